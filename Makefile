@@ -1,0 +1,40 @@
+# Every target begins with `setup`, which costs nothing when there is nothing to do.
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check static bench bench-quick lock
+
+help:
+	@echo 'make run [SECONDS=n]  the demo: a node, a feed, a kill on the way, and a verdict'
+	@echo 'make test             everything: format, lint, types, import contracts, the whole suite'
+	@echo 'make check            the same without the slow tests, in under a minute'
+	@echo 'make bench            side by side with Apache Kafka (bench-quick: a short run)'
+	@echo 'make setup            only what the others begin with: .venv, packages, jars'
+
+setup:
+	@scripts/setup.sh
+
+run: setup
+	@exec $(BIN)/highwater demo $(if $(SECONDS),--seconds $(SECONDS))
+
+static: setup
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+check: static
+	@$(BIN)/pytest -q tests/unit tests/tidy -m 'not apache and not slow'
+
+# A file's tests stay on one worker, so that what a module shares (a node, a broker) is made once.
+test: static
+	@$(BIN)/pytest -q -n 2 --dist loadfile
+
+bench: setup
+	@$(BIN)/python bench/run.py
+
+bench-quick: setup
+	@$(BIN)/python bench/run.py --quick
+
+lock: setup
+	@CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --extra dev --strip-extras --allow-unsafe \
+	    --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements.lock pyproject.toml

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Makes a fresh clone ready: system packages, .venv with locked versions and the compiled kernel, and Apache Kafka's
+# jars for the tests. Does nothing, quickly, when nothing has changed since the last time.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+stamp=.venv/.setup-stamp
+inputs=(requirements.lock pyproject.toml setup.py scripts/setup.sh scripts/apache-kafka.pom.xml src/highwater/kernel/*.p[xy]*)
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+find_python() {
+    local candidate
+    for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+}
+
+has_venv() { "$1" -c 'import venv, ensurepip' 2>/dev/null; }
+
+has_headers() {
+    "$1" -c 'import os, sys, sysconfig as s; sys.exit(not os.path.exists(s.get_path("include") + "/Python.h"))' 2>/dev/null
+}
+
+has_java() {
+    local major
+    major=$(java -version 2>&1 | sed -n 's/^[^"]*version "\([0-9]*\).*/\1/p') && [ "${major:-0}" -ge 17 ] && command -v javac >/dev/null
+}
+
+missing_packages() {
+    local python=$1
+    [ -n "$python" ] || echo python3
+    [ -n "$python" ] && has_venv "$python" || echo python3-venv
+    [ -n "$python" ] && has_headers "$python" || echo python3-dev
+    command -v gcc >/dev/null || echo gcc libc6-dev
+    has_java || echo default-jdk-headless
+    command -v mvn >/dev/null || echo maven
+    command -v kcat >/dev/null || echo kcat
+    command -v strace >/dev/null || echo strace
+}
+
+install_packages() {
+    say "installing $*"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+system_packages() {
+    local wanted
+    wanted=$(missing_packages "$(find_python)" | xargs)
+    [ -n "$wanted" ] || return 0
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        # shellcheck disable=SC2086
+        install_packages $wanted
+        wanted=$(missing_packages "$(find_python)" | xargs)
+    fi
+    [ -n "$wanted" ] || return 0
+    say "missing: $wanted"
+    say "install them (on Debian or Ubuntu: sudo apt-get update && sudo apt-get install -y $wanted) and run it again"
+    say "needed: Python 3.11 or newer with venv and headers, a C compiler, a JDK 17 or newer, Maven, kcat and strace"
+    exit 1
+}
+
+virtual_environment() {
+    local python
+    python=$(find_python)
+    if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        say "making .venv with $("$python" --version)"
+        "$python" -m venv --clear .venv
+    fi
+    say "installing the locked packages"
+    .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements.lock
+    say "building and installing highwater"
+    .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+}
+
+apache_kafka() {
+    local file=.apache/classpath.txt
+    if [ -s "$file" ] && [ "$file" -nt scripts/apache-kafka.pom.xml ] && jars_exist "$file"; then return; fi
+    say "resolving Apache Kafka's jars"
+    mkdir -p .apache
+    mvn -q -B -f scripts/apache-kafka.pom.xml dependency:build-classpath -Dmdep.outputFile="$PWD/$file.new" >&2
+    mv "$file.new" "$file"
+}
+
+jars_exist() { tr ':' '\n' <"$1" | while read -r jar || [ -n "$jar" ]; do [ -e "$jar" ] || return 1; done; }
+
+digest() { { cat "${inputs[@]}"; .venv/bin/python --version; } 2>/dev/null | sha256sum | cut -d' ' -f1; }
+
+if [ -f "$stamp" ] && [ -s .apache/classpath.txt ] && [ "$(digest)" = "$(cat "$stamp")" ]; then
+    exit 0
+fi
+system_packages
+virtual_environment
+apache_kafka
+digest >"$stamp"
+say "ready"

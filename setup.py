@@ -1,0 +1,40 @@
+"""Builds the record kernel's C extension where it can; elsewhere the install warns and the pure twin is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+KERNEL = "src/highwater/kernel"
+
+
+class OptionalBuild(build_ext):
+    """A missing compiler or missing Python headers cost speed, not the install."""
+
+    def run(self) -> None:
+        super().run()
+        for extension in self.extensions:
+            if not Path(self.get_ext_fullpath(extension.name)).exists():
+                self.warn(
+                    f"{extension.name} was not compiled: the slower pure Python kernel will be used. "
+                    "It needs a C compiler and Python's headers (Debian: gcc python3-dev)."
+                )
+
+
+def extensions() -> list[Extension]:
+    try:
+        from Cython.Build import cythonize
+    except ImportError:
+        print("warning: Cython is missing: the slower pure Python kernel will be used.")
+        return []
+    parts = [f"{KERNEL}/_encode.pxi", f"{KERNEL}/_columns.pxi"]
+    kernel = Extension("highwater.kernel._fast", [f"{KERNEL}/_fast.pyx"], depends=parts, extra_compile_args=["-O3"])
+    compiled: list[Extension] = cythonize([kernel], language_level=3)
+    for extension in compiled:
+        extension.optional = True  # cythonize drops it
+    return compiled
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})

@@ -1,0 +1,181 @@
+"""Apache Kafka itself, as a peer for tests: its brokers, its tools, its classes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+ROOT = Path(__file__).parents[1]
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+
+
+class Ran(NamedTuple):
+    """What a program left behind."""
+
+    stdout: str
+    stderr: str
+    rc: int
+
+
+def why_unavailable() -> str | None:
+    """What is missing to run Apache Kafka, or None."""
+    if not classpath_file().is_file():
+        return "Apache Kafka's jars are not there: run `make setup`"
+    if shutil.which("java") is None:
+        return "no java on the PATH: run `make setup`"
+    return None
+
+
+def classpath_file() -> Path:
+    return Path(os.environ.get("HIGHWATER_KAFKA_CLASSPATH", ROOT / ".apache/classpath.txt"))
+
+
+def java(*jvm_options: str) -> list[str]:
+    """The beginning of a command line; a main class or a source file and its arguments follow."""
+    log = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    return ["java", "-XX:+UseSerialGC", log, *jvm_options, "-cp", classpath_file().read_text().strip()]
+
+
+def run_tool(main: str, *args: str, input: str | None = None, timeout: float = 90) -> Ran:
+    """Runs one of Kafka's tools by its main class, or a single-file Java program by its path, to its end."""
+    command = [*java("-Xmx256m", "-XX:TieredStopAtLevel=1"), main, *args]
+    done = subprocess.run(command, input=input, capture_output=True, text=True, check=False, timeout=timeout)
+    return Ran(done.stdout, done.stderr, done.returncode)
+
+
+class ApacheKafka:
+    """One combined node, or several with a fixed quorum, on free ports of the loopback interface."""
+
+    def __init__(self, directory: Path, nodes: int = 1, properties: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self.nodes = nodes
+        self.properties = dict(properties or {})
+        ports = free_ports(2 * nodes)
+        self.ports, self._controller_ports = ports[:nodes], ports[nodes:]
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    @property
+    def log_dir(self) -> Path:
+        """The data directory of the first node."""
+        return self.log_dir_of(1)
+
+    def log_dir_of(self, node: int) -> Path:
+        return self.directory / f"node-{node}" / "data"
+
+    def config_of(self, node: int) -> Path:
+        return self.directory / f"node-{node}" / "server.properties"
+
+    def start(self) -> ApacheKafka:
+        """Formats what is not formatted yet, starts all nodes and waits until every broker serves."""
+        for node in range(1, self.nodes + 1):
+            self.start_node(node)
+        self.wait_until_ready()
+        return self
+
+    def start_node(self, node: int) -> None:
+        config = self.config_of(node)
+        if not config.exists():
+            config.parent.mkdir(parents=True)
+            config.write_text("".join(f"{key}={value}\n" for key, value in self._server_properties(node).items()))
+            quorum = ["--standalone"] if self.nodes == 1 else []
+            done = run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), *quorum)
+            if done.rc != 0:
+                raise RuntimeError(f"Apache Kafka could not be formatted: {done.stderr}{done.stdout}")
+        command = [*java("-Xmx512m"), "kafka.Kafka", str(config)]
+        if setpriv := shutil.which("setpriv"):
+            # A test run that is killed must not leave JVMs behind.
+            command = [setpriv, "--pdeathsig", "KILL", *command]
+        with config.with_name("output.txt").open("ab") as output:
+            self._processes[node] = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+
+    def wait_until_ready(self, timeout: float = 60) -> None:
+        deadline = time.monotonic() + timeout
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        while not self._all_brokers_seen_by(admin):
+            dead = [node for node, process in self._processes.items() if process.poll() is not None]
+            if dead or time.monotonic() > deadline:
+                raise RuntimeError(f"Apache Kafka did not start (dead nodes: {dead}): {self._last_words()}")
+            time.sleep(0.1)
+
+    def _all_brokers_seen_by(self, admin: AdminClient) -> bool:
+        try:
+            return len(admin.list_topics(timeout=1).brokers) == self.nodes
+        except KafkaException:
+            return False
+
+    def stop(self) -> None:
+        """A controlled shutdown of every node, which leaves clean-shutdown files."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """As by a power cut, but for the page cache."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        for process in self._processes.values():
+            process.send_signal(how)
+        for process in self._processes.values():
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._processes.clear()
+
+    def _last_words(self) -> str:
+        return "".join(
+            f"\nnode {node}:\n{self.config_of(node).with_name('output.txt').read_text()[-3000:]}"
+            for node in range(1, self.nodes + 1)
+        )
+
+    def _server_properties(self, node: int) -> dict[str, str]:
+        client, controller = self.ports[node - 1], self._controller_ports[node - 1]
+        voters = ",".join(f"{id}@127.0.0.1:{port}" for id, port in enumerate(self._controller_ports, start=1))
+        replicas, quorum = str(min(3, self.nodes)), str(min(2, self.nodes))
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(node),
+            "listeners": f"PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            **(
+                {"controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}"}
+                if self.nodes == 1
+                else {"controller.quorum.voters": voters}
+            ),
+            "log.dirs": str(self.log_dir_of(node)),
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": quorum,
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": quorum,
+            "group.initial.rebalance.delay.ms": "0",
+            **self.properties,
+        }
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, all different."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

@@ -1,0 +1,53 @@
+"""The import contracts name every package that they should: import-linter cannot name what does not exist yet."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.tidy.repository import OUTSIDE_A_NODE, PACKAGE, project
+
+PURE = {"audit", "controller", "groups", "metadata", "quorum", "replication", "transactions"}
+
+
+def contract(name: str) -> dict[str, Any]:
+    [found] = [each for each in project()["tool"]["importlinter"]["contracts"] if each["name"] == name]
+    return dict(found)
+
+
+def existing() -> set[str]:
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    return folders | {path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
+
+
+def short(names: list[str]) -> set[str]:
+    return {name.removeprefix("highwater.") for name in names}
+
+
+def layers() -> list[set[str]]:
+    return [set(re.findall(r"\w+", line)) for line in contract("Imports point one way")["layers"]]
+
+
+def test_the_client_is_kept_from_everything_between_it_and_the_wire() -> None:
+    order = layers()
+    [top] = [index for index, layer in enumerate(order) if "client" in layer]
+    [bottom] = [index for index, layer in enumerate(order) if "wire" in layer]
+    between = set().union(*order[top + 1 : bottom])
+    forbidden = short(contract("The client stands on the wire alone")["forbidden_modules"])
+    assert forbidden == between & existing()
+
+
+def test_every_pure_package_is_held_to_purity() -> None:
+    assert short(contract("Decisions are pure")["source_modules"]) == PURE & existing()
+
+
+def test_broker_and_controller_are_strangers_on_both_sides() -> None:
+    broker = contract("Broker and controller are strangers: the broker's side")
+    controller = contract("Broker and controller are strangers: the controller's side")
+    assert short(broker["source_modules"]) == {"broker", "coordinator", "partition"} & existing()
+    assert short(controller["forbidden_modules"]) == {"coordinator", "partition"} & existing()
+
+
+def test_everything_a_node_is_made_of_is_kept_from_spark_and_arrow() -> None:
+    held = short(contract("A node needs neither Spark nor Arrow")["source_modules"])
+    assert held == existing() - set(OUTSIDE_A_NODE)

@@ -1,0 +1,53 @@
+"""A document may name only paths that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.tidy.repository import PACKAGE, ROOT, documents, named
+
+QUOTED = re.compile(r"`([^`\s]+)`")
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+OWN_FILE = re.compile(r"[A-Za-z_.\-]+\.(?:md|toml|lock)")
+
+
+def is_path(token: str) -> bool:
+    """Whether a quoted word means a file or a directory of this repository."""
+    first, slash, _ = token.partition("/")
+    if not slash:
+        return bool(OWN_FILE.fullmatch(token))
+    tops = {path.name for path in (*ROOT.iterdir(), *PACKAGE.iterdir())}
+    return first in tops and not first.startswith(".venv") and first not in {"data", ".apache", "build"}
+
+
+def exists(token: str, document: Path) -> bool:
+    places = (ROOT, PACKAGE, document.parent)
+    token = token.rstrip("/")
+    if "*" in token:
+        return any(any(place.glob(token)) for place in places)
+    return any((place / token).exists() for place in places)
+
+
+def paths_of(document: Path) -> list[str]:
+    text = document.read_text()
+    links = [target for target in LINK.findall(text) if "://" not in target and not target.startswith("mailto:")]
+    return [*links, *(token for token in QUOTED.findall(text) if is_path(token))]
+
+
+def test_every_path_named_in_a_document_exists() -> None:
+    missing = [f"{named(doc)}: {token}" for doc in documents() for token in paths_of(doc) if not exists(token, doc)]
+    assert not missing, "\n".join(missing)
+
+
+def test_the_documents_name_enough_paths_for_the_rule_to_mean_something() -> None:
+    assert sum(len(paths_of(document)) for document in documents()) > 20
+    assert not exists("src/highwater/nowhere.py", ROOT / "README.md")
+
+
+def test_every_decision_is_in_the_list_of_decisions() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = (folder / "README.md").read_text()
+    records = [path.name for path in folder.glob("[0-9]*.md")]
+    assert records
+    assert not [name for name in records if name not in listed]
