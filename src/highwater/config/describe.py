@@ -1,0 +1,124 @@
+"""What DescribeConfigs tells of a topic or a broker: each value, where it comes from, and what it is called there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from highwater.config.kinds import UNKNOWN_KIND, text_of
+from highwater.config.node import SETTINGS, NodeConfig, synonyms
+from highwater.config.setting import REQUIRED, Update
+from highwater.config.topic import TOPIC_SETTINGS, LogConfig
+
+
+class Source(IntEnum):
+    """Kafka's numbers, most binding first."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: Source
+
+
+class Row(NamedTuple):
+    name: str
+    value: str | None
+    """None where it is not set, and where it is sensitive."""
+    source: Source
+    kind: int
+    read_only: bool
+    sensitive: bool
+    synonyms: tuple[Synonym, ...]
+    doc: str
+
+
+def describe_topic(node: NodeConfig, overrides: Mapping[str, str]) -> list[Row]:
+    """Every setting of a topic, by name. Raises ConfigError where an override cannot be parsed."""
+    log = LogConfig.resolve(node, overrides)
+    rows = []
+    for name, setting in sorted(TOPIC_SETTINGS.items()):
+        overridden = name in overrides
+        if setting.internal and not overridden:
+            continue
+        value = text_of(setting.parse(overrides[name]) if overridden else getattr(log, setting.field))
+        found = _found(node, setting.fallbacks[0].setting.name) if setting.fallbacks else []
+        if overridden:
+            found.insert(0, Synonym(name, value, Source.TOPIC))
+        rows.append(Row(name, value, _source(found), setting.kind.code, False, False, tuple(found), setting.doc))
+    return rows
+
+
+def describe_broker(node: NodeConfig) -> list[Row]:
+    """Every setting of this broker, by name; keys that nothing declares too, their values hidden."""
+    given = {**node.static, **node.dynamic_default, **node.dynamic}
+    names = {name for name, setting in SETTINGS.items() if not setting.internal} | set(given)
+    return [_broker_row(node, name, _found(node, name)) for name in sorted(names)]
+
+
+def describe_broker_default(node: NodeConfig) -> list[Row]:
+    """What was changed for all brokers of the cluster, by name."""
+    return [
+        _broker_row(
+            node,
+            name,
+            [synonym for synonym in _found(node, name) if synonym.source is Source.DYNAMIC_DEFAULT_BROKER],
+            value=text,
+        )
+        for name, text in sorted(node.dynamic_default.items())
+    ]
+
+
+def _broker_row(node: NodeConfig, name: str, found: list[Synonym], value: str | None = None) -> Row:
+    setting = SETTINGS.get(name)
+    if setting is None:
+        return Row(name, None, _source(found), UNKNOWN_KIND, True, True, tuple(found), "")
+    if value is None:
+        value = text_of(node.get(setting))
+    return Row(
+        name,
+        None if setting.sensitive else value,
+        _source(found),
+        setting.kind.code,
+        setting.update is Update.READ_ONLY,
+        setting.sensitive,
+        tuple(found),
+        setting.doc,
+    )
+
+
+def _source(found: list[Synonym]) -> Source:
+    return found[0].source if found else Source.DEFAULT
+
+
+def _found(node: NodeConfig, name: str) -> list[Synonym]:
+    """Where a node setting is given, most binding first. Kafka drops what stands before the name asked for, so that
+    log.retention.hours in the file leaves the topic's retention.ms without synonyms."""
+    layers: tuple[tuple[Source, Callable[[str], str | None]], ...] = (
+        (Source.DYNAMIC_BROKER, node.dynamic.get),
+        (Source.DYNAMIC_DEFAULT_BROKER, node.dynamic_default.get),
+        (Source.STATIC_BROKER, node.static.get),
+        (Source.DEFAULT, _default_text),
+    )
+    declared = SETTINGS.get(name)
+    hidden = declared is None or declared.sensitive
+    found = [
+        Synonym(synonym, None if hidden else text, source)
+        for source, read in layers
+        for synonym in synonyms(name)
+        if (text := read(synonym)) is not None
+    ]
+    first = next((index for index, synonym in enumerate(found) if synonym.name == name), len(found))
+    return found[first:]
+
+
+def _default_text(name: str) -> str | None:
+    setting = SETTINGS.get(name)
+    return None if setting is None or setting.default is REQUIRED else text_of(setting.default)

@@ -1,0 +1,245 @@
+"""The configuration of one node: static properties, what was changed while running, and Kafka's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from highwater.config import coordinators, quorum, replication, server, storage
+from highwater.config.kinds import ConfigError, T
+from highwater.config.listeners import (
+    Listener,
+    Voter,
+    parse_connection_counts,
+    parse_endpoint,
+    parse_listeners,
+    parse_protocol_map,
+    parse_voters,
+)
+from highwater.config.relations import check
+from highwater.config.setting import REQUIRED, Setting, Update
+from highwater.config.unsupported import is_unsupported
+from highwater.model import Endpoint, NodeId
+
+SETTINGS: dict[str, Setting[Any]] = {
+    setting.name: setting
+    for module in (server, storage, replication, quorum, coordinators)
+    for setting in vars(module).values()
+    if isinstance(setting, Setting)
+}
+
+SYNONYMS: tuple[tuple[str, ...], ...] = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+"""Names of one and the same thing in several units; the first that is set counts."""
+
+_NOTHING: Mapping[str, str] = {}
+
+
+def synonyms(name: str) -> tuple[str, ...]:
+    """The names under which a node setting may be given, most binding first."""
+    if name == storage.LOG_FLUSH_INTERVAL_MS.name:
+        # One-sided: the scheduler's interval stands in for a missing flush interval, not the other way round.
+        return (name, storage.LOG_FLUSH_SCHEDULER_INTERVAL_MS.name)
+    return next((group for group in SYNONYMS if name in group), (name,))
+
+
+class NodeConfig:
+    """Immutable; `with_dynamic` makes the next one."""
+
+    __slots__ = ("_values", "dynamic", "dynamic_default", "ignored", "static", "unknown")
+
+    def __init__(
+        self,
+        static: Mapping[str, str],
+        dynamic: Mapping[str, str],
+        dynamic_default: Mapping[str, str],
+        ignored: tuple[str, ...] = (),
+    ) -> None:
+        self.static = dict(static)
+        self.dynamic = dict(dynamic)
+        self.dynamic_default = dict(dynamic_default)
+        self.unknown: tuple[str, ...] = tuple(sorted(name for name in static if name not in SETTINGS))
+        """Static keys that mean nothing here or in Kafka: worth a warning, as Kafka gives."""
+        self.ignored = ignored
+        """Why some dynamic values are not in force."""
+        merged = _merge(self.static, self.dynamic_default, self.dynamic)
+        self._values: dict[str, Any] = {name: _value(setting, merged.get(name)) for name, setting in SETTINGS.items()}
+
+    @classmethod
+    def parse(
+        cls,
+        properties: Mapping[str, str],
+        *,
+        dynamic: Mapping[str, str] = _NOTHING,
+        dynamic_default: Mapping[str, str] = _NOTHING,
+    ) -> NodeConfig:
+        """From a server.properties' content; `dynamic` are this broker's changes, `dynamic_default` the cluster's.
+
+        Raises ConfigError if a value, or values together, cannot be used.
+        """
+        static = dict(properties)
+        for one, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            if one in static and other not in static:
+                static[other] = static[one]
+        for name in static:
+            if name not in SETTINGS and is_unsupported(name):
+                raise ConfigError(f"Invalid value {static[name]} for configuration {name}: Not supported by Highwater")
+        base = cls(static, {}, {})
+        check(base)
+        return base.with_dynamic(dynamic, dynamic_default) if dynamic or dynamic_default else base
+
+    def with_dynamic(self, broker: Mapping[str, str], default: Mapping[str, str] = _NOTHING) -> NodeConfig:
+        """The same node with other dynamic values. One that cannot be used by itself is left out and named in
+        `ignored`, as Kafka does; ConfigError if those that remain do not go together."""
+        ignored: list[str] = []
+        next_config = NodeConfig(self.static, _usable(broker, ignored), _usable(default, ignored), tuple(ignored))
+        check(next_config)
+        return next_config
+
+    def get(self, setting: Setting[T]) -> T:
+        return cast(T, self._values[setting.name])
+
+    @property
+    def node_id(self) -> NodeId:
+        return NodeId(self.get(server.NODE_ID))
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.get(server.PROCESS_ROLES)
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.get(server.PROCESS_ROLES)
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        return self.get(storage.LOG_DIRS) or self.get(storage.LOG_DIR)
+
+    @property
+    def metadata_log_dir(self) -> str:
+        return self.get(quorum.METADATA_LOG_DIR) or self.log_dirs[0]
+
+    @property
+    def protocols(self) -> dict[str, str]:
+        """Security protocol by listener name. Where nobody wrote a map, controller listeners are PLAINTEXT."""
+        protocols = parse_protocol_map(
+            server.LISTENER_SECURITY_PROTOCOL_MAP.name, self.get(server.LISTENER_SECURITY_PROTOCOL_MAP)
+        )
+        if server.LISTENER_SECURITY_PROTOCOL_MAP.name not in self.static:
+            for name in self.controller_listener_names:
+                protocols.setdefault(name, "PLAINTEXT")
+        return protocols
+
+    @property
+    def controller_listener_names(self) -> tuple[str, ...]:
+        return tuple(name.upper() for name in self.get(server.CONTROLLER_LISTENER_NAMES))
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """All that this node binds, brokers' and controllers' alike."""
+        return parse_listeners(server.LISTENERS.name, self.get(server.LISTENERS), self.protocols)
+
+    @property
+    def broker_listeners(self) -> tuple[Listener, ...]:
+        names = self.controller_listener_names
+        return tuple(listener for listener in self.listeners if listener.name not in names)
+
+    @property
+    def controller_listeners(self) -> tuple[Listener, ...]:
+        names = self.controller_listener_names
+        return tuple(listener for listener in self.listeners if listener.name in names)
+
+    @property
+    def advertised_listeners(self) -> tuple[Listener, ...]:
+        """The broker listeners as clients are told of them. A host may be empty: then the node's own name is meant,
+        and a port 0 stands for the one really bound."""
+        advertised = self.get(server.ADVERTISED_LISTENERS)
+        if advertised is None:
+            return self.broker_listeners
+        names = self.controller_listener_names
+        parsed = parse_listeners(server.ADVERTISED_LISTENERS.name, advertised, self.protocols)
+        return tuple(listener for listener in parsed if listener.name not in names)
+
+    @property
+    def advertised_controller_listeners(self) -> tuple[Listener, ...]:
+        """The controller listeners as other nodes are told of them, advertised or bound."""
+        advertised = self.get(server.ADVERTISED_LISTENERS) or ()
+        parsed = parse_listeners(server.ADVERTISED_LISTENERS.name, advertised, self.protocols)
+        by_name = {listener.name: listener for listener in (*self.controller_listeners, *parsed)}
+        return tuple(by_name[name] for name in self.controller_listener_names if name in by_name)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        name = self.get(server.INTER_BROKER_LISTENER_NAME)
+        return (name or self.get(server.SECURITY_INTER_BROKER_PROTOCOL)).upper()
+
+    @property
+    def max_connections_per_ip_overrides(self) -> dict[str, int]:
+        setting = server.MAX_CONNECTIONS_PER_IP_OVERRIDES
+        return parse_connection_counts(setting.name, self.get(setting))
+
+    @property
+    def voters(self) -> tuple[Voter, ...]:
+        """Empty where the voter set lies in the metadata log."""
+        return parse_voters(quorum.CONTROLLER_QUORUM_VOTERS.name, self.get(quorum.CONTROLLER_QUORUM_VOTERS))
+
+    @property
+    def bootstrap_controllers(self) -> tuple[Endpoint, ...]:
+        setting = quorum.CONTROLLER_QUORUM_BOOTSTRAP_SERVERS
+        return tuple(parse_endpoint(setting.name, entry) for entry in self.get(setting))
+
+
+def _merge(static: Mapping[str, str], *layers: Mapping[str, str]) -> dict[str, str]:
+    """Each layer over the one before. A name drives out its synonyms, or log.retention.hours changed while running
+    would lose against log.retention.ms in the file."""
+    merged = dict(static)
+    for layer in layers:
+        for name, text in layer.items():
+            for synonym in synonyms(name):
+                merged.pop(synonym, None)
+            merged[name] = text
+    return merged
+
+
+def _value(setting: Setting[Any], text: str | None) -> Any:
+    if text is not None:
+        return setting.parse(text)
+    if setting.default is REQUIRED:
+        raise ConfigError(f'Missing required configuration "{setting.name}" which has no default value.')
+    return setting.default
+
+
+def _usable(changes: Mapping[str, str], ignored: list[str]) -> dict[str, str]:
+    usable = {}
+    for name, text in changes.items():
+        setting = SETTINGS.get(name)
+        try:
+            if setting is not None:
+                setting.parse(text)
+        except ConfigError as error:
+            ignored.append(str(error))
+            continue
+        if setting is None or setting.update is not Update.READ_ONLY:
+            usable[name] = text
+        else:
+            ignored.append(f"{name} cannot be updated dynamically")
+    return usable
+
+
+def validate_broker_configs(changes: Mapping[str, str], *, per_broker: bool) -> None:
+    """Changes asked for while running, of one broker or of the cluster's default. Raises ConfigError as Kafka does."""
+    known = {name: SETTINGS[name] for name in changes if name in SETTINGS}
+    fixed = [name for name, setting in known.items() if setting.update is Update.READ_ONLY]
+    fixed += [name for name in changes if name not in known and is_unsupported(name)]
+    if fixed:
+        raise ConfigError(f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]")
+    for name, setting in known.items():
+        setting.parse(changes[name])
+    lone = sorted(name for name, setting in known.items() if setting.update is Update.PER_BROKER)
+    if lone and not per_broker:
+        raise ConfigError(
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(lone)}]"
+        )
