@@ -1,0 +1,56 @@
+"""Single records inside an uncompressed section: check, read, write, and turn into Arrow columns.
+
+Two implementations with one interface: `_fast` (Cython) where it was built, `pure` elsewhere.
+Whole batches, with their header, checksum and compression, are `highwater.wire.records`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from highwater.kernel.contract import (
+    KEY_MISSING,
+    MAX_FAULTS,
+    TIMESTAMP_OUT_OF_RANGE,
+    BadRecords,
+    Fault,
+    Headers,
+    NewRecord,
+    Record,
+    Section,
+    Wanted,
+)
+
+if TYPE_CHECKING:
+    from highwater.kernel.pure import columns, encode, find_timestamp, iterate, latest, validate_records
+
+    IMPLEMENTATION: str
+else:
+    try:
+        from highwater.kernel._fast import columns, encode, find_timestamp, iterate, latest, validate_records
+
+        IMPLEMENTATION = "cython"
+    except ImportError:
+        from highwater.kernel.pure import columns, encode, find_timestamp, iterate, latest, validate_records
+
+        IMPLEMENTATION = "pure"
+
+__all__ = [
+    "IMPLEMENTATION",
+    "KEY_MISSING",
+    "MAX_FAULTS",
+    "TIMESTAMP_OUT_OF_RANGE",
+    "BadRecords",
+    "Fault",
+    "Headers",
+    "NewRecord",
+    "Record",
+    "Section",
+    "Wanted",
+    "columns",
+    "encode",
+    "find_timestamp",
+    "iterate",
+    "latest",
+    "validate_records",
+]
