@@ -1,0 +1,93 @@
+"""What generated messages are made of: bytes to values and back, in every version of a message.
+
+`Reader` and `Writer` speak the classic encodings; their flexible subclasses speak the compact ones with tag
+sections (KIP-482). A message picks one by its version, so its own code is the same for both.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Self
+
+from highwater.wire.reader import FlexibleReader, Malformed, Reader, Tag
+from highwater.wire.writer import FlexibleWriter, Writer
+
+__all__ = [
+    "FRESH",
+    "NEVER_FLEXIBLE",
+    "FlexibleReader",
+    "FlexibleWriter",
+    "Malformed",
+    "Message",
+    "Reader",
+    "Struct",
+    "Tag",
+    "UnsupportedField",
+    "Writer",
+]
+
+NEVER_FLEXIBLE: Final = 32767
+FRESH: Final[Any] = object()
+"""The default of array and struct arguments: made anew for each message, and told apart from an explicit null."""
+
+
+class UnsupportedField(ValueError):
+    """A value was given that the version being written cannot carry."""
+
+    def __init__(self, owner: object, field: str, version: int) -> None:
+        super().__init__(f"{type(owner).__name__}.{field} cannot be written in version {version}")
+
+
+class Struct:
+    """A generated record of fields. Unlike a dataclass it costs nothing at import."""
+
+    __slots__ = ("unknown_tags",)
+
+    unknown_tags: tuple[Tag, ...]
+
+    @classmethod
+    def read(cls, r: Reader, version: int) -> Self:
+        raise NotImplementedError
+
+    def write(self, w: Writer, version: int) -> None:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in (*self.__slots__, "unknown_tags"))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        names = (*self.__slots__, "unknown_tags") if self.unknown_tags else self.__slots__
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+
+class Message(Struct):
+    """A generated request, response, header or record value, in all its versions."""
+
+    __slots__ = ()
+
+    API_KEY: ClassVar[int]
+    """-1 where the definition has none."""
+    VERSIONS: ClassVar[tuple[int, int]]
+    FLEXIBLE: ClassVar[int]
+    """The first flexible version."""
+
+    def encode(self, version: int) -> bytes:
+        """The body alone, in `version`; raises UnsupportedField for what it cannot carry."""
+        self._check(version)
+        writer = FlexibleWriter() if version >= self.FLEXIBLE else Writer()
+        self.write(writer, version)
+        return bytes(writer.buffer)
+
+    @classmethod
+    def decode(cls, data: memoryview | bytes, version: int) -> Self:
+        """Reads a body; bytes after it are ignored, as Kafka does. Raises Malformed."""
+        cls._check(version)
+        return cls.read(FlexibleReader(data) if version >= cls.FLEXIBLE else Reader(data), version)
+
+    @classmethod
+    def _check(cls, version: int) -> None:
+        if not cls.VERSIONS[0] <= version <= cls.VERSIONS[1]:
+            raise ValueError(f"{cls.__name__} has no version {version}")

@@ -1,0 +1,268 @@
+"""Fetch without a class per partition: requests decode to flat tuples, responses to parts with the records between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Sized
+from struct import Struct as Layout
+from typing import Final, NamedTuple, TypeVar
+
+from highwater.model import ZERO_UUID, Uuid
+from highwater.wire import flat
+from highwater.wire.reader import FlexibleReader, Malformed, Reader, object_budget
+from highwater.wire.writer import FlexibleWriter, Writer
+
+LOG_START: Final = 5
+SESSIONS: Final = 7
+LEADER_EPOCHS: Final = 9
+RACKS: Final = 11
+FLEXIBLE: Final = 12
+TOPIC_IDS: Final = 13
+REPLICA_STATE: Final = 15
+LEADER_HINTS: Final = 16
+DIRECTORY_IDS: Final = 17
+HIGH_WATERMARKS: Final = 18
+
+UNKNOWN_HIGH_WATERMARK: Final = (1 << 63) - 1
+
+_limits = Layout(">iiiib")
+_limits_and_session = Layout(">iiibii")
+_session = Layout(">ii")
+_row = Layout(">iiqiqi")
+_row_v4 = Layout(">iqi")
+_row_v5 = Layout(">iqqi")
+_row_v9 = Layout(">iiqqi")
+_replica_state = Layout(">iq")
+_error_session = Layout(">hi")
+_offsets = Layout(">ihqq")
+_aborted = Layout(">qq")
+_tagged_divergence = Layout(">bbiqb")
+_tagged_snapshot = Layout(">bbqib")
+_UNTAGGED: Final = (ZERO_UUID, UNKNOWN_HIGH_WATERMARK)
+
+FetchPartition = tuple[int, int, int, int, int, int, Uuid, int]
+"""(partition, current leader epoch, fetch offset, last fetched epoch, log start, max bytes, directory id,
+high watermark)"""
+
+P = TypeVar("P", bound=Sized)
+
+PartitionRow = tuple[
+    int,
+    int,
+    int,
+    int,
+    int,
+    Sequence[tuple[int, int]] | None,
+    int,
+    Sequence[P] | None,
+    tuple[int, int] | None,
+    tuple[int, int] | None,
+    tuple[int, int] | None,
+]
+"""(partition, error, high watermark, last stable offset, log start, (producer id, first offset) of each aborted
+transaction, preferred read replica, parts of the records, diverging (epoch, end offset), current leader (id, epoch),
+snapshot (end offset, epoch))"""
+
+Topics = list[tuple[str | Uuid, list[FetchPartition]]]
+Forgotten = list[tuple[str | Uuid, list[int]]]
+
+
+class FetchRequestFlat(NamedTuple):
+    cluster_id: str | None
+    replica_id: int
+    replica_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    topics: Topics
+    """By name up to version 12, by id from 13 on."""
+    forgotten: Forgotten
+    rack_id: str
+
+
+def decode_request(data: memoryview | bytes, version: int) -> FetchRequestFlat:
+    """Versions 4 to 18. Raises Malformed; unknown tags are dropped."""
+    if version < FLEXIBLE:
+        return _decode_classic(Reader(data), version)
+    try:
+        return _decode_flexible(memoryview(data), version)
+    except flat.ENDED:
+        raise Malformed("the request ends within a value") from None
+
+
+def _decode_classic(r: Reader, version: int) -> FetchRequestFlat:
+    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = r.unpack(_limits)
+    session_id, session_epoch = r.unpack(_session) if version >= SESSIONS else (0, -1)
+    size = 28 if version >= LEADER_EPOCHS else 24 if version >= LOG_START else 16
+    topics: Topics = [
+        (r.string(), [_classic_partition(r, version) for _ in range(r.count(size))]) for _ in range(r.count(6))
+    ]
+    forgotten: Forgotten = []
+    if version >= SESSIONS:
+        forgotten = [(r.string(), r.integers(r.count(4, 0), 4)) for _ in range(r.count(6))]
+    rack_id = r.string() if version >= RACKS else ""
+    limits = (max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch)
+    return FetchRequestFlat(None, replica_id, -1, *limits, topics, forgotten, rack_id)
+
+
+def _classic_partition(r: Reader, version: int) -> FetchPartition:
+    epoch = log_start = -1
+    if version >= LEADER_EPOCHS:
+        partition, epoch, offset, log_start, max_bytes = r.unpack(_row_v9)
+    elif version >= LOG_START:
+        partition, offset, log_start, max_bytes = r.unpack(_row_v5)
+    else:
+        partition, offset, max_bytes = r.unpack(_row_v4)
+    return partition, epoch, offset, -1, log_start, max_bytes, *_UNTAGGED
+
+
+def _decode_flexible(data: memoryview, version: int) -> FetchRequestFlat:
+    pos = 0
+    replica_id = replica_epoch = -1
+    if version < REPLICA_STATE:
+        replica_id = int.from_bytes(data[:4], "big", signed=True)
+        pos = 4
+    limits: tuple[int, int, int, int, int, int]
+    limits = _limits_and_session.unpack_from(data, pos)
+    topics, pos, budget = _topics(data, pos + 21, version)
+    forgotten, pos = _forgotten(data, pos, version, budget)
+    rack_id, pos = ("", pos + 1) if data[pos] == 1 else flat.string(data, pos)
+    cluster_id = None
+    if data[pos]:
+        r = FlexibleReader(data, pos)
+        for _ in range(r.tag_count()):
+            tag, size = r.uvarint(), r.uvarint()
+            if tag == 0:
+                cluster_id = r.nullable_string()
+            elif tag == 1:
+                if version < REPLICA_STATE:
+                    raise Malformed(f"tag 1 in version {version}")
+                replica_id, replica_epoch = r.unpack(_replica_state)
+                r.skip_tags()
+            else:
+                r.view(size)
+    return FetchRequestFlat(cluster_id, replica_id, replica_epoch, *limits, topics, forgotten, rack_id)
+
+
+def _topic(data: memoryview, pos: int, version: int) -> tuple[str | Uuid, int]:
+    if version >= TOPIC_IDS:
+        return Uuid(bytes(data[pos : pos + 16])), pos + 16
+    return flat.string(data, pos)
+
+
+def _topics(data: memoryview, pos: int, version: int) -> tuple[Topics, int, int]:
+    """The topics, the position behind them, and what is left of the budget of objects."""
+    count, pos = flat.count(data, pos, 18 if version >= TOPIC_IDS else 3)
+    budget = flat.charge(object_budget(len(data)), count)
+    topics: Topics = []
+    for _ in range(count):
+        topic, pos = _topic(data, pos, version)
+        partition_count, pos = flat.count(data, pos, 33)
+        budget = flat.charge(budget, partition_count)
+        partitions: list[FetchPartition] = []
+        for _ in range(partition_count):
+            row = _row.unpack_from(data, pos)
+            pos += 32
+            if data[pos] == 0:
+                partitions.append(row + _UNTAGGED)
+                pos += 1
+            else:
+                tagged, pos = _partition_tags(data, pos, version)
+                partitions.append(row + tagged)
+        topics.append((topic, partitions))
+        pos = flat.skip_tags(data, pos)
+    return topics, pos, budget
+
+
+def _partition_tags(data: memoryview, pos: int, version: int) -> tuple[tuple[Uuid, int], int]:
+    directory_id, high_watermark = _UNTAGGED
+    r = FlexibleReader(data, pos)
+    for _ in range(r.tag_count()):
+        tag, size = r.uvarint(), r.uvarint()
+        if tag == 0 and version >= DIRECTORY_IDS:
+            directory_id = r.uuid()
+        elif tag == 1 and version >= HIGH_WATERMARKS:
+            high_watermark = r.int64()
+        elif tag <= 1:
+            raise Malformed(f"tag {tag} in version {version}")
+        else:
+            r.view(size)
+    return (directory_id, high_watermark), r.pos
+
+
+def _forgotten(data: memoryview, pos: int, version: int, budget: int) -> tuple[Forgotten, int]:
+    count, pos = flat.count(data, pos, 18 if version >= TOPIC_IDS else 3)
+    flat.charge(budget, count)
+    forgotten: Forgotten = []
+    for _ in range(count):
+        topic, pos = _topic(data, pos, version)
+        r = FlexibleReader(data, pos)
+        forgotten.append((topic, r.integers(r.count(4, 0), 4)))
+        pos = flat.skip_tags(data, r.pos)
+    return forgotten, pos
+
+
+def encode_response(
+    version: int,
+    throttle_ms: int,
+    error: int,
+    session_id: int,
+    topics: Sequence[tuple[str | Uuid, Sequence[PartitionRow[P]]]],
+    node_endpoints: Sequence[flat.NodeEndpoint] = (),
+) -> list[bytearray | P]:
+    """Versions 4 to 18: the encoded bytes, with the parts of the records unchanged between them.
+
+    Hints (where the leader is, which replica to read from) are left out of versions that cannot carry them.
+    """
+    parts: list[bytearray | P] = []
+    w = FlexibleWriter() if version >= FLEXIBLE else Writer()
+    w.int32(throttle_ms)
+    if version >= SESSIONS:
+        w.buffer += _error_session.pack(error, session_id)
+    w.count(len(topics))
+    for topic, rows in topics:
+        flat.write_topic(w, topic)
+        w.count(len(rows))
+        for row in rows:
+            _write_row(w, version, row, parts)
+        w.tags(())
+    w.tags((), flat.endpoint_tag(node_endpoints) if version >= LEADER_HINTS else ())
+    parts.append(w.buffer)
+    return parts
+
+
+def _write_row(w: Writer, version: int, row: PartitionRow[P], parts: list[bytearray | P]) -> None:
+    partition, error, high_watermark, last_stable, log_start, aborted, preferred, records, *tagged = row
+    w.buffer += _offsets.pack(partition, error, high_watermark, last_stable)
+    if version >= LOG_START:
+        w.int64(log_start)
+    w.count(-1 if aborted is None else len(aborted))
+    for producer_id, first_offset in aborted or ():
+        w.buffer += _aborted.pack(producer_id, first_offset)
+        w.tags(())
+    if version >= RACKS:
+        w.int32(preferred)
+    w.count(-1 if records is None else sum(map(len, records)))
+    if records:
+        parts.append(w.buffer)
+        parts.extend(records)
+        w.buffer = bytearray()
+    if version >= FLEXIBLE:
+        w.buffer += _row_tags(*tagged)
+
+
+def _row_tags(
+    diverging: tuple[int, int] | None, leader: tuple[int, int] | None, snapshot: tuple[int, int] | None
+) -> bytes:
+    if diverging is None and leader is None and snapshot is None:
+        return b"\0"
+    fields = []
+    if diverging is not None:
+        fields.append(_tagged_divergence.pack(0, 13, *diverging, 0))
+    if leader is not None:
+        fields.append(flat.leader_tag(1, leader))
+    if snapshot is not None:
+        fields.append(_tagged_snapshot.pack(2, 13, *snapshot, 0))
+    return bytes([len(fields)]) + b"".join(fields)

@@ -1,0 +1,161 @@
+"""Cutting a byte stream into Kafka's frames: an int32 size, then that many bytes.
+
+Memory follows the bytes that arrived, never the size that was announced, and a frame is never copied once it is whole.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+MAX_FRAME: Final = 100 * 1024 * 1024
+"""The default of socket.request.max.bytes."""
+CHUNK: Final = 64 * 1024
+"""What one read takes at most, until a frame proves to be larger."""
+
+_MOVED: Final = CHUNK // 2
+"""A remainder up to this size is kept as exact bytes, so that a stalled peer costs no more than it sent."""
+_TRUSTED: Final = 2 * 1024 * 1024
+"""A peer that sent a whole frame of some size gets as much at once for its next one, up to this."""
+_SPARE_CHUNKS: Final = 4
+_PREFIX: Final = Struct(">i")
+_NO_BUFFER: Final = bytearray()
+_NO_VIEW: Final = memoryview(_NO_BUFFER)
+
+
+class FrameFault(ValueError):
+    """A size that no frame may have: the stream cannot be followed any further."""
+
+
+class ChunkPool:
+    """Read buffers shared by the connections of a loop: a connection owns one only while it has bytes in it."""
+
+    __slots__ = ("_spare",)
+
+    def __init__(self) -> None:
+        self._spare: list[bytearray] = []
+
+    def take(self) -> bytearray:
+        while self._spare:
+            chunk = self._spare.pop()
+            try:
+                chunk.pop()
+            except BufferError:
+                continue  # a frame cut from it is still in use; the chunk dies with that frame
+            chunk.append(0)
+            return chunk
+        return bytearray(CHUNK)
+
+    def give(self, chunk: bytearray) -> None:
+        if len(self._spare) < _SPARE_CHUNKS:
+            self._spare.append(chunk)
+
+
+class FrameReader:
+    """Turns reads into frames, for asyncio's BufferedProtocol.
+
+    One round is `space()`, `received(n)`, `next()` until None (or for as long as the reader wants frames), `settle()`.
+    A frame is a writable view; the bytes behind it are not used again while any view of them lives. A small frame
+    shares its chunk with its neighbours, so a view kept for long should be copied.
+    """
+
+    __slots__ = ("_buffer", "_end", "_max", "_need", "_pool", "_rest", "_start", "_trusted", "_view")
+
+    def __init__(self, pool: ChunkPool, max_frame: int = MAX_FRAME) -> None:
+        self._pool = pool
+        self._max = max_frame
+        self._rest = b""
+        self._need = 0
+        self._trusted = 0
+        self._start = self._end = 0
+        self._buffer = _NO_BUFFER
+        self._view = _NO_VIEW
+
+    @property
+    def held(self) -> int:
+        """Memory kept for bytes that are not yet handed out."""
+        return len(self._buffer) or len(self._rest)
+
+    @property
+    def claim(self) -> int:
+        """What `held` will be while the next bytes are read."""
+        return self._enlarged() if self._buffer and self._end == len(self._buffer) else len(self._buffer) or CHUNK
+
+    def space(self) -> memoryview:
+        """Where the next read may write: never empty."""
+        if self._buffer is _NO_BUFFER:
+            self._load()
+        elif self._end == len(self._buffer):
+            self._move()
+        return self._view[self._end :]
+
+    def received(self, count: int) -> None:
+        self._end += count
+
+    def next(self) -> memoryview | None:
+        """The next whole frame without its size, or None; raises FrameFault."""
+        if self._rest:
+            self._load()
+        start = self._start
+        end = self._end
+        if end - start < 4:
+            return None
+        size: int = _PREFIX.unpack_from(self._buffer, start)[0]
+        if not 0 < size <= self._max:
+            raise FrameFault(f"a frame of {size} bytes")
+        stop = start + 4 + size
+        if stop > end:
+            self._need = 4 + size
+            return None
+        self._start = stop
+        self._need = 0
+        if size > CHUNK:
+            self._trusted = min(4 + size, _TRUSTED)
+        return self._view[start + 4 : stop]
+
+    def settle(self) -> None:
+        """Give up what the bytes at hand do not need."""
+        have = self._end - self._start
+        if have == 0:
+            self._drop()
+        elif len(self._buffer) <= CHUNK:
+            if have <= _MOVED:
+                self._rest = bytes(self._view[self._start : self._end])
+                self._drop()
+            elif self._need > CHUNK:
+                self._move()
+
+    def clear(self) -> None:
+        self._rest = b""
+        self._drop()
+
+    def _load(self) -> None:
+        self._buffer = self._pool.take()
+        self._view = memoryview(self._buffer)
+        self._end = len(self._rest)
+        if self._rest:
+            self._view[: self._end] = self._rest
+            self._rest = b""
+
+    def _drop(self) -> None:
+        buffer = self._buffer
+        self._buffer = _NO_BUFFER
+        self._view = _NO_VIEW
+        self._start = self._end = self._need = 0
+        if len(buffer) == CHUNK:
+            self._pool.give(buffer)
+
+    def _move(self) -> None:
+        """Into a buffer of its own, up to twice as large; views cut from the old one keep that alive as they need."""
+        arrived = self._view[self._start : self._end]
+        have = len(arrived)
+        self._buffer = bytearray(self._enlarged())
+        self._view = memoryview(self._buffer)
+        self._view[:have] = arrived
+        self._start = 0
+        self._end = have
+
+    def _enlarged(self) -> int:
+        have = self._end - self._start
+        wanted = self._need if self._need > have else 2 * have
+        return max(CHUNK, min(wanted, max(2 * have, self._trusted)))
