@@ -1,0 +1,103 @@
+"""The real world of one node: a uvloop (or asyncio) loop, threads for system calls, this machine's files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from asyncio import AbstractEventLoop, Task
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, TypeVar
+
+from highwater.world import Clock, Dead, Disk, Net, Step, Timer
+from highwater.world.flusher import Flusher
+from highwater.world.real_disk import RealDisk
+from highwater.world.real_jobs import RealJob
+from highwater.world.real_net import RealNet
+
+T = TypeVar("T")
+JOB_THREADS = 4
+
+log = logging.getLogger(__name__)
+
+
+class RealClock:
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def call_later(self, seconds: float, fn: Callable[..., None], *args: object) -> Timer:
+        return self._loop.call_later(seconds, fn, *args)
+
+    def call_soon(self, fn: Callable[..., None], *args: object) -> Timer:
+        return self._loop.call_soon(fn, *args)
+
+
+class RealWorld:
+    def __init__(self, loop: AbstractEventLoop, on_failure: Callable[[str, BaseException], None]) -> None:
+        self._loop = loop
+        self._on_failure = on_failure
+        self._threads = ThreadPoolExecutor(JOB_THREADS, thread_name_prefix="job")
+        self._flush_thread = ThreadPoolExecutor(1, thread_name_prefix="flush")
+        self._random = random.SystemRandom()
+        self._tasks: set[Task[None]] = set()
+        self._net = RealNet(loop)
+        self._disk = RealDisk(Flusher(loop, self._flush_thread))
+        self.clock: Clock = RealClock(loop)
+        self.net: Net = self._net
+        self.disk: Disk = self._disk
+
+    def random(self, label: str) -> random.Random:
+        return random.Random(f"{label}:{self._random.getrandbits(128)}")
+
+    def run(
+        self,
+        job: Callable[..., Generator[Step, None, T]],
+        *args: object,
+        done: Callable[[T | Exception], None],
+        step: Callable[[Step], None] | None = None,
+        where: Literal["thread", "process"] = "thread",
+    ) -> RealJob:
+        started = RealJob(self._loop, job, args, done, step)
+        started.start(self._threads, where)
+        return started
+
+    def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> Task[None]:
+        task = self._loop.create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failed := task.exception()) is not None and not isinstance(failed, Dead):
+            self._on_failure(task.get_name(), failed)
+
+    def crash(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        self._net.crash()
+        self._disk.crash()
+
+    def close(self) -> None:
+        """Let running jobs end and give the threads back."""
+        for task in list(self._tasks):
+            task.cancel()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._flush_thread.shutdown(wait=True)
+
+
+def new_event_loop() -> AbstractEventLoop:
+    """uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

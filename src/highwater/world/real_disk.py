@@ -1,0 +1,258 @@
+"""Files and directories of this machine. Descriptors are a bounded LRU behind File."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from highwater.world import AlreadyLocked, Buffer, Dead, File, Poisoned
+from highwater.world.flusher import Flusher
+
+_IOV_MAX = 1024
+_RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
+_datasync = getattr(os, "fdatasync", os.fsync)
+
+
+class RealFile:
+    """One file. The loop's thread appends and reads what is cached; job threads call read and sync."""
+
+    __slots__ = ("__weakref__", "_busy", "_disk", "_fd", "_nowait", "_poisoned", "_written_from", "path", "size")
+
+    def __init__(self, disk: RealDisk, path: PurePath, create: bool) -> None:
+        self.path = path
+        self._disk = disk
+        self._fd = -1
+        self._busy = 0
+        self._poisoned: OSError | None = None
+        self._nowait = bool(_RWF_NOWAIT)
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        self.size = os.fstat(self._fd).st_size
+        self._written_from = self.size
+
+    def append(self, *parts: Buffer) -> int:
+        if self._poisoned is not None:
+            raise Poisoned(errno.EIO, f"tail unknown after: {self._poisoned}", str(self.path))
+        fd = self._fd if self._fd >= 0 else self._disk.reopen(self)
+        start = self.size
+        total = sum(map(len, parts))
+        try:
+            written = os.pwritev(fd, parts, start) if len(parts) <= _IOV_MAX else 0
+            if written != total:
+                self._append_rest(fd, start, parts, written)
+        except OSError as failed:
+            self._trim(fd, start, failed)
+            raise
+        self.size = start + total
+        return start
+
+    @staticmethod
+    def _append_rest(fd: int, start: int, parts: tuple[Buffer, ...], written: int) -> None:
+        rest = memoryview(b"".join(parts))[written:]
+        at = start + written
+        while rest:
+            n = os.pwrite(fd, rest, at)
+            rest = rest[n:]
+            at += n
+
+    def _trim(self, fd: int, size: int, cause: OSError) -> None:
+        try:
+            os.ftruncate(fd, size)
+        except OSError as trim_failed:
+            self._poisoned = cause
+            raise Poisoned(
+                cause.errno, f"{cause.strerror}; the trim failed too: {trim_failed}", str(self.path)
+            ) from cause
+
+    def read_cached(self, pos: int, n: int) -> Buffer | None:
+        fd = self._fd if self._fd >= 0 else self._disk.reopen(self)
+        if not self._nowait:
+            return os.pread(fd, n, pos) if pos >= self._written_from else None
+        buffer = bytearray(n)
+        try:
+            got = os.preadv(fd, [buffer], pos, _RWF_NOWAIT)
+            while got < n and pos + got < self.size:
+                more = os.preadv(fd, [memoryview(buffer)[got:]], pos + got, _RWF_NOWAIT)
+                if more == 0:
+                    break
+                got += more
+        except BlockingIOError:
+            return None
+        except OSError as failed:
+            if failed.errno not in _NOT_SUPPORTED:
+                raise
+            self._nowait = False
+            return self.read_cached(pos, n)
+        return buffer if got == n else memoryview(buffer)[:got]
+
+    def read(self, pos: int, n: int) -> Buffer:
+        with self._disk.busy(self) as fd:
+            data = os.pread(fd, n, pos)
+            while len(data) < n:
+                more = os.pread(fd, n - len(data), pos + len(data))
+                if not more:
+                    break
+                data += more
+            return data
+
+    def sync(self) -> None:
+        with self._disk.busy(self) as fd:
+            _datasync(fd)
+
+    def truncate(self, size: int) -> None:
+        fd = self._fd if self._fd >= 0 else self._disk.reopen(self)
+        os.ftruncate(fd, size)
+        self.size = size
+        self._written_from = min(self._written_from, size)
+
+    def close(self) -> None:
+        self._disk.forget_descriptor(self)
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                os.close(self._fd)
+
+
+@dataclass(frozen=True, slots=True)
+class RealStat:
+    size: int
+    modified_ms: int
+    is_dir: bool
+
+
+class RealDisk:
+    """The loop has one, with a flusher; every job gets one of its own."""
+
+    def __init__(self, flusher: Flusher | None = None, descriptors: int = 2048) -> None:
+        self._flusher = flusher
+        self._descriptors = descriptors
+        self._files: weakref.WeakValueDictionary[PurePath, RealFile] = weakref.WeakValueDictionary()
+        self._open: OrderedDict[int, weakref.ref[RealFile]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._dead = False
+
+    def open(self, path: PurePath, create: bool = False) -> RealFile:
+        self._check_alive()
+        file = self._files.get(path)
+        if file is None:
+            file = RealFile(self, path, create)
+            self._files[path] = file
+            with self._lock:
+                self._admit(file)
+        return file
+
+    def reopen(self, file: RealFile) -> int:
+        with self._lock:
+            return self._reopen(file)
+
+    def _reopen(self, file: RealFile) -> int:
+        self._check_alive()
+        if file._fd < 0:
+            file._fd = os.open(file.path, os.O_RDWR | os.O_CLOEXEC)
+            self._admit(file)
+        return file._fd
+
+    def _admit(self, file: RealFile) -> None:
+        self._open[id(file)] = weakref.ref(file)
+        while len(self._open) > self._descriptors:
+            key, reference = self._open.popitem(last=False)
+            oldest = reference()
+            if oldest is None or oldest is file:
+                continue
+            if oldest._busy:
+                self._open[key] = reference
+                break
+            os.close(oldest._fd)
+            oldest._fd = -1
+
+    @contextlib.contextmanager
+    def busy(self, file: RealFile) -> Iterator[int]:
+        """The descriptor for a job thread: not closed under its hands by the LRU or by close()."""
+        with self._lock:
+            fd = self._reopen(file)
+            file._busy += 1
+        try:
+            yield fd
+        finally:
+            with self._lock:
+                file._busy -= 1
+
+    def forget_descriptor(self, file: RealFile) -> None:
+        with self._lock:
+            if file._fd >= 0 and not file._busy:
+                self._open.pop(id(file), None)
+                os.close(file._fd)
+                file._fd = -1
+
+    def stat(self, path: PurePath) -> RealStat | None:
+        try:
+            status = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return RealStat(status.st_size, status.st_mtime_ns // 1_000_000, os.path.isdir(path))
+
+    def list(self, path: PurePath) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def mkdir(self, path: PurePath) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, old: PurePath, new: PurePath) -> None:
+        self._check_alive()
+        os.rename(old, new)
+        for path, file in [(path, file) for path, file in self._files.items() if path == old or old in path.parents]:
+            del self._files[path]
+            file.path = new / path.relative_to(old) if path != old else new
+            self._files[file.path] = file
+
+    def unlink(self, path: PurePath) -> None:
+        self._check_alive()
+        os.unlink(path)
+        self._files.pop(path, None)
+
+    def rmdir(self, path: PurePath) -> None:
+        os.rmdir(path)
+
+    def sync_dir(self, path: PurePath) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: PurePath) -> Callable[[], None]:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as failed:
+            os.close(fd)
+            raise AlreadyLocked(failed.errno, "another process is using this directory", str(path)) from failed
+        return lambda: os.close(fd)
+
+    def flush(self, files: Collection[File], done: Callable[[OSError | None], None]) -> None:
+        self._check_alive()
+        assert self._flusher is not None, "a job syncs its files itself"
+        self._flusher.flush(files, done)
+
+    def _check_alive(self) -> None:
+        if self._dead:
+            raise Dead
+
+    def crash(self) -> None:
+        self._dead = True
+        with self._lock:
+            for reference in self._open.values():
+                file = reference()
+                if file is not None and file._fd >= 0 and not file._busy:
+                    os.close(file._fd)
+                    file._fd = -1
+            self._open.clear()
