@@ -1,0 +1,69 @@
+"""How much memory all connections together may keep for requests: those arriving and those not yet answered."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Receiver(Protocol):
+    """A connection with a large frame under way."""
+
+    def go_on(self) -> None:
+        """There is room again: read on and ask anew."""
+        ...
+
+
+class Budget:
+    """Two counters against one limit, and a queue of the receivers that wait for room.
+
+    Beyond the limit every connection falls under a tight bound of its own, which lets one request at a time through:
+    a follower's fetch, which answers the writes that fill the budget, is never kept waiting behind them. Large frames
+    stop growing but for one favoured receiver, since many half-received frames could otherwise wait for each other.
+    """
+
+    __slots__ = ("_ample", "_favoured", "_tight", "limit", "receiving", "unanswered", "waiting")
+
+    def __init__(self, limit: int, ample: int, tight: int) -> None:
+        self.limit = limit
+        self._ample = ample
+        self._tight = tight
+        self.unanswered = 0
+        """Bytes of requests handed to handlers."""
+        self.receiving = 0
+        """Memory of large frames that are not yet whole."""
+        self.waiting: dict[Receiver, int] = {}
+        self._favoured: Receiver | None = None
+
+    @property
+    def bound(self) -> int:
+        """What one connection may owe before it is read no further."""
+        return self._ample if self.unanswered <= self.limit else self._tight
+
+    def admit(self, receiver: Receiver, more: int) -> bool:
+        """Whether its large frame may take `more` memory, which then counts; else it waits for `go_on`."""
+        if self._fits(more) or self._favoured is None or self._favoured is receiver:
+            if not self._fits(more):
+                self._favoured = receiver
+            self.receiving += more
+            return True
+        self.waiting[receiver] = more
+        return False
+
+    def leave(self, receiver: Receiver) -> None:
+        """Its large frame is whole, or the connection is gone."""
+        self.waiting.pop(receiver, None)
+        if self._favoured is receiver:
+            self._favoured = None
+        self.wake()
+
+    def wake(self) -> None:
+        """Let on whoever now fits, the longest waiting first; he is favoured where nobody is."""
+        while self.waiting:
+            receiver, more = next(iter(self.waiting.items()))
+            if self._favoured is not None and not self._fits(more):
+                break
+            del self.waiting[receiver]
+            receiver.go_on()
+
+    def _fits(self, more: int) -> bool:
+        return self.receiving + self.unanswered + more <= self.limit

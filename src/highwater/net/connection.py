@@ -1,0 +1,282 @@
+"""One connection of a client or of another node: requests in, dispatched as they arrive; answers in their order."""
+
+from __future__ import annotations
+
+import logging
+from asyncio import BaseTransport, BufferedProtocol, Transport
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
+
+from highwater.model import Endpoint
+from highwater.net.api_versions import API_VERSIONS, unsupported_version
+from highwater.net.context import ANONYMOUS, RequestContext
+from highwater.net.header import HeaderReader, after_tags
+from highwater.net.outbox import Outbox
+from highwater.net.registry import Registered
+from highwater.net.stats import CloseReason
+from highwater.wire.codec import Malformed
+from highwater.wire.framing import CHUNK, FrameFault, FrameReader
+
+if TYPE_CHECKING:
+    from highwater.net.server import Listening, Server
+
+_ANSWERED_WHILE_HELD: Final = API_VERSIONS.key.to_bytes(2, "big")
+
+log = logging.getLogger(__name__)
+
+
+class Connection(BufferedProtocol):
+    """Dispatches requests until it is blocked: by unanswered requests, a mute, a hold, or the budget for large frames.
+
+    What is blocked is not read, so a peer that does not take its answers stops being heard. A broken protocol closes
+    the connection once the requests before it are answered.
+    """
+
+    def __init__(self, server: Server, listening: Listening) -> None:
+        self._server = server
+        self._listening = listening
+        self._clock = server.world.clock
+        self._stats = server.stats
+        self._budget = server.budget
+        self._max_slots = server.limits.slots
+        self._find = listening.registry.find
+        self._frames = FrameReader(server.chunks, server.limits.max_frame)
+        self._headers = HeaderReader()
+        self.principal = ANONYMOUS
+        self.peer = Endpoint("", 0)
+        self.last_active = 0.0
+        self._transport: Transport | None = None
+        self._outbox: Outbox
+        self._reason: CloseReason | None = None
+        self._deaf = False
+        self._ending = False
+        self._paused = False
+        self._parked: memoryview | None = None
+        self._starved = False
+        self._receiving = 0
+        self._watchers: list[Callable[[], None]] = []
+
+    # --- the transport's side
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        self._transport = cast(Transport, transport)
+        self.peer = Endpoint(*(transport.get_extra_info("peername") or ("", 0))[:2])
+        self.last_active = self._clock.monotonic()
+        self._outbox = Outbox(self._server.world, self._transport, self._budget, self._stats, self)
+        if not self._server.admit(self, self._listening):
+            self.abort(CloseReason.LIMIT)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active = self._clock.monotonic()
+        self._stats.bytes_in += nbytes
+        self._frames.received(nbytes)
+        self._outbox.cork()
+        self._pump()
+        self._outbox.uncork()
+
+    def eof_received(self) -> bool:
+        """A half-closed peer still gets the answers it waits for."""
+        self._notify()
+        self._ending = True
+        return not self._outbox.empty and self._listening.tls is None
+
+    def pause_writing(self) -> None:
+        self._outbox.pause()
+
+    def resume_writing(self) -> None:
+        self.last_active = self._clock.monotonic()
+        self._outbox.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._deaf = True
+        self._parked = None
+        self._outbox.stop()
+        self._frames.clear()
+        self._account()
+        self._server.forget(self, self._listening, self._reason or CloseReason.PEER)
+        self._notify()
+
+    # --- the server's side
+
+    def on_close(self, fn: Callable[[], None]) -> None:
+        if self._transport is None:
+            self._clock.call_soon(fn)
+        else:
+            self._watchers.append(fn)
+
+    @property
+    def owes(self) -> bool:
+        """The peer waits for us, and takes what we send: not idle, however long it takes."""
+        waits = self._parked is not None or self._starved or not self._outbox.empty
+        return waits and not self._outbox.paused and not self._ending
+
+    @property
+    def stalls(self) -> bool:
+        """It keeps memory for a large frame, and we are reading."""
+        return self._receiving > 0 and not self._paused
+
+    def unhold(self) -> None:
+        self._pump()
+
+    def go_on(self) -> None:
+        self._account()
+        self._steer()
+
+    def finish(self, reason: CloseReason) -> None:
+        """Take no more requests; close when all are answered."""
+        self.stop_dispatching(reason)
+        self._ending = True
+        if self._outbox.empty:
+            self.close(reason)
+
+    def stop_dispatching(self, reason: CloseReason) -> None:
+        self._deaf = True
+        self._parked = None
+        self._reason = self._reason or reason
+        self._frames.clear()
+        self._account()
+        self._steer()
+
+    def drained(self) -> None:
+        outbox = self._outbox
+        if self._paused and not outbox.mutes and 2 * len(outbox.slots) <= self._max_slots:
+            self._pump()
+        if self._budget.waiting:
+            self._budget.wake()
+        if outbox.empty:
+            self.last_active = self._clock.monotonic()
+            if self._ending and self._parked is None:
+                self.close(CloseReason.PEER)
+
+    def close(self, reason: CloseReason) -> None:
+        """What is written still goes out."""
+        self._reason = self._reason or reason
+        self._deaf = True
+        self._outbox.stop()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self, reason: CloseReason) -> None:
+        self._reason = self._reason or reason
+        self._deaf = True
+        self._outbox.stop()
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- requests
+
+    def _pump(self) -> None:
+        """Dispatch the frames at hand for as long as nothing blocks."""
+        frames = self._frames
+        listening = self._listening
+        try:
+            if self._parked is not None and not listening.held:
+                frame, self._parked = self._parked, None
+                self._dispatch(frame)
+            while not self._blocked() and (cut := frames.next()) is not None:
+                if listening.held and cut[:2] != _ANSWERED_WHILE_HELD:
+                    self._parked = memoryview(bytearray(cut)) if len(cut) < CHUNK else cut
+                    listening.waiting[self] = None
+                    break
+                self._dispatch(cut)
+        except FrameFault:
+            self.finish(CloseReason.FRAME)
+        frames.settle()
+        if self._receiving or self._parked is not None or frames.held > CHUNK:
+            self._account()
+        self._steer()
+
+    def _blocked(self) -> bool:
+        outbox = self._outbox
+        return (
+            self._deaf
+            or len(outbox.slots) >= self._max_slots
+            or outbox.owed >= self._budget.bound
+            or outbox.mutes > 0
+            or self._parked is not None
+        )
+
+    def _steer(self) -> None:
+        """Read if and only if another request could be taken."""
+        pause = self._starved or self._blocked()
+        if pause is not self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = pause
+            if pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def _account(self) -> None:
+        """Tell the budget what a large frame takes: one that is arriving, or one that waits for a hold to end."""
+        frames = self._frames
+        large = frames.held if frames.held > CHUNK else 0
+        more = frames.claim - large if large else 0
+        if self._parked is not None and len(self._parked) > CHUNK:
+            large += len(self._parked)
+        self._budget.receiving += large - self._receiving
+        self._receiving = large
+        self._starved = False
+        if not large:
+            self._budget.leave(self)
+        elif self._budget.admit(self, more):
+            self._receiving += more
+        else:
+            self._starved = True
+
+    def _dispatch(self, frame: memoryview) -> None:
+        try:
+            key, version, correlation, at = self._headers.read(frame)
+            entry = self._find(key)
+            if entry is None or not entry.lowest <= version <= entry.highest:
+                self._refuse(key, correlation, entry)
+                return
+            flexible = version >= entry.flexible
+            if flexible:
+                at = after_tags(frame, at)
+        except Malformed:
+            self.finish(CloseReason.HEADER)
+            return
+        slot = self._outbox.reserve(len(frame))
+        requests = self._stats.requests
+        requests[key] = requests.get(key, 0) + 1
+        ctx = RequestContext(
+            key,
+            version,
+            correlation,
+            self._headers.client_id,
+            self._listening.name,
+            self.principal,
+            self.peer,
+            self.last_active,
+            slot,
+            self._server.authorizer,
+            flexible and key != API_VERSIONS.key,  # its response header is always version 0
+            self,
+        )
+        try:
+            entry.handle(ctx, entry.decode(frame[at:], version))
+        except Malformed as fault:
+            log.debug("%s sent a malformed %s v%d: %s", self.peer, entry.api.request.__name__, version, fault)
+            if slot.parts is None:
+                slot.fail(CloseReason.BODY)
+        except Exception:  # the boundary between one request and the node
+            log.exception("%s v%d failed", entry.api.request.__name__, version)
+            if slot.parts is None:
+                slot.fail(CloseReason.HANDLER)
+
+    def _refuse(self, key: int, correlation: int, entry: Registered | None) -> None:
+        """As Kafka does: close without an answer, but tell a client of the future which ApiVersions we know."""
+        if entry is None or key != API_VERSIONS.key:
+            self.finish(CloseReason.UNKNOWN_API)
+        else:
+            header = correlation.to_bytes(4, "big", signed=True)
+            self._outbox.reserve(0).fill([header, unsupported_version()])
+
+    def _notify(self) -> None:
+        watchers, self._watchers = self._watchers, []
+        for fn in watchers:
+            fn()

@@ -1,0 +1,119 @@
+"""What a handler is given with a request: who asks, through which listener, and how to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from highwater.model import Endpoint
+from highwater.wire.codec import Message
+from highwater.world import Buffer, FileSlice
+
+Part = Buffer | FileSlice
+
+
+class Principal(NamedTuple):
+    kind: str
+    name: str
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+
+Authorize = Callable[[Principal, Endpoint, str, str, str], bool]
+"""(principal, peer, operation, resource type, resource name) -> allowed"""
+
+
+def allow_all(principal: Principal, peer: Endpoint, operation: str, resource: str, name: str) -> bool:
+    return True
+
+
+class ResponseSlot(Protocol):
+    """The place of one answer in its connection's order. Exactly one of these is called, once."""
+
+    def fill(self, parts: Sequence[Part]) -> None:
+        """The whole response body and header, without the size prefix."""
+        ...
+
+    def skip(self) -> None:
+        """No answer (Produce with acks=0)."""
+        ...
+
+    def close_connection(self) -> None:
+        """The peer broke the protocol, or asked with acks=0 for what failed. Earlier requests are answered first."""
+        ...
+
+    def mute(self) -> None:
+        """Take no further request from this connection until this one is answered: it is worked on off the loop."""
+        ...
+
+
+class Connected(Protocol):
+    """The connection that a request came on: the same object for all its requests."""
+
+    principal: Principal
+
+    def on_close(self, fn: Callable[[], None]) -> None:
+        """Call `fn` once the peer has closed or the connection broke: a hint, no proof, that the peer died."""
+        ...
+
+
+class RequestContext:
+    __slots__ = (
+        "api_key",
+        "authorizer",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "flexible_response",
+        "listener",
+        "peer",
+        "principal",
+        "received",
+        "slot",
+        "throttle_ms",
+        "version",
+    )
+
+    def __init__(
+        self,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+        listener: str,
+        principal: Principal,
+        peer: Endpoint,
+        received: float,
+        slot: ResponseSlot,
+        authorizer: Authorize,
+        flexible_response: bool,
+        connection: Connected | None = None,
+    ) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.listener = listener
+        self.principal = principal
+        self.peer = peer
+        self.received = received
+        self.slot = slot
+        self.authorizer = authorizer
+        self.flexible_response = flexible_response
+        self.connection = connection
+        self.throttle_ms = 0
+
+    def authorize(self, operation: str, resource: str, name: str) -> bool:
+        return self.authorizer(self.principal, self.peer, operation, resource, name)
+
+    def header(self) -> bytes:
+        """The response header: v1 (with its empty tag section) where the response is flexible, else v0."""
+        correlation = self.correlation_id.to_bytes(4, "big", signed=True)
+        return correlation + b"\x00" if self.flexible_response else correlation
+
+    def respond(self, response: Message) -> None:
+        self.slot.fill([self.header(), response.encode(self.version)])
+
+    def respond_parts(self, body: Sequence[Part]) -> None:
+        """The hot path: a body already encoded, file slices and all."""
+        self.slot.fill([self.header(), *body])

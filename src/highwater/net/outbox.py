@@ -1,0 +1,296 @@
+"""Answers of one connection: in the order of the requests, coalesced per loop turn, files read as the socket drains."""
+
+from __future__ import annotations
+
+import logging
+from asyncio import Transport
+from collections import deque
+from collections.abc import Generator, Sequence
+from struct import Struct
+from typing import Final, Protocol
+
+from highwater.net.budget import Budget
+from highwater.net.context import Part
+from highwater.net.stats import CloseReason, NetStats
+from highwater.world import Buffer, Disk, File, FileSlice, Job, Step, World
+
+WINDOW: Final = 256 * 1024
+"""Written per turn, and the fill level at which the transport pauses us: together they bound its buffer."""
+_JOINED: Final = 64 * 1024
+"""Below this one buffer is cheaper to write than many."""
+_PREFIX: Final = Struct(">i")
+_SKIPPED: Final[list[Part]] = []
+_CLOSING: Final[list[Part]] = []
+
+log = logging.getLogger(__name__)
+
+
+class Owner(Protocol):
+    """The connection, as its outbox sees it."""
+
+    def drained(self) -> None:
+        """Answers left; there may be room for further requests."""
+        ...
+
+    def stop_dispatching(self, reason: CloseReason) -> None: ...
+
+    def close(self, reason: CloseReason) -> None:
+        """All that was to be said has been written."""
+        ...
+
+    def abort(self, reason: CloseReason) -> None: ...
+
+
+class AlreadyAnswered(RuntimeError):
+    """A handler answered one request twice."""
+
+
+class Slot:
+    """The place of one answer (net.context.ResponseSlot)."""
+
+    __slots__ = ("_outbox", "memory", "muting", "parts", "request_bytes", "size")
+
+    def __init__(self, outbox: Outbox, request_bytes: int) -> None:
+        self._outbox = outbox
+        self.request_bytes = request_bytes
+        self.parts: Sequence[Part] | None = None
+        self.size = 0
+        self.memory = 0
+        self.muting = False
+
+    def fill(self, parts: Sequence[Part]) -> None:
+        if self.parts is not None:
+            raise AlreadyAnswered
+        size = memory = 0
+        for part in parts:
+            length = len(part)
+            size += length
+            if type(part) is not FileSlice:
+                memory += length
+        self.parts = parts
+        self.size = size
+        self.memory = memory
+        self._outbox.answered(self)
+
+    def skip(self) -> None:
+        if self.parts is not None:
+            raise AlreadyAnswered
+        self.parts = _SKIPPED
+        self._outbox.answered(self)
+
+    def close_connection(self) -> None:
+        self.fail(CloseReason.ASKED)
+
+    def fail(self, reason: CloseReason) -> None:
+        """Close once all earlier requests are answered."""
+        if self.parts is not None:
+            raise AlreadyAnswered
+        self.parts = _CLOSING
+        self._outbox.refused(self, reason)
+
+    def mute(self) -> None:
+        """Take no further request from this connection until this one is answered."""
+        if self.parts is None and not self.muting:
+            self.muting = True
+            self._outbox.mutes += 1
+
+
+class Outbox:
+    __slots__ = (
+        "_budget",
+        "_call_soon",
+        "_job",
+        "_owner",
+        "_parts",
+        "_paused",
+        "_reason",
+        "_scheduled",
+        "_sent",
+        "_stats",
+        "_transport",
+        "_world",
+        "mutes",
+        "owed",
+        "slots",
+    )
+
+    def __init__(self, world: World, transport: Transport, budget: Budget, stats: NetStats, owner: Owner) -> None:
+        self._world = world
+        self._call_soon = world.clock.call_soon
+        self._transport: Transport | None = transport
+        self._budget = budget
+        self._stats = stats
+        self._owner = owner
+        self.slots: deque[Slot] = deque()
+        self.owed = 0
+        """Bytes of requests not answered and of answers in memory not yet written."""
+        self.mutes = 0
+        self._parts: deque[Part] = deque()
+        self._sent = 0
+        self._job: Job | None = None
+        self._paused = False
+        self._scheduled = False
+        self._reason = CloseReason.ASKED
+        transport.set_write_buffer_limits(high=WINDOW, low=WINDOW // 4)
+
+    @property
+    def empty(self) -> bool:
+        return not self.slots and not self._parts
+
+    @property
+    def paused(self) -> bool:
+        """The peer does not read."""
+        return self._paused
+
+    def reserve(self, request_bytes: int) -> Slot:
+        slot = Slot(self, request_bytes)
+        self.slots.append(slot)
+        self.owed += request_bytes
+        self._budget.unanswered += request_bytes
+        return slot
+
+    def answered(self, slot: Slot) -> None:
+        if self._transport is None:
+            return
+        self._budget.unanswered -= slot.request_bytes
+        self.owed += slot.memory - slot.request_bytes
+        if slot.muting:
+            self.mutes -= 1
+        if not self._scheduled and (self.slots[0] is slot or slot.muting):
+            self._scheduled = True
+            self._call_soon(self.flush)
+
+    def refused(self, slot: Slot, reason: CloseReason) -> None:
+        if self._transport is not None:
+            self._reason = reason
+            self._owner.stop_dispatching(reason)
+            self.answered(slot)
+
+    def cork(self) -> None:
+        """Requests are being dispatched: answers given meanwhile leave together at `uncork`, in this very turn."""
+        self._scheduled = True
+
+    def uncork(self) -> None:
+        self._scheduled = False
+        if self.slots and self.slots[0].parts is not None:
+            self.flush()
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self.flush()
+
+    def stop(self) -> None:
+        """The connection is gone: later answers go nowhere."""
+        self._transport = None
+        if self._job is not None:
+            self._job.cancel()
+            self._job = None
+        self._budget.unanswered -= sum(slot.request_bytes for slot in self.slots if slot.parts is None)
+        self.slots.clear()
+        self._parts.clear()
+
+    def flush(self) -> None:
+        self._scheduled = False
+        if self._transport is None or self._paused or self._job is not None:
+            return
+        out: list[Buffer] = []
+        room = WINDOW
+        closing = False
+        while room > 0 and not closing:
+            if self._parts:
+                data = self._next_part(room)
+                if data is None:
+                    break
+                out.append(data)
+                room -= len(data)
+            elif self.slots and (parts := self.slots[0].parts) is not None:
+                slot = self.slots.popleft()
+                if parts is _CLOSING:
+                    closing = True
+                elif parts is not _SKIPPED:
+                    out.append(_PREFIX.pack(slot.size))
+                    self.owed -= slot.memory
+                    if slot.memory == slot.size:
+                        out += parts  # type: ignore[arg-type]  # no file slice among them
+                        room -= slot.size
+                    else:
+                        self._parts.extend(parts)
+            else:
+                break
+        if self._transport is None:
+            return
+        if out:
+            self._write(out)
+        if closing:
+            self._owner.close(self._reason)
+            return
+        if room <= 0 and not self._paused and not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self.flush)
+        self._owner.drained()
+
+    def _write(self, out: list[Buffer]) -> None:
+        assert self._transport is not None
+        size = sum(map(len, out))
+        self._stats.bytes_out += size
+        if len(out) > 1 and size <= _JOINED:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+
+    def _next_part(self, room: int) -> Buffer | None:
+        """The next piece of the answer under way; None if it must be read off the loop, or cannot be read."""
+        part = self._parts[0]
+        if not isinstance(part, FileSlice):
+            self._parts.popleft()
+            return part
+        rest = part.size - self._sent
+        if rest == 0:
+            self._parts.popleft()
+            return b""
+        wanted = min(rest, room)
+        position = part.pos + self._sent
+        try:
+            data = part.file.read_cached(position, wanted)
+        except OSError as failed:
+            self._unreadable(part, failed)
+            return None
+        if data is None:
+            self._stats.file_reads_off_loop += 1
+            self._job = self._world.run(_read, part.file, position, min(rest, WINDOW), done=self._was_read)
+            return None
+        return data if self._accept(part, data, wanted) else None
+
+    def _was_read(self, result: Buffer | Exception) -> None:
+        self._job = None
+        part = self._parts[0]
+        assert isinstance(part, FileSlice)
+        if isinstance(result, Exception):
+            self._unreadable(part, result)
+        elif self._accept(part, result, min(part.size - self._sent, WINDOW)):
+            self._write([result])
+            self.flush()
+
+    def _accept(self, part: FileSlice, data: Buffer, wanted: int) -> bool:
+        """Asked after the read: bytes that were cut off or replaced meanwhile are not those promised."""
+        if len(data) != wanted or not part.intact():
+            self._owner.abort(CloseReason.FILE)
+            return False
+        self._sent += wanted
+        if self._sent == part.size:
+            self._parts.popleft()
+            self._sent = 0
+        return True
+
+    def _unreadable(self, part: FileSlice, failed: Exception) -> None:
+        log.error("closing a connection: cannot read %s at %d: %s", part.file.path, part.pos + self._sent, failed)
+        self._owner.abort(CloseReason.FILE)
+
+
+def _read(disk: Disk, file: File, position: int, size: int) -> Generator[Step, None, Buffer]:
+    """The slice's own file, not one opened by its path: it stays readable after the segment is deleted."""
+    yield Step()
+    return file.read(position, size)

@@ -1,0 +1,73 @@
+"""Which requests a listener answers. ApiVersions is computed from here, so it cannot disagree with the code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from highwater.net.context import RequestContext
+from highwater.wire.codec import Message
+
+Handle = Callable[[RequestContext, Any], None]
+"""(context, decoded request): answers through the context, now or later. Runs on the loop, never blocks."""
+
+Decode = Callable[[memoryview, int], Any]
+"""(body, version) -> request; raises wire.codec.Malformed."""
+
+
+class Role(Enum):
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API as a handler file declares it: its key, the versions handled, and its request message."""
+
+    key: int
+    versions: tuple[int, int]
+    request: type[Message]
+    advertised_min: int | None = None
+    """Lower than what is handled only for Produce: see KAFKA-18659 in docs/divergence.md."""
+    decode: Decode | None = None
+    """A flat decoder for the hot path; None takes the request message's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """An Api with its handler, laid out for dispatch: one look-up per request."""
+
+    api: Api
+    handle: Handle
+    decode: Decode
+    lowest: int
+    highest: int
+    flexible: int
+    """The first version with the flexible request header."""
+
+
+class Registry:
+    """The handlers of one listener role, by API key."""
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self._by_key: dict[int, Registered] = {}
+
+    def add(self, api: Api, handle: Handle) -> None:
+        if api.key in self._by_key:
+            raise ValueError(f"API {api.key} is registered twice for {self.role.value}")
+        self._by_key[api.key] = Registered(
+            api, handle, api.decode or api.request.decode, *api.versions, api.request.FLEXIBLE
+        )
+
+    def find(self, key: int) -> Registered | None:
+        return self._by_key.get(key)
+
+    def advertised(self) -> list[tuple[int, int, int]]:
+        """(key, lowest, highest version), by key."""
+        return [
+            (key, api.versions[0] if api.advertised_min is None else api.advertised_min, api.versions[1])
+            for key, api in ((key, entry.api) for key, entry in sorted(self._by_key.items()))
+        ]

@@ -1,0 +1,184 @@
+"""The listening side: named listeners, limits over all connections, and their common clockwork."""
+
+from __future__ import annotations
+
+from asyncio import Event
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from ssl import SSLContext
+
+from highwater.model import Endpoint
+from highwater.net.budget import Budget
+from highwater.net.connection import Connection
+from highwater.net.context import Authorize, allow_all
+from highwater.net.registry import Registry, Role
+from highwater.net.stats import CloseReason, NetStats
+from highwater.wire.framing import CHUNK, MAX_FRAME, ChunkPool
+from highwater.world import Listener, Timer, World
+
+STALL_SECONDS = 10.0
+"""How long a large frame may stop arriving while others wait for the memory it keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    max_frame: int = MAX_FRAME
+    """socket.request.max.bytes"""
+    queued_bytes: int = 128 * 1024 * 1024
+    """queued.max.request.bytes: requests arriving and not yet answered, over all connections."""
+    connections: int = 10_000
+    """max.connections"""
+    reserved_connections: int = 100
+    """On top of these, for controller listeners: clients cannot crowd out the quorum."""
+    connections_per_ip: int = 5_000
+    """max.connections.per.ip"""
+    connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    idle_seconds: float = 600.0
+    """connections.max.idle.ms"""
+    slots: int = 512
+    """Requests of one connection that are not yet answered."""
+    slot_bytes: int = 16 * 1024 * 1024
+    """Bytes of one connection's unanswered requests and unsent answers (file slices not counted)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSpec:
+    name: str
+    at: Endpoint
+    registry: Registry
+    tls: SSLContext | None = None
+
+
+class Listening:
+    """One listener at work."""
+
+    def __init__(self, spec: ListenerSpec) -> None:
+        self.name = spec.name
+        self.at = spec.at
+        self.registry = spec.registry
+        self.tls = spec.tls
+        self.held = False
+        self.waiting: dict[Connection, None] = {}
+        self.socket: Listener | None = None
+
+
+class Server:
+    def __init__(
+        self,
+        world: World,
+        listeners: Sequence[ListenerSpec],
+        limits: Limits | None = None,
+        authorizer: Authorize = allow_all,
+        stats: NetStats | None = None,
+    ) -> None:
+        self.world = world
+        self.limits = limits or Limits()
+        self.authorizer = authorizer
+        self.stats = stats or NetStats()
+        self.chunks = ChunkPool()
+        self.budget = Budget(self.limits.queued_bytes, self.limits.slot_bytes, CHUNK)
+        self._listening = {spec.name: Listening(spec) for spec in listeners}
+        self._connections: dict[Connection, None] = {}
+        self._per_ip: dict[str, int] = {}
+        self._sweeper: Timer | None = None
+        self._closing = False
+        self._empty = Event()
+
+    async def start(self) -> None:
+        try:
+            for listening in self._listening.values():
+                listening.socket = await self.world.net.listen(
+                    partial(Connection, self, listening), listening.at, listening.tls
+                )
+        except OSError:
+            self._stop_listening()
+            raise
+        self._sweeper = self.world.clock.call_later(self._sweep_interval, self._sweep)
+
+    @property
+    def endpoints(self) -> dict[str, Endpoint]:
+        """By listener name, as really bound."""
+        return {name: one.socket.endpoint for name, one in self._listening.items() if one.socket is not None}
+
+    def hold(self, *names: str) -> None:
+        """Until `release` these listeners (all, if none is named) answer ApiVersions alone; other requests wait."""
+        for name in names or self._listening:
+            self._listening[name].held = True
+
+    def release(self, *names: str) -> None:
+        for name in names or self._listening:
+            listening = self._listening[name]
+            listening.held = False
+            waiting, listening.waiting = listening.waiting, {}
+            for connection in waiting:
+                self.world.clock.call_soon(connection.unhold)
+
+    async def close(self, grace: float = 5.0) -> None:
+        """Accept nobody, answer what was asked, and close; after `grace` seconds drop what is left."""
+        self._closing = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._stop_listening()
+        for connection in list(self._connections):
+            connection.finish(CloseReason.SHUTDOWN)
+        if self._connections:
+            self._empty.clear()
+            timer = self.world.clock.call_later(grace, self._drop_all)
+            await self._empty.wait()
+            timer.cancel()
+
+    def admit(self, connection: Connection, listening: Listening) -> bool:
+        """Called once per connection made; `forget` follows for each, admitted or not."""
+        limits = self.limits
+        ip = connection.peer.host
+        same_ip = self._per_ip.get(ip, 0) + 1
+        self._per_ip[ip] = same_ip
+        self._connections[connection] = None
+        self.stats.accepted += 1
+        self.stats.connections += 1
+        room = limits.connections
+        if listening.registry.role is Role.CONTROLLER:
+            room += limits.reserved_connections
+        return (
+            not self._closing
+            and len(self._connections) <= room
+            and same_ip <= limits.connections_per_ip_overrides.get(ip, limits.connections_per_ip)
+        )
+
+    def forget(self, connection: Connection, listening: Listening, reason: CloseReason) -> None:
+        del self._connections[connection]
+        listening.waiting.pop(connection, None)
+        ip = connection.peer.host
+        self._per_ip[ip] -= 1
+        if not self._per_ip[ip]:
+            del self._per_ip[ip]
+        self.stats.connections -= 1
+        self.stats.closed[reason] += 1
+        if not self._connections:
+            self._empty.set()
+
+    def _stop_listening(self) -> None:
+        for listening in self._listening.values():
+            if listening.socket is not None:
+                listening.socket.close()
+
+    @property
+    def _sweep_interval(self) -> float:
+        return min(self.limits.idle_seconds / 10, STALL_SECONDS / 2)
+
+    def _sweep(self) -> None:
+        now = self.world.clock.monotonic()
+        idle_since = now - self.limits.idle_seconds
+        stalled_since = now - STALL_SECONDS
+        crowded = bool(self.budget.waiting)
+        for connection in list(self._connections):
+            if connection.last_active <= idle_since and not connection.owes:
+                connection.abort(CloseReason.IDLE)
+            elif crowded and connection.last_active <= stalled_since and connection.stalls:
+                connection.abort(CloseReason.STALLED)
+        self._sweeper = self.world.clock.call_later(self._sweep_interval, self._sweep)
+
+    def _drop_all(self) -> None:
+        for connection in list(self._connections):
+            connection.abort(CloseReason.SHUTDOWN)

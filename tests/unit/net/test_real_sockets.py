@@ -1,0 +1,242 @@
+"""The same server on the sockets of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import Callable, Coroutine
+from pathlib import Path, PurePath
+from typing import Any
+
+import pytest
+
+from highwater.model import Endpoint
+from highwater.net.client import CallFailed, ClientConnection, Gone
+from highwater.net.context import RequestContext
+from highwater.net.deadlines import DeadlineQueue
+from highwater.net.server import Limits, ListenerSpec, Server
+from highwater.net.stats import CloseReason
+from highwater.wire.framing import MAX_FRAME
+from highwater.world import FileSlice
+from highwater.world.real import RealWorld, new_event_loop
+from tests.unit.net.parties import ASK, Asked, Peer, ask, framed, header, registry
+
+LOOPS = [new_event_loop, asyncio.SelectorEventLoop]
+
+
+class Here:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits | None) -> None:
+        self.loop = loop
+        self.failures: list[object] = []
+        self.world = RealWorld(loop, lambda name, error: self.failures.append((name, error)))
+        self.asked = Asked()
+        spec = ListenerSpec("PLAINTEXT", Endpoint("127.0.0.1", 0), registry(self.asked))
+        self.server = Server(self.world, [spec], limits)
+
+    @property
+    def at(self) -> Endpoint:
+        return self.server.endpoints["PLAINTEXT"]
+
+    async def dial(self) -> Peer:
+        peer = Peer()
+        await self.world.net.dial(lambda: peer, self.at)
+        return peer
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+
+def here(
+    scenario: Callable[[Here], Coroutine[Any, Any, None]],
+    make_loop: Callable[[], asyncio.AbstractEventLoop] = new_event_loop,
+    limits: Limits | None = None,
+) -> None:
+    loop = make_loop()
+    place = Here(loop, limits)
+
+    async def play() -> None:
+        await place.server.start()
+        try:
+            await scenario(place)
+        finally:
+            await place.server.close(grace=0.1)
+
+    try:
+        loop.run_until_complete(play())
+    finally:
+        place.world.close()
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+    assert place.failures == []
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_ten_thousand_pipelined_requests_are_answered_in_order(make_loop: Any) -> None:
+    async def scenario(place: Here) -> None:
+        waiting: list[RequestContext] = []
+
+        def react(ctx: RequestContext, body: memoryview) -> None:
+            waiting.append(ctx)
+            if len(waiting) == 1:
+                place.world.clock.call_soon(answer_backwards)
+
+        def answer_backwards() -> None:
+            for ctx in reversed(waiting):
+                ctx.respond_parts([b"ok"])
+            waiting.clear()
+
+        place.asked.react = react
+        peer = await place.dial()
+        peer.send(*(ask(n, version=9) for n in range(10_000)))
+        await place.until(lambda: len(peer.data) == 10_000 * 11)
+        assert peer.correlations == list(range(10_000))
+
+    here(scenario, make_loop)
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_large_requests_and_file_answers_pass_unharmed(make_loop: Any, tmp_path: Path) -> None:
+    content = os.urandom(3_000_000)
+    (tmp_path / "segment").write_bytes(content)
+
+    async def scenario(place: Here) -> None:
+        file = place.world.disk.open(PurePath(tmp_path / "segment"))
+        place.asked.react = lambda ctx, body: ctx.respond_parts(
+            [FileSlice(file, 1000, 2_500_000, lambda: True), bytes(body[-5:])]
+        )
+        peer = await place.dial()
+        peer.send(ask(1, content), ask(2, content[:100_000]))
+        await place.until(lambda: len(peer.frames) == 2)
+        for frame, end in zip(peer.frames, (content[-5:], content[99_995:100_000]), strict=True):
+            assert frame[4:] == content[1000:2_501_000] + end
+        assert place.asked.bodies[0] == content
+
+    here(scenario, make_loop)
+
+
+def test_hundreds_of_stalled_giants_cost_little_and_others_are_served() -> None:
+    async def scenario(place: Here) -> None:
+        place.asked.react = lambda ctx, body: ctx.respond_parts([b"ok"])
+        before = resident()
+        sockets = []
+        for _ in range(400):
+            peer = socket.create_connection(place.at)
+            peer.sendall(struct.pack(">i", MAX_FRAME) + bytes(100))
+            sockets.append(peer)
+            await asyncio.sleep(0)
+        await place.until(lambda: place.server.stats.connections == 400)
+        await place.until(lambda: place.server.stats.bytes_in == 400 * 104)
+        assert resident() - before < 20_000_000
+        peer = await place.dial()
+        peer.send(ask(5))
+        await place.until(lambda: peer.correlations == [5])
+        for one in sockets:
+            one.close()
+
+    here(scenario)
+
+
+def test_a_hundred_consumers_that_stop_reading_cost_a_bounded_buffer_each(tmp_path: Path) -> None:
+    (tmp_path / "segment").write_bytes(bytes(20_000_000))
+
+    async def scenario(place: Here) -> None:
+        file = place.world.disk.open(PurePath(tmp_path / "segment"))
+        place.asked.react = lambda ctx, body: ctx.respond_parts([FileSlice(file, 0, 20_000_000, lambda: True)])
+        before = resident()
+        peers = [await place.dial() for _ in range(100)]
+        for peer in peers:
+            peer.transport.pause_reading()
+            peer.send(*(ask(n) for n in range(10)))
+        await place.until(lambda: len(place.asked) == 1000)
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        assert resident() - before < 150_000_000
+        peers[0].transport.resume_reading()
+        await place.until(lambda: len(peers[0].data) == 10 * 20_000_008)
+        for peer in peers:
+            peer.transport.abort()
+
+    here(scenario)
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_limits_faults_and_half_closes_behave_as_in_the_simulation(make_loop: Any) -> None:
+    async def scenario(place: Here) -> None:
+        first, second = await place.dial(), await place.dial()
+        third = await place.dial()
+        await place.until(lambda: third.lost)
+        first.send(b"GET / HTTP/1.1\r\n\r\n")
+        await place.until(lambda: first.lost)
+        second.send(ask(1), ask(2))
+        second.transport.write_eof()
+        await place.until(lambda: len(place.asked) == 2)
+        place.asked[1].respond_parts([b""])
+        place.asked[0].respond_parts([b""])
+        await place.until(lambda: second.lost)
+        assert second.correlations == [1, 2]
+        closed = place.server.stats.closed
+        assert (closed[CloseReason.LIMIT], closed[CloseReason.FRAME], closed[CloseReason.PEER]) == (1, 1, 1)
+
+    here(scenario, make_loop, Limits(connections=2))
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_a_hold_and_a_graceful_close(make_loop: Any) -> None:
+    async def scenario(place: Here) -> None:
+        place.server.hold()
+        peer = await place.dial()
+        peer.send(framed(header(18, 0, 1)), ask(2))
+        await place.until(lambda: peer.correlations == [1])
+        place.server.release()
+        await place.until(lambda: len(place.asked) == 1)
+        closing = place.loop.create_task(place.server.close())
+        await asyncio.sleep(0)
+        place.asked[0].respond_parts([b"last"])
+        await closing
+        await place.until(lambda: peer.lost)
+        assert peer.correlations == [1, 2]
+
+    here(scenario, make_loop)
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_a_client_connection_calls_times_out_and_is_refused(make_loop: Any) -> None:
+    async def scenario(place: Here) -> None:
+        events: list[object] = []
+        answers: list[object] = []
+        deadlines = DeadlineQueue(place.world.clock)
+        place.asked.react = lambda ctx, body: ctx.respond_parts([bytes(body)]) if body != b"never" else None
+
+        def dial(to: Endpoint) -> ClientConnection:
+            connection = ClientConnection(place.world, to, "me", deadlines, events.append)
+            connection.open(lambda: events.append("open"), timeout=5.0)
+            return connection
+
+        def took(answer: memoryview | CallFailed) -> None:
+            answers.append(answer.reason if isinstance(answer, CallFailed) else bytes(answer))
+
+        connection = dial(place.at)
+        await place.until(lambda: events == ["open"])
+        assert connection.pick(ASK, (0, 9)) == 9
+        big = os.urandom(1_000_000)
+        connection.send_raw(ASK, 9, True, [b"x", big], took, 5.0)
+        connection.send_raw(ASK, 9, True, [b"never"], took, 0.05)
+        await place.until(lambda: len(events) == 2)
+        assert answers == [b"x" + big, Gone.TIMED_OUT]
+        assert events == ["open", Gone.TIMED_OUT]
+        place.asked[-1].slot.skip()
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            port = unused.getsockname()[1]
+        dial(Endpoint("127.0.0.1", port))
+        await place.until(lambda: len(events) == 3)
+        assert events[2] is Gone.REFUSED
+
+    here(scenario, make_loop)
