@@ -1,0 +1,85 @@
+"""How far a log is on stable storage: syncs under way, and who waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from pathlib import PurePath
+
+from highwater.model import Offset
+from highwater.world import Disk, File, Step, World
+
+
+def sync_with_directory(disk: Disk, files: Sequence[File], directory: PurePath) -> Generator[Step, None, None]:
+    """A job, for files whose names are new: data first, then the directory that lists them."""
+    for file in files:
+        file.sync()
+        yield Step()
+    disk.sync_dir(directory)
+
+
+class Durability:
+    """`durable_end` moves only after a sync that was begun with everything below it written.
+
+    A failed sync is final (the kernel may have dropped the dirty pages): `failed` is told and no sync follows.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        directory: PurePath,
+        durable_end: Offset,
+        moved: Callable[[], None],
+        failed: Callable[[OSError], None],
+    ) -> None:
+        self._world = world
+        self._directory = directory
+        self.durable_end = durable_end
+        self.directory_changed = False
+        """A file was created or renamed since the directory was last synced."""
+        self._moved = moved
+        self._failed = failed
+        self._under_way = False
+        self._wanted: tuple[Offset, Sequence[File]] | None = None
+        self._broken = False
+        self._cuts = 0
+
+    def flush(self, end: Offset, files: Sequence[File]) -> None:
+        """Make everything below `end`, which lies in `files`, durable. One sync at a time, the newest wish next."""
+        if self._broken or (end <= self.durable_end and not self.directory_changed):
+            return
+        if self._under_way:
+            self._wanted = (end, files)
+            return
+        self._under_way = True
+        cuts = self._cuts
+        if self.directory_changed:
+            self.directory_changed = False
+            self._world.run(
+                sync_with_directory, files, self._directory, done=lambda result: self._synced(end, cuts, result)
+            )
+        else:
+            self._world.disk.flush(files, lambda error: self._synced(end, cuts, error))
+
+    def _synced(self, end: Offset, cuts: int, result: Exception | None) -> None:
+        self._under_way = False
+        if isinstance(result, OSError):
+            self._broken = True
+            self._failed(result)
+            return
+        if result is not None:
+            raise result
+        wanted, self._wanted = self._wanted, None
+        if end > self.durable_end and cuts == self._cuts:
+            self.durable_end = end
+            self._moved()
+        if wanted is not None:
+            self.flush(*wanted)
+
+    def cut(self, end: Offset) -> None:
+        """The log was truncated to `end`: a sync begun before says nothing of what is appended there later."""
+        self._cuts += 1
+        self.durable_end = min(self.durable_end, end)
+
+    def settled(self, end: Offset) -> None:
+        """All below `end` was synced by the caller, as the log closes."""
+        self.durable_end = max(self.durable_end, end)

@@ -1,0 +1,58 @@
+"""What the files and directories of a log are called."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from highwater.model import TopicPartition
+
+LOG = ".log"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TXN_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+
+EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANER_POINTS = "cleaner-offset-checkpoint"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+
+DIRECTORY_NAME_LIMIT = 255
+_PARTITION_DIRECTORY = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)$")
+_DELETED_DIRECTORY = re.compile(r"^.+\.[0-9a-f]{32}-delete$")
+
+
+def segment_file(directory: PurePath, base_offset: int, suffix: str) -> PurePath:
+    return directory / f"{base_offset:020d}{suffix}"
+
+
+def base_offset_of(name: str) -> int:
+    """The base offset in the name of a segment's file."""
+    return int(name.split(".", 1)[0])
+
+
+def partition_of(directory_name: str) -> TopicPartition | None:
+    """None where the directory is no partition's: leftovers of a deletion among them."""
+    matched = _PARTITION_DIRECTORY.match(directory_name)
+    if matched is None:
+        return None
+    return TopicPartition(matched["topic"], int(matched["partition"]))
+
+
+def deleted_directory(partition: TopicPartition, unique: str) -> str:
+    """The name a partition's directory gets while it waits for its deletion, within the file system's limit."""
+    suffix = f"-{partition.partition}.{unique}-delete"
+    return partition.topic[: DIRECTORY_NAME_LIMIT - len(suffix)] + suffix
+
+
+def is_deleted_directory(name: str) -> bool:
+    return _DELETED_DIRECTORY.match(name) is not None

@@ -1,0 +1,174 @@
+"""What each producer last wrote to a partition: duplicates are found and gaps refused here. Pure.
+
+Sequences are Kafka's: 0 to 2^31-1 and round again; the last five batches of a producer are remembered, since a client
+has at most five in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from highwater.errors import Code, KafkaError
+from highwater.model import Offset
+
+WINDOW = 5
+MAX_SEQUENCE = 2**31 - 1
+NO_PRODUCER = -1
+
+
+class BatchSeen(NamedTuple):
+    first_sequence: int
+    last_sequence: int
+    first_offset: Offset
+    last_offset: Offset
+    timestamp: int
+
+
+class Producer:
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "timestamp", "txn_first_offset")
+
+    def __init__(self, epoch: int, timestamp: int, coordinator_epoch: int = -1, txn_first_offset: int = -1) -> None:
+        self.epoch = epoch
+        self.batches: list[BatchSeen] = []
+        self.timestamp = timestamp
+        self.coordinator_epoch = coordinator_epoch
+        self.txn_first_offset = txn_first_offset
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else -1
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: Offset
+    last_offset: Offset
+    last_stable_offset: Offset
+
+
+def last_sequence_of(first: int, count: int) -> int:
+    last = first + count - 1
+    return last if last <= MAX_SEQUENCE else last - MAX_SEQUENCE - 1
+
+
+class ProducerState:
+    def __init__(self) -> None:
+        self._producers: dict[int, Producer] = {}
+        self._open: dict[Offset, int] = {}
+        """First offset of each open transaction -> its producer."""
+        self._undecided: list[tuple[Offset, Offset]] = []
+        """(first offset, marker's offset) of ended transactions whose marker may still be above the high watermark."""
+
+    @property
+    def producers(self) -> dict[int, Producer]:
+        return self._producers
+
+    def find_duplicate(self, pid: int, epoch: int, first_sequence: int, last_sequence: int) -> BatchSeen | None:
+        producer = self._producers.get(pid)
+        if producer is None or producer.epoch != epoch:
+            return None
+        for seen in producer.batches:
+            if seen.first_sequence == first_sequence and seen.last_sequence == last_sequence:
+                return seen
+        return None
+
+    def check(self, pid: int, epoch: int, first_sequence: int) -> None:
+        """Raise where a batch of this producer may not be appended next. A producer never seen may begin anywhere."""
+        producer = self._producers.get(pid)
+        if producer is None:
+            return
+        if epoch < producer.epoch:
+            raise KafkaError(
+                Code.INVALID_PRODUCER_EPOCH, f"producer {pid}: epoch {epoch} is older than {producer.epoch}"
+            )
+        if epoch > producer.epoch:
+            if first_sequence != 0:
+                raise KafkaError(
+                    Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"producer {pid}: its new epoch {epoch} begins with sequence {first_sequence}, not 0",
+                )
+            return
+        last = producer.last_sequence
+        if last < 0:
+            return
+        expected = 0 if last == MAX_SEQUENCE else last + 1
+        if first_sequence != expected:
+            raise KafkaError(
+                Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {pid}: sequence {first_sequence} came where {expected} was due",
+            )
+
+    def appended(
+        self,
+        pid: int,
+        epoch: int,
+        first_sequence: int,
+        last_sequence: int,
+        first_offset: Offset,
+        last_offset: Offset,
+        timestamp: int,
+        transactional: bool = False,
+    ) -> None:
+        """A data batch is in the log."""
+        producer = self._producers.get(pid)
+        if producer is None:
+            producer = self._producers[pid] = Producer(epoch, timestamp)
+        elif producer.epoch != epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        producer.timestamp = timestamp
+        producer.batches.append(BatchSeen(first_sequence, last_sequence, first_offset, last_offset, timestamp))
+        if len(producer.batches) > WINDOW:
+            del producer.batches[0]
+        if transactional and producer.txn_first_offset < 0:
+            producer.txn_first_offset = first_offset
+            self._open[first_offset] = pid
+
+    def marker_appended(
+        self, pid: int, epoch: int, offset: Offset, timestamp: int, coordinator_epoch: int, aborted: bool
+    ) -> AbortedTransaction | None:
+        """The end of a transaction is in the log; the aborted transaction, if it was one with data."""
+        producer = self._producers.get(pid)
+        if producer is None:
+            producer = self._producers[pid] = Producer(epoch, timestamp)
+        elif producer.epoch != epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        producer.timestamp = timestamp
+        producer.coordinator_epoch = coordinator_epoch
+        first = producer.txn_first_offset
+        producer.txn_first_offset = -1
+        if first < 0:
+            return None
+        self._open.pop(first, None)
+        stable = min([offset + 1, *self._open])
+        self._undecided.append((first, offset))
+        return AbortedTransaction(pid, first, offset, stable) if aborted else None
+
+    def first_unstable(self, high_watermark: Offset) -> Offset | None:
+        """The first offset of a transaction that is open, or whose marker is not yet below the high watermark."""
+        if not self._open and not self._undecided:
+            return None
+        self._undecided = [(first, marker) for first, marker in self._undecided if marker >= high_watermark]
+        return min([*self._open, *(first for first, _ in self._undecided)], default=None)
+
+    def expire(self, now_ms: int, after_ms: int) -> int:
+        """Forget producers silent for longer than `after_ms`, those with an open transaction excepted."""
+        gone = [
+            pid
+            for pid, producer in self._producers.items()
+            if producer.txn_first_offset < 0 and now_ms - producer.timestamp >= after_ms
+        ]
+        for pid in gone:
+            del self._producers[pid]
+        return len(gone)
+
+    def restore(self, pid: int, producer: Producer) -> None:
+        self._producers[pid] = producer
+        if producer.txn_first_offset >= 0:
+            self._open[producer.txn_first_offset] = pid
+
+    def restore_all(self, producers: Iterable[tuple[int, Producer]]) -> None:
+        for pid, producer in producers:
+            self.restore(pid, producer)

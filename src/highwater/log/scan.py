@@ -1,0 +1,101 @@
+"""Batches read in a row from a file, in jobs: recovery, look-up by time, replay of producers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from highwater.log.epoch_cache import EpochCache
+from highwater.log.producer_state import AbortedTransaction, ProducerState
+from highwater.wire import records
+from highwater.wire.records import HEADER_SIZE, Header
+from highwater.wire.records.control import ControlType, marker_epoch, parse_control
+from highwater.world import File
+
+CHUNK = 1 << 20
+
+
+class ScannedBatch(NamedTuple):
+    position: int
+    header: Header
+    data: memoryview
+
+
+class BadBatch(Exception):
+    """What lies at `position` is no whole, intact batch that continues the log; `cut_off` if the file just ends."""
+
+    def __init__(self, position: int, why: str, cut_off: bool = False) -> None:
+        super().__init__(f"at {position}: {why}")
+        self.position = position
+        self.cut_off = cut_off
+
+
+def scan(file: File, position: int, next_offset: int, check: bool = True) -> Iterator[ScannedBatch]:
+    """Every batch from `position` to the end of the file; offsets must rise, checksums hold if `check`."""
+    end = file.size
+    chunk = memoryview(b"")
+    chunk_at = position
+    while position < end:
+        within = position - chunk_at
+        if within + HEADER_SIZE > len(chunk):
+            chunk_at, within, chunk = position, 0, memoryview(file.read(position, min(CHUNK, end - position)))
+        if len(chunk) - within < HEADER_SIZE:
+            raise BadBatch(position, f"{len(chunk) - within} bytes are no batch", cut_off=True)
+        header = records.read_header(chunk, within)
+        size = header.size
+        if header.magic != 2 or size < HEADER_SIZE:
+            raise BadBatch(position, f"length {header.length}, magic {header.magic}")
+        if position + size > end:
+            raise BadBatch(position, f"{size} bytes announced, {end - position} are left", cut_off=True)
+        if within + size > len(chunk):
+            chunk_at, within, chunk = (
+                position,
+                0,
+                memoryview(file.read(position, max(size, min(CHUNK, end - position)))),
+            )
+        data = chunk[within : within + size]
+        if len(data) < size:
+            raise BadBatch(position, "the file is shorter than it said")
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            raise BadBatch(position, f"offset {header.base_offset} where {next_offset} or more is due")
+        if check and not records.is_intact(data):
+            raise BadBatch(position, "its checksum is wrong")
+        yield ScannedBatch(position, header, data)
+        next_offset = header.next_offset
+        position += size
+
+
+def replay(batch: ScannedBatch, producers: ProducerState, epochs: EpochCache | None) -> AbortedTransaction | None:
+    """Let the state beside the log follow a batch that is in it."""
+    header = batch.header
+    if epochs is not None and header.leader_epoch > epochs.latest:
+        epochs.assign(header.leader_epoch, header.base_offset)
+    return follow_producer(header, batch.data, producers)
+
+
+def follow_producer(header: Header, data: memoryview, producers: ProducerState) -> AbortedTransaction | None:
+    if header.producer_id < 0:
+        return None
+    if not header.is_control:
+        producers.appended(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.last_sequence,
+            header.base_offset,
+            header.last_offset,
+            header.max_timestamp,
+            header.is_transactional,
+        )
+        return None
+    for control in parse_control(data):
+        if control.type in (ControlType.ABORT, ControlType.COMMIT):
+            return producers.marker_appended(
+                header.producer_id,
+                header.producer_epoch,
+                control.offset,
+                header.max_timestamp,
+                marker_epoch(control.value),
+                aborted=control.type == ControlType.ABORT,
+            )
+    return None

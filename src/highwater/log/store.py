@@ -1,0 +1,274 @@
+"""All logs of one log directory: opened, created, kept within their retention, checkpointed and closed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Generator
+from pathlib import PurePath
+
+from highwater.config import LogConfig
+from highwater.errors import Code, KafkaError
+from highwater.log import checkpoint, names, partition_metadata
+from highwater.log.checkpoint import BadCheckpoint, CheckpointFile
+from highwater.log.durability import sync_with_directory
+from highwater.log.index import NO_TIMESTAMP
+from highwater.log.loader import LoadedLog, LoadedSegment, LoadRequest, load_log
+from highwater.log.log import Log
+from highwater.log.retention import SegmentFacts, expired
+from highwater.log.truncation import remove_files
+from highwater.model import METADATA_TOPIC, Offset, TopicPartition, Uuid
+from highwater.world import Disk, Step, World
+from highwater.world.jobs import finished
+
+PROCESS_ABOVE_BYTES = 32 << 20
+"""A recovery that reads more than this would hold the interpreter for too long: it goes to a process."""
+_log = logging.getLogger(__name__)
+
+
+class Found:
+    """What the directory held when it was opened."""
+
+    def __init__(self) -> None:
+        self.clean = False
+        self.broker_epoch = -1
+        self.partitions: list[tuple[TopicPartition, PurePath, int]] = []
+        """Partition, its directory, bytes of its segments."""
+        self.leftovers: list[PurePath] = []
+        self.recovery_points: dict[TopicPartition, Offset] = {}
+        self.log_starts: dict[TopicPartition, Offset] = {}
+        self.high_watermarks: dict[TopicPartition, Offset] = {}
+
+
+def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]:
+    """A job: read the directory and its checkpoints. The clean-shutdown mark is taken away: it holds for one start."""
+    found = Found()
+    mark = directory / names.CLEAN_SHUTDOWN
+    data = checkpoint.read_file(disk, mark)
+    if data is not None:
+        found.clean = True
+        try:
+            found.broker_epoch = int(json.loads(data)["brokerEpoch"]) if data.strip() else -1
+        except (ValueError, KeyError, TypeError):
+            found.broker_epoch = -1
+        disk.unlink(mark)
+        disk.sync_dir(directory)
+    yield Step()
+    for file_name, target in (
+        (names.RECOVERY_POINTS, found.recovery_points),
+        (names.LOG_STARTS, found.log_starts),
+        (names.HIGH_WATERMARKS, found.high_watermarks),
+    ):
+        try:
+            target.update(checkpoint.decode_offsets(checkpoint.read_file(disk, directory / file_name) or b"0\n0\n"))
+        except BadCheckpoint as bad:
+            _log.warning("%s is unreadable (%s): everything is recovered from the logs", file_name, bad)
+            found.clean = False
+    for name in disk.list(directory):
+        path = directory / name
+        partition = names.partition_of(name)
+        status = disk.stat(path)
+        if status is None or not status.is_dir:
+            continue
+        if names.is_deleted_directory(name):
+            found.leftovers.append(path)
+        elif partition is not None and partition.topic != METADATA_TOPIC:
+            sizes = (disk.stat(path / file) for file in disk.list(path) if file.endswith(names.LOG))
+            found.partitions.append((partition, path, sum(size.size for size in sizes if size is not None)))
+        yield Step()
+    return found
+
+
+def make_partition(disk: Disk, directory: PurePath, topic_id: Uuid, now_ms: int) -> Generator[Step, None, LoadedLog]:
+    """A job: the files of a new, empty partition, durable when it ends."""
+    disk.mkdir(directory)
+    for suffix in (names.LOG, names.INDEX, names.TIME_INDEX):
+        disk.open(names.segment_file(directory, 0, suffix), create=True).close()
+    yield Step()
+    yield from checkpoint.replace_file(disk, directory / names.PARTITION_METADATA, partition_metadata.encode(topic_id))
+    disk.sync_dir(directory.parent)
+    empty = LoadedSegment(0, now_ms, NO_TIMESTAMP, NO_TIMESTAMP, None, 0)
+    return LoadedLog(directory, [empty], 0, 0, 0, [], [], topic_id)
+
+
+def remove_segments(
+    disk: Disk, paths: list[PurePath], directory: PurePath, below: Offset
+) -> Generator[Step, None, None]:
+    """A job: the files of dropped segments, and the producer snapshots that belong to them."""
+    yield from remove_files(disk, paths)
+    snapshots = [name for name in disk.list(directory) if name.endswith(names.SNAPSHOT)]
+    yield from remove_files(disk, [directory / name for name in snapshots if names.base_offset_of(name) < below])
+
+
+def remove_directory(disk: Disk, directory: PurePath) -> Generator[Step, None, None]:
+    yield from remove_files(disk, [directory / name for name in disk.list(directory)])
+    disk.rmdir(directory)
+    disk.sync_dir(directory.parent)
+
+
+class LogStore:
+    def __init__(
+        self,
+        world: World,
+        directory: PurePath,
+        config_of: Callable[[str], LogConfig],
+        went_offline: Callable[[Log], None],
+    ) -> None:
+        self._world = world
+        self.directory = directory
+        self._config_of = config_of
+        self._went_offline = went_offline
+        self._random = world.random("log")
+        self.logs: dict[TopicPartition, Log] = {}
+        self.found = Found()
+        self.recovery_points = self._checkpoint(names.RECOVERY_POINTS, lambda log: log.durable_end)
+        self.log_starts = self._checkpoint(
+            names.LOG_STARTS, lambda log: log.log_start if log.log_start > log.segments[0].base_offset else None
+        )
+        self.high_watermarks = self._checkpoint(names.HIGH_WATERMARKS, lambda log: log.high_watermark)
+
+    def _checkpoint(self, name: str, value: Callable[[Log], Offset | None]) -> CheckpointFile:
+        def content() -> bytes:
+            values = {partition: value(log) for partition, log in self.logs.items()}
+            return checkpoint.encode_offsets({p: offset for p, offset in values.items() if offset is not None})
+
+        return CheckpointFile(self._world, self.directory / name, content, self._checkpoint_failed)
+
+    def _checkpoint_failed(self, failed: Exception) -> None:
+        if not isinstance(failed, OSError):
+            raise failed
+        _log.error("a checkpoint in %s could not be written: %s", self.directory, failed)
+
+    async def open(self, progress: Callable[[TopicPartition, object], None] | None = None) -> None:
+        """Load every partition that is there; one that cannot be loaded is left out and reported."""
+        self.found = await finished(self._world, look_around, self.directory)
+        for leftover in self.found.leftovers:
+            self._remove_later(leftover, 0.0)
+        for partition, path, size in self.found.partitions:
+            config = self._config_of(partition.topic)
+            request = LoadRequest(
+                directory=path,
+                recovery_point=self.found.recovery_points.get(partition, 0),
+                log_start=self.found.log_starts.get(partition, 0),
+                clean=self.found.clean,
+                index_interval=config.index_interval_bytes,
+            )
+            scans = not self.found.clean and size > PROCESS_ABOVE_BYTES
+            try:
+                loaded = await finished(
+                    self._world,
+                    load_log,
+                    request,
+                    step=None if progress is None else lambda step, p=partition: progress(p, step.progress),  # type: ignore[misc]
+                    where="process" if scans else "thread",
+                )
+            except (OSError, ValueError) as failed:
+                _log.error("%s is not loaded: %s", partition, failed)
+                continue
+            self._adopt(partition, loaded, config)
+
+    def _adopt(self, partition: TopicPartition, loaded: LoadedLog, config: LogConfig) -> Log:
+        for repair in loaded.repairs:
+            _log.warning("%s: %s", partition, repair)
+        log = Log(
+            self._world,
+            partition,
+            loaded.topic_id or Uuid(bytes(16)),
+            config,
+            loaded,
+            self._random,
+            self._went_offline,
+        )
+        log.high_watermark = max(log.log_start, min(self.found.high_watermarks.get(partition, 0), log.log_end))
+        self.logs[partition] = log
+        return log
+
+    async def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
+        directory = self.directory / str(partition)
+        try:
+            loaded = await finished(self._world, make_partition, directory, topic_id, self._world.clock.wall_ms())
+        except OSError as failed:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {failed}") from failed
+        return self._adopt(partition, loaded, self._config_of(partition.topic))
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Out of service at once; the files go after file.delete.delay.ms."""
+        log = self.logs.pop(partition)
+        log.close()
+        unique = f"{self._random.getrandbits(128):032x}"
+        aside = self.directory / names.deleted_directory(partition, unique)
+        self._world.disk.rename(log.directory, aside)
+        log.generation.valid = False
+        self._remove_later(aside, log.config.file_delete_delay_ms / 1000)
+
+    def _remove_later(self, directory: PurePath, delay: float) -> None:
+        self._world.clock.call_later(delay, self._remove, remove_directory, directory)
+
+    def _remove(self, job: Callable[..., Generator[Step, None, None]], *args: object) -> None:
+        self._world.run(job, *args, done=self._removed)
+
+    def _removed(self, result: Exception | None) -> None:
+        if result is not None and not isinstance(result, FileNotFoundError):
+            _log.error("deleted files are left behind: %s", result)
+
+    def apply_retention(self, log: Log) -> int:
+        """Let go what the log's settings no longer keep; returns how many segments went."""
+        facts = [
+            SegmentFacts(
+                segment.base_offset,
+                following.base_offset if following is not None else log.log_end,
+                segment.size,
+                segment.largest.timestamp if segment.largest.timestamp >= 0 else segment.created_ms,
+            )
+            for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
+        ]
+        now = self._world.clock.wall_ms()
+        gone = expired(facts, log.config, now, log.high_watermark, log.log_start)
+        if gone == 0:
+            return 0
+        if gone == len(log.segments):
+            log.roll()
+        dropped = log.drop_segments(gone)
+        self._world.clock.call_later(
+            log.config.file_delete_delay_ms / 1000,
+            self._remove,
+            remove_segments,
+            dropped,
+            log.directory,
+            log.segments[0].base_offset,
+        )
+        return gone
+
+    async def close(self, broker_epoch: int) -> None:
+        """A clean stop: all durable, all checkpoints written, the mark last. A log that failed forbids the mark."""
+        for log in self.logs.values():
+            await self._settle(log)
+        for file in (self.recovery_points, self.log_starts, self.high_watermarks):
+            await _written(file)
+        if all(log.offline is None for log in self.logs.values()):
+            mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+            await finished(self._world, checkpoint.replace_file, self.directory / names.CLEAN_SHUTDOWN, mark)
+        for log in self.logs.values():
+            log.close()
+
+    async def _settle(self, log: Log) -> None:
+        if log.offline is not None:
+            return
+        log.active.close_time_index()
+        files = [file for segment in log.segments for file in segment.files if segment is log.active]
+        files += [segment.file for segment in log.segments if segment.base_offset >= log.durable_end]
+        snapshot = names.segment_file(log.directory, log.log_end, names.SNAPSHOT)
+        try:
+            await finished(self._world, sync_with_directory, files, log.directory)
+            await finished(self._world, checkpoint.replace_file, snapshot, log.encode_producers())
+        except OSError as failed:
+            log.storage_failed(failed)
+            return
+        log.durability.settled(log.log_end)
+
+
+async def _written(file: CheckpointFile) -> None:
+    written = asyncio.get_running_loop().create_future()
+    file.write(lambda: None if written.done() else written.set_result(None))
+    await written
