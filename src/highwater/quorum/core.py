@@ -1,0 +1,216 @@
+"""The state of a replica and its moves from role to role.
+
+The modules that answer and take the messages of one API (`voting`, `epochs`, `fetching`) and the one that acts on
+time (`turn`) work on this object; `Quorum` is the door in front of them.
+"""
+
+from __future__ import annotations
+
+from highwater.model import Epoch, NodeId, Offset
+from highwater.quorum.candidate import Candidate
+from highwater.quorum.election_state import ElectionState
+from highwater.quorum.follower import Follower
+from highwater.quorum.leader import Leader
+from highwater.quorum.links import Links
+from highwater.quorum.log_view import LogView
+from highwater.quorum.messages import epoch_start
+from highwater.quorum.prospective import Prospective
+from highwater.quorum.ready import FollowerFetch, Leadership, Peer, Ready, Request
+from highwater.quorum.resigned import Resigned
+from highwater.quorum.role import RoleState
+from highwater.quorum.settings import Identity, Randomness, Timing
+from highwater.quorum.transitions import check_transition
+from highwater.quorum.unattached import Unattached
+from highwater.quorum.violation import QuorumViolation
+from highwater.quorum.voters import Listeners, ReplicaKey, VoterSet, endpoint_of
+from highwater.quorum.votes import Tally
+from highwater.wire.codec import Message
+
+
+class Core:
+    def __init__(
+        self,
+        identity: Identity,
+        voters: VoterSet,
+        voters_offset: Offset,
+        log: LogView,
+        timing: Timing,
+        random: Randomness,
+        stored: ElectionState | None,
+        now: float,
+    ) -> None:
+        self.identity = identity
+        self.local = identity.node.key
+        self.voters = voters
+        self.voters_offset = voters_offset
+        self.log = log
+        self.timing = timing
+        self.random = random
+        self.links = Links(timing)
+        self.high_watermark: Offset | None = None
+        """The highest that this node has known since it started, in whichever role."""
+        self.log_busy = False
+        """A change of the log that we asked for is not durable yet."""
+        self.stopping = False
+        self.effects = Ready()
+        self._persisted = stored
+        self._announced: tuple[NodeId | None, Epoch] | None = None
+        self.role: RoleState = self._initial_role(stored or ElectionState(), now)
+
+    def _initial_role(self, stored: ElectionState, now: float) -> RoleState:
+        """The role in which it stopped, but for a leader: see `INITIAL_ROLES`."""
+        timeout = self.election_deadline(now)
+        if stored.epoch < self.log.last_epoch:  # the file was lost or is older than the log: its vote says nothing
+            return Unattached(self.log.last_epoch, timeout)
+        if stored.leader_id == self.local.id:
+            others = {voter for voter in self.voters.ids if voter != self.local.id}
+            return Resigned(stored.epoch, self.local.id, self.identity.node.listeners, timeout, others)
+        if stored.leader_id is not None:
+            listeners = self.voters.listeners(stored.leader_id)
+            if not listeners:
+                return Unattached(stored.epoch, timeout, stored.leader_id, stored.voted)
+            fetch_deadline = now + self.timing.fetch_timeout
+            return Follower(stored.epoch, stored.leader_id, listeners, fetch_deadline, stored.voted)
+        if stored.voted is not None and stored.voted.names(self.local) and self.is_voter:
+            return Candidate(stored.epoch, timeout, Tally(self.voters, self.local.id), self.local)
+        return Unattached(stored.epoch, self.prompt_deadline(now), voted=stored.voted)
+
+    @property
+    def is_voter(self) -> bool:
+        return self.voters.is_voter(self.local)
+
+    def election_deadline(self, now: float) -> float:
+        """Uniform in [T, 2T), so that voters seldom stand at the same time."""
+        return now + self.timing.election_timeout * (1 + self.random.random())
+
+    def prompt_deadline(self, now: float) -> float:
+        """Soon, but not all at once."""
+        return now + self.timing.prompt_election * self.random.random()
+
+    # Transitions
+
+    def _become(self, role: RoleState) -> None:
+        check_transition(self.role.role, self.role.epoch, role.role, role.epoch, voter=self.is_voter)
+        if isinstance(self.role, Leader):
+            self.effects.wake_fetches = True  # whoever waits here has to look for another leader
+        self.role = role
+        self.links.reset()
+
+    def become_unattached(self, epoch: Epoch, now: float, leader_id: NodeId | None = None) -> None:
+        """A running election timeout goes on, so that a stream of new epochs cannot hold this voter back."""
+        before = self.role
+        keeps_timer = isinstance(before, Unattached | Candidate | Resigned) or (
+            isinstance(before, Prospective) and not before.tally.is_rejected
+        )
+        deadline = before.deadline() if keeps_timer else self.election_deadline(now)
+        voted = before.voted if epoch == before.epoch else None
+        self._become(Unattached(epoch, deadline, leader_id, voted))
+
+    def vote_for(self, candidate: ReplicaKey, now: float) -> None:
+        """The vote is binding. The candidate has as good a chance as we, so our own timeout starts anew."""
+        deadline = self.election_deadline(now)
+        before = self.role
+        if before.voted is not None:
+            raise QuorumViolation(f"voted for {before.voted} in epoch {before.epoch}, and now for {candidate}")
+        if isinstance(before, Prospective):
+            self._become(
+                Prospective(before.epoch, deadline, before.tally, before.leader_id, before.leader_listeners, candidate)
+            )
+        else:
+            self._become(Unattached(before.epoch, deadline, before.leader_id, candidate))
+
+    def become_prospective(self, now: float) -> None:
+        before, tally = self.role, Tally(self.voters, self.local.id)
+        deadline = self.election_deadline(now)
+        self._become(
+            Prospective(before.epoch, deadline, tally, before.leader_id, before.leader_listeners, before.voted)
+        )
+
+    def become_candidate(self, now: float) -> None:
+        deadline = self.election_deadline(now)
+        self._become(Candidate(self.role.epoch + 1, deadline, Tally(self.voters, self.local.id), self.local))
+
+    def become_leader(self, tally: Tally, now: float) -> None:
+        if not tally.is_granted:
+            raise QuorumViolation("a leader needs the votes of a majority")
+        leader = Leader(self.identity.node, self.role.epoch, self.log.written_end, self.voters, self.timing, now)
+        self._become(leader)
+        leader.flushed(self.log.durable_end)
+        self.effects.epoch_start = epoch_start(leader, self.voters, self.voters_offset, tally.granting)
+
+    def become_follower(self, epoch: Epoch, leader_id: NodeId, listeners: Listeners, now: float) -> None:
+        voted = self.role.voted if epoch == self.role.epoch else None
+        self._become(Follower(epoch, leader_id, listeners, now + self.timing.fetch_timeout, voted))
+
+    def become_resigned(self, leader: Leader, now: float) -> None:
+        successors, others = leader.successors(), {voter for voter in leader.voters if voter != self.local.id}
+        listeners, deadline = self.identity.node.listeners, self.election_deadline(now)
+        self._become(Resigned(leader.epoch, self.local.id, listeners, deadline, others, successors))
+
+    # What peers tell of leader and epoch
+
+    def contradicts(self, leader_id: NodeId | None, epoch: Epoch) -> bool:
+        """Whether a peer names another leader for our epoch, or this node for one that it does not lead."""
+        if leader_id == self.local.id:
+            return not (epoch == self.role.epoch and isinstance(self.role, Leader | Resigned))
+        return (
+            epoch == self.role.epoch
+            and None not in (leader_id, self.role.leader_id)
+            and leader_id != self.role.leader_id
+        )
+
+    def learn(self, leader_id: NodeId | None, epoch: Epoch, listeners: Listeners, now: float) -> None:
+        """Move to a later epoch, or to the leader of this one. What peers tell of earlier epochs is ignored."""
+        if epoch < self.role.epoch:
+            return
+        if leader_id == self.local.id and epoch > self.role.epoch:
+            # We led that epoch and have forgotten it with our disk: neither vote in it nor follow ourselves.
+            self.become_unattached(epoch + 1, now)
+        elif self.contradicts(leader_id, epoch):
+            raise QuorumViolation(f"{leader_id} is said to lead epoch {epoch}, where we know of {self.role.leader_id}")
+        elif leader_id is None or leader_id == self.local.id:
+            if epoch > self.role.epoch:
+                self.become_unattached(epoch, now)
+        elif not listeners:
+            if epoch > self.role.epoch:
+                self.become_unattached(epoch, now, leader_id)
+        elif epoch > self.role.epoch or self.role.leader_id is None or len(listeners) > len(self.role.leader_listeners):
+            self.become_follower(epoch, leader_id, listeners, now)
+
+    # Effects
+
+    def send(self, peer: Peer, message: Message | FollowerFetch, now: float) -> None:
+        self.effects.requests.append(Request(peer, self.links.send(peer, now), message))
+
+    def peer(self, voter: NodeId) -> Peer:
+        return Peer(voter, endpoint_of(self.voters.listeners(voter), self.identity.listener))
+
+    def advance_high_watermark(self, offset: Offset) -> None:
+        if self.high_watermark is not None and offset < self.high_watermark:
+            raise QuorumViolation(f"the high watermark would go back from {self.high_watermark} to {offset}")
+        if offset != self.high_watermark:
+            self.high_watermark = self.effects.high_watermark = offset
+
+    def check_not_committed(self, offset: Offset) -> None:
+        """Whoever asks us to drop records from `offset` on must not mean committed ones (C4)."""
+        if self.high_watermark is not None and offset < self.high_watermark:
+            raise QuorumViolation(f"told to cut the log at {offset}, below the high watermark {self.high_watermark}")
+
+    def truncate(self, offset: Offset) -> None:
+        self.check_not_committed(offset)
+        self.effects.truncate_to = offset
+
+    def take_effects(self) -> Ready:
+        """What has come together, with what is derived from the state: nothing can forget to persist a vote."""
+        ready, self.effects = self.effects, Ready()
+        role = self.role
+        election = ElectionState(role.epoch, role.leader_id, role.voted)
+        if election != self._persisted:
+            self._persisted = ready.election = election
+        leader_id = None if isinstance(role, Resigned) else role.leader_id
+        if (leader_id, role.epoch) != self._announced:
+            self._announced = (leader_id, role.epoch)
+            start = role.epoch_start if isinstance(role, Leader) else None
+            ready.leadership = Leadership(leader_id, role.epoch, start, role.leader_listeners)
+        self.log_busy = self.log_busy or ready.touches_log
+        return ready

@@ -1,0 +1,128 @@
+"""BeginQuorumEpoch, by which a leader makes itself known, and EndQuorumEpoch, by which it resigns (KIP-595)."""
+
+from __future__ import annotations
+
+from highwater.errors import Code, code_of
+from highwater.model import Epoch, NodeId, Uuid
+from highwater.quorum.core import Core
+from highwater.quorum.follower import Follower
+from highwater.quorum.leader import Leader
+from highwater.quorum.messages import (
+    Caller,
+    begin_epoch,
+    begin_epoch_answer,
+    end_epoch,
+    end_epoch_answer,
+    metadata_partition,
+    node_or_none,
+)
+from highwater.quorum.resigned import Resigned
+from highwater.quorum.standing import is_our_cluster, leader_listeners, settle, standing_of
+from highwater.quorum.voters import Listener, ReplicaKey
+from highwater.wire.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
+from highwater.wire.messages.begin_quorum_epoch_response import BeginQuorumEpochResponse
+from highwater.wire.messages.end_quorum_epoch_request import EndQuorumEpochRequest, PartitionData
+from highwater.wire.messages.end_quorum_epoch_response import EndQuorumEpochResponse
+
+
+def announce(core: Core, leader: Leader, now: float) -> None:
+    """Tell voters that do not fetch who leads; again and again, since they may have missed it."""
+    if now < leader.begin_epoch_at:
+        return
+    leader.begin_epoch_at = now + core.timing.begin_epoch_interval
+    identity = core.identity
+    for voter in leader.silent_voters(now):
+        peer = core.peer(voter.id)
+        ready_at = core.links.ready_at(peer)
+        if ready_at is None:
+            request = begin_epoch(identity.cluster_id, voter, core.local.id, leader.epoch, identity.node.listeners)
+            core.send(peer, request, now)
+        else:
+            leader.begin_epoch_at = min(leader.begin_epoch_at, ready_at)
+
+
+def take_leave(core: Core, resigned: Resigned, now: float) -> None:
+    """Tell the voters that this epoch has ended, until each of them confirms."""
+    identity, successors = core.identity, resigned.preferred_successors
+    for voter in core.voters.ids:
+        peer = core.peer(voter)
+        if voter in resigned.unacknowledged and core.links.is_ready(peer):
+            request = end_epoch(identity.cluster_id, core.local.id, resigned.epoch, successors, identity.node.listeners)
+            core.send(peer, request, now)
+
+
+def answer_begin(core: Core, request: BeginQuorumEpochRequest, caller: Caller, now: float) -> BeginQuorumEpochResponse:
+    if not is_our_cluster(core, request.cluster_id):
+        return BeginQuorumEpochResponse(error_code=Code.INCONSISTENT_CLUSTER_ID)
+    partition = metadata_partition(request.topics)
+    if partition is None:
+        return BeginQuorumEpochResponse(error_code=Code.INVALID_REQUEST)
+    leader_id, epoch = NodeId(partition.leader_id), partition.leader_epoch
+    error = _check(core, leader_id, epoch)
+    if error == Code.NONE:
+        told = tuple(Listener(at.name, at.host, at.port) for at in request.leader_endpoints)
+        core.learn(leader_id, epoch, told or core.voters.listeners(leader_id), now)
+        voter = ReplicaKey(NodeId(request.voter_id), Uuid(bytes(partition.voter_directory_id)))
+        if voter.id >= 0 and not voter.names(core.local):
+            error = Code.INVALID_VOTER_KEY
+    return begin_epoch_answer(standing_of(core, error, caller))
+
+
+def answer_end(core: Core, request: EndQuorumEpochRequest, caller: Caller, now: float) -> EndQuorumEpochResponse:
+    if not is_our_cluster(core, request.cluster_id):
+        return EndQuorumEpochResponse(error_code=Code.INCONSISTENT_CLUSTER_ID)
+    partition = metadata_partition(request.topics)
+    if partition is None:
+        return EndQuorumEpochResponse(error_code=Code.INVALID_REQUEST)
+    leader_id, epoch = NodeId(partition.leader_id), partition.leader_epoch
+    error = _check(core, leader_id, epoch)
+    if error == Code.NONE:
+        told = tuple(Listener(at.name, at.host, at.port) for at in request.leader_endpoints)
+        core.learn(leader_id, epoch, told or core.voters.listeners(leader_id), now)
+        if isinstance(core.role, Follower) and core.role.leader_id == leader_id:
+            core.role.leader_ended(now + _wait_by_rank(core, partition))
+    return end_epoch_answer(standing_of(core, error, caller))
+
+
+def _check(core: Core, leader_id: NodeId, epoch: Epoch) -> Code:
+    if epoch < core.role.epoch:
+        return Code.FENCED_LEADER_EPOCH
+    if leader_id < 0 or leader_id == core.local.id or core.contradicts(leader_id, epoch):
+        return Code.INVALID_REQUEST  # Kafka stops its node here; a peer's wrong word should not be able to do that
+    return Code.NONE
+
+
+def _wait_by_rank(core: Core, partition: PartitionData) -> float:
+    """None for the first successor; then half as long again and again, so that the best log stands first."""
+    successors = [
+        ReplicaKey(NodeId(replica.candidate_id), Uuid(bytes(replica.candidate_directory_id)))
+        for replica in partition.preferred_candidates
+    ] or [ReplicaKey(NodeId(replica)) for replica in partition.preferred_successors]
+    longest = core.timing.election_backoff_max
+    rank = next((rank for rank, key in enumerate(successors) if key.names(core.local)), len(successors))
+    if rank == 0:
+        return 0.0
+    return longest / 2 ** (len(successors) - rank) if rank < len(successors) else longest
+
+
+def take_begin(core: Core, response: BeginQuorumEpochResponse, now: float) -> bool:
+    """That the voter has heard is seen by its fetches; the answer matters if it knows of a later epoch."""
+    partition = metadata_partition(response.topics)
+    if response.error_code != Code.NONE or partition is None:
+        return False
+    leader_id = node_or_none(partition.leader_id)
+    listeners = leader_listeners(core, leader_id, response.node_endpoints)
+    settled = settle(core, code_of(partition.error_code), leader_id, partition.leader_epoch, listeners, now)
+    return settled is not False
+
+
+def take_end(core: Core, voter: NodeId, response: EndQuorumEpochResponse, now: float) -> bool:
+    partition = metadata_partition(response.topics)
+    if response.error_code != Code.NONE or partition is None:
+        return False
+    leader_id = node_or_none(partition.leader_id)
+    listeners = leader_listeners(core, leader_id, response.node_endpoints)
+    settled = settle(core, code_of(partition.error_code), leader_id, partition.leader_epoch, listeners, now)
+    if settled is None and isinstance(core.role, Resigned):
+        core.role.unacknowledged.discard(voter)
+    return settled is not False

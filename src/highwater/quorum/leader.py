@@ -1,0 +1,169 @@
+"""Leader: what it knows of each replica, the commit rule and check-quorum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from highwater.model import Epoch, NodeId, Offset
+from highwater.quorum.settings import Timing
+from highwater.quorum.transitions import Role
+from highwater.quorum.voters import Listeners, ReplicaKey, VoterNode, VoterSet
+
+OBSERVER_SESSION_TIMEOUT = 300.0
+"""Seconds after which an observer that stopped fetching is forgotten."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """A replica as its fetches show it."""
+
+    key: ReplicaKey
+    end_offset: Offset | None = None
+    """Its durable end; None until it has fetched in this epoch."""
+    last_fetch: float | None = None
+    last_caught_up: float | None = None
+    leader_end_at_fetch: Offset = -1
+
+    def fetched(self, offset: Offset, leader_end: Offset, now: float) -> None:
+        if offset >= leader_end:
+            self.last_caught_up = now
+        elif 0 < self.leader_end_at_fetch <= offset:
+            self.last_caught_up = self.last_fetch
+        self.leader_end_at_fetch = leader_end
+        self.last_fetch = now
+        self.end_offset = offset
+
+
+class Leader:
+    role: ClassVar[Role] = Role.LEADER
+
+    def __init__(
+        self, local: VoterNode, epoch: Epoch, epoch_start: Offset, voters: VoterSet, timing: Timing, now: float
+    ) -> None:
+        self.local = local
+        self.epoch = epoch
+        self.epoch_start = epoch_start
+        self.high_watermark: Offset | None = None
+        """Unknown until an entry of this epoch is committed, though the node may know one of an earlier epoch."""
+        self.voters: dict[NodeId, Progress] = {key.id: Progress(key) for key in voters.keys}
+        self.observers: dict[ReplicaKey, Progress] = {}
+        self.begin_epoch_at = now
+        """When voters that do not fetch are told of this epoch again."""
+        self._timing = timing
+        self._check_quorum_at = now + timing.check_quorum_timeout
+        self._heard: set[NodeId] = set()
+        self._local_end: Offset = -1
+
+    @property
+    def leader_id(self) -> NodeId:
+        return self.local.key.id
+
+    @property
+    def leader_listeners(self) -> Listeners:
+        return self.local.listeners
+
+    @property
+    def voted(self) -> ReplicaKey | None:
+        return None
+
+    def deadline(self) -> float:
+        quorum_at = self.check_quorum_at
+        return self.begin_epoch_at if quorum_at is None else min(self.begin_epoch_at, quorum_at)
+
+    def can_grant(self, candidate: ReplicaKey, *, log_is_current: bool, pre_vote: bool) -> bool:
+        return False
+
+    @property
+    def is_voter(self) -> bool:
+        """False for a leader that has removed itself and goes on until that is committed (KIP-853)."""
+        return self.local.key.id in self.voters and self.voters[self.local.key.id].key.names(self.local.key)
+
+    def _progress(self, key: ReplicaKey) -> Progress:
+        voter = self.voters.get(key.id)
+        if voter is not None and voter.key.names(key):
+            return voter
+        return self.observers.setdefault(key, Progress(key))
+
+    # The commit rule
+
+    def flushed(self, durable_end: Offset) -> bool:
+        """The leader counts itself like any voter, and no further than its own disk. True if it commits by that."""
+        if durable_end < self._local_end:
+            raise AssertionError(f"a leader's log only grows: {self._local_end} -> {durable_end}")
+        self._local_end = durable_end
+        if self.is_voter:
+            self.voters[self.local.key.id].end_offset = durable_end
+        return self._commit()
+
+    def fetched(self, key: ReplicaKey, offset: Offset, now: float) -> bool:
+        """A replica asked for `offset`, so it has all before it on disk. True if that commits records."""
+        self._progress(key).fetched(offset, self._local_end, now)
+        self.heard_from(key, now)
+        return self._commit()
+
+    def _commit(self) -> bool:
+        """What a majority holds is committed, if it includes an entry of this epoch (Raft, 5.4.2)."""
+        ends = sorted(
+            (-1 if voter.end_offset is None else voter.end_offset for voter in self.voters.values()), reverse=True
+        )
+        replicated = ends[len(ends) // 2]
+        if replicated <= self.epoch_start:
+            return False
+        if self.high_watermark is not None and replicated <= self.high_watermark:
+            return False  # smaller after a change of voters; never taken back
+        self.high_watermark = replicated
+        return True
+
+    def successors(self) -> tuple[ReplicaKey, ...]:
+        """The other voters, those with the longest log first and those never heard from last."""
+        others = [voter for voter in self.voters.values() if not voter.key.names(self.local.key)]
+        others.sort(key=lambda voter: (voter.end_offset is None, -(voter.end_offset or 0), voter.key))
+        return tuple(voter.key for voter in others)
+
+    # Check-quorum (C6) and the announcement of the epoch
+
+    @property
+    def check_quorum_at(self) -> float | None:
+        """When the leader must resign unless a majority is heard from; None for the only voter."""
+        return None if len(self.voters) == 1 and self.is_voter else self._check_quorum_at
+
+    def heard_from(self, key: ReplicaKey, now: float) -> None:
+        """A voter fetches records or a snapshot: it follows."""
+        voter = self.voters.get(key.id)
+        if voter is None or not voter.key.names(key):
+            return
+        self._heard.add(key.id)
+        if len(self._heard) + self.is_voter >= len(self.voters) // 2 + 1:
+            self._heard.clear()
+            self._check_quorum_at = now + self._timing.check_quorum_timeout
+
+    def silent_voters(self, now: float) -> tuple[ReplicaKey, ...]:
+        """Those that have not fetched for an interval, or never: they may not know their leader."""
+        return tuple(
+            voter.key
+            for voter in self.voters.values()
+            if voter.key.id != self.local.key.id
+            and (voter.last_fetch is None or now - voter.last_fetch >= self._timing.begin_epoch_interval)
+        )
+
+    # Membership
+
+    def set_voters(self, voters: VoterSet) -> None:
+        """Adopt a new voter set, keeping what is known of each replica on either side of it."""
+        before = self.voters
+        self.voters = {key.id: Progress(key) for key in voters.keys}
+        for old in before.values():
+            self.observers.setdefault(old.key, old)
+        for key in voters.keys:
+            known = next((known for known in self.observers if key.names(known) or known.names(key)), None)
+            if known is not None:
+                self.voters[key.id] = self.observers.pop(known)
+                self.voters[key.id].key = key
+        self._heard.intersection_update(self.voters)
+
+    def forget_idle_observers(self, now: float) -> None:
+        for key, observer in list(self.observers.items()):
+            idle = observer.last_fetch is None or now - observer.last_fetch >= OBSERVER_SESSION_TIMEOUT
+            if idle and key != self.local.key:
+                del self.observers[key]

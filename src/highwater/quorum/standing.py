@@ -1,0 +1,67 @@
+"""What every answer of the quorum's APIs tells of leader and epoch, given and taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from highwater.errors import Code
+from highwater.model import Epoch, NodeId
+from highwater.quorum.core import Core
+from highwater.quorum.messages import Caller, Standing
+from highwater.quorum.voters import Listener, Listeners, endpoint_of
+
+_ENDPOINTS_SINCE = 1
+"""The version of Vote, BeginQuorumEpoch and EndQuorumEpoch from which answers tell where the leader is (KIP-853)."""
+
+
+class _NodeEndpoint(Protocol):
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+
+def standing_of(core: Core, error: Code, caller: Caller) -> Standing:
+    role = core.role
+    knows_endpoints = caller.version >= _ENDPOINTS_SINCE
+    endpoint = endpoint_of(role.leader_listeners, caller.listener) if knows_endpoints else None
+    return Standing(error, role.leader_id, role.epoch, endpoint)
+
+
+def leader_listeners(core: Core, leader_id: NodeId | None, told: Iterable[_NodeEndpoint]) -> Listeners:
+    """Where a leader is by an answer, or by the voter set if the answer does not say."""
+    if leader_id is None:
+        return ()
+    named = next((at for at in told if at.node_id == leader_id), None)
+    if named is not None:
+        return (Listener(core.identity.listener, named.host, named.port),)
+    return core.voters.listeners(leader_id)
+
+
+def settle(
+    core: Core, error: Code, leader_id: NodeId | None, epoch: Epoch, listeners: Listeners, now: float
+) -> bool | None:
+    """Take in leader and epoch of an answer. None: it is of our epoch and without error, so read on.
+
+    Otherwise the answer is done with: True if the peer may be asked again at once, False if after a pause.
+    """
+    before = core.role
+    if epoch < before.epoch or error == Code.UNKNOWN_LEADER_EPOCH:
+        return False  # it has yet to hear of our epoch
+    stale = error in (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
+    if epoch > before.epoch or stale:
+        core.learn(leader_id, epoch, listeners, now)
+        return core.role is not before
+    if leader_id is not None and before.leader_id is None:
+        core.learn(leader_id, epoch, listeners, now)
+    return None if error == Code.NONE else False
+
+
+def is_our_cluster(core: Core, cluster_id: str | None) -> bool:
+    """A request without cluster id is let through, as in Kafka."""
+    return cluster_id is None or cluster_id == core.identity.cluster_id

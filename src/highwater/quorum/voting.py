@@ -1,0 +1,91 @@
+"""Vote: asking for it, giving it and counting it, in earnest and as pre-vote (KIP-595, KIP-996)."""
+
+from __future__ import annotations
+
+from highwater.errors import Code, code_of
+from highwater.model import NodeId, Uuid
+from highwater.quorum.candidate import Candidate
+from highwater.quorum.core import Core
+from highwater.quorum.log_view import LogPosition, durable_position
+from highwater.quorum.messages import Caller, metadata_partition, node_or_none, vote, vote_answer
+from highwater.quorum.prospective import Prospective
+from highwater.quorum.standing import is_our_cluster, leader_listeners, settle, standing_of
+from highwater.quorum.voters import ReplicaKey
+from highwater.wire.messages.vote_request import PartitionData, VoteRequest
+from highwater.wire.messages.vote_response import VoteResponse
+
+
+def ask_votes(core: Core, nominee: Prospective | Candidate, now: float) -> None:
+    """Ask those that have not answered, as long as the election can be won."""
+    if nominee.tally.is_rejected:
+        return
+    end, pre_vote = durable_position(core.log), isinstance(nominee, Prospective)
+    for voter in nominee.tally.unrecorded:
+        peer = core.peer(voter.id)
+        if core.links.is_ready(peer):
+            request = vote(core.identity.cluster_id, voter, core.local, nominee.epoch, end, pre_vote)
+            core.send(peer, request, now)
+
+
+def answer_vote(core: Core, request: VoteRequest, caller: Caller, now: float) -> VoteResponse:
+    if not is_our_cluster(core, request.cluster_id):
+        return VoteResponse(error_code=Code.INCONSISTENT_CLUSTER_ID)
+    partition = metadata_partition(request.topics)
+    if partition is None:
+        return VoteResponse(error_code=Code.INVALID_REQUEST)
+    error = _check(core, partition)
+    if error != Code.NONE:
+        return vote_answer(standing_of(core, error, caller), granted=False)
+    if partition.replica_epoch > core.role.epoch:
+        core.become_unattached(partition.replica_epoch, now)
+    voter = ReplicaKey(NodeId(request.voter_id), Uuid(bytes(partition.voter_directory_id)))
+    if voter.id >= 0 and not voter.names(core.local):
+        # Not meant for this disk: a voter that came back empty must not vote committed records away (C5).
+        return vote_answer(standing_of(core, Code.INVALID_VOTER_KEY, caller), granted=False)
+    granted = _grant(core, partition, now)
+    return vote_answer(standing_of(core, Code.NONE, caller), granted)
+
+
+def _check(core: Core, partition: PartitionData) -> Code:
+    """A candidate has raised its epoch beyond all of its log; one that asks for a pre-vote has not yet."""
+    highest_log_epoch = partition.replica_epoch if partition.pre_vote else partition.replica_epoch - 1
+    if min(partition.last_offset, partition.last_offset_epoch) < 0 or partition.last_offset_epoch > highest_log_epoch:
+        return Code.INVALID_REQUEST
+    if partition.replica_epoch < core.role.epoch:
+        return Code.FENCED_LEADER_EPOCH
+    if partition.replica_id < 0 or partition.replica_id == core.local.id:
+        return Code.INVALID_REQUEST
+    return Code.NONE
+
+
+def _grant(core: Core, partition: PartitionData, now: float) -> bool:
+    candidate = ReplicaKey(NodeId(partition.replica_id), Uuid(bytes(partition.replica_directory_id)))
+    mine, theirs = durable_position(core.log), LogPosition(partition.last_offset_epoch, partition.last_offset)
+    role = core.role
+    granted = role.can_grant(candidate, log_is_current=theirs >= mine, pre_vote=partition.pre_vote)
+    if not granted:
+        return False
+    if partition.pre_vote:
+        if isinstance(role, Prospective) and role.yields_until is None and (theirs, candidate) > (mine, core.local):
+            role.yields_until = now + core.timing.prompt_election
+    elif role.voted is None:
+        core.vote_for(candidate, now)
+    return True
+
+
+def take_vote(core: Core, voter: NodeId, response: VoteResponse, now: float) -> bool:
+    error = code_of(response.error_code)
+    if error == Code.UNSUPPORTED_VERSION and isinstance(core.role, Prospective):
+        core.become_candidate(now)  # that voter knows no pre-vote, so do without
+        return True
+    partition = metadata_partition(response.topics)
+    if error != Code.NONE or partition is None:
+        return False
+    leader_id = node_or_none(partition.leader_id)
+    listeners = leader_listeners(core, leader_id, response.node_endpoints)
+    settled = settle(core, code_of(partition.error_code), leader_id, partition.leader_epoch, listeners, now)
+    if settled is not None:
+        return settled
+    if isinstance(core.role, Prospective | Candidate):
+        core.role.tally.record(voter, partition.vote_granted)
+    return True
