@@ -1,0 +1,263 @@
+"""Changing the dynamic settings of topics, of brokers and of the cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from highwater.config import (
+    MIN_INSYNC_REPLICAS,
+    SETTINGS,
+    TOPIC_SETTINGS,
+    ConfigError,
+    NodeConfig,
+    validate_broker_configs,
+    validate_topic_configs,
+)
+from highwater.config.kinds import LIST, text_of
+from highwater.controller.decision import CLUSTER_NAME, MAX_RECORDS, Authorize, Decision, allow_all, told
+from highwater.controller.names import why_illegal
+from highwater.errors import Code, KafkaError
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType, broker_resource
+from highwater.wire.codec import Message
+from highwater.wire.messages.alter_configs_request import AlterConfigsRequest
+from highwater.wire.messages.alter_configs_response import AlterConfigsResourceResponse as LegacyResourceResponse
+from highwater.wire.messages.alter_configs_response import AlterConfigsResponse
+from highwater.wire.messages.clear_elr_record import ClearElrRecord
+from highwater.wire.messages.config_record import ConfigRecord
+from highwater.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from highwater.wire.messages.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+MAX_VALUE: Final = 32767
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Alteration(NamedTuple):
+    name: str
+    operation: int
+    value: str | None
+
+
+Asked = list[tuple[ConfigResource, list[Alteration]]]
+
+
+def incremental_alter_configs(
+    head: MetadataImage,
+    request: IncrementalAlterConfigsRequest,
+    config: NodeConfig,
+    authorize: Authorize = allow_all,
+) -> Decision[IncrementalAlterConfigsResponse]:
+    """Each resource is changed whole or not at all. `config` must be `in_force` for `head`."""
+    asked = [
+        (
+            ConfigResource(resource.resource_type, resource.resource_name),
+            [Alteration(c.name, c.config_operation, c.value) for c in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    answers, records = _alter(head, asked, config, authorize)
+    responses = [
+        AlterConfigsResourceResponse(
+            resource_type=resource.type, resource_name=resource.name, error_code=code, error_message=message
+        )
+        for resource, code, message in answers
+    ]
+    return Decision(IncrementalAlterConfigsResponse(responses=responses), () if request.validate_only else records)
+
+
+def alter_configs(
+    head: MetadataImage, request: AlterConfigsRequest, config: NodeConfig, authorize: Authorize = allow_all
+) -> Decision[AlterConfigsResponse]:
+    """The older API: what is not named is taken away."""
+    asked = []
+    for resource in request.resources:
+        target = ConfigResource(resource.resource_type, resource.resource_name)
+        named = [Alteration(c.name, Operation.SET, c.value) for c in resource.configs]
+        keep = {alteration.name for alteration in named}
+        dropped = [Alteration(name, Operation.DELETE, None) for name in head.configs.of(target) if name not in keep]
+        asked.append((target, named + dropped))
+    answers, records = _alter(head, asked, config, authorize)
+    responses = [
+        LegacyResourceResponse(
+            resource_type=resource.type, resource_name=resource.name, error_code=code, error_message=message
+        )
+        for resource, code, message in answers
+    ]
+    return Decision(AlterConfigsResponse(responses=responses), () if request.validate_only else records)
+
+
+def _alter(
+    head: MetadataImage, asked: Asked, config: NodeConfig, authorize: Authorize
+) -> tuple[list[tuple[ConfigResource, Code, str | None]], list[Message]]:
+    times = Counter(resource for resource, _ in asked)
+    answers: list[tuple[ConfigResource, Code, str | None]] = []
+    records: list[Message] = []
+    for resource, alterations in asked:
+        try:
+            if times[resource] > 1:
+                raise KafkaError(Code.INVALID_REQUEST, "Each resource must appear at most once.")
+            _check_resource(head, resource, authorize)
+            made = _alter_resource(head, resource, alterations, config)
+            if len(records) + len(made) > MAX_RECORDS:
+                raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        except KafkaError as error:
+            answers.append((resource, error.code, told(error)))
+        else:
+            answers.append((resource, Code.NONE, None))
+            records += made
+    return answers, records
+
+
+def _check_resource(head: MetadataImage, resource: ConfigResource, authorize: Authorize) -> None:
+    if resource.type == ResourceType.TOPIC:
+        _check_topic(head, resource.name, authorize)
+    elif resource.type == ResourceType.BROKER:
+        _check_broker(head, resource.name, authorize)
+    elif resource.type in list(ResourceType):
+        raise KafkaError(
+            Code.INVALID_REQUEST, f"Resource type {ResourceType(resource.type).name} has no settings here."
+        )
+    else:
+        raise KafkaError(Code.UNSUPPORTED_VERSION, f"Unknown resource type {resource.type}.")
+
+
+def _check_topic(head: MetadataImage, name: str, authorize: Authorize) -> None:
+    if not authorize("ALTER_CONFIGS", "TOPIC", name):
+        raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+    if not name:
+        raise KafkaError(Code.INVALID_REQUEST, "Default topic resources are not allowed.")
+    if reason := why_illegal(name):
+        raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, reason)
+    if name not in head.topics.by_name:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def _check_broker(head: MetadataImage, name: str, authorize: Authorize) -> None:
+    if not authorize("ALTER_CONFIGS", "CLUSTER", CLUSTER_NAME):
+        raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
+    if not name:
+        return
+    digits = name.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        raise KafkaError(Code.INVALID_REQUEST, "Unable to parse broker name as a base 10 number.")
+    node = int(name)
+    if node < 0:
+        raise KafkaError(Code.INVALID_REQUEST, "Invalid negative broker ID.")
+    if node not in head.brokers.by_id and node not in head.controllers.by_id:
+        raise KafkaError(Code.BROKER_ID_NOT_REGISTERED, f"No node with id {node} found.")
+
+
+def _alter_resource(
+    head: MetadataImage, resource: ConfigResource, alterations: Sequence[Alteration], config: NodeConfig
+) -> list[Message]:
+    if len({alteration.name for alteration in alterations}) != len(alterations):
+        raise KafkaError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
+    missing = [a.name for a in alterations if a.value is None and a.operation != Operation.DELETE]
+    if missing:
+        raise KafkaError(Code.INVALID_REQUEST, f"Null value not supported for : {', '.join(missing)}")
+    before = head.configs.of(resource)
+    after = dict(before)
+    records: list[Message] = []
+    for alteration in alterations:
+        value = _altered(resource, alteration, before.get(alteration.name))
+        if value is None:
+            after.pop(alteration.name, None)
+        else:
+            after[alteration.name] = value
+        # Brokers act on a record even where the value is the same: so a store changed in place is loaded anew.
+        if value != before.get(alteration.name) or resource.type == ResourceType.BROKER:
+            records.append(
+                ConfigRecord(
+                    resource_type=resource.type, resource_name=resource.name, name=alteration.name, value=value
+                )
+            )
+    try:
+        _validate(head, resource, after, {a.name: after[a.name] for a in alterations if a.name in after}, config)
+    except ConfigError as error:
+        raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
+    return records + _elr_consequences(head, resource, records)
+
+
+def _altered(resource: ConfigResource, alteration: Alteration, current: str | None) -> str | None:
+    name, operation, value = alteration
+    if operation == Operation.DELETE or value is None:
+        return None
+    if operation in (Operation.APPEND, Operation.SUBTRACT):
+        parts = _list_parts(resource, name, Operation(operation), current)
+        given = [part for part in value.split(",") if part]
+        if operation == Operation.APPEND:
+            value = ",".join(dict.fromkeys([*parts, *given]))
+        else:
+            value = ",".join(part for part in parts if part not in given)
+    elif operation != Operation.SET:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unknown operation {operation} on configuration {name}.")
+    if len(value.encode()) > MAX_VALUE:
+        raise KafkaError(
+            Code.INVALID_CONFIG,
+            f"The configuration value cannot be added because it exceeds the maximum value size of {MAX_VALUE} bytes.",
+        )
+    return value
+
+
+def _list_parts(resource: ConfigResource, name: str, operation: Operation, current: str | None) -> list[str]:
+    """What there is to add to or take from: the value set, else the setting's own default."""
+    if resource.type == ResourceType.TOPIC:
+        topic_setting = TOPIC_SETTINGS.get(name)
+        setting = topic_setting.fallbacks[0].setting if topic_setting and topic_setting.fallbacks else None
+    else:
+        setting = SETTINGS.get(name)
+    if setting is None or setting.kind.name != LIST.name:
+        raise KafkaError(Code.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST.")
+    text = (text_of(setting.default) or "") if current is None else current
+    return [part for part in text.split(",") if part]
+
+
+def _validate(
+    head: MetadataImage,
+    resource: ConfigResource,
+    after: Mapping[str, str],
+    changed: Mapping[str, str],
+    config: NodeConfig,
+) -> None:
+    """Raises ConfigError: each value by itself, and all of them together as far as this node can tell."""
+    if resource.type == ResourceType.TOPIC:
+        validate_topic_configs(config, after)
+        return
+    validate_broker_configs(changed, per_broker=resource != CLUSTER_DEFAULT)
+    own, default = head.configs.of(broker_resource(config.node_id)), head.configs.of(CLUSTER_DEFAULT)
+    if resource == CLUSTER_DEFAULT:
+        config.with_dynamic(own, after)
+    elif resource == broker_resource(config.node_id):
+        config.with_dynamic(after, default)
+
+
+def _elr_consequences(head: MetadataImage, resource: ConfigResource, records: Sequence[Message]) -> list[Message]:
+    """With ELR the bound min.insync.replicas says who is eligible: another bound, and the list means nothing."""
+    if not head.features.elr_enabled:
+        return []
+    changes = [r for r in records if isinstance(r, ConfigRecord) and r.name == MIN_INSYNC_REPLICAS.name]
+    if not changes:
+        return []
+    if resource.type == ResourceType.TOPIC:
+        return [ClearElrRecord(topic_name=resource.name)]
+    if resource != CLUSTER_DEFAULT:
+        raise KafkaError(
+            Code.INVALID_CONFIG, f"Broker-level {MIN_INSYNC_REPLICAS.name} cannot be altered while ELR is enabled."
+        )
+    if changes[0].value is None:
+        raise KafkaError(
+            Code.INVALID_CONFIG, f"Cluster-level {MIN_INSYNC_REPLICAS.name} cannot be removed while ELR is enabled."
+        )
+    return [ClearElrRecord()]

@@ -1,0 +1,128 @@
+"""Feature levels: those of a fresh cluster, and changes to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from highwater.config import MIN_INSYNC_REPLICAS, NodeConfig
+from highwater.controller.decision import Decision, told
+from highwater.errors import Code, KafkaError
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.configs import CLUSTER_DEFAULT
+from highwater.metadata.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, FeaturesImage
+from highwater.metadata.registration import VersionRange
+from highwater.wire.codec import Message
+from highwater.wire.messages.abort_transaction_record import AbortTransactionRecord
+from highwater.wire.messages.begin_transaction_record import BeginTransactionRecord
+from highwater.wire.messages.config_record import ConfigRecord
+from highwater.wire.messages.end_transaction_record import EndTransactionRecord
+from highwater.wire.messages.feature_level_record import FeatureLevelRecord
+from highwater.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from highwater.wire.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
+
+SUPPORTED: Final[Mapping[str, VersionRange]] = MappingProxyType(
+    {METADATA_VERSION: VersionRange(30, 30), KRAFT_VERSION: VersionRange(1, 1)}
+)
+"""What this software does, as nodes say when they register."""
+
+BOOTSTRAP_LEVELS: Final[Mapping[str, int]] = MappingProxyType({METADATA_VERSION: 30})
+
+_UNSUPPORTED: Final = VersionRange(0, 0)
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+def bootstrap_records(levels: Mapping[str, int] = BOOTSTRAP_LEVELS) -> list[FeatureLevelRecord]:
+    """What `bootstrap.checkpoint` of a freshly formatted directory holds."""
+    return list(
+        FeaturesImage({name: level for name, level in levels.items() if level and name != KRAFT_VERSION}).records()
+    )
+
+
+def unsupported_levels(features: FeaturesImage) -> list[str]:
+    """Why this software must not work on a cluster of these levels; empty if it may."""
+    return [
+        f"{name} is at level {level}, supported is {SUPPORTED.get(name, _UNSUPPORTED)}"
+        for name, level in sorted(features.levels.items())
+        if level not in SUPPORTED.get(name, _UNSUPPORTED)
+    ]
+
+
+def activation_records(head: MetadataImage, bootstrap: Sequence[Message], config: NodeConfig) -> list[Message]:
+    """What a controller writes when it becomes active: the bootstrap records on an empty log, in a transaction; and
+    the end of a transaction that its predecessor did not finish."""
+    records: list[Message] = []
+    if head.transaction is not None:
+        records.append(AbortTransactionRecord(reason="Controller failover"))
+    if head.features.metadata_version is not None:
+        return records
+    records += [BeginTransactionRecord(name="Bootstrap records"), *bootstrap]
+    if any(isinstance(r, FeatureLevelRecord) and r.name == ELR_VERSION and r.feature_level for r in bootstrap):
+        # With ELR the bound belongs to the cluster: brokers that disagree on it would disagree on what is committed.
+        records.append(
+            ConfigRecord(
+                resource_type=CLUSTER_DEFAULT.type,
+                resource_name=CLUSTER_DEFAULT.name,
+                name=MIN_INSYNC_REPLICAS.name,
+                value=str(config.get(MIN_INSYNC_REPLICAS)),
+            )
+        )
+    return [*records, EndTransactionRecord()]
+
+
+def update_features(
+    head: MetadataImage, request: UpdateFeaturesRequest, version: int, kraft_version: int
+) -> Decision[UpdateFeaturesResponse]:
+    """All or nothing."""
+    records: list[Message] = []
+    try:
+        for update in request.feature_updates:
+            records += _update(head, update, kraft_version)
+    except KafkaError as error:
+        message = f"The update failed for all features since the following feature had an error: {told(error)}"
+        return Decision(UpdateFeaturesResponse(error_code=error.code, error_message=message))
+    results = (
+        [UpdatableFeatureResult(feature=update.feature, error_message=None) for update in request.feature_updates]
+        if version <= 1
+        else []
+    )
+    response = UpdateFeaturesResponse(error_message=None, results=results)
+    return Decision(response, () if request.validate_only else records)
+
+
+def _update(head: MetadataImage, update: FeatureUpdateKey, kraft_version: int) -> list[Message]:
+    name, level = update.feature, update.max_version_level
+
+    def refused(why: str) -> KafkaError:
+        return KafkaError(Code.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {name}. {why}")
+
+    current = kraft_version if name == KRAFT_VERSION else head.features.levels.get(name, 0)
+    if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        raise refused("The controller does not support the given upgrade type.")
+    if level < 0:
+        raise refused("A feature version cannot be less than 0.")
+    if reason := _why_unsupported(head, name, level):
+        raise refused(reason)
+    if level < current and update.upgrade_type == _UPGRADE:
+        raise refused(
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade."
+        )
+    if level > current and update.upgrade_type != _UPGRADE:
+        raise refused("Can't downgrade to a newer version.")
+    if name == KRAFT_VERSION:
+        return []  # The only level there is; it lives in the quorum's own records.
+    return [FeatureLevelRecord(name=name, feature_level=level)]
+
+
+def _why_unsupported(head: MetadataImage, name: str, level: int) -> str | None:
+    nodes = [("The controller", SUPPORTED)]
+    nodes += [(f"Broker {broker.id}", broker.features) for broker in head.brokers.by_id.values()]
+    nodes += [(f"Controller {controller.id}", controller.features) for controller in head.controllers.by_id.values()]
+    for who, supported in nodes:
+        versions = supported.get(name, _UNSUPPORTED)
+        if level not in versions:
+            does = "does not support this feature." if versions.max == 0 else f"only supports versions {versions}"
+            return f"{who} {does}"
+    return None

@@ -1,0 +1,45 @@
+"""Settings in force, as of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar, cast
+
+from highwater.config import NodeConfig, TopicSetting
+from highwater.config.topic import TOPIC_MIN_INSYNC_REPLICAS, TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.configs import CLUSTER_DEFAULT, broker_resource, topic_resource
+from highwater.metadata.topics import TopicImage
+
+T = TypeVar("T")
+
+
+def in_force(config: NodeConfig, image: MetadataImage) -> NodeConfig:
+    """The node's settings with the dynamic ones of `image`; `config` itself if it has them already."""
+    own, default = image.configs.of(broker_resource(config.node_id)), image.configs.of(CLUSTER_DEFAULT)
+    if config.dynamic == own and config.dynamic_default == default:
+        return config
+    return config.with_dynamic(own, default)
+
+
+class ElectionRules(NamedTuple):
+    """What decides over the leaders of one topic's partitions."""
+
+    min_isr: int
+    unclean: bool
+    elr: bool
+
+
+def election_rules(head: MetadataImage, topic: TopicImage, config: NodeConfig) -> ElectionRules:
+    overrides = head.configs.of(topic_resource(topic.name))
+    min_isr = _resolved(TOPIC_MIN_INSYNC_REPLICAS, overrides, config)
+    unclean = _resolved(TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE, overrides, config)
+    first = topic.partitions.get(0)
+    # More replicas in sync than there are can never be: the bound would only keep the ELR from being cleared.
+    reachable = min_isr if first is None else min(min_isr, len(first.replicas))
+    return ElectionRules(reachable, unclean, head.features.elr_enabled)
+
+
+def _resolved(setting: TopicSetting[T], overrides: Mapping[str, str], config: NodeConfig) -> T:
+    text = overrides.get(setting.name)
+    return cast(T, setting.of(config)) if text is None else setting.parse(text)

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from highwater.controller.configs import Operation, alter_configs, incremental_alter_configs
+from highwater.errors import Code
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, broker_resource, topic_resource
+from highwater.wire.codec import Message
+from highwater.wire.messages import alter_configs_request as legacy
+from highwater.wire.messages.clear_elr_record import ClearElrRecord
+from highwater.wire.messages.config_record import ConfigRecord
+from highwater.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.unit.controller.clusters import cluster, node_config, then, with_topic
+
+CONFIG = node_config()
+TOPIC, OWN, OTHER = topic_resource("a"), broker_resource(1), broker_resource(2)
+HEAD = with_topic(cluster(1, 2), "a", [1])
+SET, DELETE, APPEND, SUBTRACT = Operation
+
+Change = tuple[str, int, str | None]
+
+
+def wanted(resource: ConfigResource, *changes: Change) -> AlterConfigsResource:
+    return AlterConfigsResource(
+        resource_type=resource.type,
+        resource_name=resource.name,
+        configs=[AlterableConfig(name=n, config_operation=o, value=v) for n, o, v in changes],
+    )
+
+
+def alter(
+    head: MetadataImage, *resources: AlterConfigsResource, validate_only: bool = False
+) -> tuple[list[tuple[int, str | None]], Sequence[Message]]:
+    request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+    decision = incremental_alter_configs(head, request, CONFIG)
+    answers = decision.response.responses
+    assert [(a.resource_type, a.resource_name) for a in answers] == [
+        (r.resource_type, r.resource_name) for r in resources
+    ]
+    return [(a.error_code, a.error_message) for a in answers], decision.records
+
+
+def changed(head: MetadataImage, resource: ConfigResource, *changes: Change) -> MetadataImage:
+    answers, records = alter(head, wanted(resource, *changes))
+    assert answers == [(0, None)]
+    return then(head, records)
+
+
+def test_settings_are_set_and_taken_away() -> None:
+    head = changed(HEAD, TOPIC, ("retention.ms", SET, "5"), ("segment.ms", SET, "6"))
+    assert head.configs.of(TOPIC) == {"retention.ms": "5", "segment.ms": "6"}
+    head = changed(head, TOPIC, ("retention.ms", DELETE, None))
+    assert head.configs.of(TOPIC) == {"segment.ms": "6"}
+
+
+def test_a_topic_setting_that_stays_the_same_is_not_written_but_a_brokers_is() -> None:
+    head = changed(HEAD, TOPIC, ("retention.ms", SET, "5"))
+    assert alter(head, wanted(TOPIC, ("retention.ms", SET, "5")))[1] == []
+    head = changed(HEAD, CLUSTER_DEFAULT, ("log.retention.ms", SET, "5"))
+    assert len(alter(head, wanted(CLUSTER_DEFAULT, ("log.retention.ms", SET, "5")))[1]) == 1
+
+
+def test_lists_grow_from_their_default_and_shrink() -> None:
+    head = changed(HEAD, TOPIC, ("cleanup.policy", APPEND, "compact"))
+    assert head.configs.of(TOPIC) == {"cleanup.policy": "delete,compact"}
+    head = changed(head, TOPIC, ("cleanup.policy", APPEND, "compact"))
+    assert head.configs.of(TOPIC) == {"cleanup.policy": "delete,compact"}
+    head = changed(head, TOPIC, ("cleanup.policy", SUBTRACT, "delete"))
+    assert head.configs.of(TOPIC) == {"cleanup.policy": "compact"}
+
+
+def test_settings_of_the_cluster_and_of_one_broker_are_kept_apart() -> None:
+    head = changed(HEAD, CLUSTER_DEFAULT, ("log.retention.ms", SET, "5"))
+    head = changed(head, OTHER, ("log.retention.ms", SET, "6"))
+    assert head.configs.of(CLUSTER_DEFAULT) == {"log.retention.ms": "5"}
+    assert head.configs.of(OTHER) == {"log.retention.ms": "6"}
+    assert head.configs.of(OWN) == {}
+
+
+def test_validate_only_answers_and_writes_nothing() -> None:
+    answers, records = alter(HEAD, wanted(TOPIC, ("retention.ms", SET, "5")), validate_only=True)
+    assert answers == [(0, None)]
+    assert not records
+
+
+def test_one_bad_resource_does_not_spoil_the_others_and_is_not_changed_in_part() -> None:
+    good, bad = wanted(OWN, ("log.retention.ms", SET, "5")), wanted(TOPIC, ("retention.ms", SET, "5"), ("x", SET, "1"))
+    answers, records = alter(HEAD, good, bad)
+    assert [code for code, _ in answers] == [0, Code.INVALID_CONFIG]
+    assert records == [ConfigRecord(resource_type=4, resource_name="1", name="log.retention.ms", value="5")]
+
+
+@pytest.mark.parametrize(
+    ("resource", "change", "code", "words"),
+    [
+        (TOPIC, ("x", SET, "1"), Code.INVALID_CONFIG, "Unknown topic config name: x"),
+        (TOPIC, ("retention.ms", SET, "soon"), Code.INVALID_CONFIG, "Invalid value soon"),
+        (TOPIC, ("retention.ms", SET, None), Code.INVALID_REQUEST, "Null value not supported for : retention.ms"),
+        (TOPIC, ("retention.ms", APPEND, "1"), Code.INVALID_CONFIG, "Can't APPEND to key retention.ms"),
+        (TOPIC, ("no.such", SUBTRACT, "1"), Code.INVALID_CONFIG, "Can't SUBTRACT to key no.such"),
+        (TOPIC, ("retention.ms", 9, "1"), Code.INVALID_REQUEST, "Unknown operation 9"),
+        (TOPIC, ("cleanup.policy", APPEND, "x" * 32767), Code.INVALID_CONFIG, "maximum value size"),
+        (TOPIC, ("min.compaction.lag.ms", SET, str(2**63 - 1)), 0, ""),
+        (topic_resource("gone"), ("retention.ms", SET, "1"), Code.UNKNOWN_TOPIC_OR_PARTITION, "'gone' does not exist"),
+        (topic_resource(""), ("retention.ms", SET, "1"), Code.INVALID_REQUEST, "Default topic resources"),
+        (topic_resource("a/b"), ("retention.ms", SET, "1"), Code.INVALID_TOPIC_EXCEPTION, "Topic name is invalid"),
+        (ConfigResource(4, "x"), ("log.retention.ms", SET, "1"), Code.INVALID_REQUEST, "base 10"),
+        (ConfigResource(4, "-1"), ("log.retention.ms", SET, "1"), Code.INVALID_REQUEST, "negative"),
+        (ConfigResource(4, "9"), ("log.retention.ms", SET, "1"), Code.BROKER_ID_NOT_REGISTERED, "No node with id 9"),
+        (OWN, ("node.id", SET, "7"), Code.INVALID_CONFIG, "Cannot update these configs dynamically"),
+        (OWN, ("log.retention.ms", SET, "x"), Code.INVALID_CONFIG, "Invalid value x"),
+        (ConfigResource(8, "1"), ("x", SET, "1"), Code.INVALID_REQUEST, "BROKER_LOGGER"),
+        (ConfigResource(32, "g"), ("x", SET, "1"), Code.INVALID_REQUEST, "GROUP"),
+        (ConfigResource(99, "g"), ("x", SET, "1"), Code.UNSUPPORTED_VERSION, "Unknown resource type 99"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused_with_kafkas_code(
+    resource: ConfigResource, change: Change, code: int, words: str
+) -> None:
+    [(number, message)], records = alter(HEAD, wanted(resource, change))
+    assert number == code
+    assert words in (message or "")
+    assert bool(records) == (code == 0)
+
+
+def test_settings_of_a_topic_must_go_together_with_those_it_has() -> None:
+    head = changed(HEAD, TOPIC, ("max.compaction.lag.ms", SET, "10"))
+    [(code, message)], _ = alter(head, wanted(TOPIC, ("min.compaction.lag.ms", SET, "11")))
+    assert code == Code.INVALID_CONFIG
+    assert "conflict topic config setting" in (message or "")
+
+
+def test_a_resource_or_a_setting_named_twice_is_refused() -> None:
+    one = wanted(TOPIC, ("retention.ms", SET, "5"))
+    answers, records = alter(HEAD, one, one)
+    assert [code for code, _ in answers] == [Code.INVALID_REQUEST] * 2
+    assert not records
+    [(code, message)], _ = alter(HEAD, wanted(TOPIC, ("retention.ms", SET, "5"), ("retention.ms", SET, "6")))
+    assert (code, message) == (Code.INVALID_REQUEST, "Error due to duplicate config keys")
+
+
+def test_nobody_alters_without_the_right_to() -> None:
+    request = IncrementalAlterConfigsRequest(
+        resources=[wanted(TOPIC, ("retention.ms", SET, "5")), wanted(OWN, ("log.retention.ms", SET, "5"))]
+    )
+    decision = incremental_alter_configs(HEAD, request, CONFIG, lambda *right: False)
+    codes = [answer.error_code for answer in decision.response.responses]
+    assert codes == [Code.TOPIC_AUTHORIZATION_FAILED, Code.CLUSTER_AUTHORIZATION_FAILED]
+
+
+def test_the_older_api_takes_away_what_it_does_not_name() -> None:
+    head = changed(HEAD, TOPIC, ("retention.ms", SET, "5"), ("segment.ms", SET, "6"))
+    resource = legacy.AlterConfigsResource(
+        resource_type=2, resource_name="a", configs=[legacy.AlterableConfig(name="flush.ms", value="7")]
+    )
+    decision = alter_configs(head, legacy.AlterConfigsRequest(resources=[resource]), CONFIG)
+    assert [(r.error_code, r.resource_name) for r in decision.response.responses] == [(0, "a")]
+    assert then(head, decision.records).configs.of(TOPIC) == {"flush.ms": "7"}
+
+
+def test_with_elr_another_bound_clears_what_it_made_eligible_and_brokers_have_none_of_their_own() -> None:
+    head = with_topic(cluster(1, 2, elr=True), "a", [1, 2], eligible_leader_replicas=[2])
+    bound = "min.insync.replicas"
+    _, records = alter(head, wanted(TOPIC, (bound, SET, "2")))
+    assert records[-1] == ClearElrRecord(topic_name="a")
+    partition = then(head, records).topics.partition("a", 0)
+    assert partition is not None
+    assert partition.elr == ()
+    assert alter(head, wanted(CLUSTER_DEFAULT, (bound, SET, "2")))[1][-1] == ClearElrRecord()
+    assert alter(head, wanted(OWN, (bound, SET, "2")))[0][0][0] == Code.INVALID_CONFIG
+    assert alter(head, wanted(CLUSTER_DEFAULT, (bound, DELETE, None)))[0][0][0] == Code.INVALID_CONFIG
+    assert ClearElrRecord(topic_name="a") not in alter(HEAD, wanted(TOPIC, (bound, SET, "2")))[1]

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from highwater.controller.features import activation_records, bootstrap_records, unsupported_levels, update_features
+from highwater.errors import Code
+from highwater.metadata.features import FeaturesImage
+from highwater.wire.messages.abort_transaction_record import AbortTransactionRecord
+from highwater.wire.messages.begin_transaction_record import BeginTransactionRecord
+from highwater.wire.messages.config_record import ConfigRecord
+from highwater.wire.messages.end_transaction_record import EndTransactionRecord
+from highwater.wire.messages.feature_level_record import FeatureLevelRecord
+from highwater.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.unit.controller.clusters import EMPTY, METADATA_VERSION, cluster, node_config, then
+
+CONFIG = node_config(min_insync_replicas="2")
+
+
+def test_a_fresh_cluster_is_at_metadata_version_30_alone() -> None:
+    assert bootstrap_records() == [METADATA_VERSION]
+
+
+def test_bootstrap_records_name_what_is_above_zero_and_the_metadata_version_first() -> None:
+    levels = {"group.version": 1, "kraft.version": 1, "metadata.version": 30, "a.version": 2, "share.version": 0}
+    assert [record.name for record in bootstrap_records(levels)] == ["metadata.version", "a.version", "group.version"]
+
+
+def test_the_first_controller_writes_the_bootstrap_records_in_a_transaction() -> None:
+    records = activation_records(EMPTY, bootstrap_records(), CONFIG)
+    assert records == [BeginTransactionRecord(name="Bootstrap records"), METADATA_VERSION, EndTransactionRecord()]
+    image = then(EMPTY, records)
+    assert image.features.metadata_version == 30
+    assert activation_records(image, bootstrap_records(), CONFIG) == []
+
+
+def test_with_elr_the_first_controller_fixes_the_bound_for_the_whole_cluster() -> None:
+    bootstrap = bootstrap_records({"metadata.version": 30, "eligible.leader.replicas.version": 1})
+    bound = ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="2")
+    assert activation_records(EMPTY, bootstrap, CONFIG)[-2] == bound
+
+
+def test_a_new_controller_ends_the_transaction_that_the_last_one_left_open() -> None:
+    image = then(cluster(1), [BeginTransactionRecord(), FeatureLevelRecord(name="group.version", feature_level=1)])
+    assert activation_records(image, bootstrap_records(), CONFIG) == [
+        AbortTransactionRecord(reason="Controller failover")
+    ]
+    half = then(EMPTY, [BeginTransactionRecord(), METADATA_VERSION])
+    records = activation_records(half, bootstrap_records(), CONFIG)
+    assert isinstance(records[0], AbortTransactionRecord)
+    assert then(half, records).features.metadata_version == 30
+
+
+def test_a_cluster_with_features_that_we_do_not_have_is_told_apart() -> None:
+    assert unsupported_levels(cluster(1).features) == []
+    assert unsupported_levels(FeaturesImage({"metadata.version": 25, "group.version": 1})) == [
+        "group.version is at level 1, supported is 0",
+        "metadata.version is at level 25, supported is 30",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "kind", "code"),
+    [
+        ("metadata.version", 30, 1, 0),
+        ("kraft.version", 1, 1, 0),
+        ("metadata.version", 29, 2, Code.INVALID_UPDATE_VERSION),
+        ("metadata.version", 31, 1, Code.INVALID_UPDATE_VERSION),
+        ("metadata.version", 30, 0, Code.INVALID_UPDATE_VERSION),
+        ("metadata.version", -1, 1, Code.INVALID_UPDATE_VERSION),
+        ("kraft.version", 0, 2, Code.INVALID_UPDATE_VERSION),
+        ("group.version", 1, 1, Code.INVALID_UPDATE_VERSION),
+        ("group.version", 0, 1, 0),
+        ("eligible.leader.replicas.version", 1, 1, Code.INVALID_UPDATE_VERSION),
+    ],
+)
+def test_only_levels_that_we_support_can_be_set(feature: str, level: int, kind: int, code: int) -> None:
+    head = cluster()
+    update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
+    decision = update_features(head, UpdateFeaturesRequest(feature_updates=[update]), 2, 1)
+    assert decision.response.error_code == code
+    if code:
+        assert f"Invalid update version {level} for feature {feature}." in (decision.response.error_message or "")
+        assert not decision.records
+
+
+def test_updates_are_all_or_nothing_and_can_be_tried_out() -> None:
+    good = FeatureUpdateKey(feature="metadata.version", max_version_level=30)
+    bad = FeatureUpdateKey(feature="group.version", max_version_level=1)
+    assert not update_features(cluster(1), UpdateFeaturesRequest(feature_updates=[good, bad]), 2, 1).records
+    tried = update_features(cluster(1), UpdateFeaturesRequest(feature_updates=[good], validate_only=True), 1, 1)
+    assert not tried.records
+    assert [result.feature for result in tried.response.results] == ["metadata.version"]
+    done = update_features(cluster(1), UpdateFeaturesRequest(feature_updates=[good]), 2, 1)
+    assert done.records == [METADATA_VERSION]
+    assert done.response.results == []

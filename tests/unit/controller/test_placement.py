@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from random import Random
+
+import pytest
+
+from highwater.controller.placement import UsableBroker, place, usable_brokers
+from highwater.errors import Code, KafkaError
+from highwater.model import NodeId
+from tests.unit.controller.clusters import EMPTY, nodes, registered, then
+
+
+def shape(racks: tuple[str | None, ...], fenced: int = 0) -> list[UsableBroker]:
+    """Brokers 1, 2, … in these racks, the last `fenced` of them fenced."""
+    count = len(racks)
+    return [UsableBroker(NodeId(n + 1), rack, n >= count - fenced) for n, rack in enumerate(racks)]
+
+
+SHAPES = [
+    (racks, fenced, factor)
+    for count in range(1, 7)
+    for racks in {tuple(sorted(x, key=str)) for x in product(("a", "b", "c", None), repeat=count)}
+    for fenced in range(count)
+    for factor in range(1, min(count, 4) + 1)
+]
+
+
+def test_every_small_shape_places_as_kafka_promises() -> None:
+    random = Random(7)
+    for racks, fenced, factor in SHAPES:
+        brokers = shape(racks, fenced)
+        rack_of = {broker.id: broker.rack for broker in brokers}
+        is_fenced = {broker.id: broker.fenced for broker in brokers}
+        live = [broker for broker in brokers if not broker.fenced]
+        assigned = place(brokers, 2 * len(live), factor, random)
+        for replicas in assigned:
+            assert len(set(replicas)) == factor == len(replicas)
+            assert not is_fenced[replicas[0]]
+            spread = Counter(rack_of[replica] for replica in replicas)
+            in_rack = Counter(racks)
+            assert len(spread) == min(factor, len(in_rack)), (racks, fenced, replicas)
+            for rack, used in spread.items():
+                idle_elsewhere = any(spread[other] < used - 1 and spread[other] < in_rack[other] for other in in_rack)
+                assert not idle_elsewhere, (racks, replicas, rack)
+
+
+def test_leaders_are_even_where_racks_are_even_and_their_number_and_size_share_no_factor() -> None:
+    # Kafka's rule steps racks and brokers at once: of two racks with two brokers each, only one of each would lead.
+    for racks in [("a",) * 6, ("a", "b"), ("a", "b", "c"), ("a", "a", "b", "b", "c", "c")]:
+        for seed in range(20):
+            assigned = place(shape(racks), len(racks), min(3, len(racks)), Random(seed))
+            assert Counter(replicas[0] for replicas in assigned) == Counter(range(1, len(racks) + 1))
+
+
+def test_successive_partitions_step_through_the_brokers() -> None:
+    assigned = place(shape((None,) * 4), 4, 3, Random(0))
+    first = assigned[0][0]
+    ring = [1, 2, 3, 4]
+    for step, replicas in enumerate(assigned):
+        start = (ring.index(first) + step) % 4
+        assert replicas == nodes(*(ring[(start + n) % 4] for n in range(3)))
+
+
+def test_fenced_brokers_come_last() -> None:
+    for seed in range(20):
+        for replicas in place(shape(("a",) * 4, fenced=2), 8, 3, Random(seed)):
+            assert set(replicas[:2]) == {1, 2}
+            assert replicas[2] in (3, 4)
+
+
+def test_one_unfenced_broker_leads_everything() -> None:
+    assert place(shape((None, None), fenced=1), 5, 2, Random(0)) == [nodes(1, 2)] * 5
+
+
+def test_placement_depends_on_the_random_it_is_given_alone() -> None:
+    brokers = shape(("a", "a", "b", "b", "c"))
+    assert place(brokers, 20, 3, Random(3)) == place(brokers[::-1], 20, 3, Random(3))
+    assert len({tuple(place(brokers, 20, 3, Random(seed))) for seed in range(10)}) > 1
+
+
+@pytest.mark.parametrize(
+    ("brokers", "factor", "words"),
+    [
+        (shape(("a",) * 2), 3, "replication factor of 3 cannot be reached because only 2 broker"),
+        (shape(("a",) * 2), 0, "Invalid replication factor 0"),
+        (shape(("a",) * 2, fenced=2), 1, "All brokers are currently fenced"),
+        ([], 1, "All brokers are currently fenced"),
+    ],
+)
+def test_an_impossible_placement_is_refused(brokers: list[UsableBroker], factor: int, words: str) -> None:
+    with pytest.raises(KafkaError, match=words) as caught:
+        place(brokers, 1, factor, Random(0))
+    assert caught.value.code == Code.INVALID_REPLICATION_FACTOR
+
+
+def test_brokers_that_are_leaving_or_take_no_replicas_are_not_usable() -> None:
+    cordoned = registered(4)
+    cordoned.cordoned_log_dirs = list(cordoned.log_dirs)
+    image = then(
+        EMPTY,
+        [
+            registered(1, rack="r"),
+            registered(2, fenced=True),
+            registered(3, shutting_down=True),
+            cordoned,
+            registered(5, shutting_down=True, fenced=True),
+        ],
+    )
+    assert usable_brokers(image.brokers) == [
+        UsableBroker(NodeId(1), "r", False),
+        UsableBroker(NodeId(2), None, True),
+        UsableBroker(NodeId(5), None, True),
+    ]
