@@ -1,0 +1,164 @@
+"""Fetch sessions (KIP-227): what a reader follows, and which of it may have news. The session is the watcher.
+
+Partitions mark their entry dirty as they change, so a fetch costs what changed since the last one, not what the
+session holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+
+from highwater.errors import Code, KafkaError
+from highwater.model import Epoch, Offset, Uuid
+from highwater.partition.partition import Partition
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+MAX_EPOCH = 2**31 - 1
+EVICT_IDLE_SECONDS = 120.0
+
+Topic = str | Uuid
+
+
+class FetchEntry:
+    """One partition as a reader follows it."""
+
+    __slots__ = (
+        "epoch",
+        "index",
+        "last_fetched_epoch",
+        "max_bytes",
+        "offset",
+        "partition",
+        "sent_high_watermark",
+        "sent_log_start",
+        "session",
+        "topic",
+    )
+
+    def __init__(self, session: FetchSession, topic: Topic, index: int) -> None:
+        self.session = session
+        self.topic = topic
+        self.index = index
+        self.offset: Offset = 0
+        self.epoch: Epoch = -1
+        self.last_fetched_epoch: Epoch = -1
+        self.max_bytes = 0
+        self.partition: Partition | None = None
+        self.sent_high_watermark: Offset = -1
+        self.sent_log_start: Offset = -1
+
+    def mark(self) -> None:
+        self.session.mark(self)
+
+    def bind(self, partition: Partition | None) -> None:
+        """Watch the partition that stands for the entry now, and no other."""
+        if partition is self.partition:
+            return
+        if self.partition is not None:
+            self.partition.unwatch(self)
+        self.partition = partition
+        if partition is not None:
+            partition.watch(self)
+
+
+class FetchSession:
+    """The entries a reader follows. A sessionless fetch is a session that lives for one answer."""
+
+    __slots__ = ("by_id", "dirty", "entries", "epoch", "id", "last_used", "on_mark", "privileged")
+
+    def __init__(self, session_id: int, by_id: bool, privileged: bool, now: float) -> None:
+        self.id = session_id
+        self.epoch = 1
+        self.by_id = by_id
+        self.privileged = privileged
+        self.last_used = now
+        self.entries: dict[tuple[Topic, int], FetchEntry] = {}
+        self.dirty: dict[FetchEntry, None] = {}
+        self.on_mark: Callable[[], None] | None = None
+        """Set while an answer is being waited for."""
+
+    def mark(self, entry: FetchEntry) -> None:
+        self.dirty[entry] = None
+        if self.on_mark is not None:
+            self.on_mark()
+
+    def update(
+        self, topic: Topic, index: int, epoch: Epoch, offset: Offset, last_fetched_epoch: Epoch, max_bytes: int
+    ) -> None:
+        entry = self.entries.get((topic, index))
+        if entry is None:
+            entry = self.entries[topic, index] = FetchEntry(self, topic, index)
+        entry.epoch = epoch
+        entry.offset = offset
+        entry.last_fetched_epoch = last_fetched_epoch
+        entry.max_bytes = max_bytes
+        self.dirty[entry] = None
+
+    def forget(self, topic: Topic, indexes: Iterable[int]) -> None:
+        for index in indexes:
+            entry = self.entries.pop((topic, index), None)
+            if entry is not None:
+                entry.bind(None)
+                self.dirty.pop(entry, None)
+
+    def close(self) -> None:
+        self.on_mark = None
+        for entry in self.entries.values():
+            entry.bind(None)
+        self.entries.clear()
+        self.dirty.clear()
+
+
+class FetchSessions:
+    """The sessions of one broker, bounded. Followers' sessions are never evicted for a consumer's."""
+
+    def __init__(self, slots: int, random: Random) -> None:
+        self._slots = slots
+        self._random = random
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def create(self, by_id: bool, privileged: bool, now: float) -> FetchSession:
+        """A session with an id if there is room, else one with id 0: the client then asks in full each time."""
+        if len(self._sessions) >= self._slots and not self._evict(privileged, now):
+            return FetchSession(0, by_id, privileged, now)
+        session_id = 0
+        while session_id == 0 or session_id in self._sessions:
+            session_id = self._random.randrange(1, 2**31)
+        session = self._sessions[session_id] = FetchSession(session_id, by_id, privileged, now)
+        return session
+
+    def _evict(self, privileged: bool, now: float) -> bool:
+        for session in self._sessions.values():
+            if now - session.last_used > EVICT_IDLE_SECONDS or (privileged and not session.privileged):
+                self.remove(session)
+                return True
+        return False
+
+    def resume(self, session_id: int, epoch: int, by_id: bool, now: float) -> FetchSession:
+        """The session an incremental fetch continues; KafkaError where the client must begin anew."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            raise KafkaError(Code.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id != by_id:
+            raise KafkaError(Code.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
+        session.last_used = now
+        del self._sessions[session_id]
+        self._sessions[session_id] = session
+        return session
+
+    def remove(self, session: FetchSession) -> None:
+        self._sessions.pop(session.id, None)
+        session.close()
+
+    def remove_id(self, session_id: int) -> None:
+        session = self._sessions.get(session_id)
+        if session is not None:
+            self.remove(session)

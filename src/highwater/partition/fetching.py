@@ -1,0 +1,74 @@
+"""Reading for a fetch: the checks of a leader in Kafka's order, and what may be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from highwater.errors import Code, KafkaError
+from highwater.log import peek
+from highwater.model import Epoch, Offset
+from highwater.partition.fetch_session import FetchEntry
+from highwater.partition.partition import Partition
+from highwater.world import FileSlice
+
+READ_COMMITTED = 1
+
+
+class Reader(NamedTuple):
+    """Who fetches: a consumer (replica -1) with its isolation level, or a follower."""
+
+    replica: int
+    isolation: int
+
+
+class FetchRow(NamedTuple):
+    """The answer for one partition."""
+
+    error: Code
+    high_watermark: Offset = -1
+    last_stable: Offset = -1
+    log_start: Offset = -1
+    aborted: list[tuple[int, Offset]] | None = None
+    parts: Sequence[FileSlice] = ()
+    diverging: tuple[Epoch, Offset] | None = None
+    size: int = 0
+
+
+def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int, at_least_one: bool) -> FetchRow:
+    """Raises KafkaError, or `peek.WouldBlock` where a job must look the place up first."""
+    leader = partition.require_leader()
+    partition.check_epoch(entry.epoch)
+    if reader.replica >= 0 and reader.replica not in leader.replicas:
+        raise KafkaError(Code.UNKNOWN_LEADER_EPOCH, f"replica {reader.replica} is not assigned here")
+    log = partition.log
+    high_watermark, log_start = log.high_watermark, log.log_start
+    last_stable = log.last_stable_offset
+    if entry.last_fetched_epoch >= 0:
+        diverging = _divergence(entry, partition)
+        if diverging is not None:
+            return FetchRow(Code.NONE, high_watermark, last_stable, log_start, diverging=diverging)
+    committed_only = reader.isolation == READ_COMMITTED and reader.replica < 0
+    limit = log.log_end if reader.replica >= 0 else last_stable if committed_only else high_watermark
+    if entry.offset > limit and reader.replica < 0 and entry.offset <= log.log_end:
+        limit = entry.offset
+    parts = log.read(entry.offset, min(entry.max_bytes, max_bytes), limit, at_least_one, peek.cached)
+    size = sum(part.size for part in parts)
+    aborted = None
+    if committed_only:
+        found = log.aborted_transactions(entry.offset, limit, peek.cached) if parts else []
+        aborted = [(each.producer_id, each.first_offset) for each in found]
+    return FetchRow(Code.NONE, high_watermark, last_stable, log_start, aborted, parts, size=size)
+
+
+def _divergence(entry: FetchEntry, partition: Partition) -> tuple[Epoch, Offset] | None:
+    """Where the reader's history left ours, told by its last epoch (KIP-595)."""
+    log = partition.log
+    epoch, end = log.epoch_cache.end_of(entry.last_fetched_epoch, log.log_end)
+    if epoch < 0:
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"epoch {entry.last_fetched_epoch} is not known here")
+    if entry.offset < log.log_start:
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {entry.offset} is below {log.log_start}")
+    if epoch < entry.last_fetched_epoch or end < entry.offset:
+        return epoch, end
+    return None

@@ -1,0 +1,44 @@
+"""The replicas this node hosts, found by topic name or topic id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from highwater.model import TopicPartition, Uuid
+from highwater.partition.partition import Partition
+
+
+class Hosted:
+    """Hot-path look-ups take two dictionary steps and make no key objects."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, dict[int, Partition]] = {}
+        self._by_id: dict[Uuid, dict[int, Partition]] = {}
+
+    def add(self, partition: Partition) -> None:
+        topic, index = partition.tp
+        self._by_name.setdefault(topic, {})[index] = partition
+        self._by_id.setdefault(partition.topic_id, {})[index] = partition
+
+    def remove(self, partition: Partition) -> None:
+        topic, index = partition.tp
+        for table, key in ((self._by_name, topic), (self._by_id, partition.topic_id)):
+            of_topic = table[key]  # type: ignore[index]
+            del of_topic[index]
+            if not of_topic:
+                del table[key]  # type: ignore[arg-type]
+
+    def find(self, topic: str | Uuid, index: int) -> Partition | None:
+        """By name, or by id where it is given as bytes."""
+        of_topic = self._by_name.get(topic) if isinstance(topic, str) else self._by_id.get(topic)
+        return None if of_topic is None else of_topic.get(index)
+
+    def get(self, tp: TopicPartition) -> Partition | None:
+        return self.find(tp.topic, tp.partition)
+
+    def __iter__(self) -> Iterator[Partition]:
+        for of_topic in self._by_name.values():
+            yield from of_topic.values()
+
+    def __len__(self) -> int:
+        return sum(len(of_topic) for of_topic in self._by_name.values())

@@ -1,0 +1,194 @@
+"""One hosted replica: its role, its appends, and who waits for its high watermark or its next record."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from highwater.config import LogConfig
+from highwater.errors import Code, KafkaError
+from highwater.log.log import Appended, Log, Origin
+from highwater.model import NO_NODE, Epoch, NodeId, Offset, TopicPartition, Uuid
+from highwater.replication.leader import LeaderState
+from highwater.wire.compression import Codec
+from highwater.wire.records.append import Rules, validate_append
+
+_CODECS = {"uncompressed": 0, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
+_ZSTD_FROM_PRODUCE = 7
+
+
+class Watcher(Protocol):
+    """A reader that wants to know when there may be more, or an error, for it."""
+
+    def mark(self) -> None: ...
+
+
+Waiting = Callable[[Code], None]
+"""Told NONE once the offset is committed, or why it never will be here."""
+
+
+def rules_of(config: LogConfig) -> Rules:
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return Rules(
+        max_message_bytes=config.max_message_bytes,
+        compacted=config.compact,
+        log_append_time=config.log_append_time,
+        timestamp_before_max_ms=config.timestamp_before_max_ms,
+        timestamp_after_max_ms=config.timestamp_after_max_ms,
+        codec=None if config.compression_type == "producer" else _CODECS[config.compression_type],
+        level=levels.get(config.compression_type),
+    )
+
+
+class Partition:
+    __slots__ = (
+        "_waiting",
+        "_watchers",
+        "epoch",
+        "leader",
+        "leader_id",
+        "log",
+        "partition_epoch",
+        "replicas",
+        "rules",
+        "topic_id",
+        "tp",
+    )
+
+    def __init__(self, log: Log) -> None:
+        self.tp: TopicPartition = log.partition
+        self.topic_id: Uuid = log.topic_id
+        self.log = log
+        self.leader: LeaderState | None = None
+        self.leader_id = NO_NODE
+        self.epoch: Epoch = -1
+        self.partition_epoch = -1
+        self.replicas: tuple[NodeId, ...] = ()
+        self.rules = rules_of(log.config)
+        self._waiting: deque[tuple[Offset, Waiting]] = deque()
+        self._watchers: dict[Watcher, None] = {}
+        log.durable_listener = self.advance
+
+    # Roles
+
+    def lead(
+        self, local: NodeId, epoch: Epoch, partition_epoch: int, replicas: Sequence[NodeId], isr: Sequence[NodeId]
+    ) -> None:
+        """Lead from now on in `epoch`, or learn a new ISR within it."""
+        self.partition_epoch = partition_epoch
+        self.replicas = tuple(replicas)
+        self.leader_id = local
+        if self.leader is not None and self.epoch == epoch:
+            self.leader.isr_changed(isr)
+        else:
+            self.epoch = epoch
+            self.log.assign_epoch(epoch, self.log.log_end)
+            self.leader = LeaderState(local, epoch, self.log.log_end, replicas, isr)
+        self.advance()
+        self._mark_watchers()
+
+    def step_down(self, leader: NodeId, epoch: Epoch, partition_epoch: int, replicas: Sequence[NodeId]) -> None:
+        """Another replica leads, or none: whoever waits here is sent away."""
+        self.leader = None
+        self.leader_id = leader
+        self.epoch = epoch
+        self.partition_epoch = partition_epoch
+        self.replicas = tuple(replicas)
+        self.release(Code.NOT_LEADER_OR_FOLLOWER)
+
+    def close(self, why: Code = Code.UNKNOWN_TOPIC_OR_PARTITION) -> None:
+        """The replica goes: deleted, or its disk failed."""
+        self.leader = None
+        self.release(why)
+
+    def release(self, why: Code) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for _, told in waiting:
+            told(why)
+        self._mark_watchers()
+
+    def reconfigure(self, config: LogConfig) -> None:
+        self.log.config = config
+        self.rules = rules_of(config)
+        self.advance()
+
+    def require_leader(self) -> LeaderState:
+        if self.log.offline is not None:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"the log is offline: {self.log.offline}")
+        if self.leader is None:
+            raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
+        return self.leader
+
+    def check_epoch(self, current: Epoch) -> None:
+        """What a client or follower believes the leader epoch to be; -1 believes nothing (KIP-320)."""
+        if current < 0 or current == self.epoch:
+            return
+        raise KafkaError(Code.FENCED_LEADER_EPOCH if current < self.epoch else Code.UNKNOWN_LEADER_EPOCH)
+
+    # Writing
+
+    def append(self, field: memoryview, acks: int, produce_version: int, now_ms: int) -> Appended:
+        """One batch from a client. Raises KafkaError; `Refused` where single records are to blame."""
+        leader = self.require_leader()
+        if acks == -1 and not leader.enough_in_sync(self.log.config.min_insync_replicas):
+            raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
+        batch = validate_append(field, self.rules, now_ms)
+        header = batch.header
+        if header.is_transactional:
+            raise KafkaError(Code.INVALID_TXN_STATE, "this broker does not do transactions")
+        if header.codec == Codec.ZSTD and produce_version < _ZSTD_FROM_PRODUCE:
+            raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE)
+        if len(batch.data) > self.log.config.segment_bytes:
+            raise KafkaError(Code.RECORD_LIST_TOO_LARGE)
+        appended = self.log.append_as_leader(batch, leader.epoch, Origin.CLIENT)
+        if not appended.duplicate:
+            self.advance()
+        return appended
+
+    def advance(self) -> None:
+        """Move the high watermark as far as the in-sync replicas allow, and tell who waited for it."""
+        leader, log = self.leader, self.log
+        if leader is None:
+            return
+        local_end = log.durable_end if log.flush_each_append else log.log_end
+        moved = leader.high_watermark(local_end, log.high_watermark, log.config.min_insync_replicas)
+        if moved <= log.high_watermark:
+            return
+        log.high_watermark = moved
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= moved:
+            waiting.popleft()[1](Code.NONE)
+        if self._watchers:
+            self._mark_watchers()
+
+    def when_committed(self, end: Offset, told: Waiting) -> None:
+        """`told` once the high watermark has reached `end`; ends must be asked for in order of appends."""
+        self._waiting.append((end, told))
+
+    def raise_log_start(self, offset: Offset) -> None:
+        """DeleteRecords: nothing below `offset` is read any more. -1 means up to the high watermark."""
+        self.require_leader()
+        if self.log.config.cleanup_policy == ("compact",):
+            raise KafkaError(Code.POLICY_VIOLATION, "records of a compacted topic cannot be deleted")
+        offset = self.log.high_watermark if offset == -1 else offset
+        if not 0 <= offset <= self.log.high_watermark:
+            raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"the high watermark is {self.log.high_watermark}")
+        if self.log.raise_log_start(offset):
+            self._mark_watchers()
+
+    # Watching
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        self._watchers.pop(watcher, None)
+
+    def _mark_watchers(self) -> None:
+        for watcher in list(self._watchers):
+            watcher.mark()
