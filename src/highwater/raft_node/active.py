@@ -1,0 +1,156 @@
+"""The active controller: decides on `head`, which has what is not committed yet; answers when it is.
+
+Two CreateTopics of one name must not both succeed, so the second sees the first before it is committed. On
+resignation `head` is forgotten, and whoever waits is told that this is not the controller any more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from highwater.config import BROKER_SESSION_TIMEOUT_MS, METADATA_MAX_IDLE_INTERVAL_MS, NodeConfig
+from highwater.controller.brokers import fence_broker
+from highwater.controller.decision import Decision
+from highwater.controller.features import activation_records
+from highwater.controller.liveness import Liveness
+from highwater.controller.settings import in_force
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.replay import apply
+from highwater.model import Epoch, Offset
+from highwater.quorum import Leadership
+from highwater.raft_node.raft_node import RaftNode
+from highwater.wire.codec import Message
+from highwater.wire.messages.no_op_record import NoOpRecord
+from highwater.world import Timer, World
+
+LATE_SECONDS = 0.5
+"""A timer that fires this late proves that we were stalled, not that the brokers were silent."""
+R = TypeVar("R")
+_log = logging.getLogger(__name__)
+
+
+class ActiveController:
+    def __init__(self, world: World, config: NodeConfig, raft: RaftNode, bootstrap: Sequence[Message]) -> None:
+        self.world = world
+        self._config = config
+        self.raft = raft
+        self._bootstrap = bootstrap
+        self.random = world.random("controller")
+        self.liveness = Liveness(config.get(BROKER_SESSION_TIMEOUT_MS) / 1000)
+        self._epoch: Epoch | None = None
+        self._head: MetadataImage | None = None
+        self._waiting: deque[tuple[Offset, Callable[[Any], None], Any]] = deque()
+        self._gained: Leadership | None = None
+        self._timer: Timer | None = None
+        self._due = 0.0
+        self._last_append = 0.0
+
+    @property
+    def is_active(self) -> bool:
+        return self._head is not None
+
+    @property
+    def head(self) -> MetadataImage:
+        assert self._head is not None, "not the active controller"
+        return self._head
+
+    @property
+    def config(self) -> NodeConfig:
+        """With the dynamic settings of the head image."""
+        self._config = in_force(self._config, self.head)
+        return self._config
+
+    def decide(self, decision: Callable[[], Decision[R]], answer: Callable[[R | None], None]) -> None:
+        """Decide now, answer once everything the decision rests on is committed. None: not the controller."""
+        if self._head is None:
+            answer(None)
+            return
+        decided = decision()
+        if decided.records:
+            self._append(list(decided.records))
+        self._answer_later(answer, decided.response)
+
+    def _answer_later(self, answer: Callable[[Any], None], response: Any) -> None:
+        if self._waiting or self.raft.committed.offset < self.head.offset:
+            self._waiting.append((self.head.offset, answer, response))
+        else:
+            answer(response)
+
+    def _append(self, records: list[Message]) -> None:
+        assert self._epoch is not None
+        last = self.raft.append(records, self._epoch)
+        self._head, _ = apply(self.head, records, last, self._epoch)
+        self._last_append = self.world.clock.monotonic()
+
+    # What the quorum tells
+
+    def leadership_changed(self, leadership: Leadership) -> None:
+        if leadership.epoch_start is None:
+            self._resign()
+        self._gained = leadership if leadership.epoch_start is not None else None
+        self.committed(self.raft.committed)
+
+    def committed(self, image: MetadataImage) -> None:
+        gained = self._gained
+        if gained is not None and gained.epoch_start is not None:
+            if self.raft.log.log.high_watermark > gained.epoch_start:
+                self._gained = None
+                self._activate(gained.epoch)
+            return
+        while self._waiting and self._waiting[0][0] <= image.offset:
+            _, answer, response = self._waiting.popleft()
+            answer(response)
+
+    def _activate(self, epoch: Epoch) -> None:
+        """Everything of earlier epochs is applied: from here on decisions are ours."""
+        _log.info("active controller of epoch %d", epoch)
+        self._epoch = epoch
+        self._head = self.raft.committed
+        now = self.world.clock.monotonic()
+        self.liveness.activate(self.head.brokers, now)
+        records = activation_records(self.head, self._bootstrap, self._config)
+        if records:
+            self._append(records)
+        self._last_append = now
+        self._schedule()
+
+    def _resign(self) -> None:
+        if self._head is None:
+            return
+        _log.info("no longer the active controller")
+        self._head = self._epoch = None
+        if self._timer is not None:
+            self._timer.cancel()
+        waiting, self._waiting = self._waiting, deque()
+        for _, answer, _ in waiting:
+            answer(None)
+
+    # What happens by itself
+
+    def _schedule(self) -> None:
+        interval = self._idle_interval()
+        self._due = self.world.clock.monotonic() + interval
+        self._timer = self.world.clock.call_later(interval, self._on_timer)
+
+    def _idle_interval(self) -> float:
+        return (self._config.get(METADATA_MAX_IDLE_INTERVAL_MS) or 500) / 1000
+
+    def _on_timer(self) -> None:
+        now = self.world.clock.monotonic()
+        if now - self._due > LATE_SECONDS:
+            self.liveness.extend(now)
+        for broker, epoch in self.liveness.expired(now):
+            records = fence_broker(self.head, self.config, broker, epoch)
+            _log.warning("broker %d is fenced: not heard of in its session", broker)
+            self.liveness.forget(broker, epoch)
+            if records:
+                self._append(records)
+        if self._config.get(METADATA_MAX_IDLE_INTERVAL_MS) and now - self._last_append >= self._idle_interval() * 0.9:
+            self._append([NoOpRecord()])
+        self._schedule()
+
+    def close(self) -> None:
+        self._resign()

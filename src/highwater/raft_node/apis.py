@@ -1,0 +1,45 @@
+"""What the controller listener answers."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import ModuleType
+
+from highwater.net.context import RequestContext
+from highwater.net.registry import Registry, Role
+from highwater.raft_node import (
+    k19_create_topics,
+    k20_delete_topics,
+    k37_create_partitions,
+    k44_incremental_alter_configs,
+    k55_describe_quorum,
+    k58_envelope,
+    k62_broker_registration,
+    k63_broker_heartbeat,
+    k67_allocate_producer_ids,
+)
+from highwater.raft_node.active import ActiveController
+from highwater.wire.messages.envelope_request import EnvelopeRequest
+
+HANDLERS: tuple[ModuleType, ...] = (
+    k19_create_topics,
+    k20_delete_topics,
+    k37_create_partitions,
+    k44_incremental_alter_configs,
+    k55_describe_quorum,
+    k62_broker_registration,
+    k63_broker_heartbeat,
+    k67_allocate_producer_ids,
+)
+
+
+def controller_registry(controller: ActiveController) -> Registry:
+    registry = Registry(Role.CONTROLLER)
+    for module in HANDLERS:
+        registry.add(module.API, partial(module.handle, controller))
+
+    def envelope(ctx: RequestContext, request: EnvelopeRequest) -> None:
+        k58_envelope.handle(controller.is_active, registry, ctx, request)
+
+    registry.add(k58_envelope.API, envelope)
+    return registry

@@ -1,0 +1,24 @@
+"""CreatePartitions (37): give topics more partitions."""
+
+from __future__ import annotations
+
+from highwater.controller.partitions import create_partitions
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.raft_node.active import ActiveController
+from highwater.wire import refusals
+from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest
+from highwater.wire.messages.create_partitions_response import CreatePartitionsResponse
+
+API = Api(37, (0, 3), CreatePartitionsRequest)
+
+
+def handle(controller: ActiveController, ctx: RequestContext, request: CreatePartitionsRequest) -> None:
+    def answer(response: CreatePartitionsResponse | None) -> None:
+        ctx.respond(response or refusals.create_partitions(request, Code.NOT_CONTROLLER))
+
+    controller.decide(
+        lambda: create_partitions(controller.head, request, controller.random, ctx.authorize),
+        answer,
+    )

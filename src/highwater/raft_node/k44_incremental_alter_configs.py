@@ -1,0 +1,24 @@
+"""IncrementalAlterConfigs (44): change settings of topics and brokers."""
+
+from __future__ import annotations
+
+from highwater.controller.configs import incremental_alter_configs
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.raft_node.active import ActiveController
+from highwater.wire import refusals
+from highwater.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from highwater.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+
+API = Api(44, (0, 1), IncrementalAlterConfigsRequest)
+
+
+def handle(controller: ActiveController, ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> None:
+    def answer(response: IncrementalAlterConfigsResponse | None) -> None:
+        ctx.respond(response or refusals.incremental_alter_configs(request, Code.NOT_CONTROLLER))
+
+    controller.decide(
+        lambda: incremental_alter_configs(controller.head, request, controller.config, ctx.authorize),
+        answer,
+    )

@@ -1,0 +1,36 @@
+"""BrokerRegistration (62): a broker makes itself known. It stays fenced until it has caught up."""
+
+from __future__ import annotations
+
+from highwater.controller.registration import register_broker
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.quorum import KRAFT_VERSION
+from highwater.raft_node.active import ActiveController
+from highwater.wire.messages.broker_registration_request import BrokerRegistrationRequest
+from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
+
+API = Api(62, (0, 4), BrokerRegistrationRequest)
+
+
+def handle(controller: ActiveController, ctx: RequestContext, request: BrokerRegistrationRequest) -> None:
+    def answer(response: BrokerRegistrationResponse | None) -> None:
+        ctx.respond(response or BrokerRegistrationResponse(error_code=Code.NOT_CONTROLLER))
+
+    if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
+        ctx.respond(BrokerRegistrationResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
+        return
+    controller.decide(
+        lambda: register_broker(
+            controller.head,
+            request,
+            ctx.version,
+            controller.config,
+            controller.liveness,
+            controller.world.clock.monotonic(),
+            controller.raft.log.written_end,
+            KRAFT_VERSION,
+        ),
+        answer,
+    )

@@ -1,0 +1,38 @@
+"""BrokerHeartbeat (63): a broker is alive, and may be let in, or let go."""
+
+from __future__ import annotations
+
+from highwater.controller.brokers import HeartbeatDecision, heartbeat
+from highwater.errors import Code
+from highwater.model import NodeId
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.raft_node.active import ActiveController
+from highwater.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from highwater.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+
+API = Api(63, (0, 2), BrokerHeartbeatRequest)
+
+
+def handle(controller: ActiveController, ctx: RequestContext, request: BrokerHeartbeatRequest) -> None:
+    def answer(response: BrokerHeartbeatResponse | None) -> None:
+        ctx.respond(response or BrokerHeartbeatResponse(error_code=Code.NOT_CONTROLLER))
+
+    if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
+        ctx.respond(BrokerHeartbeatResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
+        return
+
+    def decide() -> HeartbeatDecision:
+        decided = heartbeat(controller.head, request, controller.config, controller.liveness)
+        if decided.state is not None:
+            controller.liveness.heard(
+                NodeId(request.broker_id),
+                request.broker_epoch,
+                controller.world.clock.monotonic(),
+                request.current_metadata_offset,
+                decided.state,
+                controller.raft.log.written_end - 1 + len(decided.records),
+            )
+        return decided
+
+    controller.decide(decide, answer)

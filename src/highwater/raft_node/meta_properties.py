@@ -1,0 +1,59 @@
+"""`meta.properties`: whose directory this is. A directory without it is not formatted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from highwater.config.properties import format_properties, parse_properties
+from highwater.log.checkpoint import read_file
+from highwater.log.names import META_PROPERTIES
+from highwater.model import NodeId, Uuid, uuid_from_text, uuid_text
+from highwater.world import Disk
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    cluster_id: str
+    node_id: NodeId
+    directory_id: Uuid | None = None
+    """None only where a Kafka before 3.7 formatted the directory."""
+
+    def to_properties(self) -> dict[str, str]:
+        properties = {"node.id": str(self.node_id), "version": str(VERSION), "cluster.id": self.cluster_id}
+        if self.directory_id is not None:
+            properties["directory.id"] = uuid_text(self.directory_id)
+        return properties
+
+    def encode(self) -> bytes:
+        return format_properties(self.to_properties()).encode("ascii")
+
+    @classmethod
+    def parse(cls, text: str) -> MetaProperties:
+        """Raises ValueError. Version 0 belonged to ZooKeeper's clusters."""
+        properties = parse_properties(text)
+        version = properties.get("version", "0")
+        if version != str(VERSION):
+            raise ValueError(f"Unsupported meta.properties version {version}")
+        for required in ("cluster.id", "node.id"):
+            if required not in properties:
+                raise ValueError(f"{required} was not found.")
+        directory = properties.get("directory.id")
+        return cls(
+            properties["cluster.id"],
+            NodeId(int(properties["node.id"])),
+            None if directory is None else uuid_from_text(directory),
+        )
+
+
+def read_meta_properties(disk: Disk, directory: PurePath) -> MetaProperties | None:
+    """Jobs only. None where the directory is missing or not formatted; ValueError where the file is damaged."""
+    data = read_file(disk, directory / META_PROPERTIES)
+    if data is None:
+        return None
+    try:
+        return MetaProperties.parse(data.decode("latin-1"))
+    except ValueError as error:
+        raise ValueError(f"{directory / META_PROPERTIES}: {error}") from error

@@ -1,0 +1,155 @@
+"""The metadata log: Kafka's log with the quorum's eyes. Only what is durable counts."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from highwater.log.loader import LoadedLog, LoadRequest, load_log
+from highwater.log.log import Log, Origin
+from highwater.log.names import segment_file
+from highwater.log.scan import scan
+from highwater.metadata.records import decode, encode
+from highwater.model import Epoch, Offset
+from highwater.quorum import EpochStart, LogPosition, VoterSet
+from highwater.raft_node.snapshots import CONTROL_VERSION, Snapshot, list_snapshots, read_snapshot
+from highwater.wire import records
+from highwater.wire.codec import Message
+from highwater.wire.messages.voters_record import VotersRecord
+from highwater.wire.records.append import Validated
+from highwater.wire.records.control import ControlType, build_control, parse_control
+from highwater.world import Disk, Step
+
+INDEX_INTERVAL = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """A batch of the log, decoded. Control batches have no records but take up offsets."""
+
+    last_offset: Offset
+    epoch: Epoch
+    records: tuple[Message, ...]
+    size: int
+    timestamp: int
+
+
+@dataclass(slots=True)
+class LoadedMetadata:
+    """What the directory held: the newest whole snapshot, and the log behind it."""
+
+    log: LoadedLog
+    snapshots: list[LogPosition]
+    snapshot: Snapshot | None
+    batches: list[CommittedBatch] = field(default_factory=list)
+    voters: VoterSet | None = None
+    voters_offset: Offset = -1
+
+
+def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, LoadedMetadata]:
+    """A job. The log is read whole: it is short, and every byte of it was synced before anyone acted on it."""
+    disk.mkdir(directory)
+    positions = list_snapshots(disk, directory)
+    newest: Snapshot | None = None
+    for position in reversed(positions):
+        newest = read_snapshot(disk, directory, position)
+        if newest is not None:
+            break
+        positions.remove(position)
+    yield Step()
+    begin = positions[0].offset if positions else 0
+    loaded = yield from load_log(disk, LoadRequest(directory, 0, begin, False, INDEX_INTERVAL))
+    if newest is not None and loaded.log_end < newest.position.offset:
+        request = LoadRequest(directory, 0, newest.position.offset, False, INDEX_INTERVAL)
+        loaded = yield from load_log(disk, request)
+    found = LoadedMetadata(loaded, positions, newest)
+    if newest is not None:
+        found.voters = newest.voters
+        found.voters_offset = newest.position.offset - 1
+    after = newest.position.offset if newest is not None else 0
+    for segment in loaded.segments:
+        file = disk.open(segment_file(directory, segment.base_offset, ".log"))
+        for batch in scan(file, 0, 0, check=False):
+            if batch.header.base_offset >= after:
+                _take(found, batch.header, batch.data)
+        file.close()
+        yield Step()
+    return found
+
+
+def _take(found: LoadedMetadata, header: records.Header, data: memoryview) -> None:
+    if header.is_control:
+        for control in parse_control(data):
+            if control.type == ControlType.KRAFT_VOTERS:
+                record = VotersRecord.decode(control.value, CONTROL_VERSION)
+                found.voters, found.voters_offset = VoterSet.from_record(record), control.offset
+    found.batches.append(decoded(header, data))
+
+
+def decoded(header: records.Header, data: memoryview) -> CommittedBatch:
+    values: tuple[Message, ...] = ()
+    if not header.is_control:
+        values = tuple(decode(record.value or b"") for record in records.iterate(data))
+    return CommittedBatch(header.last_offset, header.leader_epoch, values, header.size, header.max_timestamp)
+
+
+class MetadataLog:
+    """The quorum's view of the log, and what the leader writes to it."""
+
+    def __init__(self, log: Log, snapshots: list[LogPosition]) -> None:
+        self.log = log
+        self.snapshots = snapshots
+
+    @property
+    def start_offset(self) -> Offset:
+        return self.log.log_start
+
+    @property
+    def written_end(self) -> Offset:
+        return self.log.log_end
+
+    @property
+    def durable_end(self) -> Offset:
+        return self.log.durable_end
+
+    @property
+    def last_epoch(self) -> Epoch:
+        if self.log.durable_end > self.log.log_start:
+            return max(self.log.epoch_cache.epoch_at(self.log.durable_end - 1), 0)
+        return self.snapshots[-1].epoch if self.snapshots else 0
+
+    @property
+    def earliest_snapshot(self) -> LogPosition | None:
+        return self.snapshots[0] if self.snapshots else None
+
+    @property
+    def latest_snapshot(self) -> LogPosition | None:
+        return self.snapshots[-1] if self.snapshots else None
+
+    def end_of_epoch(self, epoch: Epoch) -> LogPosition:
+        known, end = self.log.epoch_cache.end_of(epoch, self.log.durable_end)
+        if known < 0:
+            return LogPosition(self.last_epoch, self.log.durable_end)
+        return LogPosition(known, end)
+
+    def append(self, values: Sequence[Message], epoch: Epoch, now_ms: int) -> CommittedBatch:
+        batch = records.build([(now_ms, None, encode(value), ()) for value in values], leader_epoch=epoch)
+        header = self._append(batch, epoch)
+        return CommittedBatch(header.last_offset, epoch, tuple(values), header.size, now_ms)
+
+    def append_epoch_start(self, start: EpochStart, now_ms: int) -> CommittedBatch:
+        """The control batch a leader begins its epoch with."""
+        controls = [(ControlType.LEADER_CHANGE, start.leader_change.encode(CONTROL_VERSION))]
+        if start.kraft_version is not None:
+            controls.append((ControlType.KRAFT_VERSION, start.kraft_version.encode(CONTROL_VERSION)))
+        if start.voters is not None:
+            controls.append((ControlType.KRAFT_VOTERS, start.voters.encode(CONTROL_VERSION)))
+        header = self._append(build_control(controls, timestamp=now_ms, leader_epoch=start.epoch), start.epoch)
+        return CommittedBatch(header.last_offset, start.epoch, (), header.size, now_ms)
+
+    def _append(self, batch: bytearray, epoch: Epoch) -> records.Header:
+        validated = Validated(batch, records.read_header(batch), -1)
+        appended = self.log.append_as_leader(validated, epoch, Origin.RAFT_LEADER)
+        self.log.flush()
+        return validated.header._replace(base_offset=appended.base_offset)

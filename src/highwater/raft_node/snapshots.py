@@ -1,0 +1,135 @@
+"""Snapshots of the metadata: a file of batches between a header and a footer, named by the offset it stands for.
+
+`%020d-%010d.checkpoint` is (end offset, epoch). It is written aside and renamed when whole, so that a crash leaves
+it out or leaves it complete; one without its footer is not used.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from highwater.log.checkpoint import replace_file
+from highwater.log.scan import BadBatch, scan
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.records import decode, encode
+from highwater.metadata.snapshot import snapshot_records
+from highwater.quorum import KRAFT_VERSION, LogPosition, VoterSet
+from highwater.wire import records
+from highwater.wire.codec import Message
+from highwater.wire.messages.kraft_version_record import KRaftVersionRecord
+from highwater.wire.messages.snapshot_footer_record import SnapshotFooterRecord
+from highwater.wire.messages.snapshot_header_record import SnapshotHeaderRecord
+from highwater.wire.messages.voters_record import VotersRecord
+from highwater.wire.records.control import ControlType, build_control, parse_control
+from highwater.world import Disk, Step
+
+_NAME = re.compile(r"^(\d{20})-(\d{10})\.checkpoint$")
+_log = logging.getLogger(__name__)
+
+
+CONTROL_VERSION = 0
+"""Of every control record's value; it stands in the value's own first field too."""
+
+
+def snapshot_name(position: LogPosition) -> str:
+    return f"{position.offset:020d}-{position.epoch:010d}.checkpoint"
+
+
+def position_of(name: str) -> LogPosition | None:
+    matched = _NAME.match(name)
+    return None if matched is None else LogPosition(int(matched[2]), int(matched[1]))
+
+
+@dataclass(slots=True)
+class Snapshot:
+    position: LogPosition
+    timestamp: int = -1
+    kraft_version: int | None = None
+    voters: VoterSet | None = None
+    batches: list[list[Message]] = field(default_factory=list)
+    whole: bool = False
+
+
+def list_snapshots(disk: Disk, directory: PurePath) -> list[LogPosition]:
+    """By end offset. Leftovers of an interrupted write are removed."""
+    found = []
+    for name in disk.list(directory):
+        position = position_of(name)
+        if position is not None:
+            found.append(position)
+        elif name.endswith((".checkpoint.tmp", ".checkpoint.part", ".checkpoint.deleted")):
+            disk.unlink(directory / name)
+    return sorted(found, key=lambda position: (position.offset, position.epoch))
+
+
+def read_snapshot(disk: Disk, directory: PurePath, position: LogPosition) -> Snapshot | None:
+    """Jobs only. None where the file is damaged or not whole: the one before it, or the log, serves then."""
+    snapshot = Snapshot(position)
+    file = disk.open(directory / snapshot_name(position))
+    try:
+        for batch in scan(file, 0, 0):
+            if batch.header.is_control:
+                _read_control(snapshot, batch.data)
+            else:
+                values = records.iterate(batch.data)
+                snapshot.batches.append([decode(record.value or b"") for record in values])
+    except (BadBatch, ValueError) as bad:
+        _log.error("snapshot %s is damaged and not used: %s", snapshot_name(position), bad)
+        return None
+    finally:
+        file.close()
+    return snapshot if snapshot.whole else None
+
+
+def _read_control(snapshot: Snapshot, data: memoryview) -> None:
+    for control in parse_control(data):
+        body, version = control.value, CONTROL_VERSION
+        if control.type == ControlType.SNAPSHOT_HEADER:
+            snapshot.timestamp = SnapshotHeaderRecord.decode(body, version).last_contained_log_timestamp
+        elif control.type == ControlType.KRAFT_VERSION:
+            snapshot.kraft_version = KRaftVersionRecord.decode(body, version).kraft_version
+        elif control.type == ControlType.KRAFT_VOTERS:
+            snapshot.voters = VoterSet.from_record(VotersRecord.decode(body, version))
+        elif control.type == ControlType.SNAPSHOT_FOOTER:
+            snapshot.whole = True
+
+
+def encode_snapshot(
+    epoch: int, voters: VoterSet | None, timestamp: int, batches: Iterator[Sequence[Message]]
+) -> Iterator[bytes]:
+    """The bytes of a snapshot, batch by batch, with offsets of their own from 0 on."""
+    head = [
+        (
+            ControlType.SNAPSHOT_HEADER,
+            SnapshotHeaderRecord(last_contained_log_timestamp=timestamp).encode(CONTROL_VERSION),
+        )
+    ]
+    if voters is not None:
+        head.append(
+            (ControlType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=KRAFT_VERSION).encode(CONTROL_VERSION))
+        )
+        head.append((ControlType.KRAFT_VOTERS, voters.to_record().encode(CONTROL_VERSION)))
+    yield bytes(build_control(head, timestamp=timestamp, leader_epoch=epoch))
+    offset = len(head)
+    for batch in batches:
+        values = [(timestamp, None, encode(record), ()) for record in batch]
+        yield bytes(records.build(values, base_offset=offset, leader_epoch=epoch))
+        offset += len(batch)
+    footer = [(ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord().encode(CONTROL_VERSION))]
+    yield bytes(build_control(footer, timestamp=timestamp, base_offset=offset, leader_epoch=epoch))
+
+
+def write_snapshot(
+    disk: Disk, directory: PurePath, image: MetadataImage, position: LogPosition, voters: VoterSet, timestamp: int
+) -> Generator[Step, None, LogPosition]:
+    """A job."""
+    parts = []
+    for part in encode_snapshot(position.epoch, voters, timestamp, snapshot_records(image)):
+        parts.append(part)
+        yield Step()
+    yield from replace_file(disk, directory / snapshot_name(position), b"".join(parts))
+    return position

@@ -1,0 +1,125 @@
+"""When a snapshot of the metadata is due, and which old ones and which part of the log may then go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator
+from pathlib import PurePath
+
+from highwater.config import (
+    METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS,
+    METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS,
+    METADATA_MAX_RETENTION_BYTES,
+    METADATA_MAX_RETENTION_MS,
+    NodeConfig,
+)
+from highwater.log.truncation import remove_files
+from highwater.metadata.cluster import MetadataImage
+from highwater.quorum import LogPosition, VoterSet
+from highwater.raft_node.metadata_log import MetadataLog
+from highwater.raft_node.snapshots import snapshot_name, write_snapshot
+from highwater.world import Disk, Step, World
+
+_log = logging.getLogger(__name__)
+
+
+class Snapshotter:
+    """One snapshot at a time. The log's prefix goes only below a snapshot that is whole on disk (KAFKA-14238)."""
+
+    def __init__(
+        self,
+        world: World,
+        config: NodeConfig,
+        directory: PurePath,
+        log: MetadataLog,
+        bytes_since: int,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._world = world
+        self._config = config
+        self._directory = directory
+        self._log = log
+        self._bytes_since = bytes_since
+        self._last_ms = world.clock.wall_ms()
+        self._failed = failed
+        self._writing = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def committed(
+        self, image: MetadataImage, position: LogPosition, voters: VoterSet, size: int, timestamp: int
+    ) -> None:
+        """The image now stands at `position`; take a snapshot of it if one is due."""
+        self._bytes_since += size
+        if self._writing or image.transaction is not None or not self._due():
+            return
+        self._writing = True
+        self._idle.clear()
+        self._bytes_since = 0
+        self._last_ms = self._world.clock.wall_ms()
+        self._world.run(write_snapshot, self._directory, image, position, voters, timestamp, done=self._written)
+
+    def _due(self) -> bool:
+        if self._bytes_since >= self._config.get(METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS):
+            return True
+        interval = self._config.get(METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS)
+        return interval > 0 and self._bytes_since > 0 and self._world.clock.wall_ms() - self._last_ms >= interval
+
+    def _written(self, result: LogPosition | Exception) -> None:
+        self._writing = False
+        self._idle.set()
+        if isinstance(result, OSError):
+            _log.error("no snapshot of the metadata could be written: %s", result)
+            return
+        if isinstance(result, Exception):
+            self._failed(result)
+            return
+        self._log.snapshots.append(result)
+        self._world.run(look_at_ages, self._directory, list(self._log.snapshots), done=self._clean)
+
+    def _clean(self, ages: list[tuple[int, int]] | Exception) -> None:
+        """Drop the oldest snapshots beyond the retention, and the log below the oldest that is kept."""
+        if isinstance(ages, Exception):
+            _log.error("old metadata is kept: %s", ages)
+            return
+        log, snapshots = self._log.log, self._log.snapshots
+        now = self._world.clock.wall_ms()
+        total = log.size + sum(size for size, _ in ages)
+        keep_bytes = self._config.get(METADATA_MAX_RETENTION_BYTES)
+        keep_ms = self._config.get(METADATA_MAX_RETENTION_MS)
+        gone: list[PurePath] = []
+        while len(snapshots) > 1:
+            size, written_ms = ages[0]
+            too_much = keep_bytes >= 0 and total > keep_bytes
+            if not too_much and not 0 <= keep_ms < now - written_ms:
+                break
+            gone.append(self._directory / snapshot_name(snapshots.pop(0)))
+            ages.pop(0)
+            total -= size + self._drop_below(snapshots[0])
+        if gone:
+            self._world.run(remove_files, gone, done=lambda result: None)
+
+    def _drop_below(self, oldest: LogPosition) -> int:
+        log = self._log.log
+        log.raise_log_start(oldest.offset)
+        count = sum(1 for following in log.segments[1:] if following.base_offset <= oldest.offset)
+        size = sum(segment.size for segment in log.segments[:count])
+        if count:
+            self._world.run(remove_files, log.drop_segments(count), done=lambda result: None)
+        return size
+
+    async def close(self) -> None:
+        await self._idle.wait()
+
+
+def look_at_ages(
+    disk: Disk, directory: PurePath, positions: list[LogPosition]
+) -> Generator[Step, None, list[tuple[int, int]]]:
+    """A job: size and time of each snapshot."""
+    found = []
+    for position in positions:
+        status = disk.stat(directory / snapshot_name(position))
+        found.append((0, 0) if status is None else (status.size, status.modified_ms))
+        yield Step()
+    return found
