@@ -1,0 +1,98 @@
+"""What every handler of a broker works with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from highwater.broker.controller_channel import ControllerChannel
+from highwater.broker.producer_ids import ProducerIds
+from highwater.config import FETCH_MAX_BYTES, LogConfig, NodeConfig
+from highwater.errors import Code
+from highwater.log.store import LogStore
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.configs import topic_resource
+from highwater.metadata.topics import PartitionImage, TopicImage
+from highwater.model import NodeId, Uuid
+from highwater.net.deadlines import DeadlineQueue
+from highwater.partition.fetch_session import FetchSessions
+from highwater.partition.hosted import Hosted
+from highwater.world import World
+
+
+class NodeEndpoint(NamedTuple):
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class Broker:
+    def __init__(
+        self,
+        world: World,
+        config: NodeConfig,
+        cluster_id: str,
+        hosted: Hosted,
+        store: LogStore,
+        sessions: FetchSessions,
+        deadlines: DeadlineQueue,
+        controller: ControllerChannel,
+        producer_ids: ProducerIds,
+        image: MetadataImage,
+    ) -> None:
+        self.world = world
+        self.config = config
+        self.cluster_id = cluster_id
+        self.node_id: NodeId = config.node_id
+        self.hosted = hosted
+        self.store = store
+        self.sessions = sessions
+        self.deadlines = deadlines
+        self.controller = controller
+        self.producer_ids = producer_ids
+        self.image = image
+        """The newest metadata that this node has applied: what clients are told."""
+        self.settings_image = image
+        """Where the settings of topics are read while an image is being applied."""
+        self.fetch_max_bytes = config.get(FETCH_MAX_BYTES)
+
+    def topic(self, topic: str | Uuid) -> TopicImage | None:
+        """By name, or by id where it is given as bytes."""
+        topics = self.image.topics
+        return topics.by_name.get(topic) if isinstance(topic, str) else topics.by_id.get(topic)
+
+    def topic_name(self, topic: str | Uuid) -> str | None:
+        if isinstance(topic, str):
+            return topic
+        known = self.image.topics.by_id.get(topic)
+        return None if known is None else known.name
+
+    def partition_image(self, topic: str | Uuid, index: int) -> PartitionImage | None:
+        known = self.topic(topic)
+        return None if known is None else known.partitions.get(index)
+
+    def not_hosted(self, topic: str | Uuid, index: int) -> Code:
+        """Why a partition that is not here cannot be served."""
+        known = self.topic(topic)
+        if known is None and not isinstance(topic, str):
+            return Code.UNKNOWN_TOPIC_ID
+        partition = None if known is None else known.partitions.get(index)
+        if partition is None:
+            return Code.UNKNOWN_TOPIC_OR_PARTITION
+        if self.node_id in partition.replicas:
+            return Code.KAFKA_STORAGE_ERROR
+        return Code.NOT_LEADER_OR_FOLLOWER
+
+    def log_config(self, topic: str) -> LogConfig:
+        return LogConfig.resolve(self.config, self.settings_image.configs.of(topic_resource(topic)))
+
+    def node_endpoints(self, nodes: Iterable[int], listener: str) -> list[NodeEndpoint]:
+        """Where these brokers are reached by who came through `listener`; those without it are left out."""
+        found = []
+        for node in sorted(set(nodes)):
+            registration = self.image.brokers.get(node)
+            endpoint = None if registration is None else registration.listener(listener)
+            if registration is not None and endpoint is not None:
+                found.append(NodeEndpoint(node, endpoint.host, endpoint.port, registration.rack))
+        return found

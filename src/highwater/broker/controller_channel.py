@@ -1,0 +1,135 @@
+"""The way from a broker to the active controller: found anew when it moves, asked again when an answer is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from highwater.errors import Code
+from highwater.model import Endpoint
+from highwater.net.client import CallFailed, ClientConnection, Gone
+from highwater.net.deadlines import DeadlineQueue
+from highwater.wire.codec import Message
+from highwater.world import World
+
+CONNECT_SECONDS = 5.0
+RETRY_SECONDS = 0.05
+M = TypeVar("M", bound=Message)
+
+
+class _Call:
+    __slots__ = ("done", "expires", "request", "response", "versions")
+
+    def __init__(self, request: Message, response: type[Message], done: Callable[[Any], None], expires: float) -> None:
+        self.request = request
+        self.response = response
+        self.done = done
+        self.expires = expires
+
+
+class ControllerChannel:
+    """Requests go out in order over one connection. Each `done` is called once: with an answer or with None.
+
+    A request whose connection broke is sent again while its time lasts: what brokers ask of the controller may be
+    asked twice. An answer NOT_CONTROLLER counts as no answer.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        client_id: str,
+        deadlines: DeadlineQueue,
+        controller: Callable[[], Endpoint | None],
+    ) -> None:
+        self._world = world
+        self._client_id = client_id
+        self._deadlines = deadlines
+        self._controller = controller
+        self._connection: ClientConnection | None = None
+        self._open = False
+        self._waiting: list[_Call] = []
+        self._closed = False
+        self._retrying = False
+
+    def ask(self, request: Message, response: type[M], done: Callable[[M | None], None], seconds: float) -> None:
+        if self._closed:
+            self._world.clock.call_soon(done, None)
+            return
+        call = _Call(request, response, done, self._world.clock.monotonic() + seconds)
+        self._deadlines.add(seconds, self._expire, call)
+        self._waiting.append(call)
+        self._pump()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._connection is not None:
+            self._connection.close()
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call.done(None)
+
+    def _expire(self, call: _Call) -> None:
+        if call in self._waiting:
+            self._waiting.remove(call)
+            call.done(None)
+
+    def _pump(self) -> None:
+        if self._closed or not self._waiting:
+            return
+        if self._connection is None:
+            self._dial()
+        elif self._open:
+            waiting, self._waiting = self._waiting, []
+            for call in waiting:
+                self._send(self._connection, call)
+
+    def _dial(self) -> None:
+        endpoint = self._controller()
+        if endpoint is None:
+            self._retry_later()
+            return
+        self._connection = ClientConnection(self._world, endpoint, self._client_id, self._deadlines, self._lost)
+        self._connection.open(self._opened, CONNECT_SECONDS)
+
+    def _opened(self) -> None:
+        self._open = True
+        self._pump()
+
+    def _lost(self, reason: Gone) -> None:
+        self._connection = None
+        self._open = False
+        self._retry_later()
+
+    def _retry_later(self) -> None:
+        if not self._closed and not self._retrying and self._waiting:
+            self._retrying = True
+            self._world.clock.call_later(RETRY_SECONDS, self._retry)
+
+    def _retry(self) -> None:
+        self._retrying = False
+        self._pump()
+
+    def _send(self, connection: ClientConnection, call: _Call) -> None:
+        left = call.expires - self._world.clock.monotonic()
+        version = connection.pick(call.request.API_KEY, call.request.VERSIONS)
+        if left <= 0 or version is None:
+            call.done(None)
+            return
+
+        def answered(answer: Any) -> None:
+            if isinstance(answer, CallFailed) or getattr(answer, "error_code", 0) == Code.NOT_CONTROLLER:
+                self._again(connection, call)
+            else:
+                call.done(answer)
+
+        connection.send(call.request, version, call.response, answered, left)
+
+    def _again(self, connection: ClientConnection, call: _Call) -> None:
+        if self._closed or self._world.clock.monotonic() >= call.expires:
+            call.done(None)
+            return
+        self._waiting.append(call)
+        if connection is self._connection:
+            connection.close()
+        else:
+            self._retry_later()

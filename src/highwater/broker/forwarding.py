@@ -1,0 +1,45 @@
+"""Admin writes go from any broker to the active controller, inside an Envelope that names who asked (KIP-590)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+
+from highwater.broker.broker import Broker
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.wire.codec import Message
+from highwater.wire.messages.default_principal_data import DefaultPrincipalData
+from highwater.wire.messages.envelope_request import EnvelopeRequest
+from highwater.wire.messages.envelope_response import EnvelopeResponse
+from highwater.wire.messages.request_header import RequestHeader
+
+FORWARD_SECONDS = 30.0
+_PRINCIPAL_VERSION = 0
+
+
+def forward(broker: Broker, ctx: RequestContext, request: Message, failed: Callable[[Code], Message]) -> None:
+    """Send the request on as it came and the controller's answer back as it is; `failed` words it if none comes."""
+    flexible = ctx.version >= request.FLEXIBLE
+    header = RequestHeader(
+        request_api_key=ctx.api_key,
+        request_api_version=ctx.version,
+        correlation_id=ctx.correlation_id,
+        client_id=ctx.client_id,
+    )
+    principal = DefaultPrincipalData(type=ctx.principal.kind, name=ctx.principal.name, token_authenticated=False)
+    envelope = EnvelopeRequest(
+        request_data=header.encode(2 if flexible else 1) + request.encode(ctx.version),
+        request_principal=_PRINCIPAL_VERSION.to_bytes(2, "big") + principal.encode(_PRINCIPAL_VERSION),
+        client_host_address=ip_address(ctx.peer.host).packed,
+    )
+
+    def answered(answer: EnvelopeResponse | None) -> None:
+        if answer is None:
+            ctx.respond(failed(Code.REQUEST_TIMED_OUT))
+        elif answer.error_code != Code.NONE or answer.response_data is None:
+            ctx.respond(failed(Code.UNKNOWN_SERVER_ERROR))
+        else:
+            ctx.slot.fill([bytes(answer.response_data)])
+
+    broker.controller.ask(envelope, EnvelopeResponse, answered, FORWARD_SECONDS)

@@ -1,0 +1,9 @@
+"""Topics that belong to the cluster itself; clients are told so that they can leave them out."""
+
+from __future__ import annotations
+
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+def is_internal(topic: str) -> bool:
+    return topic in INTERNAL

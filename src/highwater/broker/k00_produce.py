@@ -1,0 +1,144 @@
+"""Produce (0): append batches, and answer as `acks` asks: at once, or when all of them are committed.
+
+v3 is the first with record batches of magic 2; v7 allows zstd, v8 names single records, v10 hints at the leader
+(KIP-951), v13 names topics by id.
+"""
+
+from __future__ import annotations
+
+from highwater.broker.broker import Broker
+from highwater.errors import Code, KafkaError
+from highwater.model import Uuid
+from highwater.net.context import RequestContext
+from highwater.net.deadlines import Deadline
+from highwater.net.registry import Api
+from highwater.partition.partition import Partition
+from highwater.wire import produce
+from highwater.wire.messages.produce_request import ProduceRequest
+from highwater.wire.produce import ProduceRequestFlat
+from highwater.wire.records.append import Refused
+
+API = Api(0, (3, 13), ProduceRequest, advertised_min=0, decode=produce.decode_request)
+_LEADER_HINTS_FROM = 10
+
+Row = tuple[int, int, int, int, int, list[tuple[int, str]] | None, str | None, tuple[int, int] | None]
+
+
+def handle(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) -> None:
+    acks = request.acks
+    answer = _Answer(broker, ctx, acks)
+    now_ms = broker.world.clock.wall_ms()
+    for topic, partitions in request.topics:
+        rows: list[Row] = []
+        answer.topics.append((topic, rows))
+        allowed = ctx.authorize("Write", "Topic", broker.topic_name(topic) or "")
+        for index, records in partitions:
+            if acks not in (-1, 0, 1):
+                rows.append(_failed(index, Code.INVALID_REQUIRED_ACKS))
+            elif not allowed:
+                rows.append(_failed(index, Code.TOPIC_AUTHORIZATION_FAILED))
+            else:
+                _append(answer, topic, index, records, now_ms)
+    answer.begin(request.timeout_ms)
+
+
+def _append(answer: _Answer, topic: str | Uuid, index: int, records: memoryview | None, now_ms: int) -> None:
+    rows = answer.topics[-1][1]
+    partition = answer.broker.hosted.find(topic, index)
+    if partition is None:
+        code = answer.broker.not_hosted(topic, index)
+        rows.append(_failed(index, code, leader=answer.leader_hint(topic, index, code)))
+        return
+    try:
+        appended = partition.append(records or memoryview(b""), answer.acks, answer.ctx.version, now_ms)
+    except Refused as refused:
+        errors = [(error.batch_index, error.message) for error in refused.records]
+        rows.append(_failed(index, refused.code, errors or None, refused.message))
+        return
+    except KafkaError as failed:
+        hint = answer.leader_hint(topic, index, failed.code)
+        rows.append(_failed(index, failed.code, None, failed.message, hint))
+        return
+    log = partition.log
+    append_time = appended.append_time if log.config.log_append_time else -1
+    rows.append((index, 0, appended.base_offset, append_time, log.log_start, None, None, None))
+    if answer.acks == -1 and log.high_watermark <= appended.last_offset:
+        answer.wait_for(partition, appended.last_offset + 1, rows, len(rows) - 1)
+
+
+def _failed(
+    index: int,
+    code: Code,
+    errors: list[tuple[int, str]] | None = None,
+    message: str | None = None,
+    leader: tuple[int, int] | None = None,
+) -> Row:
+    return (index, int(code), -1, -1, -1, errors, message, leader)
+
+
+class _Answer:
+    """One response: counted down as its partitions commit, or sent when its time is over."""
+
+    __slots__ = ("_deadline", "_left", "_sent", "acks", "broker", "ctx", "topics")
+
+    def __init__(self, broker: Broker, ctx: RequestContext, acks: int) -> None:
+        self.broker = broker
+        self.ctx = ctx
+        self.acks = acks
+        self.topics: list[tuple[str | Uuid, list[Row]]] = []
+        self._left: dict[tuple[int, int], list[Row]] = {}
+        self._deadline: Deadline | None = None
+        self._sent = False
+
+    def wait_for(self, partition: Partition, end: int, rows: list[Row], at: int) -> None:
+        key = (id(rows), at)
+        self._left[key] = rows
+        partition.when_committed(end, lambda code: self._told(key, code, partition))
+
+    def _told(self, key: tuple[int, int], code: Code, partition: Partition) -> None:
+        rows = self._left.pop(key, None)
+        if rows is None:
+            return
+        if code is Code.NONE and not partition.require_leader().enough_in_sync(
+            partition.log.config.min_insync_replicas
+        ):
+            code = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        if code is not Code.NONE:
+            rows[key[1]] = _failed(rows[key[1]][0], code)
+        if not self._left:
+            self._send()
+
+    def begin(self, timeout_ms: int) -> None:
+        if not self._left:
+            self._send()
+        else:
+            self._deadline = self.broker.deadlines.add(max(timeout_ms, 0) / 1000, self._expire)
+
+    def _expire(self) -> None:
+        for (_, at), rows in self._left.items():
+            rows[at] = _failed(rows[at][0], Code.REQUEST_TIMED_OUT)
+        self._left.clear()
+        self._send()
+
+    def leader_hint(self, topic: str | Uuid, index: int, code: Code) -> tuple[int, int] | None:
+        if code is not Code.NOT_LEADER_OR_FOLLOWER:
+            return None
+        image = self.broker.partition_image(topic, index)
+        return None if image is None else (image.leader, image.leader_epoch)
+
+    def _send(self) -> None:
+        if self._sent:
+            return
+        self._sent = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self.acks == 0:
+            if any(row[1] for _, rows in self.topics for row in rows):
+                self.ctx.slot.close_connection()
+            else:
+                self.ctx.slot.skip()
+            return
+        version = self.ctx.version
+        hinted = [row[7][0] for _, rows in self.topics for row in rows if row[7] is not None]
+        nodes = self.broker.node_endpoints(hinted, self.ctx.listener) if version >= _LEADER_HINTS_FROM else []
+        self.ctx.respond_parts([produce.encode_response(version, self.topics, self.ctx.throttle_ms, nodes)])

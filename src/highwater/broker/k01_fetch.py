@@ -1,0 +1,232 @@
+"""Fetch (1): read from where each reader is, at once if there is enough, else when there is or its time is over.
+
+v4 isolation levels, v7 sessions (KIP-227), v11 the reader's rack, v12 leader epochs and divergence, v13 topics by id,
+v15 the replica in a tagged field, v16 leader hints (KIP-951), v17 directories, v18 the reader's high watermark.
+"""
+
+from __future__ import annotations
+
+from highwater.broker.broker import Broker
+from highwater.errors import Code, KafkaError
+from highwater.log.peek import WouldBlock
+from highwater.net.context import RequestContext
+from highwater.net.deadlines import Deadline
+from highwater.net.registry import Api
+from highwater.partition.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchEntry, FetchSession, Topic
+from highwater.partition.fetching import FetchRow, Reader, read
+from highwater.wire import fetch
+from highwater.wire.fetch import FetchRequestFlat
+from highwater.wire.messages.fetch_request import FetchRequest
+from highwater.world import FileSlice
+
+API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request)
+_BY_ID_FROM = 13
+_LEADER_HINTS_FROM = 16
+_SESSIONS_FROM = 7
+
+
+def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> None:
+    if request.replica_id >= 0 and not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
+        _refuse(ctx, Code.CLUSTER_AUTHORIZATION_FAILED)
+        return
+    try:
+        session, full = _session(broker, ctx, request)
+    except KafkaError as refused:
+        _refuse(ctx, refused.code)
+        return
+    for topic, partitions in request.topics:
+        for index, epoch, offset, last_fetched_epoch, _log_start, max_bytes, _directory, _high_watermark in partitions:
+            session.update(topic, index, epoch, offset, last_fetched_epoch, max_bytes)
+    for topic, indexes in request.forgotten:
+        session.forget(topic, indexes)
+    _Fetch(broker, ctx, request, session, full).begin()
+
+
+def _session(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> tuple[FetchSession, bool]:
+    """The session to answer from, and whether the answer is a full one."""
+    by_id = ctx.version >= _BY_ID_FROM
+    now = broker.world.clock.monotonic()
+    if request.session_epoch == FINAL_EPOCH or ctx.version < _SESSIONS_FROM:
+        broker.sessions.remove_id(request.session_id)
+        return FetchSession(0, by_id, False, now), True
+    if request.session_epoch == INITIAL_EPOCH:
+        broker.sessions.remove_id(request.session_id)
+        if not request.topics:
+            return FetchSession(0, by_id, False, now), True
+        return broker.sessions.create(by_id, request.replica_id >= 0, now), True
+    return broker.sessions.resume(request.session_id, request.session_epoch, by_id, now), False
+
+
+def _refuse(ctx: RequestContext, code: Code) -> None:
+    ctx.respond_parts(fetch.encode_response(ctx.version, ctx.throttle_ms, int(code), 0, [], []))
+
+
+class _Fetch:
+    """One request until it is answered. While it waits, the session's marks wake it, once per loop turn."""
+
+    __slots__ = (
+        "_deadline",
+        "_full",
+        "_locating",
+        "_max_bytes",
+        "_woken",
+        "broker",
+        "ctx",
+        "reader",
+        "request",
+        "session",
+    )
+
+    def __init__(
+        self, broker: Broker, ctx: RequestContext, request: FetchRequestFlat, session: FetchSession, full: bool
+    ) -> None:
+        self.broker = broker
+        self.ctx = ctx
+        self.request = request
+        self.session = session
+        self.reader = Reader(request.replica_id, request.isolation_level)
+        self._full = full
+        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self._deadline: Deadline | None = None
+        self._woken = False
+        self._locating = 0
+
+    def begin(self) -> None:
+        if not self._try() or self.request.max_wait_ms <= 0:
+            return
+        self.session.on_mark = self._wake
+        self._deadline = self.broker.deadlines.add(self.request.max_wait_ms / 1000, self._expire)
+
+    def _try(self, at_once: bool = False) -> bool:
+        """Answer if there is enough, an error or nothing to wait for; True if it must wait."""
+        rows: dict[FetchEntry, FetchRow] = {}
+        total, urgent = 0, at_once or self.request.max_wait_ms <= 0 or not self.session.entries
+        for entry in list(self.session.dirty):
+            try:
+                row = self._read(entry, self._max_bytes - total, total == 0)
+            except WouldBlock as blocked:
+                self._locate(entry, blocked.offset)
+                continue
+            rows[entry] = row
+            total += row.size
+            urgent = urgent or row.error is not Code.NONE or row.diverging is not None
+            if not row.size and row.error is Code.NONE:
+                del self.session.dirty[entry]
+        if not urgent and total < self.request.min_bytes:
+            for entry, row in rows.items():
+                if row.size or row.high_watermark != entry.sent_high_watermark:
+                    self.session.dirty[entry] = None
+            return True
+        if self._locating and total == 0 and not at_once and self.request.max_wait_ms > 0:
+            return True
+        self._respond(rows)
+        return False
+
+    def _read(self, entry: FetchEntry, room: int, first: bool) -> FetchRow:
+        partition = self.broker.hosted.find(entry.topic, entry.index)
+        entry.bind(partition)
+        if partition is None:
+            return FetchRow(self.broker.not_hosted(entry.topic, entry.index))
+        if not self.ctx.authorize("Read", "Topic", partition.tp.topic):
+            return FetchRow(Code.TOPIC_AUTHORIZATION_FAILED)
+        try:
+            return read(entry, partition, self.reader, max(room, 0), first)
+        except KafkaError as failed:
+            log = partition.log
+            if failed.code is Code.OFFSET_OUT_OF_RANGE:
+                return FetchRow(failed.code, log.high_watermark, log.last_stable_offset, log.log_start)
+            return FetchRow(failed.code)
+
+    def _locate(self, entry: FetchEntry, offset: int) -> None:
+        """The place is not in memory: a job finds it while this fetch waits."""
+        assert entry.partition is not None
+        del self.session.dirty[entry]
+        self._locating += 1
+
+        def located() -> None:
+            self._locating -= 1
+            entry.mark()
+
+        entry.partition.log.locate_later(offset, located)
+
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            self.broker.world.clock.call_soon(self._retry)
+
+    def _retry(self) -> None:
+        self._woken = False
+        if self.session.on_mark == self._wake:
+            self._try()
+
+    def _expire(self) -> None:
+        if self.session.on_mark == self._wake:
+            self._try(at_once=True)
+
+    def _respond(self, rows: dict[FetchEntry, FetchRow]) -> None:
+        session = self.session
+        session.on_mark = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._full:
+            for entry in session.entries.values():
+                if entry not in rows:
+                    rows[entry] = self._empty(entry)
+        topics: dict[Topic, list[fetch.PartitionRow[FileSlice]]] = {}
+        hinted: list[int] = []
+        for entry, row in rows.items():
+            if self._full or self._is_news(entry, row):
+                leader = self._leader_hint(entry, row.error)
+                if leader is not None:
+                    hinted.append(leader[0])
+                topics.setdefault(entry.topic, []).append(_encoded(entry, row, leader))
+            failed = row.error is not Code.NONE
+            entry.sent_high_watermark = -1 if failed else row.high_watermark
+            entry.sent_log_start = -1 if failed else row.log_start
+        version = self.ctx.version
+        nodes = self.broker.node_endpoints(hinted, self.ctx.listener) if version >= _LEADER_HINTS_FROM else []
+        session_id = session.id
+        self.ctx.respond_parts(
+            fetch.encode_response(version, self.ctx.throttle_ms, 0, session_id, list(topics.items()), nodes)
+        )
+        if session_id == 0:
+            session.close()
+
+    def _empty(self, entry: FetchEntry) -> FetchRow:
+        """A full answer names every partition, also one with nothing new or one still being looked up."""
+        partition = entry.partition
+        if partition is None:
+            return FetchRow(Code.NONE)
+        log = partition.log
+        return FetchRow(Code.NONE, log.high_watermark, log.last_stable_offset, log.log_start)
+
+    def _is_news(self, entry: FetchEntry, row: FetchRow) -> bool:
+        return (
+            row.size > 0
+            or row.error is not Code.NONE
+            or row.diverging is not None
+            or row.high_watermark != entry.sent_high_watermark
+            or row.log_start != entry.sent_log_start
+        )
+
+    def _leader_hint(self, entry: FetchEntry, error: Code) -> tuple[int, int] | None:
+        if error not in (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH):
+            return None
+        image = self.broker.partition_image(entry.topic, entry.index)
+        return None if image is None else (image.leader, image.leader_epoch)
+
+
+def _encoded(entry: FetchEntry, row: FetchRow, leader: tuple[int, int] | None) -> fetch.PartitionRow[FileSlice]:
+    return (
+        entry.index,
+        int(row.error),
+        row.high_watermark,
+        row.last_stable,
+        row.log_start,
+        row.aborted,
+        -1,
+        row.parts,
+        row.diverging,
+        leader,
+        None,
+    )

@@ -1,0 +1,106 @@
+"""ListOffsets (2): the first, the last, or the first offset at or after a time; v7 the one with the largest time."""
+
+from __future__ import annotations
+
+from highwater.broker.broker import Broker
+from highwater.errors import Code, KafkaError
+from highwater.log.lookup import Found, first_at_or_after, with_largest_timestamp
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.partition.fetching import READ_COMMITTED
+from highwater.partition.partition import Partition
+from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+from highwater.wire.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+API = Api(2, (1, 11), ListOffsetsRequest)
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+_FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+
+def handle(broker: Broker, ctx: RequestContext, request: ListOffsetsRequest) -> None:
+    answer = _Answer(broker, ctx, request.isolation_level == READ_COMMITTED)
+    seen: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        rows: list[ListOffsetsPartitionResponse] = []
+        answer.response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
+        for asked in topic.partitions:
+            row = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            rows.append(row)
+            try:
+                if not ctx.authorize("Describe", "Topic", topic.name):
+                    raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+                if (topic.name, asked.partition_index) in seen:
+                    raise KafkaError(Code.INVALID_REQUEST)
+                seen.add((topic.name, asked.partition_index))
+                answer.look_up(topic.name, asked, row)
+            except KafkaError as failed:
+                row.error_code = failed.code
+    answer.finish_if_done()
+
+
+class _Answer:
+    """Times are looked up in jobs: the response goes out with the last of them."""
+
+    def __init__(self, broker: Broker, ctx: RequestContext, committed_only: bool) -> None:
+        self._broker = broker
+        self._ctx = ctx
+        self._committed_only = committed_only
+        self._running = 0
+        self.response = ListOffsetsResponse(throttle_time_ms=ctx.throttle_ms)
+
+    def look_up(self, topic: str, asked: ListOffsetsPartition, row: ListOffsetsPartitionResponse) -> None:
+        partition = self._broker.hosted.find(topic, asked.partition_index)
+        if partition is None:
+            raise KafkaError(self._broker.not_hosted(topic, asked.partition_index))
+        partition.require_leader()
+        partition.check_epoch(asked.current_leader_epoch)
+        when = asked.timestamp
+        if when < EARLIEST_PENDING_UPLOAD or self._ctx.version < _FIRST_VERSION.get(when, 0):
+            raise KafkaError(Code.UNSUPPORTED_VERSION)
+        if when in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            return
+        log = partition.log
+        if when in (EARLIEST, EARLIEST_LOCAL):
+            row.offset, row.leader_epoch = log.log_start, log.epoch_cache.epoch_at(log.log_start)
+        elif when == LATEST:
+            row.offset, row.leader_epoch = self._end(partition), log.epoch_cache.latest
+        else:
+            self._search(partition, when, row)
+
+    def _end(self, partition: Partition) -> int:
+        """The end of what this reader may see; not before the high watermark has caught up with our own epoch."""
+        log = partition.log
+        if log.high_watermark < partition.require_leader().epoch_start:
+            raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
+        return log.last_stable_offset if self._committed_only else log.high_watermark
+
+    def _search(self, partition: Partition, when: int, row: ListOffsetsPartitionResponse) -> None:
+        log = partition.log
+        end = self._end(partition)
+        self._running += 1
+        self._ctx.slot.mute()
+
+        def found(result: Found | Exception | None) -> None:
+            self._running -= 1
+            if isinstance(result, OSError):
+                log.storage_failed(result)
+                row.error_code = Code.KAFKA_STORAGE_ERROR
+            elif isinstance(result, Exception):
+                raise result
+            elif result is not None and result.offset < end:
+                row.offset, row.timestamp, row.leader_epoch = result.offset, result.timestamp, result.leader_epoch
+            self.finish_if_done()
+
+        world = self._broker.world
+        if when == MAX_TIMESTAMP:
+            world.run(with_largest_timestamp, list(log.segments), log.log_start, done=found)
+        else:
+            world.run(first_at_or_after, list(log.segments), when, log.log_start, done=found)
+
+    def finish_if_done(self) -> None:
+        if self._running == 0:
+            self._ctx.respond(self.response)

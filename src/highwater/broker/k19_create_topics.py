@@ -1,0 +1,16 @@
+"""CreateTopics (19): create topics. Decided by the active controller."""
+
+from __future__ import annotations
+
+from highwater.broker.broker import Broker
+from highwater.broker.forwarding import forward
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire import refusals
+from highwater.wire.messages.create_topics_request import CreateTopicsRequest
+
+API = Api(19, (2, 7), CreateTopicsRequest)
+
+
+def handle(broker: Broker, ctx: RequestContext, request: CreateTopicsRequest) -> None:
+    forward(broker, ctx, request, lambda code: refusals.create_topics(request, code))

@@ -1,0 +1,16 @@
+"""DeleteTopics (20): delete topics by name or, from v6 on, by id. Decided by the active controller."""
+
+from __future__ import annotations
+
+from highwater.broker.broker import Broker
+from highwater.broker.forwarding import forward
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire import refusals
+from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest
+
+API = Api(20, (1, 6), DeleteTopicsRequest)
+
+
+def handle(broker: Broker, ctx: RequestContext, request: DeleteTopicsRequest) -> None:
+    forward(broker, ctx, request, lambda code: refusals.delete_topics(request, code))

@@ -1,0 +1,49 @@
+"""OffsetForLeaderEpoch (23): where a leader epoch ended here, so that a reader sees whether its history is ours."""
+
+from __future__ import annotations
+
+from highwater.broker.broker import Broker
+from highwater.errors import Code, KafkaError
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+)
+from highwater.wire.messages.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+API = Api(23, (2, 4), OffsetForLeaderEpochRequest)
+
+
+def handle(broker: Broker, ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> None:
+    ctx.respond(
+        OffsetForLeaderEpochResponse(
+            throttle_time_ms=ctx.throttle_ms,
+            topics=[
+                OffsetForLeaderTopicResult(
+                    topic=topic.topic,
+                    partitions=[_end(broker, ctx, topic.topic, asked) for asked in topic.partitions],
+                )
+                for topic in request.topics
+            ],
+        )
+    )
+
+
+def _end(broker: Broker, ctx: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        if not ctx.authorize("Describe", "Topic", topic):
+            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+        partition = broker.hosted.find(topic, asked.partition)
+        if partition is None:
+            raise KafkaError(broker.not_hosted(topic, asked.partition))
+        partition.require_leader()
+        partition.check_epoch(asked.current_leader_epoch)
+    except KafkaError as failed:
+        return EpochEndOffset(error_code=failed.code, partition=asked.partition)
+    epoch, end = partition.log.epoch_cache.end_of(asked.leader_epoch, partition.log.log_end)
+    return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end)

@@ -1,0 +1,74 @@
+"""DescribeConfigs (32): every setting of a topic or of this broker, its source and its synonyms."""
+
+from __future__ import annotations
+
+from highwater.broker.broker import Broker
+from highwater.config import Row, describe_broker, describe_broker_default, describe_topic
+from highwater.errors import Code, KafkaError
+from highwater.metadata.configs import ResourceType, topic_resource
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from highwater.wire.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+API = Api(32, (1, 4), DescribeConfigsRequest)
+
+
+def handle(broker: Broker, ctx: RequestContext, request: DescribeConfigsRequest) -> None:
+    results = []
+    for resource in request.resources:
+        result = DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+        )
+        try:
+            rows = _rows(broker, ctx, resource)
+            result.configs = [_encoded(row, request) for row in rows if _is_wanted(row, resource)]
+        except KafkaError as failed:
+            result.error_code, result.error_message = failed.code, failed.message
+        results.append(result)
+    ctx.respond(DescribeConfigsResponse(throttle_time_ms=ctx.throttle_ms, results=results))
+
+
+def _rows(broker: Broker, ctx: RequestContext, resource: DescribeConfigsResource) -> list[Row]:
+    name = resource.resource_name
+    if resource.resource_type == ResourceType.TOPIC:
+        if not ctx.authorize("DescribeConfigs", "Topic", name):
+            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+        if broker.topic(name) is None:
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        return describe_topic(broker.config, broker.image.configs.of(topic_resource(name)))
+    if not ctx.authorize("DescribeConfigs", "Cluster", "kafka-cluster"):
+        raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
+    if resource.resource_type == ResourceType.BROKER:
+        if name == "":
+            return describe_broker_default(broker.config)
+        if name != str(broker.node_id):
+            raise KafkaError(
+                Code.INVALID_REQUEST,
+                f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
+            )
+        return describe_broker(broker.config)
+    raise KafkaError(Code.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def _is_wanted(row: Row, resource: DescribeConfigsResource) -> bool:
+    return not resource.configuration_keys or row.name in resource.configuration_keys
+
+
+def _encoded(row: Row, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = [DescribeConfigsSynonym(name=s.name, value=s.value, source=s.source) for s in row.synonyms]
+    return DescribeConfigsResourceResult(
+        name=row.name,
+        value=row.value,
+        read_only=row.read_only,
+        config_source=row.source,
+        is_sensitive=row.sensitive,
+        synonyms=synonyms if request.include_synonyms else [],
+        config_type=row.kind,
+        documentation=row.doc if request.include_documentation else None,
+    )

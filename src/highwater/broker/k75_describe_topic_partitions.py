@@ -1,0 +1,79 @@
+"""DescribeTopicPartitions (75): topics with their partitions and eligible leaders, a page at a time (KIP-966)."""
+
+from __future__ import annotations
+
+from highwater.broker import operations
+from highwater.broker.broker import Broker
+from highwater.broker.internal_topics import is_internal
+from highwater.broker.k03_metadata import leader_for, offline
+from highwater.errors import Code
+from highwater.metadata.topics import TopicImage
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
+from highwater.wire.messages.describe_topic_partitions_response import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+API = Api(75, (0, 0), DescribeTopicPartitionsRequest)
+MAX_PARTITIONS = 2000
+
+
+def handle(broker: Broker, ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> None:
+    wanted = sorted({topic.name for topic in request.topics} or set(broker.image.topics.by_name))
+    first = 0
+    if request.cursor is not None:
+        wanted = [name for name in wanted if name >= request.cursor.topic_name]
+        if wanted and wanted[0] == request.cursor.topic_name:
+            first = request.cursor.partition_index
+    room = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
+    response = DescribeTopicPartitionsResponse(throttle_time_ms=ctx.throttle_ms)
+    for name in wanted:
+        topic = broker.topic(name)
+        if topic is None or not ctx.authorize("Describe", "Topic", name):
+            code = Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else Code.TOPIC_AUTHORIZATION_FAILED
+            response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=code, name=name))
+            continue
+        indexes = [index for index in sorted(topic.partitions) if index >= first]
+        first = 0
+        if room == 0 and indexes:
+            response.next_cursor = Cursor(topic_name=name, partition_index=indexes[0])
+            break
+        response.topics.append(_described(broker, ctx, topic, indexes[:room]))
+        if len(indexes) > room:
+            response.next_cursor = Cursor(topic_name=name, partition_index=indexes[room])
+            break
+        room -= len(indexes)
+    ctx.respond(response)
+
+
+def _described(
+    broker: Broker, ctx: RequestContext, topic: TopicImage, indexes: list[int]
+) -> DescribeTopicPartitionsResponseTopic:
+    partitions = []
+    for index in indexes:
+        image = topic.partitions[index]
+        code, leader = leader_for(broker, ctx, image)
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=code,
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=image.leader_epoch,
+                replica_nodes=list(image.replicas),
+                isr_nodes=list(image.isr),
+                eligible_leader_replicas=list(image.elr),
+                last_known_elr=list(image.last_known_elr),
+                offline_replicas=offline(broker, ctx, image),
+            )
+        )
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=partitions,
+        topic_authorized_operations=operations.on_topic(ctx, topic.name),
+    )

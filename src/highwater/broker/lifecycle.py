@@ -1,0 +1,183 @@
+"""A broker's standing with the controller: registered, fenced until it has caught up, heard from, let go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+from highwater.broker.controller_channel import ControllerChannel
+from highwater.config import BROKER_HEARTBEAT_INTERVAL_MS, BROKER_RACK, BROKER_SESSION_TIMEOUT_MS, NodeConfig
+from highwater.config import Listener as ConfiguredListener
+from highwater.errors import Code, code_of
+from highwater.metadata.registration import VersionRange
+from highwater.model import Endpoint, Uuid
+from highwater.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from highwater.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from highwater.wire.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
+from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from highwater.world import Timer, World
+
+RETRY_SECONDS = 0.1
+SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+_log = logging.getLogger(__name__)
+
+
+class Standing(Enum):
+    STARTING = "starting"
+    FENCED = "fenced"
+    ACTIVE = "active"
+    LEAVING = "leaving"
+    GONE = "gone"
+
+
+class Lifecycle:
+    """Heartbeats have a connection of their own, so that no other request can delay them."""
+
+    def __init__(
+        self,
+        world: World,
+        config: NodeConfig,
+        cluster_id: str,
+        incarnation: Uuid,
+        directory: Uuid,
+        features: dict[str, VersionRange],
+        controller: ControllerChannel,
+        applied_offset: Callable[[], int],
+    ) -> None:
+        self._world = world
+        self._config = config
+        self._cluster_id = cluster_id
+        self._incarnation = incarnation
+        self._directory = directory
+        self._features = features
+        self._controller = controller
+        self._applied_offset = applied_offset
+        self.epoch = -1
+        self.standing = Standing.STARTING
+        self._timer: Timer | None = None
+        self._asking = False
+        self._waiting: list[tuple[Standing, asyncio.Future[None]]] = []
+
+    async def register(
+        self, listeners: Sequence[ConfiguredListener], bound: dict[str, Endpoint], previous_epoch: int
+    ) -> None:
+        """Until the controller takes us in. DUPLICATE_BROKER_REGISTRATION passes once the old session has expired."""
+        request = BrokerRegistrationRequest(
+            broker_id=self._config.node_id,
+            cluster_id=self._cluster_id,
+            incarnation_id=self._incarnation,
+            listeners=[_listener(each, bound[each.name]) for each in listeners],
+            features=[
+                Feature(name=name, min_supported_version=supported.min, max_supported_version=supported.max)
+                for name, supported in sorted(self._features.items())
+            ],
+            rack=self._config.get(BROKER_RACK),
+            log_dirs=[self._directory],
+            previous_broker_epoch=previous_epoch,
+        )
+        while True:
+            answer = await self._ask_registration(request)
+            if answer is not None and answer.error_code == Code.NONE:
+                self.epoch = answer.broker_epoch
+                self.standing = Standing.FENCED
+                self._beat()
+                return
+            if answer is not None:
+                code = code_of(answer.error_code)
+                if code is not Code.DUPLICATE_BROKER_REGISTRATION:
+                    raise RuntimeError(f"the controller refuses this broker: {code.name}")
+                _log.warning("a broker with this id is still registered; trying again")
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _ask_registration(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse | None:
+        answered: asyncio.Future[BrokerRegistrationResponse | None] = asyncio.get_running_loop().create_future()
+        seconds = self._config.get(BROKER_SESSION_TIMEOUT_MS) / 1000
+        self._controller.ask(
+            request,
+            BrokerRegistrationResponse,
+            lambda answer: None if answered.done() else answered.set_result(answer),
+            seconds,
+        )
+        return await answered
+
+    async def reached(self, standing: Standing) -> None:
+        if self.standing is standing:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((standing, future))
+        self.nudge()
+        await future
+
+    def nudge(self) -> None:
+        """Something changed that the controller waits for: do not let it wait for the next beat."""
+        if self.standing in (Standing.FENCED, Standing.LEAVING) and self.epoch >= 0:
+            self._beat()
+
+    def leave(self) -> None:
+        """Ask for a controlled shutdown; GONE once the controller agrees."""
+        if self.standing in (Standing.FENCED, Standing.ACTIVE):
+            self._set(Standing.LEAVING)
+            self._beat()
+
+    def stop(self) -> None:
+        self._set(Standing.GONE)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._controller.close()
+
+    def _beat(self) -> None:
+        if self._asking or self.standing is Standing.GONE:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._asking = True
+        request = BrokerHeartbeatRequest(
+            broker_id=self._config.node_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=self._applied_offset(),
+            want_fence=False,
+            want_shut_down=self.standing is Standing.LEAVING,
+        )
+        seconds = self._config.get(BROKER_SESSION_TIMEOUT_MS) / 1000
+        self._controller.ask(request, BrokerHeartbeatResponse, self._beaten, seconds)
+
+    def _beaten(self, answer: BrokerHeartbeatResponse | None) -> None:
+        self._asking = False
+        if self.standing is Standing.GONE:
+            return
+        interval = self._config.get(BROKER_HEARTBEAT_INTERVAL_MS) / 1000
+        if answer is None:
+            interval = RETRY_SECONDS
+        elif answer.error_code != Code.NONE:
+            _log.warning("heartbeat: %s", code_of(answer.error_code).name)
+        elif self.standing is Standing.LEAVING:
+            if answer.should_shut_down:
+                self._set(Standing.GONE)
+                return
+            interval = 0.05
+        else:
+            self._set(Standing.FENCED if answer.is_fenced else Standing.ACTIVE)
+            if answer.is_fenced:
+                interval = 0.05
+        self._timer = self._world.clock.call_later(interval, self._beat)
+
+    def _set(self, standing: Standing) -> None:
+        self.standing = standing
+        waiting, self._waiting = self._waiting, []
+        for wanted, future in waiting:
+            if wanted is not standing:
+                self._waiting.append((wanted, future))
+            elif not future.done():
+                future.set_result(None)
+
+
+def _listener(listener: ConfiguredListener, bound: Endpoint) -> Listener:
+    return Listener(
+        name=listener.name,
+        host=listener.endpoint.host or bound.host,
+        port=listener.endpoint.port or bound.port,
+        security_protocol=SECURITY_PROTOCOLS[listener.protocol],
+    )

@@ -1,0 +1,31 @@
+"""Which operations a client may do on a resource, as the bit field that describe answers carry."""
+
+from __future__ import annotations
+
+from highwater.net.context import RequestContext
+
+NOT_ASKED = -(2**31)
+_CODES = {
+    "Read": 3,
+    "Write": 4,
+    "Create": 5,
+    "Delete": 6,
+    "Alter": 7,
+    "Describe": 8,
+    "ClusterAction": 9,
+    "DescribeConfigs": 10,
+    "AlterConfigs": 11,
+    "IdempotentWrite": 12,
+}
+_OF_TOPICS = ("Read", "Write", "Create", "Delete", "Alter", "Describe", "DescribeConfigs", "AlterConfigs")
+_OF_CLUSTER = ("Create", "Alter", "Describe", "ClusterAction", "DescribeConfigs", "AlterConfigs", "IdempotentWrite")
+
+
+def on_topic(ctx: RequestContext, name: str) -> int:
+    return sum(1 << _CODES[operation] for operation in _OF_TOPICS if ctx.authorize(operation, "Topic", name))
+
+
+def on_cluster(ctx: RequestContext) -> int:
+    return sum(
+        1 << _CODES[operation] for operation in _OF_CLUSTER if ctx.authorize(operation, "Cluster", "kafka-cluster")
+    )

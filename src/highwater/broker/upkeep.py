@@ -1,0 +1,110 @@
+"""What a broker does by the clock: retention, checkpoints, flushes by age, forgetting of silent producers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from highwater import config as settings
+from highwater.broker.broker import Broker
+from highwater.partition.partition import Partition
+from highwater.world import Timer
+
+NEVER_MS = 2**62
+SLICE = 50
+"""Partitions looked at between two turns of the loop."""
+FLUSH_CHECK_SECONDS = 0.1
+
+
+class Upkeep:
+    """Each task begins anew an interval after it ended; settings changed meanwhile count from then on."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._timers: dict[str, Timer] = {}
+        self._stopped = False
+        self._unflushed_since: dict[Partition, float] = {}
+
+    def start(self) -> None:
+        get = self._broker.config.get
+        first = get(settings.LOG_INITIAL_TASK_DELAY_MS)
+        self._later("retention", first, self._retain)
+        self._later("recovery-points", first, self._checkpoint_recovery_points)
+        self._later("log-starts", first, self._checkpoint_log_starts)
+        self._later("high-watermarks", self._high_watermark_ms(), self._checkpoint_high_watermarks)
+        self._later("producers", get(settings.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS), self._expire_producers)
+        self._later("flush", int(FLUSH_CHECK_SECONDS * 1000), self._flush_by_age)
+
+    def stop(self) -> None:
+        self._stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+
+    def _later(self, name: str, ms: int, task: Callable[[], None]) -> None:
+        if not self._stopped and ms < NEVER_MS:
+            self._timers[name] = self._broker.world.clock.call_later(ms / 1000, task)
+
+    def _each(self, do: Callable[[Partition], object], then: Callable[[], None]) -> None:
+        """Over all partitions in slices, so that a thousand of them do not hold the loop."""
+        partitions = list(self._broker.hosted)
+
+        def slice_from(at: int) -> None:
+            if self._stopped:
+                return
+            for partition in partitions[at : at + SLICE]:
+                if partition.log.offline is None and self._broker.hosted.get(partition.tp) is partition:
+                    do(partition)
+            if at + SLICE < len(partitions):
+                self._broker.world.clock.call_soon(slice_from, at + SLICE)
+            else:
+                then()
+
+        slice_from(0)
+
+    def _retain(self) -> None:
+        store = self._broker.store
+        interval = self._broker.config.get(settings.LOG_RETENTION_CHECK_INTERVAL_MS)
+        self._each(
+            lambda partition: store.apply_retention(partition.log),
+            lambda: self._later("retention", interval, self._retain),
+        )
+
+    def _checkpoint_recovery_points(self) -> None:
+        self._broker.store.recovery_points.write()
+        interval = self._broker.config.get(settings.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS)
+        self._later("recovery-points", interval, self._checkpoint_recovery_points)
+
+    def _checkpoint_log_starts(self) -> None:
+        self._broker.store.log_starts.write()
+        interval = self._broker.config.get(settings.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS)
+        self._later("log-starts", interval, self._checkpoint_log_starts)
+
+    def _high_watermark_ms(self) -> int:
+        return self._broker.config.get(settings.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS)
+
+    def _checkpoint_high_watermarks(self) -> None:
+        self._broker.store.high_watermarks.write()
+        self._later("high-watermarks", self._high_watermark_ms(), self._checkpoint_high_watermarks)
+
+    def _expire_producers(self) -> None:
+        now = self._broker.world.clock.wall_ms()
+        after = self._broker.config.get(settings.PRODUCER_ID_EXPIRATION_MS)
+        interval = self._broker.config.get(settings.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS)
+        self._each(
+            lambda partition: partition.log.producers.expire(now, after),
+            lambda: self._later("producers", interval, self._expire_producers),
+        )
+
+    def _flush_by_age(self) -> None:
+        """flush.ms: nothing written stays unsynced for longer (in Kafka only where the flush scheduler runs)."""
+        now = self._broker.world.clock.monotonic()
+        since = self._unflushed_since
+        for partition in self._broker.hosted:
+            log = partition.log
+            if log.config.flush_ms >= NEVER_MS or log.offline is not None:
+                continue
+            if log.durable_end >= log.log_end:
+                since.pop(partition, None)
+            elif now - since.setdefault(partition, now) >= log.config.flush_ms / 1000:
+                del since[partition]
+                log.flush()
+        self._later("flush", int(FLUSH_CHECK_SECONDS * 1000), self._flush_by_age)
