@@ -1,0 +1,51 @@
+"""The `highwater` command: one module per noun, loaded only when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+
+class Noun(NamedTuple):
+    """Where a command lives (its module has a click command named `command`) and its line in --help."""
+
+    module: str
+    summary: str
+
+
+NOUNS: dict[str, Noun] = {
+    "storage": Noun("highwater.cli.storage", "Format a node's directories, or show how they are formatted."),
+    "topics": Noun("highwater.cli.topics", "Create, delete, describe or change topics."),
+    "configs": Noun("highwater.cli.configs", "Describe or change the settings of topics and brokers."),
+    "console-producer": Noun("highwater.cli.console_producer", "Send lines from standard input to a topic."),
+    "console-consumer": Noun("highwater.cli.console_consumer", "Print the records of topics."),
+    "get-offsets": Noun("highwater.cli.get_offsets", "Show the offsets of partitions, by position or time."),
+    "delete-records": Noun("highwater.cli.delete_records", "Delete records up to given offsets."),
+    "dump-log": Noun("highwater.cli.dump_log", "Print segments, indexes, snapshots and checkpoints."),
+}
+
+
+class LazyGroup(click.Group):
+    """Lists its commands without importing them: --help costs no more than click itself."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(NOUNS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        noun = NOUNS.get(cmd_name)
+        if noun is None:
+            return None
+        command: click.Command = import_module(noun.module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, noun.summary) for name, noun in NOUNS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="highwater", prog_name="highwater")
+def main() -> None:
+    """A Kafka-compatible, replicated commit log. The tools take the flags of Kafka's own, and speak to any Kafka."""

@@ -1,0 +1,36 @@
+"""Where Apache's tools print a Java exception, its class name is part of the line; so it is of ours."""
+
+from __future__ import annotations
+
+from highwater.errors import Code, KafkaError
+
+_PACKAGE = "org.apache.kafka.common.errors."
+
+_IRREGULAR = {
+    Code.UNKNOWN_SERVER_ERROR: "UnknownServerException",
+    Code.CORRUPT_MESSAGE: "CorruptRecordException",
+    Code.REQUEST_TIMED_OUT: "TimeoutException",
+    Code.MESSAGE_TOO_LARGE: "RecordTooLargeException",
+    Code.INVALID_TOPIC_EXCEPTION: "InvalidTopicException",
+    Code.RECORD_LIST_TOO_LARGE: "RecordBatchTooLargeException",
+    Code.TOPIC_AUTHORIZATION_FAILED: "TopicAuthorizationException",
+    Code.CLUSTER_AUTHORIZATION_FAILED: "ClusterAuthorizationException",
+    Code.TOPIC_ALREADY_EXISTS: "TopicExistsException",
+    Code.INVALID_CONFIG: "InvalidConfigurationException",
+    Code.KAFKA_STORAGE_ERROR: "KafkaStorageException",
+}
+
+_WORDING = {
+    Code.OFFSET_OUT_OF_RANGE: "The requested offset is not within the range of offsets maintained by the server.",
+    Code.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    Code.POLICY_VIOLATION: "Request parameters do not satisfy the configured policy.",
+}
+"""What scripts know these by, where the answer has a code but no text of its own."""
+
+
+def exception_text(error: KafkaError) -> str:
+    """`class: message`, as Throwable.toString gives it."""
+    name = _IRREGULAR.get(error.code)
+    if name is None:
+        name = "".join(word.capitalize() for word in error.code.name.split("_")) + "Exception"
+    return f"{_PACKAGE}{name}: {_WORDING.get(error.code, error.message)}"

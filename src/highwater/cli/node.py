@@ -1,0 +1,110 @@
+"""`highwater node`: one node in the foreground, as `kafka-server-start.sh` runs one."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from highwater.config import ConfigError, NodeConfig, environment_overrides, parse_properties
+from highwater.node import Node
+from highwater.world import AlreadyLocked
+from highwater.world.real import RealWorld, new_event_loop
+
+_log = logging.getLogger("highwater")
+
+
+def read_config(path: Path, overrides: tuple[str, ...]) -> NodeConfig:
+    """The file, then KAFKA_ variables of the environment, then --override, the later over the earlier."""
+    properties = parse_properties(path.read_text())
+    properties.update(environment_overrides(os.environ))
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--override takes key=value, not {override!r}")
+        properties[key] = value
+    return NodeConfig.parse(properties)
+
+
+def run_node(config: NodeConfig, ready: Callable[[Node], None]) -> int:
+    """Until SIGTERM or SIGINT, which shut it down in order; 1 where it could not start or failed."""
+    for name in config.unknown:
+        _log.warning("unknown setting %s is ignored", name)
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(_live(config, ready))
+    finally:
+        loop.close()
+
+
+async def _live(config: NodeConfig, ready: Callable[[Node], None]) -> int:
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[BaseException | None] = loop.create_future()
+
+    woken = asyncio.Event()
+
+    def end(why: BaseException | None = None) -> None:
+        if not ended.done():
+            ended.set_result(why)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
+    world = RealWorld(loop, lambda name, failed: end(failed))
+    node = Node(world, config, end)
+    starting = loop.create_task(node.start())
+    starting.add_done_callback(lambda _: woken.set())
+    ended.add_done_callback(lambda _: woken.set())
+    await woken.wait()
+    if not starting.done():
+        starting.cancel()
+        return _exit_code(ended.result())
+    if starting.exception() is not None:
+        return _exit_code(starting.exception())
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    ready(node)
+    why = await ended
+    if why is None:
+        await node.stop()
+        world.close()
+    return _exit_code(why)
+
+
+def _exit_code(why: BaseException | None) -> int:
+    if why is None:
+        return 0
+    expected = isinstance(why, ConfigError | AlreadyLocked)
+    _log.critical("the node stops: %s", why, exc_info=None if expected else why)
+    return 1
+
+
+@click.command("node")
+@click.option("--config", "path", required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="The node's server.properties.")  # fmt: skip
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting over the file's.")
+def command(path: Path, overrides: tuple[str, ...]) -> None:
+    """Run one node in the foreground until SIGTERM or Ctrl-C, which stop it in order.
+
+    Its directory must be formatted (highwater storage format). Environment variables that begin with KAFKA_ override
+    the file as in Kafka's own image: KAFKA_LOG_RETENTION_MS is log.retention.ms.
+    """
+    logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
+    try:
+        config = read_config(path, overrides)
+    except (ConfigError, ValueError) as wrong:
+        raise click.ClickException(str(wrong)) from wrong
+
+    def ready(node: Node) -> None:
+        at = ",".join(f"{name}://{endpoint}" for name, endpoint in sorted(node.server.endpoints.items()))
+        click.echo(f"ready node={config.node_id} listeners={at}")
+
+    sys.exit(run_node(config, ready))

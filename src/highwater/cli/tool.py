@@ -1,0 +1,94 @@
+"""What the tools share with Kafka's: how options are read, how misuse is told, and exit code 1 for every failure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+import click
+from click.core import ParameterSource
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+REQUIRED_NOTE = "REQUIRED: "
+
+
+class Tool(click.Command):
+    """A command whose mistakes read as those of Kafka's tools: the reason, then the usage, on stderr; exit code 1."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        bare = not args
+        try:
+            context = super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            context = error.ctx or click.Context(self, info_name=info_name, parent=parent)
+            misuse(context, _reason(error))
+        if bare:
+            misuse(context, self.help or "")
+        return context
+
+
+def tool(name: str) -> Callable[[F], Tool]:
+    """Make a function a Tool, with --version beside click's own --help."""
+
+    def wrap(function: F) -> Tool:
+        versioned = click.version_option(package_name="highwater", message="%(version)s", help="Display the version.")
+        command = click.command(name, cls=Tool)(versioned(click.pass_context(function)))
+        assert isinstance(command, Tool)
+        return command
+
+    return wrap
+
+
+def misuse(context: click.Context, reason: str) -> NoReturn:
+    click.echo(reason, err=True)
+    click.echo(context.get_help(), err=True)
+    context.exit(1)
+
+
+def fail(reason: str) -> NoReturn:
+    """End with a reason on stderr and exit code 1."""
+    click.echo(reason, err=True)
+    sys.exit(1)
+
+
+def given(context: click.Context, option: str) -> bool:
+    """Whether the option stands on the command line; `option` as it is written there, without dashes."""
+    return context.get_parameter_source(_parameter(option)) is ParameterSource.COMMANDLINE
+
+
+def require(context: click.Context, *options: str) -> None:
+    for option in options:
+        if not given(context, option):
+            misuse(context, f'Missing required argument "[{option}]"')
+
+
+def exclude(context: click.Context, used: str, *others: str) -> None:
+    """`used` may not stand together with any of `others`."""
+    if given(context, used):
+        for other in others:
+            if given(context, other):
+                misuse(context, f'Option "[{used}]" can\'t be used with option "[{other}]"')
+
+
+def exactly_one(context: click.Context, *options: str) -> None:
+    if sum(given(context, option) for option in options) != 1:
+        named = ", ".join(f"[{option}]" for option in options)
+        misuse(context, f"Exactly one of the following arguments is required: {named}")
+
+
+def _parameter(option: str) -> str:
+    return option.replace("-", "_").replace(".", "_")
+
+
+def _reason(error: click.UsageError) -> str:
+    if isinstance(error, click.NoSuchOption):
+        return f"{error.option_name.lstrip('-')} is not a recognized option"
+    if isinstance(error, click.BadOptionUsage):
+        return f"Option {error.option_name.lstrip('-')} requires an argument"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        return f"Option {error.param.opts[0].lstrip('-')}: {error.message}"
+    return error.format_message()

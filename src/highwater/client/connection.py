@@ -1,0 +1,241 @@
+"""One blocking connection to one server: framing, version negotiation, correlation and deadlines."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections import deque
+from typing import NamedTuple, TypeVar
+
+from highwater.client.failures import BadAnswer, Disconnected, RequestTimeout, UnsupportedApi
+from highwater.errors import Code, KafkaError, code_of
+from highwater.model import Endpoint
+from highwater.wire.codec import Malformed, Message
+from highwater.wire.messages.api_versions_request import ApiVersionsRequest
+from highwater.wire.messages.api_versions_response import ApiVersionsResponse
+
+MAX_RESPONSE_BYTES = 256 << 20
+SOFTWARE_NAME = "highwater"
+SOFTWARE_VERSION = "0.1.0"
+
+_FIRST_READ = 64 << 10
+_SIZE = struct.Struct(">i")
+_SHORT = struct.Struct(">h")
+_REQUEST_HEADER = struct.Struct(">hhih")
+
+M = TypeVar("M", bound=Message)
+
+
+class Ticket(NamedTuple):
+    """A request on its way: what its answer must carry, and how to read it."""
+
+    correlation_id: int
+    api_key: int
+    version: int
+
+
+class Connection:
+    """Requests may be pipelined; their answers are taken in the order in which they were sent.
+
+    Any failure closes it: after a timeout or a bad frame the stream cannot be trusted to be in step.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        client_id: str = SOFTWARE_NAME,
+        timeout: float = 30.0,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+    ) -> None:
+        self.endpoint = endpoint
+        self.client_id = client_id
+        self.timeout = timeout
+        self.max_response_bytes = max_response_bytes
+        self._client_id = client_id.encode()
+        self._next_correlation_id = 0
+        self._in_flight: deque[Ticket] = deque()
+        self._ranges: dict[int, tuple[int, int]] = {}
+        self._socket: socket.socket | None = _dial(endpoint, timeout)
+        try:
+            self._ranges = self._negotiate()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        return self._socket is not None
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._in_flight.clear()
+
+    def offers(self, api: type[Message]) -> bool:
+        """Whether the server speaks a version of `api` that we speak too."""
+        offered = self._ranges.get(api.API_KEY)
+        return offered is not None and offered[0] <= api.VERSIONS[1] and api.VERSIONS[0] <= offered[1]
+
+    def version(self, api: type[Message], cap: int | None = None) -> int:
+        """The newest version both sides know, at most `cap`. Raises UnsupportedApi."""
+        low, high = api.VERSIONS
+        offered = self._ranges.get(api.API_KEY)
+        if offered is None:
+            raise UnsupportedApi(f"{self.endpoint} does not support {api.__name__}")
+        newest = min(high if cap is None else min(high, cap), offered[1])
+        if newest < max(low, offered[0]):
+            raise UnsupportedApi(
+                f"{self.endpoint} supports {api.__name__} {offered[0]} to {offered[1]}, not {low} to {high}"
+            )
+        return newest
+
+    def request(self, request: Message, answer: type[M], *, cap: int | None = None, timeout: float | None = None) -> M:
+        """Send and wait. `timeout` (seconds) covers both; the connection's own is the default."""
+        return self.receive(self.send(request, self.version(type(request), cap), timeout=timeout), answer, timeout)
+
+    def send(self, request: Message, version: int, *, answered: bool = True, timeout: float | None = None) -> Ticket:
+        """Put one request on the wire. A produce request with acks=0 is the only one never `answered`."""
+        ticket = Ticket(self._next_correlation_id, request.API_KEY, version)
+        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
+        header = (
+            _REQUEST_HEADER.pack(ticket.api_key, version, ticket.correlation_id, len(self._client_id))
+            + self._client_id
+            + (b"\0" if version >= request.FLEXIBLE else b"")
+        )
+        body = request.encode(version)
+        sock = self._live_socket()
+        try:
+            sock.settimeout(self.timeout if timeout is None else timeout)
+            sock.sendall(b"".join((_SIZE.pack(len(header) + len(body)), header, body)))
+        except TimeoutError as error:
+            self.close()
+            raise RequestTimeout(f"{self.endpoint} took no {type(request).__name__} in time") from error
+        except OSError as error:
+            self.close()
+            raise Disconnected(f"{self.endpoint} disconnected: {error}") from error
+        if answered:
+            self._in_flight.append(ticket)
+        return ticket
+
+    def receive(self, ticket: Ticket, answer: type[M], timeout: float | None = None) -> M:
+        """The answer to `ticket`, which must be the oldest request without one."""
+        frame = self._receive_frame(ticket, timeout)
+        # An ApiVersions answer has the old header in every version: its reader cannot know yet what we speak.
+        tagged = ticket.version >= answer.FLEXIBLE and answer is not ApiVersionsResponse
+        return self._decode(frame, answer, ticket.version, tagged)
+
+    def _receive_frame(self, ticket: Ticket, timeout: float | None) -> memoryview:
+        if not self._in_flight or self._in_flight[0] != ticket:
+            raise ValueError(f"not the oldest request in flight: {ticket}")
+        seconds = self.timeout if timeout is None else timeout
+        try:
+            frame = self._read_frame(time.monotonic() + seconds)
+        except TimeoutError as error:
+            self.close()
+            raise RequestTimeout(f"no answer from {self.endpoint} within {seconds:g} s") from error
+        except (OSError, BadAnswer) as error:
+            self.close()
+            if isinstance(error, BadAnswer):
+                raise
+            raise Disconnected(f"{self.endpoint} disconnected: {error}") from error
+        self._in_flight.popleft()
+        (correlation_id,) = _SIZE.unpack_from(frame)
+        if correlation_id != ticket.correlation_id:
+            self.close()
+            raise BadAnswer(f"{self.endpoint} answered request {correlation_id}, not {ticket.correlation_id}")
+        return frame[4:]
+
+    def _read_frame(self, deadline: float) -> memoryview:
+        (size,) = _SIZE.unpack(self._read(4, deadline))
+        if not 4 <= size <= self.max_response_bytes:
+            raise BadAnswer(f"{self.endpoint} announced an answer of {size} bytes (limit {self.max_response_bytes})")
+        return memoryview(self._read(size, deadline)).toreadonly()
+
+    def _read(self, n: int, deadline: float) -> bytearray:
+        """Exactly `n` bytes. The buffer grows as they arrive: an announced size costs nothing by itself."""
+        sock = self._live_socket()
+        buffer = bytearray(min(n, _FIRST_READ))
+        got = 0
+        while got < n:
+            if got == len(buffer):
+                buffer.extend(bytes(min(got, n - got)))
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise TimeoutError
+            sock.settimeout(remaining)
+            with memoryview(buffer) as view:
+                count = sock.recv_into(view[got:])
+            if count == 0:
+                raise ConnectionResetError("the server closed the connection")
+            got += count
+        return buffer
+
+    def _decode(self, frame: memoryview, answer: type[M], version: int, tagged: bool) -> M:
+        try:
+            if tagged:
+                frame = _skip_tags(frame)
+            return answer.decode(frame, version)
+        except Malformed as error:
+            self.close()
+            raise BadAnswer(f"{self.endpoint} sent a malformed {answer.__name__}: {error}") from error
+
+    def _negotiate(self) -> dict[int, tuple[int, int]]:
+        """Ask for the version ranges with our newest ApiVersions, then with the server's (KIP-511)."""
+        version = ApiVersionsRequest.VERSIONS[1]
+        for _ in range(2):
+            request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+            frame = self._receive_frame(self.send(request, version), None)
+            refused = len(frame) >= 2 and _SHORT.unpack_from(frame)[0] == Code.UNSUPPORTED_VERSION
+            response = self._decode(frame, ApiVersionsResponse, 0 if refused else version, tagged=False)
+            ranges = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
+            if response.error_code == Code.NONE:
+                return ranges
+            offered = ranges.get(ApiVersionsRequest.API_KEY)
+            if not refused or offered is None:
+                raise KafkaError(code_of(response.error_code), f"{self.endpoint} refused ApiVersions")
+            version = min(version - 1, offered[1])
+        raise UnsupportedApi(f"{self.endpoint} has no version of ApiVersions in common with us")
+
+    def _live_socket(self) -> socket.socket:
+        if self._socket is None:
+            raise Disconnected(f"the connection to {self.endpoint} is closed")
+        return self._socket
+
+
+def _dial(endpoint: Endpoint, timeout: float) -> socket.socket:
+    try:
+        sock = socket.create_connection(endpoint, timeout)
+    except TimeoutError as error:
+        raise RequestTimeout(f"{endpoint} did not accept a connection within {timeout:g} s") from error
+    except OSError as error:
+        raise Disconnected(f"cannot connect to {endpoint}: {error.strerror or error}") from error
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def _skip_tags(frame: memoryview) -> memoryview:
+    """Past the tagged fields of a flexible response header; no tag is defined for it so far."""
+    count, at = _uvarint(frame, 0)
+    for _ in range(count):
+        _, at = _uvarint(frame, at)
+        size, at = _uvarint(frame, at)
+        at += size
+        if at > len(frame):
+            raise Malformed("a tagged field of the response header runs past the frame")
+    return frame[at:]
+
+
+def _uvarint(frame: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        if at >= len(frame):
+            break
+        byte = frame[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise Malformed("a varint of the response header does not end")

@@ -1,0 +1,27 @@
+"""What can go wrong between us and a server, beside the codes that it answers with (`highwater.errors`)."""
+
+from __future__ import annotations
+
+
+class ClientFailure(Exception):
+    """No usable answer was had. Whether the request took effect is unknown unless a subclass says so."""
+
+
+class Disconnected(ClientFailure):
+    """The connection could not be made, or was lost."""
+
+
+class Unreachable(Disconnected):
+    """None of the bootstrap servers accepts connections: nothing was sent."""
+
+
+class RequestTimeout(ClientFailure):
+    """No answer in time; the connection was given up."""
+
+
+class BadAnswer(ClientFailure):
+    """The server sent what the protocol does not allow; the connection was given up."""
+
+
+class UnsupportedApi(ClientFailure):
+    """The server has no version of this API in common with us: nothing was sent."""

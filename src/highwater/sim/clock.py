@@ -1,0 +1,79 @@
+"""A node's clocks over the virtual time of the loop."""
+
+from __future__ import annotations
+
+from asyncio import TimerHandle
+from collections.abc import Callable
+
+from highwater.sim.loop import SimLoop
+from highwater.sim.process import Process
+
+EPOCH_MS = 1_735_689_600_000
+"""The wall clock at virtual second 0: 2025-01-01."""
+
+
+class Wall:
+    """The wall clock of a machine. It keeps its error over restarts of the node."""
+
+    def __init__(self) -> None:
+        self._origin = 0.0
+        self._base = 0.0
+        self._rate = 1.0
+
+    def seconds(self, now: float) -> float:
+        return self._base + (now - self._origin) * self._rate
+
+    def jump(self, seconds: float) -> None:
+        self._base += seconds
+
+    def drift(self, now: float, rate: float) -> None:
+        """From now on run at `rate` of true time."""
+        self._base = self.seconds(now)
+        self._origin = now
+        self._rate = rate
+
+
+class SimTimer:
+    __slots__ = ("_handle", "_process")
+
+    def __init__(self, process: Process, handle: TimerHandle) -> None:
+        self._process = process
+        self._handle = handle
+
+    def cancel(self) -> None:
+        self._process.check()
+        self._handle.cancel()
+
+
+class SimClock:
+    """Implements Clock. `boot` sets the monotonic clocks of nodes apart: their readings mean nothing elsewhere."""
+
+    def __init__(self, process: Process, loop: SimLoop, wall: Wall, boot: float) -> None:
+        self._process = process
+        self._loop = loop
+        self._wall = wall
+        self._boot = boot
+
+    def monotonic(self) -> float:
+        self._process.check()
+        return self._loop.time() + self._boot
+
+    def wall_ms(self) -> int:
+        self._process.check()
+        return EPOCH_MS + round(self._wall.seconds(self._loop.time()) * 1000)
+
+    def call_later(self, seconds: float, fn: Callable[..., None], *args: object) -> SimTimer:
+        process = self._process
+        process.check()
+        name = getattr(fn, "__qualname__", type(fn).__name__)
+        handle = self._loop.call_later(max(seconds, 0.0), self._fire, name, fn, args, context=process.context())
+        return SimTimer(process, handle)
+
+    def call_soon(self, fn: Callable[..., None], *args: object) -> SimTimer:
+        process = self._process
+        process.check()
+        return SimTimer(process, self._loop.call_at(0.0, fn, *args, context=process.context()))
+
+    def _fire(self, name: str, fn: Callable[..., None], args: tuple[object, ...]) -> None:
+        self._process.emit("timer", name)
+        fn(*args)

@@ -1,0 +1,73 @@
+"""Syncs: one file at once in a job, or many in the rounds of the group commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePath
+from random import Random
+
+from highwater.sim.inode import FileNode, Version
+from highwater.sim.knobs import Knobs
+from highwater.sim.loop import SimLoop
+from highwater.sim.process import Process
+from highwater.sim.storage import Storage, os_error
+
+Done = Callable[[OSError | None], None]
+Named = tuple[PurePath, FileNode]
+
+
+class Flusher:
+    """A round covers what was appended before it began; calls made while it is under way share the next."""
+
+    def __init__(self, process: Process, loop: SimLoop, storage: Storage, random: Random, knobs: Knobs) -> None:
+        self._process = process
+        self._loop = loop
+        self._storage = storage
+        self._random = random
+        self._knobs = knobs
+        self._waiting: list[tuple[list[Named], Done]] = []
+        self._under_way = False
+
+    def sync(self, path: PurePath, node: FileNode, version: Version) -> None:
+        """Make `version` durable. Between the event and its effect a crash finds the bytes on their way."""
+        self._process.emit("sync", str(path))
+        fault = self._storage.strike("sync", path)
+        if fault is not None and fault.code is not None:
+            node.fail_sync(version)
+            raise os_error(fault.code, path)
+        node.end_sync(version, kept=fault is None)
+        if self._knobs.sync_keeps_entry and node.linked:
+            self._storage.settle_name_of(path)
+        self._process.happened("sync", str(path))
+
+    def flush(self, files: list[Named], done: Done) -> None:
+        self._waiting.append((files, done))
+        if not self._under_way:
+            self._under_way = True
+            self._loop.call_soon(self._begin, context=self._process.context())
+
+    def _begin(self) -> None:
+        calls, self._waiting = self._waiting, []
+        begun: dict[int, tuple[PurePath, FileNode, Version]] = {}
+        for files, _ in calls:
+            for path, node in files:
+                if id(node) not in begun:
+                    begun[id(node)] = (path, node, node.begin_sync())
+        self._loop.call_later(
+            self._random.uniform(*self._knobs.flush_round), self._end, calls, begun, context=self._process.context()
+        )
+
+    def _end(self, calls: list[tuple[list[Named], Done]], begun: dict[int, tuple[PurePath, FileNode, Version]]) -> None:
+        failed: dict[int, OSError] = {}
+        for key, (path, node, version) in begun.items():
+            try:
+                self.sync(path, node, version)
+            except OSError as error:
+                failed[key] = error
+        self._process.emit("flushed")
+        for files, done in calls:
+            outcome = next((failed[id(node)] for _, node in files if id(node) in failed), None)
+            self._loop.call_soon(done, outcome, context=self._process.context())
+        self._under_way = bool(self._waiting)
+        if self._waiting:
+            self._begin()

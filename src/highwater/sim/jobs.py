@@ -1,0 +1,104 @@
+"""Background jobs: a generator taken one step per event, with seeded durations between."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Generator
+from random import Random
+from typing import Any, TypeVar
+
+from highwater.sim.knobs import Knobs
+from highwater.sim.loop import SimLoop
+from highwater.sim.process import Process
+from highwater.world import Step
+
+T = TypeVar("T")
+
+
+def over_the_border(value: T) -> T:
+    """What arrives in another process: a copy, or the error of pickling."""
+    copy: T = pickle.loads(pickle.dumps(value))
+    return copy
+
+
+class SimJob:
+    """Implements Job. Other callbacks of the node, and a crash, may come between any two steps."""
+
+    def __init__(
+        self,
+        process: Process,
+        loop: SimLoop,
+        random: Random,
+        knobs: Knobs,
+        name: str,
+        generator: Generator[Step, None, Any],
+        done: Callable[[Any], None],
+        step: Callable[[Step], None] | None,
+        carry: Callable[[Any], Any],
+    ) -> None:
+        self._process = process
+        self._loop = loop
+        self._random = random
+        self._knobs = knobs
+        self._name = name
+        self._generator = generator
+        self._done = done
+        self._step = step
+        self._carry = carry
+        self._cancelled = False
+        process.jobs[self] = generator
+        self._later(0.0, self._advance)
+
+    def cancel(self) -> None:
+        self._process.check()
+        self._cancelled = True
+
+    def _later(self, pause: float, fn: Callable[..., None], *args: object) -> None:
+        delay = pause + self._random.uniform(*self._knobs.job_step)
+        self._loop.call_later(delay, fn, *args, context=self._process.context())
+
+    def _advance(self) -> None:
+        if self._cancelled:
+            self._close()
+            return
+        self._process.emit("step", self._name)
+        self._process.in_job = True
+        try:
+            step = next(self._generator)
+        except StopIteration as end:
+            self._finish(self._carried(end.value))
+        except Exception as error:  # noqa: BLE001 - the boundary: a job's error is its result
+            self._finish(self._carried(error))
+        else:
+            if self._step is not None:
+                self._loop.call_soon(self._report, self._carry(step), context=self._process.context())
+            self._later(step.pause, self._advance)
+        finally:
+            self._process.in_job = False
+
+    def _close(self) -> None:
+        del self._process.jobs[self]
+        self._process.in_job = True
+        try:
+            self._generator.close()
+        finally:
+            self._process.in_job = False
+
+    def _carried(self, result: object) -> object:
+        try:
+            return self._carry(result)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            return error
+
+    def _finish(self, result: object) -> None:
+        del self._process.jobs[self]
+        self._later(0.0, self._deliver, result)
+
+    def _report(self, step: Step) -> None:
+        if not self._cancelled and self._step is not None:
+            self._step(step)
+
+    def _deliver(self, result: object) -> None:
+        if not self._cancelled:
+            self._process.emit("job", self._name, type(result).__name__)
+            self._done(result)

@@ -1,0 +1,272 @@
+"""A seeded event loop on virtual time: one thread, no clock, no selector."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import events
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from highwater.sim.burial import bury, bury_task
+from highwater.sim.process import OWNER, Process
+from highwater.sim.trace import Trace
+from highwater.world import Dead
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+ExceptionHandler = Callable[[Process, dict[str, Any]], None]
+
+TURNS_PER_INSTANT = 1_000_000
+
+
+class Deadlock(RuntimeError):
+    """Nothing is left that could ever happen."""
+
+
+class Livelock(RuntimeError):
+    """Callbacks go on without end and time does not."""
+
+
+class TimeLimit(RuntimeError):
+    """The virtual time allowed is over."""
+
+
+class OwnedTask(asyncio.Task[T]):
+    process: Process
+
+
+class OwnedFuture(asyncio.Future[T]):
+    process: Process
+
+
+class SimLoop(asyncio.AbstractEventLoop):
+    """Callbacks of one process run in the order they were scheduled; those of several interleave by the seed.
+
+    What is not implemented here (sockets, threads, signals, subprocesses) raises NotImplementedError: a node
+    that reaches for it has gone past its world.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._random = random.random
+        self._now = 0.0
+        self._serial = 0
+        self._turns = 0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle, Process]] = []
+        self._active: list[Process] = []
+        self._running = False
+        self._stopping = False
+        self._closed = False
+        self.limit: float | None = None
+        self.root = Process("", 0, Trace(self.time))
+        """Owns what no node owns: the scenario, the network, the schedule of faults."""
+        self._current = self.root
+        self.on_exception: ExceptionHandler | None = None
+
+    # Time and callbacks
+
+    def time(self) -> float:
+        return self._now
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        process = (OWNER.get() if context is None else context.get(OWNER)) or self.root
+        handle = asyncio.Handle(callback, args, self, context)
+        self._enqueue(process, handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        process = (OWNER.get() if context is None else context.get(OWNER)) or self.root
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        if when <= self._now:
+            self._enqueue(process, handle)
+        else:
+            self._serial += 1
+            heappush(self._timers, (when, self._serial, handle, process))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Part of the contract between TimerHandle and its loop; a cancelled timer is dropped when it is due."""
+
+    def _enqueue(self, process: Process, handle: asyncio.Handle) -> None:
+        if process.alive:
+            process.ready.append(handle)
+            if not process.queued and not process.paused:
+                process.queued = True
+                self._active.append(process)
+        else:
+            process.remains.append(handle)
+
+    # Processes
+
+    def pause(self, process: Process) -> None:
+        process.paused = True
+        self._withdraw(process)
+
+    def resume(self, process: Process) -> None:
+        process.paused = False
+        if process.ready and not process.queued:
+            process.queued = True
+            self._active.append(process)
+
+    def kill(self, process: Process) -> None:
+        """Drop what the process still had to run. What hangs on it is kept from the collector until burial."""
+        process.alive = False
+        self._withdraw(process)
+        process.remains.extend(task for task in asyncio.all_tasks(self) if owner_of(task) is process)
+        process.remains.extend(process.ready)
+        process.ready.clear()
+
+    def bury(self, process: Process) -> None:
+        """Close the coroutines and jobs of a killed process. No code of it touches the world any more."""
+        for task in [remnant for remnant in process.remains if isinstance(remnant, asyncio.Task)]:
+            bury_task(task)
+        for generator in tuple(process.jobs.values()):
+            bury(generator)
+        process.jobs.clear()
+        process.remains.clear()
+
+    def _withdraw(self, process: Process) -> None:
+        if process.queued:
+            process.queued = False
+            self._active.remove(process)
+
+    # Running
+
+    def run_until_complete(self, future: Any) -> Any:
+        """Run until `future` is done. Raises Deadlock, Livelock or TimeLimit if it never is."""
+        task: asyncio.Future[Any] = asyncio.ensure_future(future, loop=self)
+        self._drive(task.done)
+        return task.result()
+
+    def run_until(self, condition: Callable[[], bool]) -> None:
+        """Run until `condition` holds; it is asked after every callback."""
+        self._drive(condition)
+
+    def run_to(self, when: float) -> None:
+        """Run all that is due by `when`."""
+        self._drive(lambda: not self._active and not (self._timers and self._timers[0][0] <= when))
+        self._now = max(self._now, when)
+
+    def run_forever(self) -> None:
+        """Run until stopped, or until nothing is left to happen."""
+        self._stopping = False
+        self._drive(lambda: self._stopping or not (self._active or self._timers))
+
+    def _drive(self, finished: Callable[[], bool]) -> None:
+        if self._closed or self._running:
+            raise RuntimeError("this loop is closed" if self._closed else "this loop is already running")
+        self._running = True
+        outer = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            while not finished():
+                if self._active:
+                    self._turn()
+                else:
+                    self._advance()
+        finally:
+            self._running = False
+            events._set_running_loop(outer)
+
+    def _turn(self) -> None:
+        self._turns += 1
+        if self._turns > TURNS_PER_INSTANT:
+            raise Livelock(f"{TURNS_PER_INSTANT} callbacks at {self._now} s")
+        active = self._active
+        index = 0 if len(active) == 1 else int(self._random() * len(active))
+        process = self._current = active[index]
+        handle = process.ready.popleft()
+        if not process.ready:
+            process.queued = False
+            active[index] = active[-1]
+            active.pop()
+        if not handle.cancelled():
+            handle._run()
+
+    def _advance(self) -> None:
+        """Move time to the next timer and make all that are due by then ready."""
+        timers = self._timers
+        while timers and (timers[0][2].cancelled() or not timers[0][3].alive):
+            heappop(timers)
+        if not timers:
+            raise Deadlock(f"nothing is left to happen after {self._now} s")
+        if self.limit is not None and timers[0][0] > self.limit:
+            self._now = self.limit
+            raise TimeLimit(f"not finished at {self.limit} s")
+        self._now = timers[0][0]
+        self._turns = 0
+        while timers and timers[0][0] <= self._now:
+            _, _, handle, process = heappop(timers)
+            if not handle.cancelled():
+                self._enqueue(process, handle)
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def is_running(self) -> bool:
+        return self._running
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        if self._running:
+            raise RuntimeError("a running loop cannot be closed")
+        self._closed = True
+        self._timers.clear()
+        self._active.clear()
+
+    # Futures and tasks
+
+    def create_future(self) -> asyncio.Future[Any]:
+        future: OwnedFuture[Any] = OwnedFuture(loop=self)
+        future.process = OWNER.get() or self.root
+        return future
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: object = None,
+        context: Context | None = None,
+        **options: Any,
+    ) -> asyncio.Task[T]:
+        process = (OWNER.get() if context is None else context.get(OWNER)) or self.root
+        # asyncio numbers unnamed tasks over the whole interpreter: the name would tell runs apart.
+        task: OwnedTask[T] = OwnedTask(coro, loop=self, name=str(name or "task"), context=context, **options)
+        task.process = process
+        return task
+
+    def get_debug(self) -> bool:
+        return False
+
+    # Errors
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """An exception that no caller is left to get: told to `on_exception` unless its process is dead."""
+        error = context.get("exception")
+        process = owner_of(context.get("task") or context.get("future")) or self._current
+        if self._closed or not process.alive or isinstance(error, Dead):
+            return
+        if self.on_exception is not None:
+            self.on_exception(process, context)
+
+
+def owner_of(future: object) -> Process | None:
+    return future.process if isinstance(future, OwnedTask | OwnedFuture) and hasattr(future, "process") else None
+
+
+def seeded_loop(random: Random) -> SimLoop:
+    # To a type checker the base is abstract; at run time what is left out raises NotImplementedError, as it should.
+    return SimLoop(random)  # type: ignore[abstract]

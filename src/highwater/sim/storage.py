@@ -1,0 +1,252 @@
+"""A node's disk as a machine keeps it over restarts: the tree, what of it is durable, and the faults it was given."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import PurePath
+from random import Random
+from typing import Literal
+
+from highwater.sim.inode import Change, DirNode, FileNode, Node
+
+Operation = Literal[
+    "append", "trim", "read", "sync", "truncate", "create", "rename", "unlink", "mkdir", "rmdir", "sync_dir"
+]
+
+
+def os_error(code: int, path: PurePath) -> OSError:
+    """The subclass of OSError that the system would raise."""
+    return OSError(code, os.strerror(code), str(path))
+
+
+@dataclass(slots=True)
+class Fault:
+    """Fails (or, for a sync, fakes) an operation on matching paths, from the nth on, so many times."""
+
+    operation: Operation
+    pattern: str
+    code: int | None
+    nth: int
+    times: int | None
+    seen: int = 0
+    struck: int = 0
+
+    def strikes(self, operation: Operation, path: PurePath) -> bool:
+        if operation != self.operation or not fnmatchcase(str(path), self.pattern):
+            return False
+        self.seen += 1
+        if self.seen < self.nth or (self.times is not None and self.struck >= self.times):
+            return False
+        self.struck += 1
+        return True
+
+
+class Storage:
+    """Survives crashes. Names are durable by `sync_dir` of their directory alone, bytes by a sync of their file."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._root = DirNode()
+        self._pending: list[Change] = []
+        self._faults: list[Fault] = []
+        self._used = 0
+        self.capacity: int | None = None
+        """Bytes of file content that fit; None is endless."""
+        self.locks: set[PurePath] = set()
+
+    # What a scenario does to it
+
+    def fail(
+        self, operation: Operation, pattern: str = "*", code: int = errno.EIO, nth: int = 1, times: int | None = 1
+    ) -> Fault:
+        """Let the nth such operation on a path that matches raise OSError(code), and the `times - 1` after it."""
+        fault = Fault(operation, pattern, code, nth, times)
+        self._faults.append(fault)
+        return fault
+
+    def lie(self, pattern: str = "*", nth: int = 1, times: int | None = 1) -> Fault:
+        """Let syncs of matching files report success and keep nothing."""
+        fault = Fault("sync", pattern, None, nth, times)
+        self._faults.append(fault)
+        return fault
+
+    def mend(self) -> None:
+        self._faults.clear()
+
+    def provide(self, path: PurePath) -> None:
+        """A directory that was there, durable, before anything started."""
+        directory = self._root
+        for name in path.parts[1:]:
+            child = directory.entries.setdefault(name, DirNode())
+            directory.durable[name] = child
+            directory = _as_directory(child, path)
+
+    def damage(self, path: PurePath, pos: int, data: bytes) -> None:
+        """Overwrite bytes on the platter, as rot or a misdirected write would."""
+        node = self.file(path)
+        assert pos + len(data) <= len(node.data)
+        node.data[pos : pos + len(data)] = data
+
+    def durable_bytes(self, path: PurePath) -> bytes | None:
+        """What of the file a power cut is bound to leave; None where its name might be gone."""
+        node: Node = self._root
+        for name in path.parts[1:]:
+            if not isinstance(node, DirNode) or name not in node.durable:
+                return None
+            node = node.durable[name]
+        return node.durable_bytes() if isinstance(node, FileNode) else None
+
+    def lose_power(self) -> None:
+        """Names: either the first so many changes reached the disk, or any of them did. Bytes: see FileNode."""
+        random = self._random
+        if random.random() < 0.5:
+            kept = self._pending[: random.randint(0, len(self._pending))]
+        else:
+            kept = [change for change in self._pending if random.random() < 0.5]
+        for change in kept:
+            change.settle()
+        self._pending.clear()
+        _fall_back(self._root)
+        for node in self._root.files():
+            node.lose_power(random)
+        self._used = sum(len(node.data) for node in self._root.files())
+
+    def restart(self) -> None:
+        """A new process uses the disk: nothing in it was written lately, no lock is held."""
+        self.locks.clear()
+        for node in self._root.files():
+            node.warm_from = len(node.data)
+
+    # What the disk handles use
+
+    @property
+    def room(self) -> int | None:
+        return None if self.capacity is None else max(0, self.capacity - self._used)
+
+    def occupy(self, node: FileNode, size: int) -> None:
+        if node.linked:
+            self._used += size
+
+    def strike(self, operation: Operation, path: PurePath) -> Fault | None:
+        for fault in self._faults:
+            if fault.strikes(operation, path):
+                return fault
+        return None
+
+    def raise_if_struck(self, operation: Operation, path: PurePath) -> None:
+        fault = self.strike(operation, path)
+        if fault is not None and fault.code is not None:
+            raise os_error(fault.code, path)
+
+    def find(self, path: PurePath) -> Node | None:
+        if not path.is_absolute():
+            raise ValueError(f"not an absolute path: {path}")
+        node: Node = self._root
+        for name in path.parts[1:]:
+            if not isinstance(node, DirNode) or name not in node.entries:
+                return None
+            node = node.entries[name]
+        return node
+
+    def file(self, path: PurePath) -> FileNode:
+        node = self.find(path)
+        if node is None:
+            raise os_error(errno.ENOENT, path)
+        if isinstance(node, DirNode):
+            raise os_error(errno.EISDIR, path)
+        return node
+
+    def directory(self, path: PurePath) -> DirNode:
+        node = self.find(path)
+        if node is None:
+            raise os_error(errno.ENOENT, path)
+        return _as_directory(node, path)
+
+    def link(self, path: PurePath, node: Node) -> None:
+        parent = self.directory(path.parent)
+        parent.entries[path.name] = node
+        self._pending.append(Change(node, None, (parent, path.name)))
+
+    def unlink(self, path: PurePath, node: Node) -> None:
+        parent = self.directory(path.parent)
+        del parent.entries[path.name]
+        self._pending.append(Change(node, (parent, path.name), None))
+        self._release(node)
+
+    def rename(self, old: PurePath, new: PurePath) -> None:
+        source, target = self.directory(old.parent), self.directory(new.parent)
+        node = source.entries.get(old.name)
+        if node is None:
+            raise os_error(errno.ENOENT, old)
+        replaced = target.entries.get(new.name)
+        if replaced is node:
+            return
+        _check_replaceable(node, replaced, new)
+        if isinstance(node, DirNode) and old in new.parents:
+            raise os_error(errno.EINVAL, new)
+        del source.entries[old.name]
+        target.entries[new.name] = node
+        self._pending.append(Change(node, (source, old.name), (target, new.name)))
+        if replaced is not None:
+            self._release(replaced)
+
+    def settle_names(self, directory: DirNode) -> None:
+        self._settle([change for change in self._pending if change.touches(directory)])
+
+    def settle_name_of(self, path: PurePath) -> None:
+        """As ext4 does: the name of a synced file, and of the directories above it, reach the disk with it."""
+        chain = {id(self.find(PurePath(*path.parts[:depth]))) for depth in range(2, len(path.parts) + 1)}
+        self._settle([change for change in self._pending if id(change.node) in chain])
+
+    def _settle(self, changes: list[Change]) -> None:
+        for change in changes:
+            change.settle()
+        settled = set(map(id, changes))
+        self._pending = [change for change in self._pending if id(change) not in settled]
+
+    def _release(self, node: Node) -> None:
+        if isinstance(node, FileNode):
+            self._used -= len(node.data)
+            node.linked = False
+
+    def tree(self) -> Iterator[tuple[PurePath, FileNode]]:
+        """Every file and its path, sorted."""
+        yield from _walk(PurePath("/"), self._root)
+
+
+def _as_directory(node: Node, path: PurePath) -> DirNode:
+    if isinstance(node, FileNode):
+        raise os_error(errno.ENOTDIR, path)
+    return node
+
+
+def _check_replaceable(node: Node, replaced: Node | None, path: PurePath) -> None:
+    if isinstance(replaced, DirNode):
+        if isinstance(node, FileNode):
+            raise os_error(errno.EISDIR, path)
+        if replaced.entries:
+            raise os_error(errno.ENOTEMPTY, path)
+    elif replaced is not None and isinstance(node, DirNode):
+        raise os_error(errno.ENOTDIR, path)
+
+
+def _fall_back(directory: DirNode) -> None:
+    directory.entries = dict(directory.durable)
+    for node in directory.entries.values():
+        if isinstance(node, DirNode):
+            _fall_back(node)
+        else:
+            node.linked = True
+
+
+def _walk(path: PurePath, directory: DirNode) -> Iterator[tuple[PurePath, FileNode]]:
+    for name in sorted(directory.entries):
+        node = directory.entries[name]
+        if isinstance(node, FileNode):
+            yield path / name, node
+        else:
+            yield from _walk(path / name, node)

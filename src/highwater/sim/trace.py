@@ -1,0 +1,60 @@
+"""The sequence of everything that happened, its running hash, and the watchers that may crash a node in the midst."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+
+Phase = Literal["before", "during", "after"]
+RECENT = 2_000
+
+
+class Event(NamedTuple):
+    """One operation on the world, seen before it takes effect, in the midst of it, or after."""
+
+    at: float
+    node: str
+    kind: str
+    subject: str
+    phase: Phase
+
+
+Watcher = Callable[[Event], None]
+Predicate = Callable[[Event], bool]
+
+
+def matching(kind: str, subject: str = "*") -> Predicate:
+    """Events of one kind whose subject (a path, `old -> new`, an address) matches the shell pattern."""
+    return lambda event: event.kind == kind and fnmatchcase(event.subject, subject)
+
+
+class Trace:
+    """Two runs are the same run if and only if their hashes are equal."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._hash = blake2b(digest_size=16)
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.recent: deque[tuple[float, str, str, str, str]] = deque(maxlen=RECENT)
+        self.watchers: list[Watcher] = []
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+    def record(self, node: str, kind: str, subject: str = "", note: str = "") -> None:
+        """Write the event down; `note` tells runs apart (sizes, checksums) and is not matched on."""
+        now = self._now()
+        self.counts[node, kind] += 1
+        self.recent.append((now, node, kind, subject, note))
+        self._hash.update(f"{now!r} {node} {kind} {subject} {note}\n".encode())
+
+    def show(self, node: str, kind: str, subject: str, phase: Phase) -> None:
+        """Show the event to the watchers."""
+        if self.watchers:
+            event = Event(self._now(), node, kind, subject, phase)
+            for watcher in tuple(self.watchers):
+                watcher(event)

@@ -1,0 +1,156 @@
+"""One node's door to the simulation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from hashlib import blake2b
+from random import Random
+from typing import Any, Literal, TypeVar
+
+from highwater.sim.clock import SimClock, Wall
+from highwater.sim.disk import Machine, SimDisk
+from highwater.sim.flusher import Flusher
+from highwater.sim.jobs import SimJob, over_the_border
+from highwater.sim.knobs import Knobs
+from highwater.sim.loop import SimLoop
+from highwater.sim.net import Network, SimNet
+from highwater.sim.process import Process
+from highwater.sim.storage import Storage
+from highwater.world import Dead, Step
+
+T = TypeVar("T")
+OnFailure = Callable[[str, BaseException], None]
+
+BOOT_SPREAD = 1_000_000.0
+"""Seconds by which the monotonic clocks of two machines may differ."""
+
+
+def fork(seed: int, *labels: object) -> Random:
+    """A stream of its own for these labels; the same in every interpreter."""
+    name = "/".join(map(str, (seed, *labels)))
+    return Random(int.from_bytes(blake2b(name.encode(), digest_size=16).digest(), "big"))
+
+
+class SimWorld:
+    """Implements World for one life of one node."""
+
+    def __init__(
+        self,
+        process: Process,
+        seed: int,
+        knobs: Knobs,
+        loop: SimLoop,
+        network: Network,
+        storage: Storage,
+        wall: Wall,
+        crash: Callable[[], None],
+        on_failure: OnFailure,
+    ) -> None:
+        self._process = process
+        self._seed = seed
+        self._knobs = knobs
+        self._loop = loop
+        self._crash = crash
+        self._on_failure = on_failure
+        self._randoms: dict[str, Random] = {}
+        self._job_random = self._fork("jobs")
+        self.clock = SimClock(process, loop, wall, boot=self._fork("boot").uniform(0.0, BOOT_SPREAD))
+        self.net = SimNet(network, process)
+        flusher = Flusher(process, loop, storage, self._fork("flusher"), knobs)
+        self._machine = Machine(process, storage, self.clock, flusher, self._fork("disk"), knobs)
+        self.disk = SimDisk(self._machine)
+
+    @property
+    def name(self) -> str:
+        return self._process.name
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.alive
+
+    def _fork(self, purpose: str) -> Random:
+        return fork(self._seed, self._process.name, self._process.life, "of the world", purpose)
+
+    def random(self, label: str) -> Random:
+        """The stream of a label goes on where its last user left it. Each life of a node has streams of its own."""
+        self._process.check()
+        if label not in self._randoms:
+            self._randoms[label] = fork(self._seed, self._process.name, self._process.life, "of the node", label)
+        return self._randoms[label]
+
+    def run(
+        self,
+        job: Callable[..., Generator[Step, None, T]],
+        *args: object,
+        done: Callable[[T | Exception], None],
+        step: Callable[[Step], None] | None = None,
+        where: Literal["thread", "process"] = "thread",
+    ) -> SimJob:
+        self._process.emit("run", job.__qualname__, where)
+        carry: Callable[[Any], Any] = _as_it_is
+        if where == "process":
+            job, args = over_the_border((job, args))
+            carry = over_the_border
+        generator = job(SimDisk(self._machine), *args)
+        return SimJob(
+            self._process, self._loop, self._job_random, self._knobs, job.__qualname__, generator, done, step, carry
+        )
+
+    def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        try:
+            self._process.emit("spawn", name)
+        except Dead:
+            coroutine.close()
+            raise
+        context = self._process.context()
+        task = self._loop.create_task(coroutine, name=name, context=context)
+        task.add_done_callback(self._ended, context=context)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (failed := task.exception()) is not None and not isinstance(failed, Dead):
+            self._on_failure(task.get_name(), failed)
+
+    async def perform(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine as this node and wait for it from outside; Dead if the node crashes meanwhile."""
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        async def act() -> None:
+            try:
+                result = await coroutine
+            except Exception as error:  # noqa: BLE001 - carried to the caller
+                if not outcome.done():
+                    outcome.set_exception(error)
+            else:
+                if not outcome.done():
+                    outcome.set_result(result)
+
+        def die() -> None:
+            if not outcome.done():
+                outcome.set_exception(Dead(f"{self._process.name} crashed"))
+
+        try:
+            task = self.spawn("perform", act())
+        except Dead:
+            coroutine.close()
+            raise
+        self._process.on_crash.append(die)
+        try:
+            return await outcome
+        finally:
+            self._process.on_crash.remove(die)
+            if self._process.alive:
+                task.cancel()
+
+    def call(self, fn: Callable[..., T], *args: object) -> T:
+        """Call a plain function as this node, on its loop."""
+        self._process.check()
+        return self._process.context().run(fn, *args)
+
+    def crash(self) -> None:
+        self._crash()
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

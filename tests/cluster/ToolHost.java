@@ -1,0 +1,80 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStream;
+import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.kafka.common.utils.Exit;
+
+/**
+ * Runs several of Kafka's command-line tools in one JVM: a JSON array of {main, args, input} on stdin becomes an
+ * array of {stdout, stderr, rc} on stdout. Starting a JVM for each would take most of a test's time.
+ */
+public class ToolHost {
+    private static final class Exited extends Error {
+        private static final long serialVersionUID = 1L;
+    }
+
+    private static Integer status;
+
+    public static void main(String[] args) throws Exception {
+        PrintStream out = System.out;
+        Exit.Procedure note = (code, message) -> {
+            // A tool may call exit again while it unwinds: the first call is the one a process would end with.
+            if (status == null)
+                status = code;
+            throw new Exited();
+        };
+        ObjectMapper mapper = new ObjectMapper();
+        ArrayNode results = mapper.createArrayNode();
+        for (JsonNode call : mapper.readTree(System.in)) {
+            Exit.setExitProcedure(note);
+            results.add(run(mapper, call));
+        }
+        Exit.resetExitProcedure();
+        out.write(mapper.writeValueAsBytes(results));
+        out.flush();
+    }
+
+    private static ObjectNode run(ObjectMapper mapper, JsonNode call) throws Exception {
+        List<String> arguments = new ArrayList<>();
+        call.get("args").forEach(argument -> arguments.add(argument.asText()));
+        ByteArrayOutputStream stdout = new ByteArrayOutputStream();
+        ByteArrayOutputStream stderr = new ByteArrayOutputStream();
+        PrintStream realOut = System.out;
+        PrintStream realErr = System.err;
+        InputStream realIn = System.in;
+        status = null;
+        System.setOut(new PrintStream(stdout, true, StandardCharsets.UTF_8));
+        System.setErr(new PrintStream(stderr, true, StandardCharsets.UTF_8));
+        System.setIn(new ByteArrayInputStream(call.path("input").asText("").getBytes(StandardCharsets.UTF_8)));
+        try {
+            Class.forName(call.get("main").asText())
+                .getMethod("main", String[].class)
+                .invoke(null, (Object) arguments.toArray(new String[0]));
+        } catch (InvocationTargetException e) {
+            if (!(e.getCause() instanceof Exited)) {
+                e.getCause().printStackTrace();
+                if (status == null)
+                    status = 1;
+            }
+        } finally {
+            System.out.flush();
+            System.err.flush();
+            System.setOut(realOut);
+            System.setErr(realErr);
+            System.setIn(realIn);
+        }
+        ObjectNode result = mapper.createObjectNode();
+        result.put("stdout", stdout.toString(StandardCharsets.UTF_8));
+        result.put("stderr", stderr.toString(StandardCharsets.UTF_8));
+        result.put("rc", status == null ? 0 : status);
+        return result;
+    }
+}
