@@ -111,6 +111,10 @@ class ActiveController:
         self._head = self.raft.committed
         now = self.world.clock.monotonic()
         self.liveness.activate(self.head.brokers, now)
+        own = self.head.brokers.get(self._config.node_id)
+        if own is not None and self._config.is_broker:
+            # This process is that broker: whatever ran under its id before it took the directory's lock is dead.
+            self.liveness.forget(own.id, own.epoch)
         records = activation_records(self.head, self._bootstrap, self._config)
         if records:
             self._append(records)
