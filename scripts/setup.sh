@@ -82,7 +82,7 @@ apache_kafka() {
     if [ -s "$file" ] && [ "$file" -nt scripts/apache-kafka.pom.xml ] && jars_exist "$file"; then return; fi
     say "resolving Apache Kafka's jars"
     mkdir -p .apache
-    mvn -q -B -f scripts/apache-kafka.pom.xml dependency:build-classpath -Dmdep.outputFile="$PWD/$file.new" >&2
+    mvn -q -B -Dstyle.color=never -f scripts/apache-kafka.pom.xml dependency:build-classpath -Dmdep.outputFile="$PWD/$file.new" >&2
     mv "$file.new" "$file"
 }
 

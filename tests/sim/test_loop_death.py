@@ -151,17 +151,17 @@ def test_dead_tasks_are_closed_without_a_word_however_they_wait(sim: Simulation)
             await asyncio.get_running_loop().create_future()
 
     async def fails_and_nobody_asks() -> None:
-        asyncio.get_running_loop().create_future().set_exception(ValueError("never retrieved"))
         kept.append(asyncio.get_running_loop().create_future())
         kept[0].set_exception(ValueError("never retrieved"))
         await asyncio.sleep(100)
 
     kept: list[asyncio.Future[None]] = []
-    for body in (in_a_group, awaits_in_finally, holds_a_resource):
+    for body in (in_a_group, awaits_in_finally, holds_a_resource, fails_and_nobody_asks):
         world.spawn(body.__name__, body())
     sim.advance(1)
     world.spawn("never begun", asyncio.sleep(1))
     sim.crash("a")
+    kept.clear()
     sim.advance(100)
     sim.close()
     gc.collect()

@@ -17,7 +17,7 @@ def contract(name: str) -> dict[str, Any]:
 
 def existing() -> set[str]:
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    return folders | {path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
+    return folders | {path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("__")}
 
 
 def short(names: list[str]) -> set[str]:

@@ -108,6 +108,31 @@ def test_an_array_count_is_bounded_by_the_bytes_that_remain() -> None:
         Reader(b"\x7f\xff\xff\xff" + bytes(9)).count(1, 0)
 
 
+def test_a_tag_count_is_bounded_by_the_bytes_that_remain() -> None:
+    assert len(flexible(2, 5, 0, 6, 0).tags()) == 2
+    with pytest.raises(Malformed, match="3 elements announced, 4 bytes remain"):
+        flexible(3, 5, 0, 6, 0).tags()
+
+
+@pytest.mark.parametrize("read", ["records", "nullable_records"])
+def test_every_view_is_charged_against_the_budget_of_objects(read: str) -> None:
+    reader = FlexibleReader(b"\x01" * 12_000)
+    with pytest.raises(Malformed, match="more elements than"):
+        for _ in range(12_000):
+            getattr(reader, read)()
+    assert reader.pos >= 10_000
+
+
+def test_a_nullable_struct_is_absent_only_if_its_marker_is_negative_or_as_a_tagged_field_zero() -> None:
+    assert [Reader(bytes([marker])).present() for marker in (0, 1, 127, 128, 255)] == [True, True, True, False, False]
+    assert [Reader(bytes([marker])).present_tagged() for marker in (0, 1, 5)] == [False, True, True]
+    writer = Writer()
+    for present in (False, True):
+        writer.present(present)
+        writer.present_tagged(present)
+    assert writer.buffer == b"\xff\x00\x01\x01"
+
+
 def test_records_are_a_view_of_the_request_and_not_a_copy() -> None:
     topic = TopicProduceData(name="t", partition_data=[PartitionProduceData(records=b"batch")])
     frame = bytearray(ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic]).encode(9))

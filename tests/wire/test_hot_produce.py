@@ -16,7 +16,7 @@ VERSIONS = range(ProduceRequest.VERSIONS[0], ProduceRequest.VERSIONS[1] + 1)
 NO_LEADER = LeaderIdAndEpoch()
 
 
-def flattened(request: ProduceRequest, version: int) -> produce.ProduceRequestFlat:
+def flattened(request: ProduceRequest, version: int) -> tuple[object, ...]:
     topics = [
         (
             topic.topic_id if version >= 13 else topic.name,
@@ -24,7 +24,7 @@ def flattened(request: ProduceRequest, version: int) -> produce.ProduceRequestFl
         )
         for topic in request.topic_data
     ]
-    return produce.ProduceRequestFlat(request.transactional_id, request.acks, request.timeout_ms, topics)
+    return request.transactional_id, request.acks, request.timeout_ms, topics
 
 
 def row(partition: PartitionProduceResponse) -> produce.PartitionRow:
@@ -100,6 +100,27 @@ def test_more_partitions_than_the_size_allows_are_malformed(version: int) -> Non
     raw = ProduceRequest(topic_data=[TopicProduceData()] * 20_000).encode(9)
     with pytest.raises(Malformed, match="more elements than"):
         produce.decode_request(raw, 9)
+
+
+def test_partitions_of_many_topics_are_charged_together() -> None:
+    topic = TopicProduceData(partition_data=[PartitionProduceData(records=b"")] * 20)
+    raw = ProduceRequest(topic_data=[topic] * 3_000).encode(9)
+    with pytest.raises(Malformed, match="more elements than"):
+        produce.decode_request(raw, 9)
+
+
+def test_counts_beyond_the_bytes_that_remain_are_refused_at_once() -> None:
+    body = ProduceRequest().encode(9)[:7]
+    with pytest.raises(Malformed, match="9 elements announced, 5 bytes remain"):
+        produce.decode_request(body + b"\x0a" + bytes(5), 9)
+    with pytest.raises(Malformed, match="2147483646 elements announced"):
+        produce.decode_request(body + b"\xff\xff\xff\xff\x07" + bytes(5), 9)
+
+
+def test_a_topic_name_longer_than_kafka_takes_is_malformed() -> None:
+    body = ProduceRequest().encode(9)[:7]
+    with pytest.raises(Malformed, match="a string of 32768 bytes"):
+        produce.decode_request(body + b"\x02\x81\x80\x02" + bytes(40_000), 9)
 
 
 def test_records_are_a_view_of_the_request_and_not_a_copy() -> None:

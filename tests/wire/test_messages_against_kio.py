@@ -46,7 +46,7 @@ def built_for_kio(annotation: Any, random: Random) -> Any:
         return built_for_kio(random.choice(typing.get_args(annotation)), random)
     if typing.get_origin(annotation) is tuple:
         return tuple(built_for_kio(typing.get_args(annotation)[0], random) for _ in range(random.randrange(3)))
-    if dataclasses.is_dataclass(annotation):
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         fields = {field.name: built_for_kio(field.type, random) for field in dataclasses.fields(annotation)}
         return annotation(**fields)
     if annotation is types.NoneType:

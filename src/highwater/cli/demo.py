@@ -36,6 +36,7 @@ KILL_AFTER = 0.35
 """Of the run's time; without an end, the kill comes after ten seconds."""
 DOWN_SECONDS = 1.0
 DRAIN_SECONDS = 30.0
+RETURN_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -162,7 +163,11 @@ class Demo:
         return time.monotonic() - self._started
 
     def _over(self) -> bool:
-        return self._seconds is not None and self._elapsed() >= self._seconds
+        """Not before a killed node is back, or is given up: a run that ends in between would prove nothing."""
+        if self._seconds is None:
+            return False
+        waiting = self.progress.killed_at is not None and self.progress.back_at is None
+        return self._elapsed() >= self._seconds + (RETURN_SECONDS if waiting else 0.0)
 
     def _kill_and_bring_back(self, member: Member) -> None:
         os.kill(member.pid, signal.SIGKILL)

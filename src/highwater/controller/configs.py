@@ -18,10 +18,10 @@ from highwater.config import (
 )
 from highwater.config.kinds import LIST, text_of
 from highwater.controller.decision import CLUSTER_NAME, MAX_RECORDS, Authorize, Decision, allow_all, told
-from highwater.controller.names import why_illegal
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType, broker_resource
+from highwater.metadata.names import why_illegal
 from highwater.wire.codec import Message
 from highwater.wire.messages.alter_configs_request import AlterConfigsRequest
 from highwater.wire.messages.alter_configs_response import AlterConfigsResourceResponse as LegacyResourceResponse
@@ -134,7 +134,7 @@ def _check_resource(head: MetadataImage, resource: ConfigResource, authorize: Au
 
 
 def _check_topic(head: MetadataImage, name: str, authorize: Authorize) -> None:
-    if not authorize("ALTER_CONFIGS", "TOPIC", name):
+    if not authorize("AlterConfigs", "Topic", name):
         raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
     if not name:
         raise KafkaError(Code.INVALID_REQUEST, "Default topic resources are not allowed.")
@@ -145,7 +145,7 @@ def _check_topic(head: MetadataImage, name: str, authorize: Authorize) -> None:
 
 
 def _check_broker(head: MetadataImage, name: str, authorize: Authorize) -> None:
-    if not authorize("ALTER_CONFIGS", "CLUSTER", CLUSTER_NAME):
+    if not authorize("AlterConfigs", "Cluster", CLUSTER_NAME):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     if not name:
         return

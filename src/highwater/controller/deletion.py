@@ -73,11 +73,11 @@ def _check_asked(name: str | None, topic_id: Uuid, count: int) -> None:
 
 def _find(head: MetadataImage, name: str | None, topic_id: Uuid, authorize: Authorize) -> TopicImage:
     """Who may not describe a topic does not learn by its name whether it exists."""
-    if name is not None and not authorize("DESCRIBE", "TOPIC", name):
+    if name is not None and not authorize("Describe", "Topic", name):
         raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
     topic = head.topics.by_id.get(topic_id) if name is None else head.topics.by_name.get(name)
     if topic is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_ID if name is None else Code.UNKNOWN_TOPIC_OR_PARTITION)
-    if not authorize("DELETE", "TOPIC", topic.name):
+    if not authorize("Delete", "Topic", topic.name):
         raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
     return topic

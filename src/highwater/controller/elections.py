@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from highwater.config import NodeConfig
 from highwater.controller.settings import ElectionRules, election_rules
-from highwater.metadata.brokers import BrokersImage
+from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.cluster import MetadataImage
-from highwater.metadata.topics import LEADER_UNCHANGED, PartitionImage, Recovery, TopicImage
+from highwater.metadata.topics import PartitionImage, Recovery, TopicImage
 from highwater.model import NO_NODE, NodeId, Uuid
 from highwater.wire.codec import Message
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord
@@ -78,24 +78,25 @@ def partition_change(
 
     Without ELR the last member never leaves the ISR: it alone is known to have everything.
     """
-    record = PartitionChangeRecord(topic_id=topic_id, partition_id=index)
+    changed: dict[str, Any] = {}
     elr = _eligible(partition, isr, rules, unclean_shutdown)
     winner = elect(partition, isr, elr, acceptable, election, rules.elr)
     if winner.leader != partition.leader:
-        record.leader = winner.leader
+        changed["leader"] = winner.leader
         if winner.leader in elr:
             isr, elr = [winner.leader], [replica for replica in elr if replica != winner.leader]
         if winner.unclean:
             isr, elr = [winner.leader], []
             if partition.recovery is not Recovery.RECOVERING:
-                record.leader_recovery_state = int(Recovery.RECOVERING)
+                changed["leader_recovery_state"] = int(Recovery.RECOVERING)
+        if rules.elr and (winner.leader == NO_NODE) != bool(partition.last_known_elr):
+            # Whoever led last is remembered while nobody does.
+            changed["last_known_elr"] = [partition.leader] if winner.leader == NO_NODE else []
     if tuple(elr) != partition.elr:
-        record.eligible_leader_replicas = list(elr)
+        changed["eligible_leader_replicas"] = elr
     if tuple(isr) != partition.isr and (isr or rules.elr):
-        record.isr = list(isr)
-    if rules.elr:
-        _remember_last_leader(record, partition)
-    return None if record == PartitionChangeRecord(topic_id=topic_id, partition_id=index) else record
+        changed["isr"] = list(isr)
+    return PartitionChangeRecord(topic_id=topic_id, partition_id=index, **changed) if changed else None
 
 
 def _eligible(
@@ -107,13 +108,6 @@ def _eligible(
         return []
     candidates = sorted({*partition.elr, *partition.isr})
     return [replica for replica in candidates if replica not in isr and replica != unclean_shutdown]
-
-
-def _remember_last_leader(record: PartitionChangeRecord, partition: PartitionImage) -> None:
-    if record.leader == NO_NODE and not partition.last_known_elr:
-        record.last_known_elr = [partition.leader]
-    elif record.leader not in (NO_NODE, LEADER_UNCHANGED) and partition.last_known_elr:
-        record.last_known_elr = []
 
 
 def with_isr_member(head: MetadataImage, broker: NodeId) -> Iterator[Place]:
@@ -150,10 +144,11 @@ def reelect(
 ) -> list[Message]:
     """Leaders and ISRs of `places` once `leaving` or `unclean_shutdown` is gone, or `returning` is back."""
     gone = (leaving, unclean_shutdown)
-
-    def present(replica: NodeId) -> bool:
-        return replica not in gone and (replica == returning or head.brokers.is_active(replica))
-
+    present = {
+        broker.id: broker
+        for broker in head.brokers.by_id.values()
+        if (broker.active or broker.id == returning) and broker.id not in gone
+    }
     records: list[Message] = []
     known: dict[Uuid, ElectionRules] = {}
     for topic, index, partition in places:
@@ -165,7 +160,7 @@ def reelect(
             index,
             partition,
             [replica for replica in partition.isr if replica not in gone],
-            _with_online_directory(partition, head.brokers, present),
+            _acceptable(partition, present),
             rules,
             Election.UNCLEAN if rules.unclean else Election.ONLINE,
             unclean_shutdown,
@@ -175,11 +170,11 @@ def reelect(
     return records
 
 
-def _with_online_directory(partition: PartitionImage, brokers: BrokersImage, present: Acceptable) -> Acceptable:
+def _acceptable(partition: PartitionImage, present: Mapping[NodeId, BrokerRegistration]) -> Acceptable:
+    """Present, with the directory of its replica online."""
+
     def acceptable(replica: NodeId) -> bool:
-        if not present(replica):
-            return False
-        registration = brokers.get(replica)
-        return registration is not None and registration.has_online(partition.directory(replica))
+        broker = present.get(replica)
+        return broker is not None and broker.has_online(partition.directory(replica))
 
     return acceptable

@@ -11,8 +11,9 @@ from highwater.controller.decision import Decision, told
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT
-from highwater.metadata.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, FeaturesImage
-from highwater.metadata.registration import VersionRange
+from highwater.metadata.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, UNSUPPORTED, FeaturesImage
+from highwater.metadata.features import SUPPORTED as SUPPORTED
+from highwater.metadata.features import unsupported_levels as unsupported_levels
 from highwater.wire.codec import Message
 from highwater.wire.messages.abort_transaction_record import AbortTransactionRecord
 from highwater.wire.messages.begin_transaction_record import BeginTransactionRecord
@@ -22,14 +23,8 @@ from highwater.wire.messages.feature_level_record import FeatureLevelRecord
 from highwater.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from highwater.wire.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
 
-SUPPORTED: Final[Mapping[str, VersionRange]] = MappingProxyType(
-    {METADATA_VERSION: VersionRange(30, 30), KRAFT_VERSION: VersionRange(1, 1)}
-)
-"""What this software does, as nodes say when they register."""
-
 BOOTSTRAP_LEVELS: Final[Mapping[str, int]] = MappingProxyType({METADATA_VERSION: 30})
 
-_UNSUPPORTED: Final = VersionRange(0, 0)
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
 
@@ -38,15 +33,6 @@ def bootstrap_records(levels: Mapping[str, int] = BOOTSTRAP_LEVELS) -> list[Feat
     return list(
         FeaturesImage({name: level for name, level in levels.items() if level and name != KRAFT_VERSION}).records()
     )
-
-
-def unsupported_levels(features: FeaturesImage) -> list[str]:
-    """Why this software must not work on a cluster of these levels; empty if it may."""
-    return [
-        f"{name} is at level {level}, supported is {SUPPORTED.get(name, _UNSUPPORTED)}"
-        for name, level in sorted(features.levels.items())
-        if level not in SUPPORTED.get(name, _UNSUPPORTED)
-    ]
 
 
 def activation_records(head: MetadataImage, bootstrap: Sequence[Message], config: NodeConfig) -> list[Message]:
@@ -121,7 +107,7 @@ def _why_unsupported(head: MetadataImage, name: str, level: int) -> str | None:
     nodes += [(f"Broker {broker.id}", broker.features) for broker in head.brokers.by_id.values()]
     nodes += [(f"Controller {controller.id}", controller.features) for controller in head.controllers.by_id.values()]
     for who, supported in nodes:
-        versions = supported.get(name, _UNSUPPORTED)
+        versions = supported.get(name, UNSUPPORTED)
         if level not in versions:
             does = "does not support this feature." if versions.max == 0 else f"only supports versions {versions}"
             return f"{who} {does}"

@@ -27,7 +27,7 @@ def create_partitions(
         try:
             if times[topic.name] > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-            if not authorize("ALTER", "TOPIC", topic.name):
+            if not authorize("Alter", "Topic", topic.name):
                 raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
             records += _additional(head, topic, random, MAX_RECORDS - len(records))
         except KafkaError as error:

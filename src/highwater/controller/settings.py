@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar, cast
 
-from highwater.config import NodeConfig, TopicSetting
+from highwater.config import ConfigError, NodeConfig, TopicSetting
 from highwater.config.topic import TOPIC_MIN_INSYNC_REPLICAS, TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, broker_resource, topic_resource
@@ -15,11 +15,18 @@ T = TypeVar("T")
 
 
 def in_force(config: NodeConfig, image: MetadataImage) -> NodeConfig:
-    """The node's settings with the dynamic ones of `image`; `config` itself if it has them already."""
+    """The node's settings with the dynamic ones of `image`; `config` itself if it has them already.
+
+    Also if they do not go together with what this node was started with: they were checked by the controller that
+    wrote them, and a controller must not stop deciding over them. The node's broker reports it when it applies them.
+    """
     own, default = image.configs.of(broker_resource(config.node_id)), image.configs.of(CLUSTER_DEFAULT)
     if config.dynamic == own and config.dynamic_default == default:
         return config
-    return config.with_dynamic(own, default)
+    try:
+        return config.with_dynamic(own, default)
+    except ConfigError:
+        return config
 
 
 class ElectionRules(NamedTuple):

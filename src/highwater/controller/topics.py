@@ -17,10 +17,10 @@ from highwater.config import (
 from highwater.controller.assignment import assigned_by_hand, placed
 from highwater.controller.decision import CLUSTER_NAME, MAX_RECORDS, Authorize, Decision, Randomness, allow_all, told
 from highwater.controller.identity import fresh_uuid
-from highwater.controller.names import colliding, why_illegal
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import ResourceType
+from highwater.metadata.names import colliding, why_illegal
 from highwater.metadata.topics import PartitionImage
 from highwater.model import METADATA_TOPIC
 from highwater.wire.codec import Message
@@ -100,7 +100,7 @@ def _create(
     result = CreatableTopicResult(
         name=topic.name, topic_id=topic_id, error_message=None, topic_config_error_code=Code.TOPIC_AUTHORIZATION_FAILED
     )
-    if authorize("DESCRIBE_CONFIGS", "TOPIC", topic.name):
+    if authorize("DescribeConfigs", "Topic", topic.name):
         result.topic_config_error_code = Code.NONE
         result.num_partitions = len(partitions)
         result.replication_factor = len(partitions[0].replicas)
@@ -117,7 +117,7 @@ def _create(
 def _check_name(head: MetadataImage, name: str, authorize: Authorize) -> None:
     if name == METADATA_TOPIC:
         raise KafkaError(Code.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
-    if not (authorize("CREATE", "CLUSTER", CLUSTER_NAME) or authorize("CREATE", "TOPIC", name)):
+    if not (authorize("Create", "Cluster", CLUSTER_NAME) or authorize("Create", "Topic", name)):
         raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     if name in head.topics.by_name:
         raise KafkaError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 from highwater.metadata.draft import Draft
+from highwater.metadata.registration import VersionRange
 from highwater.wire.messages.feature_level_record import FeatureLevelRecord
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 ELR_VERSION = "eligible.leader.replicas.version"
+
+SUPPORTED: Final[Mapping[str, VersionRange]] = MappingProxyType(
+    {METADATA_VERSION: VersionRange(30, 30), KRAFT_VERSION: VersionRange(1, 1)}
+)
+"""What this software does, as its nodes say when they register and in ApiVersions."""
+
+UNSUPPORTED: Final = VersionRange(0, 0)
+"""Every feature can be off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,15 @@ class FeaturesImage:
         """`metadata.version` comes first: it says how to read the rest."""
         for name in sorted(self.levels, key=lambda name: (name != METADATA_VERSION, name)):
             yield FeatureLevelRecord(name=name, feature_level=self.levels[name])
+
+
+def unsupported_levels(features: FeaturesImage) -> list[str]:
+    """Why this software must not work on a cluster of these levels; empty if it may."""
+    return [
+        f"{name} is at level {level}, supported is {SUPPORTED.get(name, UNSUPPORTED)}"
+        for name, level in sorted(features.levels.items())
+        if level not in SUPPORTED.get(name, UNSUPPORTED)
+    ]
 
 
 class FeaturesDraft:

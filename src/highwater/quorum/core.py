@@ -159,6 +159,11 @@ class Core:
             and leader_id != self.role.leader_id
         )
 
+    def check_consistent(self, leader_id: NodeId | None, epoch: Epoch) -> None:
+        """For what a peer tells in an answer: were it true, the epoch would have two leaders."""
+        if self.contradicts(leader_id, epoch):
+            raise QuorumViolation(f"{leader_id} is said to lead epoch {epoch}, where we know of {self.role.leader_id}")
+
     def learn(self, leader_id: NodeId | None, epoch: Epoch, listeners: Listeners, now: float) -> None:
         """Move to a later epoch, or to the leader of this one. What peers tell of earlier epochs is ignored."""
         if epoch < self.role.epoch:
@@ -166,9 +171,9 @@ class Core:
         if leader_id == self.local.id and epoch > self.role.epoch:
             # We led that epoch and have forgotten it with our disk: neither vote in it nor follow ourselves.
             self.become_unattached(epoch + 1, now)
-        elif self.contradicts(leader_id, epoch):
-            raise QuorumViolation(f"{leader_id} is said to lead epoch {epoch}, where we know of {self.role.leader_id}")
-        elif leader_id is None or leader_id == self.local.id:
+            return
+        self.check_consistent(leader_id, epoch)
+        if leader_id is None or leader_id == self.local.id:
             if epoch > self.role.epoch:
                 self.become_unattached(epoch, now)
         elif not listeners:

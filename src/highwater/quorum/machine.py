@@ -12,7 +12,7 @@ from highwater.quorum.epochs import answer_begin, answer_end, take_begin, take_e
 from highwater.quorum.fetching import answer_fetch, apply_leader_high_watermark, check_leader, commit, take_fetch
 from highwater.quorum.follower import Follower
 from highwater.quorum.leader import Leader
-from highwater.quorum.log_view import LogView
+from highwater.quorum.log_view import LogPosition, LogView
 from highwater.quorum.messages import Caller
 from highwater.quorum.prospective import Prospective
 from highwater.quorum.ready import FetchAnswer, FollowerFetch, Ready
@@ -81,6 +81,13 @@ class Quorum:
     @property
     def is_voter(self) -> bool:
         return self._core.is_voter
+
+    @property
+    def fetching_snapshot(self) -> LogPosition | None:
+        """The snapshot that is wanted now. The driver drops any other: since its role or leader changed, the machine
+        fetches records again, and a log that moves under such a fetch would take them at the wrong offset."""
+        role = self._core.role
+        return role.fetching_snapshot if isinstance(role, Follower) else None
 
     @property
     def may_stop(self) -> bool:

@@ -107,6 +107,7 @@ class Ready:
     """Records of a fetch answer. Those that fail their checks are reported with `records_rejected`."""
     epoch_start: EpochStart | None = None
     fetch_snapshot: LogPosition | None = None
+    """To be fetched from the leader as long as `Quorum.fetching_snapshot` names it, then told with `snapshot_done`."""
     answer: Message | FetchAnswer | None = None
     requests: list[Request] = field(default_factory=list)
     high_watermark: Offset | None = None

@@ -57,6 +57,7 @@ def settle(
     if epoch > before.epoch or stale:
         core.learn(leader_id, epoch, listeners, now)
         return core.role is not before
+    core.check_consistent(leader_id, epoch)
     if leader_id is not None and before.leader_id is None:
         core.learn(leader_id, epoch, listeners, now)
     return None if error == Code.NONE else False

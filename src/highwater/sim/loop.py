@@ -6,7 +6,8 @@ import asyncio
 from asyncio import events
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from math import inf
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
@@ -20,6 +21,7 @@ Ts = TypeVarTuple("Ts")
 ExceptionHandler = Callable[[Process, dict[str, Any]], None]
 
 TURNS_PER_INSTANT = 1_000_000
+CANCELLED_TIMERS = 1_000
 
 
 class Deadlock(RuntimeError):
@@ -54,6 +56,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._now = 0.0
         self._serial = 0
         self._turns = 0
+        self._cancelled = 0
         self._timers: list[tuple[float, int, asyncio.TimerHandle, Process]] = []
         self._active: list[Process] = []
         self._running = False
@@ -96,7 +99,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Part of the contract between TimerHandle and its loop; a cancelled timer is dropped when it is due."""
+        """TimerHandle tells its loop. Timeouts that never fire would fill the heap: it is cleared of them at times."""
+        self._cancelled += 1
+        if self._cancelled > CANCELLED_TIMERS and self._cancelled > len(self._timers) // 2:
+            self._cancelled = 0
+            self._timers = [timer for timer in self._timers if not timer[2].cancelled()]
+            heapify(self._timers)
 
     def _enqueue(self, process: Process, handle: asyncio.Handle) -> None:
         if process.alive:
@@ -155,13 +163,13 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def run_to(self, when: float) -> None:
         """Run all that is due by `when`."""
-        self._drive(lambda: not self._active and not (self._timers and self._timers[0][0] <= when))
+        self._drive(lambda: not self._active and self._next_due() > when)
         self._now = max(self._now, when)
 
     def run_forever(self) -> None:
         """Run until stopped, or until nothing is left to happen."""
         self._stopping = False
-        self._drive(lambda: self._stopping or not (self._active or self._timers))
+        self._drive(lambda: self._stopping or not (self._active or self._next_due() < inf))
 
     def _drive(self, finished: Callable[[], bool]) -> None:
         if self._closed or self._running:
@@ -196,20 +204,24 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _advance(self) -> None:
         """Move time to the next timer and make all that are due by then ready."""
-        timers = self._timers
-        while timers and (timers[0][2].cancelled() or not timers[0][3].alive):
-            heappop(timers)
-        if not timers:
+        due, timers = self._next_due(), self._timers
+        if due == inf:
             raise Deadlock(f"nothing is left to happen after {self._now} s")
-        if self.limit is not None and timers[0][0] > self.limit:
+        if self.limit is not None and due > self.limit:
             self._now = self.limit
             raise TimeLimit(f"not finished at {self.limit} s")
-        self._now = timers[0][0]
+        self._now = due
         self._turns = 0
         while timers and timers[0][0] <= self._now:
             _, _, handle, process = heappop(timers)
             if not handle.cancelled():
                 self._enqueue(process, handle)
+
+    def _next_due(self) -> float:
+        timers = self._timers
+        while timers and (timers[0][2].cancelled() or not timers[0][3].alive):
+            heappop(timers)
+        return timers[0][0] if timers else inf
 
     def stop(self) -> None:
         self._stopping = True

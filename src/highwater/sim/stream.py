@@ -133,7 +133,7 @@ class Stream:
         if chance < self._knobs.tiny_segments:
             limit = self._random.randint(1, TINY)
         elif chance < 0.5:
-            limit = self._random.randint(1, PACKET)
+            limit = self._random.randint(1, min(PACKET, self.unsent_size))
         else:
             limit = SEGMENT
         limit = min(limit, self._credit)

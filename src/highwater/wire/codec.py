@@ -82,7 +82,7 @@ class Message(Struct):
         return bytes(writer.buffer)
 
     @classmethod
-    def decode(cls, data: memoryview | bytes, version: int) -> Self:
+    def decode(cls, data: memoryview | bytes | bytearray, version: int) -> Self:
         """Reads a body; bytes after it are ignored, as Kafka does. Raises Malformed."""
         cls._check(version)
         return cls.read(FlexibleReader(data) if version >= cls.FLEXIBLE else Reader(data), version)

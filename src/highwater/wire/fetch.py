@@ -82,7 +82,7 @@ class FetchRequestFlat(NamedTuple):
     rack_id: str
 
 
-def decode_request(data: memoryview | bytes, version: int) -> FetchRequestFlat:
+def decode_request(data: memoryview | bytes | bytearray, version: int) -> FetchRequestFlat:
     """Versions 4 to 18. Raises Malformed; unknown tags are dropped."""
     if version < FLEXIBLE:
         return _decode_classic(Reader(data), version)

@@ -40,7 +40,7 @@ PartitionRow = tuple[
 (leader id, leader epoch))"""
 
 
-def decode_request(data: memoryview | bytes, version: int) -> ProduceRequestFlat:
+def decode_request(data: memoryview | bytes | bytearray, version: int) -> ProduceRequestFlat:
     """Versions 3 to 13. Raises Malformed; unknown tags are dropped."""
     if version < FLEXIBLE:
         return _decode_classic(Reader(data))

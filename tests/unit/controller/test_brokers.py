@@ -6,13 +6,13 @@ import pytest
 
 from highwater.controller.brokers import HeartbeatDecision, heartbeat
 from highwater.controller.decision import Decision
-from highwater.controller.features import SUPPORTED
 from highwater.controller.liveness import Liveness
 from highwater.controller.producer_ids import allocate_producer_ids
 from highwater.controller.registration import register_broker, register_controller
 from highwater.controller.states import BrokerState
 from highwater.errors import Code
 from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.features import SUPPORTED
 from highwater.metadata.registration import Listener as KnownListener
 from highwater.metadata.registration import VersionRange
 from highwater.model import NodeId, Uuid

@@ -115,6 +115,8 @@ def test_one_bad_resource_does_not_spoil_the_others_and_is_not_changed_in_part()
         (ConfigResource(4, "-1"), ("log.retention.ms", SET, "1"), Code.INVALID_REQUEST, "negative"),
         (ConfigResource(4, "9"), ("log.retention.ms", SET, "1"), Code.BROKER_ID_NOT_REGISTERED, "No node with id 9"),
         (OWN, ("node.id", SET, "7"), Code.INVALID_CONFIG, "Cannot update these configs dynamically"),
+        (OWN, ("log.cleaner.dedupe.buffer.size", SET, "5"), Code.INVALID_CONFIG, "at least 1MB per cleaner thread"),
+        (CLUSTER_DEFAULT, ("log.roll.ms", SET, "0"), Code.INVALID_CONFIG, "log.roll.ms must be greater"),
         (OWN, ("log.retention.ms", SET, "x"), Code.INVALID_CONFIG, "Invalid value x"),
         (ConfigResource(8, "1"), ("x", SET, "1"), Code.INVALID_REQUEST, "BROKER_LOGGER"),
         (ConfigResource(32, "g"), ("x", SET, "1"), Code.INVALID_REQUEST, "GROUP"),

@@ -206,6 +206,14 @@ def test_dynamic_settings_of_the_image_are_in_force() -> None:
     assert in_force(config, head) is config
 
 
+def test_dynamic_settings_that_do_not_go_together_with_the_nodes_own_are_left_out() -> None:
+    # Written by a controller with another log.cleaner.max.compaction.lag.ms.
+    name = "log.cleaner.min.compaction.lag.ms"
+    head = then(cluster(1), [ConfigRecord(resource_type=4, resource_name="", name=name, value="11")])
+    config = node_config(log_cleaner_max_compaction_lag_ms="10")
+    assert in_force(config, head) is config
+
+
 def test_fencing_leaves_other_brokers_partitions_alone() -> None:
     head = fence(with_topic(cluster(1, 2, 3), "a", [2, 3]), 3)
     records = fence_broker(head, CONFIG, NodeId(1), epoch(1))

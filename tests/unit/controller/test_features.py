@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.controller.features import activation_records, bootstrap_records, unsupported_levels, update_features
+from highwater.controller.features import activation_records, bootstrap_records, update_features
 from highwater.errors import Code
-from highwater.metadata.features import FeaturesImage
+from highwater.metadata.features import FeaturesImage, unsupported_levels
 from highwater.wire.messages.abort_transaction_record import AbortTransactionRecord
 from highwater.wire.messages.begin_transaction_record import BeginTransactionRecord
 from highwater.wire.messages.config_record import ConfigRecord

@@ -63,6 +63,15 @@ def test_successive_partitions_step_through_the_brokers() -> None:
         assert replicas == nodes(*(ring[(start + n) % 4] for n in range(3)))
 
 
+def test_after_as_many_partitions_as_unfenced_brokers_the_pattern_does_not_repeat() -> None:
+    repeated = 0
+    for seed in range(20):
+        leaders = [replicas[0] for replicas in place(shape((None,) * 5), 10, 1, Random(seed))]
+        assert sorted(leaders[:5]) == sorted(leaders[5:]) == [1, 2, 3, 4, 5]
+        repeated += leaders[:5] == leaders[5:]
+    assert repeated < 3
+
+
 def test_fenced_brokers_come_last() -> None:
     for seed in range(20):
         for replicas in place(shape(("a",) * 4, fenced=2), 8, 3, Random(seed)):

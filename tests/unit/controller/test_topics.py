@@ -195,7 +195,7 @@ def test_manual_replicas_are_taken_in_order_and_only_live_ones_are_in_sync() -> 
 
 def test_nobody_creates_topics_without_the_right_to() -> None:
     request = CreateTopicsRequest(topics=[wanted("a"), wanted("b")])
-    rights = {("CREATE", "TOPIC", "a")}
+    rights = {("Create", "Topic", "a")}
     decision = create_topics(ONE, request, CONFIG, Random(1), lambda *right: right in rights)
     granted, denied = decision.response.topics
     assert denied.error_code == Code.TOPIC_AUTHORIZATION_FAILED
@@ -261,7 +261,7 @@ def test_deletion_can_be_switched_off() -> None:
 
 def test_who_may_not_describe_a_topic_does_not_learn_whether_it_exists() -> None:
     head = with_topic(ONE, "a", [1])
-    for rights in (set(), {("DESCRIBE", "TOPIC", "a")}):
+    for rights in (set(), {("Describe", "Topic", "a")}):
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name="a"), DeleteTopicState(name="gone")])
         decision = delete_topics(head, request, 6, CONFIG, lambda *right, rights=rights: right in rights)
         codes = [result.error_code for result in decision.response.responses]

@@ -59,8 +59,9 @@ BAD = {
     "two thousand million headers": one(b"\0\0\0\x01\x01\xfe\xff\xff\xff\x0f"),
     "a header without a name": one(bytes([0, 0, 0, 1, 1, 2, 1, 1])),
     "a header value beyond the record": one(bytes([0, 0, 0, 1, 1, 2, 0, 40])),
-    "a timestamp that never ends": one(b"\0" + b"\xff" * 10 + b"\0\x01\x01\0"),
-    "an offset that never ends": one(b"\0\0" + b"\xff" * 5 + b"\x01\x01\0"),
+    "a length that swallows the next record": Section(b"\x1a" + PLAIN + b"\x0c" + PLAIN, 2, 0, 0),
+    "a timestamp of eleven bytes": one(b"\0" + b"\xff" * 10 + b"\0" + b"\0\x01\x01\0"),
+    "an offset of six bytes": one(b"\0\0" + b"\xff" * 5 + b"\0" + b"\x01\x01\0"),
 }
 
 

@@ -54,13 +54,27 @@ def test_slices_arrive_byte_for_byte_between_the_other_parts(cold: float, seed: 
         peer.send(ask(0), ask(1), ask(2))
         scene.wait(lambda: len(scene.asked) == 3)
         scene.asked[1].respond_parts([b"plain"])
-        scene.asked[2].respond_parts([FileSlice(file, 10, 5, lambda: True), FileSlice(file, 0, 0, lambda: True)])
+        scene.asked[2].respond_parts([FileSlice(file, 0, 0, lambda: True), FileSlice(file, 10, 5, lambda: True)])
         slices = [FileSlice(file, 7, 1_000_000, lambda: True), FileSlice(file, 2_000_000, 900_001, lambda: True)]
         scene.asked[0].respond_parts([b"head", slices[0], b"middle", slices[1], b"tail"])
         scene.wait(lambda: len(peer.frames) == 3)
         parts = [b"head", CONTENT[7:1_000_007], b"middle", CONTENT[2_000_000:2_900_001], b"tail"]
         assert [frame[4:] for frame in peer.frames] == [b"".join(parts), b"plain", CONTENT[10:15]]
         assert (scene.server.stats.file_reads_off_loop > 0) == (cold > 0)
+
+
+def test_an_answer_given_during_a_read_off_the_loop_waits_for_it() -> None:
+    with Scene(knobs=Knobs(cold_read=1.0)) as scene:
+        file = opened(scene)
+        peer = scene.dial()
+        peer.send(ask(0), ask(1))
+        scene.wait(lambda: len(scene.asked) == 2)
+        scene.asked[0].respond_parts([FileSlice(file, 0, 1000, lambda: True)])
+        scene.sim.run(scene.sim.sleep(0), until=lambda: scene.server.stats.file_reads_off_loop == 1)
+        scene.asked[1].respond_parts([b"second"])
+        scene.wait(lambda: len(peer.frames) == 2)
+        assert [frame[4:] for frame in peer.frames] == [CONTENT[:1000], b"second"]
+        assert scene.server.stats.file_reads_off_loop == 1
 
 
 def test_a_consumer_that_stops_reading_costs_a_window_and_not_its_answers() -> None:

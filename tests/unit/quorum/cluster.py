@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
 from highwater.errors import Code
@@ -45,7 +46,7 @@ CRASH_POINTS = 6
 
 
 def voter_node(node_id: int, disk: int = 1) -> VoterNode:
-    key = ReplicaKey(NodeId(node_id), Uuid(bytes([disk]) * 15 + bytes([node_id])))
+    key = ReplicaKey(NodeId(node_id), Uuid(bytes([disk]) * 15 + bytes([node_id % 256])))
     return VoterNode(key, (Listener(CONTROLLER, "localhost", 9000 + node_id),))
 
 
@@ -82,7 +83,6 @@ class SnapshotData:
 class Parked:
     fetch: FollowerFetch
     reply: Callable[[object], None]
-    expires: float
 
 
 class Node:
@@ -286,9 +286,9 @@ class Node:
     def _reply_or_park(self, fetch: FollowerFetch, answer: object, reply: Callable[[object], None]) -> None:
         assert isinstance(answer, FetchAnswer)
         if answer.can_wait:
-            parked = Parked(fetch, reply, self.world.now + FETCH_MAX_WAIT)
+            parked = Parked(fetch, reply)
             self._parked.append(parked)
-            self.world.later(FETCH_MAX_WAIT, self.guarded(lambda: self._expire(parked, answer)))
+            self.world.later(FETCH_MAX_WAIT, self.guarded(partial(self._expire, parked, answer)))
             return
         if answer.serves_records:
             end = min(self.world.view_of(self.memory_log).durable_end, fetch.offset + self.world.fetch_max_entries)
@@ -307,7 +307,9 @@ class Node:
         leader = self.running.leader_id
         assert leader is not None
         fetch = SnapshotFetch(voter_node(self.id).key, self.epoch, snapshot)
-        self.world.exchange(self, leader, fetch, self._install, lambda: self._give_up_snapshot())
+        self.world.exchange(
+            self, leader, fetch, lambda data: self._install(snapshot, data), lambda: self._end_snapshot(snapshot)
+        )
 
     def _serve_snapshot(self, fetch: SnapshotFetch, reply: Callable[[object], None]) -> None:
         quorum = self.running
@@ -316,18 +318,18 @@ class Node:
         entries = tuple(self.memory_log.written[: fetch.snapshot.offset]) if held else ()
         reply(SnapshotData(error, quorum.leader_id, quorum.epoch, entries))
 
-    def _install(self, data: object) -> None:
+    def _install(self, snapshot: LogPosition, data: object) -> None:
         assert isinstance(data, SnapshotData)
-        quorum, now = self.running, self.world.now
+        now = self.world.now
         listeners = self.voters.listeners(data.leader_id) if data.leader_id is not None else ()
         self.feed(lambda quorum: quorum.snapshot_answered(data.error, data.leader_id, data.epoch, listeners, now))
-        end = LogPosition(data.entries[-1].epoch, len(data.entries)) if data.entries else LogPosition(0, 0)
-        if quorum.role == Role.FOLLOWER and end > durable_position(self.memory_log):
+        if data.entries and self.running.fetching_snapshot == snapshot > durable_position(self.memory_log):
             self.memory_log.install(list(data.entries))
-        self._give_up_snapshot()
+        self._end_snapshot(snapshot)
 
-    def _give_up_snapshot(self) -> None:
-        self.feed(lambda quorum: quorum.snapshot_done(self.world.now))
+    def _end_snapshot(self, snapshot: LogPosition) -> None:
+        if self.running.fetching_snapshot == snapshot:
+            self.feed(lambda quorum: quorum.snapshot_done(self.world.now))
 
 
 class World:

@@ -1,0 +1,62 @@
+"""Same seed, same trace, whatever the interpreter's hash seed; another seed, another trace."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from highwater.sim import Simulation
+from tests.sim import toy
+
+ROOT = Path(__file__).parents[2]
+SEEDS = (1, 2, 3)
+
+
+def traces_under(hash_seed: str) -> list[str]:
+    program = f"from tests.sim import toy\nfor seed in {SEEDS}: print(toy.run(seed).trace_hash)"
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.split()
+
+
+def test_a_seed_has_one_trace_in_every_interpreter() -> None:
+    traces = [traces_under(hash_seed) for hash_seed in ("0", "1", "4242")]
+    assert traces[0] == traces[1] == traces[2] == [toy.run(seed).trace_hash for seed in SEEDS]
+    assert len(traces[0]) == len(SEEDS)
+
+
+def test_different_seeds_have_different_traces() -> None:
+    assert len({toy.run(seed).trace_hash for seed in range(20)}) == 20
+
+
+def test_the_toy_meets_every_kind_of_event() -> None:
+    kinds: set[str] = set()
+    for seed in range(10):
+        kinds.update(kind for _, kind in toy.run(seed).trace.counts)
+    expected = (
+        "start crash cut heal stall reset dial listen send receive lost fin close append create flush sync flushed"
+    )
+    assert set(expected.split()) <= kinds
+    assert {"rename", "sync_dir", "truncate", "step", "run", "job", "timer", "spawn"} <= kinds
+
+
+def test_one_draw_more_in_one_node_leaves_the_dice_of_the_others_as_they_were() -> None:
+    """Streams are forked by label: the initial draws of everybody else are the same."""
+
+    def draws(extra: bool) -> list[float]:
+        with Simulation(5) as sim:
+            a, b = sim.world("a"), sim.world("b")
+            if extra:
+                a.random("x").random()
+            return [b.random("x").random(), sim.world("c").random("y").random(), b.clock.monotonic()]
+
+    assert draws(extra=False) == draws(extra=True)
