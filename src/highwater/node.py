@@ -40,6 +40,8 @@ from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
 
 SHUTDOWN_SECONDS = 10.0
+NEVER_MS = 2**62
+NO_BOUND = 2**62
 KRAFT_LEVEL = 1
 _log = logging.getLogger(__name__)
 
@@ -47,6 +49,10 @@ _log = logging.getLogger(__name__)
 def _read_meta(disk: Disk, directory: PurePath) -> Generator[Step, None, MetaProperties | None]:
     yield Step()
     return read_meta_properties(disk, directory)
+
+
+class NotStarted(Exception):
+    """It took too long; whoever started the node is told so."""
 
 
 class Node:
@@ -76,6 +82,16 @@ class Node:
 
     async def start(self) -> None:
         """Returns when clients are served and the controller counts this broker in."""
+        patience = self.config.get(settings.SERVER_MAX_STARTUP_TIME_MS)
+        try:
+            async with asyncio.timeout(None if patience >= NEVER_MS else patience / 1000) as within:
+                await self._start()
+        except TimeoutError as failed:
+            if not within.expired():
+                raise
+            raise NotStarted(f"not started within server.max.startup.time.ms={patience}") from failed
+
+    async def _start(self) -> None:
         self._release_lock = self.world.disk.lock(self.directory / names.LOCK)
         meta = await finished(self.world, _read_meta, self.directory)
         if meta is None:
@@ -116,11 +132,15 @@ class Node:
     def _make_broker(self) -> None:
         config, world = self.config, self.world
         client_id = f"broker-{config.node_id}"
-        channel = ControllerChannel(world, client_id, self.deadlines, self._controller_endpoint)
-        self._heartbeats = ControllerChannel(world, f"{client_id}-heartbeat", self.deadlines, self._controller_endpoint)
+        find, deadlines = self._controller_endpoint, self.deadlines
+        channel = ControllerChannel(world, config, client_id, deadlines, find)
+        self._heartbeats = ControllerChannel(world, config, f"{client_id}-heartbeat", deadlines, find)
         self._channel = channel
         producer_ids = ProducerIds(config.node_id, channel, lambda: self.lifecycle.epoch)
-        store = LogStore(world, self.directory, lambda topic: self.broker.log_config(topic), self._log_offline)
+        at_a_time = config.get(settings.NUM_RECOVERY_THREADS_PER_DATA_DIR)
+        store = LogStore(
+            world, self.directory, lambda topic: self.broker.log_config(topic), self._log_offline, at_a_time
+        )
         slots = config.get(settings.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS)
         self.broker = Broker(
             world,
@@ -207,13 +227,9 @@ class Node:
     # Stopping
 
     async def stop(self) -> None:
-        """A controlled shutdown: leave the cluster, finish what was asked, close the logs, mark it clean."""
-        self.lifecycle.leave()
-        try:
-            async with asyncio.timeout(SHUTDOWN_SECONDS):
-                await self.lifecycle.reached(Standing.GONE)
-        except TimeoutError:
-            _log.warning("the controller did not agree to the shutdown in time")
+        """Leave the cluster, finish what was asked, close the logs, mark it clean."""
+        if self.config.get(settings.CONTROLLED_SHUTDOWN_ENABLE):
+            await self._leave()
         self.upkeep.stop()
         self.lifecycle.stop()
         await self.server.close(grace=1.0)
@@ -226,6 +242,15 @@ class Node:
         self.lag.stop()
         if self._release_lock is not None:
             self._release_lock()
+
+    async def _leave(self) -> None:
+        """Ask the controller for a shutdown: it moves leaderships away and takes the broker out."""
+        self.lifecycle.leave()
+        try:
+            async with asyncio.timeout(SHUTDOWN_SECONDS):
+                await self.lifecycle.reached(Standing.GONE)
+        except TimeoutError:
+            _log.warning("the controller did not agree to the shutdown in time")
 
 
 def _timing(config: NodeConfig) -> Timing:
@@ -240,10 +265,10 @@ def _timing(config: NodeConfig) -> Timing:
 
 def _limits(config: NodeConfig) -> Limits:
     queued = config.get(settings.QUEUED_MAX_REQUEST_BYTES)
-    default = Limits()
     return Limits(
         max_frame=config.get(settings.SOCKET_REQUEST_MAX_BYTES),
-        queued_bytes=queued if queued > 0 else default.queued_bytes,
+        queued_bytes=queued if queued > 0 else NO_BOUND,
+        slots=config.get(settings.QUEUED_MAX_REQUESTS),
         connections=config.get(settings.MAX_CONNECTIONS),
         connections_per_ip=config.get(settings.MAX_CONNECTIONS_PER_IP),
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
@@ -264,7 +289,7 @@ def _metadata_log_config(config: NodeConfig) -> LogConfig:
         cleanup_policy=("delete",),
         retention_ms=-1,
         retention_bytes=-1,
-        file_delete_delay_ms=60_000,
+        file_delete_delay_ms=config.get(settings.INTERNAL_METADATA_DELETE_DELAY_MILLIS),
     )
 
 

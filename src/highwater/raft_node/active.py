@@ -17,6 +17,7 @@ from highwater.controller.decision import Decision
 from highwater.controller.features import activation_records
 from highwater.controller.liveness import Liveness
 from highwater.controller.settings import in_force
+from highwater.errors import KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.replay import apply
 from highwater.model import Epoch, Offset
@@ -69,8 +70,9 @@ class ActiveController:
             answer(None)
             return
         decided = decision()
-        if decided.records:
-            self._append(list(decided.records))
+        if decided.records and not self._append(list(decided.records)):
+            answer(None)
+            return
         self._answer_later(answer, decided.response)
 
     def _answer_later(self, answer: Callable[[Any], None], response: Any) -> None:
@@ -79,11 +81,17 @@ class ActiveController:
         else:
             answer(response)
 
-    def _append(self, records: list[Message]) -> None:
+    def _append(self, records: list[Message]) -> bool:
+        """False where the disk is full: nothing was decided, and whoever asked may ask again."""
         assert self._epoch is not None
-        last = self.raft.append(records, self._epoch)
+        try:
+            last = self.raft.append(records, self._epoch)
+        except KafkaError as failed:
+            _log.error("a decision could not be written: %s", failed)
+            return False
         self._head, _ = apply(self.head, records, last, self._epoch)
         self._last_append = self.world.clock.monotonic()
+        return True
 
     # What the quorum tells
 
@@ -116,8 +124,8 @@ class ActiveController:
             # This process is that broker: whatever ran under its id before it took the directory's lock is dead.
             self.liveness.forget(own.id, own.epoch)
         records = activation_records(self.head, self._bootstrap, self._config)
-        if records:
-            self._append(records)
+        if records and not self._append(records):
+            self.raft.fail(OSError("the first records of the cluster could not be written"))
         self._last_append = now
         self._schedule()
 
@@ -149,9 +157,8 @@ class ActiveController:
         for broker, epoch in self.liveness.expired(now):
             records = fence_broker(self.head, self.config, broker, epoch)
             _log.warning("broker %d is fenced: not heard of in its session", broker)
-            self.liveness.forget(broker, epoch)
-            if records:
-                self._append(records)
+            if not records or self._append(records):
+                self.liveness.forget(broker, epoch)
         if self._config.get(METADATA_MAX_IDLE_INTERVAL_MS) and now - self._last_append >= self._idle_interval() * 0.9:
             self._append([NoOpRecord()])
         self._schedule()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from highwater.config import LogConfig, NodeConfig
+from highwater.errors import KafkaError
 from highwater.log.checkpoint import read_file, replace_file
 from highwater.log.log import Log
 from highwater.metadata.changes import Changes
@@ -111,7 +112,7 @@ class RaftNode:
             self._log_config,
             loaded.log,
             self._world.random("metadata-log"),
-            lambda log: self._fail(log.offline or OSError("the metadata log failed")),
+            lambda log: self.fail(log.offline or OSError("the metadata log failed")),
         )
         log.durable_listener = lambda: self._feed(self.quorum.log_flushed)
         self.log = MetadataLog(log, loaded.snapshots)
@@ -121,7 +122,7 @@ class RaftNode:
             batches = [record for batch in loaded.snapshot.batches for record in batch]
             self.committed, _ = apply(self.committed, batches, position.offset - 1, position.epoch)
         since = sum(batch.size for batch in loaded.batches)
-        self.snapshotter = Snapshotter(self._world, self._config, self.directory, self.log, since, self._fail)
+        self.snapshotter = Snapshotter(self._world, self._config, self.directory, self.log, since, self.fail)
 
     # The quorum's inputs and what follows from them
 
@@ -137,7 +138,7 @@ class RaftNode:
             try:
                 ready = step(self._world.clock.monotonic())
             except Exception as failed:  # noqa: BLE001 a broken invariant of the quorum stops the node
-                self._fail(failed)
+                self.fail(failed)
                 return
             if ready.election is not None:
                 self._storing = True
@@ -149,7 +150,7 @@ class RaftNode:
     def _store(self, state: ElectionState, ready: Ready) -> None:
         def stored(result: Exception | None) -> None:
             if result is not None:
-                self._fail(result)
+                self.fail(result)
                 return
             self._storing = False
             self._carry_out(ready)
@@ -165,7 +166,11 @@ class RaftNode:
                 offset = self.log.written_end
                 voters = self.voters
                 self._inputs.append(lambda now: self.quorum.voters_changed(voters, offset, now))
-            batch = self.log.append_epoch_start(ready.epoch_start, self._world.clock.wall_ms())
+            try:
+                batch = self.log.append_epoch_start(ready.epoch_start, self._world.clock.wall_ms())
+            except KafkaError as failed:
+                self.fail(failed)
+                return
             self._pending.append(batch)
         if ready.high_watermark is not None:
             self.log.log.high_watermark = ready.high_watermark
@@ -211,7 +216,7 @@ class RaftNode:
         self._timer = None
         self._feed(self.quorum.tick)
 
-    def _fail(self, failed: BaseException) -> None:
+    def fail(self, failed: BaseException) -> None:
         """A node that cannot keep its metadata has no business going on (KAFKA-14275)."""
         if not self._stopped:
             self._stopped = True

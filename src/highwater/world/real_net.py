@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import weakref
 from asyncio import AbstractEventLoop, BufferedProtocol, Transport
 from collections.abc import Callable
 from ssl import SSLContext
 
 from highwater.model import Endpoint
 from highwater.world import Dead, Refused, Unreachable
-
-CONNECT_TIMEOUT = 10.0
 
 
 class RealListener:
@@ -29,7 +26,7 @@ class RealNet:
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._listeners: list[RealListener] = []
-        self._dialled: weakref.WeakSet[Transport] = weakref.WeakSet()
+        self._dialled: set[Transport] = set()
         self._dead = False
 
     async def listen(
@@ -46,18 +43,20 @@ class RealNet:
     async def dial(
         self, factory: Callable[[], BufferedProtocol], to: Endpoint, tls: SSLContext | None = None
     ) -> Transport:
+        """Whoever dials says for how long, by cancelling; by itself the system gives up after minutes."""
         self._check_alive()
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT):
-                transport, _ = await self._loop.create_connection(factory, to.host, to.port, ssl=tls)
+            transport, _ = await self._loop.create_connection(factory, to.host, to.port, ssl=tls)
         except ConnectionRefusedError as failed:
             raise Refused(f"nothing listens at {to}") from failed
-        except (OSError, TimeoutError) as failed:
+        except OSError as failed:
             raise Unreachable(f"no connection to {to}: {failed}") from failed
         raw = transport.get_extra_info("socket")
         if raw is not None:
             with contextlib.suppress(OSError):
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A plain set: uvloop's transports with TLS take no weak references.
+        self._dialled = {open_one for open_one in self._dialled if not open_one.is_closing()}
         self._dialled.add(transport)
         return transport
 
@@ -69,5 +68,5 @@ class RealNet:
         self._dead = True
         for listener in self._listeners:
             listener.close()
-        for transport in list(self._dialled):
+        for transport in self._dialled:
             transport.abort()
