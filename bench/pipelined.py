@@ -27,7 +27,8 @@ _SIZE = Struct(">i")
 def pipelined(system: System, topic: str, requests: int) -> Sample:
     """Requests per second with acks=all."""
     with Client(system.bootstrap) as client:
-        endpoint = client.view.brokers[client.leader(TopicPartition(topic, 0))].endpoint
+        leader = client.leader(TopicPartition(topic, 0))
+        endpoint = client.view.brokers[leader].endpoint
     with socket.create_connection(endpoint, 30) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         request = _request(topic)

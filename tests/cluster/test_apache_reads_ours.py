@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("apache")]
 
 RECORDS = 10_000
 COMPLAINTS = re.compile(
-    r"isvalid: false|invalid bytes|mismatch|corrupt|fail|error|out of order|Could not|skip", re.IGNORECASE
+    r"isvalid: false|invalid bytes|mismatch|corrupt|fail|error|out of order|could not|is followed by", re.IGNORECASE
 )
 SMALL_SEGMENTS = {"segment.bytes": "1048576", "retention.ms": "-1"}
 OFTEN = {"metadata.log.max.record.bytes.between.snapshots": "2000"}

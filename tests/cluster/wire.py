@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from highwater.client import Admin, Client, NewTopic
-from highwater.errors import Code
+from highwater.errors import Code, code_of
 from highwater.model import TopicPartition
 from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from highwater.wire.messages.fetch_response import FetchResponse
@@ -37,7 +37,7 @@ def produce(
     request = ProduceRequest(transactional_id=None, acks=acks, timeout_ms=10_000, topic_data=[data])
     response = client.ask(request, ProduceResponse, cap=_BY_NAME)
     answer = response.responses[0].partition_responses[0]
-    return Code(answer.error_code), answer.base_offset
+    return code_of(answer.error_code), answer.base_offset
 
 
 def fetch(client: Client, tp: TopicPartition, offset: int = 0, max_wait_ms: int = 500) -> tuple[Code, list[bytes]]:
@@ -52,4 +52,4 @@ def fetch(client: Client, tp: TopicPartition, offset: int = 0, max_wait_ms: int 
     response = client.ask(request, FetchResponse, cap=_BY_NAME)
     answer = response.responses[0].partitions[0]
     found = iterate_all(answer.records or b"")
-    return Code(answer.error_code), [bytes(record.value or b"") for record in found if record.offset >= offset]
+    return code_of(answer.error_code), [bytes(record.value or b"") for record in found if record.offset >= offset]

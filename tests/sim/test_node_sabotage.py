@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from highwater.controller.decision import Decision
+from highwater.controller.producer_ids import allocate_producer_ids
 from highwater.log import durability, loader
 from highwater.log.checkpoint import CheckpointFile
 from highwater.log.log import Log
@@ -102,8 +103,8 @@ def test_a_torn_batch_that_recovery_takes_for_whole_is_found(monkeypatch: pytest
 
 
 def test_producer_ids_that_are_given_twice_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    allocate = k67_allocate_producer_ids.allocate_producer_ids
-    monkeypatch.setattr(
-        k67_allocate_producer_ids, "allocate_producer_ids", lambda *asked: Decision(allocate(*asked).response)
-    )
+    def forgetful(*asked: Any) -> Decision[Any]:
+        return Decision(allocate_producer_ids(*asked).response)
+
+    monkeypatch.setattr(k67_allocate_producer_ids, "allocate_producer_ids", forgetful)
     assert "producer id" in first_finding()

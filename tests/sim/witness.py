@@ -21,13 +21,13 @@ class Witness:
     """`durable` topics lose nothing by a power cut; others may lose an unsynced end then, and never more."""
 
     def __init__(self, sim: Simulation, note: Note, durable: frozenset[str]) -> None:
-        self._now = lambda: sim.now
+        self._sim = sim
         self.note = note
         self._durable = durable
         self._complaints: dict[str, None] = {}
         self.seen: Counter[str] = Counter()
         """How much of everything happened."""
-        self.topics = TopicPromises(self._now, note, self.complain, self.seen)
+        self.topics = TopicPromises(lambda: sim.now, note, self.complain, self.seen)
         self._sends: list[tuple[float, float, Sent]] = []
         """Begun, answered, and what."""
         self._begun: dict[bytes, tuple[float, TopicPartition, str]] = {}
@@ -49,12 +49,12 @@ class Witness:
         self._complaints[text] = None
 
     def crashed(self, power_loss: bool) -> None:
-        self._last_crash = self._now()
+        self._last_crash = self._sim.now
         self.seen["power cuts" if power_loss else "kills"] += 1
         self.topics.restarted()
         self._binding_starts = dict(self._promised_starts)
         if power_loss:
-            self._power_cuts.append(self._now())
+            self._power_cuts.append(self._sim.now)
             for partition in [partition for partition in self._ends if partition.topic not in self._durable]:
                 del self._ends[partition]
 
@@ -62,13 +62,13 @@ class Witness:
 
     def sends(self, producer: str, partition: TopicPartition, values: Iterable[bytes]) -> None:
         for value in values:
-            self._begun[value] = (self._now(), partition, producer)
+            self._begun[value] = (self._sim.now, partition, producer)
 
     def sent(self, sent: Sequence[Sent], producer_ids: Sequence[int]) -> None:
         first = sent[0]
         self.seen["in doubt" if first.outcome is Outcome.UNKNOWN else first.outcome.value] += len(sent)
         self._producer_ids[first.producer] = list(producer_ids)
-        self._sends += [(self._begun.pop(each.value)[0], self._now(), each) for each in sent]
+        self._sends += [(self._begun.pop(each.value)[0], self._sim.now, each) for each in sent]
         text = f"{first.partition} {len(sent)} records from {first.value.rstrip(b'.').decode()}"
         self.note(first.producer, f"{text}: {first.outcome.value} at {first.offset}")
 
@@ -148,10 +148,10 @@ class Witness:
         if not lowest <= page.log_start <= highest:
             self.complain(f"{partition}: starts at {page.log_start}, not in [{lowest}, {highest}]")
         there = set(offsets)
-        for at, read in self._reads:
-            if read.partition == partition and at > self._forgiven_until(partition):
-                if read.offset >= page.log_start and read.offset not in there:
-                    self.complain(f"{partition}: offset {read.offset} was read, and is not there any more")
+        for asked, read in self._reads:
+            binding = read.partition == partition and asked > self._forgiven_until(partition)
+            if binding and read.offset >= page.log_start and read.offset not in there:
+                self.complain(f"{partition}: offset {read.offset} was read, and is not there any more")
         self._judge_ends(partition, page.log_start)
 
     def _judge_ends(self, partition: TopicPartition, log_start: int) -> None:

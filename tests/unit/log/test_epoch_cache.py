@@ -77,7 +77,8 @@ def test_what_contradicts_a_new_entry_goes() -> None:
 def test_it_agrees_with_a_list_of_the_epoch_of_every_record(
     steps: list[tuple[int, int]], cuts: list[tuple[bool, int]]
 ) -> None:
-    cache, log, start, epoch = EpochCache(), [], 0, 0
+    cache, start, epoch = EpochCache(), 0, 0
+    log: list[int] = []
     for rise, count in steps:
         epoch += rise
         cache.assign(epoch, len(log))

@@ -63,7 +63,7 @@ class Machine:
 def test_an_append_that_fails_in_any_file_leaves_nothing_behind(pattern: str, code: int) -> None:
     with Simulation(1, QUICK) as sim:
         machine = Machine(sim, index_interval_bytes=0)
-        stored = []
+        stored: list[bytes] = []
         for number in range(6):
             machine.storage.fail("append", pattern, code)
             for _ in range(3):

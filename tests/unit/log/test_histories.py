@@ -156,7 +156,9 @@ class History:
         assert log.offline is None
         assert log.durable_end == log.log_end
         assert log.log_start >= self.durable_start
-        self.start = max(log.log_start, self.base)
+        if log.log_start < self.base:
+            self.machine.world.call(log.raise_log_start, self.base)
+        self.start = log.log_start
         self.epoch = max(self.epoch, log.epoch_cache.latest)
         self.restarts += 1
 

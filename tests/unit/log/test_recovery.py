@@ -5,17 +5,19 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from highwater.log import names
-from highwater.log.loader import CorruptLog
+from highwater.log import names, producer_snapshot
+from highwater.log.loader import CorruptLog, LoadRequest, load_log
 from highwater.log.log import Log, Origin
 from highwater.model import TopicPartition
 from highwater.wire import records
 from highwater.wire.records import ControlType
 from highwater.wire.records.append import Validated
+from highwater.world.jobs import finished
 from tests.unit.log.bench import START_MS, TP, Bench, all_records, answers, append, batch, on_real_disk
 
 TIMES = range(START_MS - 1, START_MS + 900, 23)
@@ -231,6 +233,23 @@ def test_a_closed_segment_that_lost_its_end_is_refused(tmp_path: Path) -> None:
         assert isinstance(bench.store.unloaded[TP], CorruptLog)
 
     on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+def test_a_recovery_in_a_process_of_its_own_finds_the_same_and_fails_the_same(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        await bench.abandon()
+        request = LoadRequest(bench.partition_directory, 0, 0, False, 200)
+        here = await finished(bench.world, load_log, request)
+        there = await finished(bench.world, load_log, request, where="process")
+        assert (there.log_end, there.segments, there.epochs) == (here.log_end, here.segments, here.epochs)
+        assert producer_snapshot.encode(there.producers) == producer_snapshot.encode(here.producers)
+        damaged_in_the_middle(Path(bench.partition_directory / "00000000000000000000.log"), "checksum")
+        with pytest.raises(CorruptLog, match="damaged below the recovery point"):
+            await finished(bench.world, load_log, replace(request, recovery_point=120), where="process")
+
+    on_real_disk(tmp_path, play)
 
 
 def test_a_recovery_point_beyond_the_end_is_brought_back_to_it(tmp_path: Path) -> None:

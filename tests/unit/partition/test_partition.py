@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from highwater.errors import Code, KafkaError
+from highwater.model import NodeId
 from highwater.partition import fetching
 from highwater.partition.fetch_session import FetchEntry, FetchSession
 from highwater.partition.fetching import FetchRow, Reader
@@ -18,15 +19,15 @@ from highwater.partition.partition import Partition
 from highwater.wire.compression import Codec
 from tests.unit.log.bench import START_MS, Bench, append, batch, on_real_disk, until
 
-ME = 1
+ME, OTHER, THIRD = NodeId(1), NodeId(2), NodeId(3)
 CONSUMER = Reader(-1, 0)
 Play = Callable[[Bench, Partition], Coroutine[Any, Any, None]]
 
 
-def played(directory: Path, play: Play, isr: tuple[int, ...] = (ME,), **changes: object) -> None:
+def played(directory: Path, play: Play, isr: tuple[NodeId, ...] = (ME,), **changes: object) -> None:
     async def with_partition(bench: Bench) -> None:
         partition = Partition(await bench.create())
-        partition.lead(ME, 3, 0, (ME,) if isr == (ME,) else (ME, 2, 3), isr)
+        partition.lead(ME, 3, 0, (ME,) if isr == (ME,) else (ME, OTHER, THIRD), isr)
         await play(bench, partition)
 
     on_real_disk(directory, with_partition, **changes)
@@ -84,23 +85,23 @@ def test_consumers_see_what_is_committed_and_followers_all(tmp_path: Path) -> No
         assert read(partition, 1).size == 0  # between high watermark and end: nothing yet, no error
         assert read(partition, 0, Reader(2, 0)).size > 0
         assert code_of(lambda: read(partition, 2)) is Code.OFFSET_OUT_OF_RANGE
-        partition.lead(ME, 3, 1, (ME, 2, 3), (ME,))
+        partition.lead(ME, 3, 1, (ME, OTHER, THIRD), (ME,))
         assert (partition.log.high_watermark, told) == (1, [Code.NONE])
         assert read(partition, 0).size > 0
         assert code_of(lambda: read(partition, 0, Reader(9, 0))) is Code.UNKNOWN_LEADER_EPOCH
 
-    played(tmp_path, play, isr=(ME, 2))
+    played(tmp_path, play, isr=(ME, OTHER))
 
 
 def test_below_the_minimum_nothing_is_taken_with_acks_all_and_nothing_committed(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         partition.reconfigure(replace(bench.config, min_insync_replicas=2))
-        partition.lead(ME, 3, 1, (ME, 2, 3), (ME,))
+        partition.lead(ME, 3, 1, (ME, OTHER, THIRD), (ME,))
         assert code_of(lambda: write(partition)) is Code.NOT_ENOUGH_REPLICAS
         assert write(partition, acks=1) == 0
         assert partition.log.high_watermark == 0
 
-    played(tmp_path, play, isr=(ME, 2))
+    played(tmp_path, play, isr=(ME, OTHER))
 
 
 def test_in_flush_mode_a_record_counts_once_it_is_synced(tmp_path: Path) -> None:
@@ -120,18 +121,18 @@ def test_who_waits_is_sent_away_when_the_role_or_the_disk_goes(tmp_path: Path) -
         told: list[Code] = []
         write(partition, acks=1)
         partition.when_committed(1, told.append)
-        partition.step_down(2, 4, 1, (ME, 2, 3))
+        partition.step_down(OTHER, 4, 1, (ME, OTHER, THIRD))
         assert told == [Code.NOT_LEADER_OR_FOLLOWER]
         assert code_of(lambda: write(partition)) is Code.NOT_LEADER_OR_FOLLOWER
         assert code_of(lambda: read(partition, 0)) is Code.NOT_LEADER_OR_FOLLOWER
-        partition.lead(ME, 5, 2, (ME, 2, 3), (ME, 2))
+        partition.lead(ME, 5, 2, (ME, OTHER, THIRD), (ME, OTHER))
         partition.log.storage_failed(OSError(5, "broken"))
         assert code_of(lambda: write(partition)) is Code.KAFKA_STORAGE_ERROR
         assert code_of(lambda: read(partition, 0)) is Code.KAFKA_STORAGE_ERROR
-        partition.lead(ME, 5, 3, (ME, 2, 3), (ME,))
+        partition.lead(ME, 5, 3, (ME, OTHER, THIRD), (ME,))
         assert partition.log.high_watermark == 0
 
-    played(tmp_path, play, isr=(ME, 2))
+    played(tmp_path, play, isr=(ME, OTHER))
 
 
 def test_a_reader_in_another_epoch_is_told_which_way_it_errs(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from highwater.model import NodeId
 from highwater.replication.leader import LeaderState
 
 
 def state(isr: tuple[int, ...], replicas: tuple[int, ...] = (1, 2, 3)) -> LeaderState:
-    return LeaderState(1, epoch=4, epoch_start=10, replicas=replicas, isr=isr)
+    return LeaderState(NodeId(1), 4, 10, [NodeId(each) for each in replicas], [NodeId(each) for each in isr])
 
 
 def test_alone_in_its_isr_the_leaders_own_end_counts() -> None:
@@ -24,7 +25,7 @@ def test_it_never_goes_back() -> None:
 def test_a_new_leader_waits_for_the_first_word_of_every_in_sync_follower() -> None:
     leader = state((1, 2))
     assert leader.high_watermark(15, 10, 1) == 10
-    leader.isr_changed((1,))
+    leader.isr_changed([NodeId(1)])
     assert leader.high_watermark(15, 10, 1) == 15
 
 

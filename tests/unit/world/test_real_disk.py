@@ -35,9 +35,15 @@ def test_a_job_thread_never_takes_the_loops_descriptor_away(tmp_path: Path) -> N
     disk = RealDisk(descriptors=2)
     files = [disk.open(PurePath(tmp_path / str(number)), create=True) for number in range(8)]
     held = [file._fd for file in files]
-    done = threading.Thread(target=lambda: [(file.read(0, 1), file.sync()) for file in files])
-    done.start()
-    done.join()
+
+    def use() -> None:
+        for file in files:
+            file.read(0, 1)
+            file.sync()
+
+    job = threading.Thread(target=use)
+    job.start()
+    job.join()
     assert [file._fd for file, fd in zip(files, held, strict=True) if fd >= 0] == [fd for fd in held if fd >= 0]
     for number, file in enumerate(files):
         file.append(b"%d" % number)
@@ -102,7 +108,7 @@ def test_after_a_crash_every_handle_is_dead_and_every_descriptor_closed(tmp_path
     assert descriptors() == before
     for attempt in (lambda: file.append(b"x"), lambda: file.read(0, 1), file.sync, lambda: disk.open(file.path)):
         with pytest.raises(Dead):
-            attempt()  # type: ignore[no-untyped-call]
+            attempt()
 
 
 def test_what_was_not_written_here_is_none_where_the_system_cannot_tell(tmp_path: Path) -> None:
