@@ -111,10 +111,12 @@ class Run:
     def __call__(self) -> Run:
         logger = logging.getLogger("highwater")
         logger.addHandler(self.timeline)
+        logger.propagate = False
         try:
             with self.sim:
                 self.sim.run(self._story(), limit=900.0)
         finally:
+            logger.propagate = True
             logger.removeHandler(self.timeline)
         return self
 
