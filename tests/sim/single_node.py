@@ -150,9 +150,10 @@ class Run:
 
     async def _live(self, life: int, plan: Plan) -> None:
         armed = plan.kind != ANY_MOMENT
+        watch = KINDS[plan.kind].watch() if armed else None
 
         def matches(event: Event) -> bool:
-            return armed and KINDS[plan.kind].matches(event)
+            return armed and watch is not None and watch(event)
 
         point = self.sim.crash_at(NODE, matches, plan.nth, plan.phase, plan.power_loss)
         try:
