@@ -26,6 +26,7 @@ from tests.cluster.tools import call
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("apache")]
 
 RECORDS = 10_000
+SMALL, LARGE = 40, 8
 COMPLAINTS = re.compile(
     r"isvalid: false|invalid bytes|mismatch|corrupt|fail|error|out of order|could not|is followed by", re.IGNORECASE
 )
@@ -46,8 +47,9 @@ def fill(node: Node, topic: str) -> None:
     with Client(node.bootstrap) as client:
         partition = TopicPartition(topic, 0)
         producer = OurProducer(client)
-        for _ in range(8):
-            producer.send(partition, [(clients.FIRST_TIME, b"large", b"x" * 400_000, ())])
+        for number, size in enumerate([5_000] * SMALL + [400_000] * LARGE):
+            at = clients.FIRST_TIME + clients.STEP * (RECORDS + number)
+            producer.send(partition, [(at, b"key", b"x" * size, ())])
         delete_records(client, {partition: 100})
 
 
@@ -111,7 +113,7 @@ def test_the_tool_has_no_complaint(dumps: dict[tuple[str, str], Ran]) -> None:
 def test_every_record_is_in_the_dump(dumps: dict[tuple[str, str], Ran]) -> None:
     for state, topics in (("killed", 1), ("restarted", 2), ("stopped", 2)):
         printed = dumps[state, "log"].stdout
-        assert len(re.findall(r"^\| offset: ", printed, re.MULTILINE)) == topics * (RECORDS + 8)
+        assert len(re.findall(r"^\| offset: ", printed, re.MULTILINE)) == topics * (RECORDS + SMALL + LARGE)
         for codec in CODECS:
             assert f"compresscodec: {codec} " in printed
         last = text_records(RECORDS)[-1]
