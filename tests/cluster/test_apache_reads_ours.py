@@ -61,13 +61,13 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]
     try:
         fill(node, "first")
         node.kill()
-        shutil.copytree(node.log_dir, home / "killed")
+        shutil.copytree(node.log_dir, home / "killed", ignore=shutil.ignore_patterns("*.tmp"))
         node.start()
         fill(node, "second")
         node.restart()
-        shutil.copytree(node.log_dir, home / "restarted")
+        shutil.copytree(node.log_dir, home / "restarted", ignore=shutil.ignore_patterns("*.tmp"))
         assert node.stop() == 0
-        shutil.copytree(node.log_dir, home / "stopped")
+        shutil.copytree(node.log_dir, home / "stopped", ignore=shutil.ignore_patterns("*.tmp"))
     finally:
         node.kill()
     yield {name: home / name for name in ("killed", "restarted", "stopped")}

@@ -81,7 +81,7 @@ def copied(server: Server, transactional_topic: str, tmp_path_factory: pytest.Te
         if source.is_file():
             shutil.copy(source, target)
         elif any(log.stat().st_size for log in source.glob("*.log")):
-            shutil.copytree(source, target / source.name)
+            shutil.copytree(source, target / source.name, ignore=shutil.ignore_patterns("*.tmp"))
     return target
 
 
