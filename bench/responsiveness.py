@@ -100,7 +100,8 @@ def recovery(system: System, scale: Scale) -> Phase:
 
 def rolling(system: System, scale: Scale) -> Phase:
     """Writing many small segments, which the next phase has to delete."""
-    topic = system.create_topic(3, {"segment.bytes": str(1 << 20), "retention.ms": "-1", "file.delete.delay.ms": "1000"})
+    settings = {"segment.bytes": str(1 << 20), "retention.ms": "-1", "file.delete.delay.ms": "1000"}
+    topic = system.create_topic(3, settings)
     _rolled[id(system)] = topic
     records = scale.segments * 1049
     return watched("segments rolled", system, lambda: ignore(workloads.produce(system, topic, records, 1000)))

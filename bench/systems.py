@@ -49,7 +49,7 @@ class System(ABC):
         self._await_topic(time.monotonic() + PATIENCE)
         return time.perf_counter() - begin
 
-    def prepare(self) -> None:
+    def prepare(self) -> None:  # noqa: B027 most systems need nothing
         """What a user does once, before the first start: it is not timed."""
 
     @abstractmethod
