@@ -19,7 +19,7 @@ import highwater.cli.node
 from highwater.cli import main
 from highwater.node import Node
 
-INTERVAL = 0.005
+INTERVAL = 0.01
 STALL = 0.01
 """A loop silent for longer is asked what it is doing, where HIGHWATER_BENCH_STALLS is set."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +38,8 @@ class Answers(NamedTuple):
 
 def apache_on(directory: Path) -> ApacheKafka:
     """Formatted with the two features that we know of, and no others."""
-    return ApacheKafka(directory, features={f"{name}.version": 0 for name in NOT_OURS})
+    few = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2"}
+    return ApacheKafka(directory, properties=few, features={f"{name}.version": 0 for name in NOT_OURS})
 
 
 def fill(bootstrap: str, transactions: bool) -> None:
@@ -118,6 +119,15 @@ def assert_same(found: Answers, expected: Answers) -> None:
         assert same, name
 
 
+def assert_our_tool_reads(partition: Path) -> None:
+    """Line by line it is compared with Apache's in test_tools_dump_log."""
+    logs = ",".join(str(path) for path in sorted(partition.glob("*.log")))
+    printed = ours(call("dump-log", "--files", logs, "--deep-iteration", "--print-data-log"))
+    assert (printed.rc, printed.stderr) == (0, "")
+    assert "isvalid: false" not in printed.stdout
+    assert len(re.findall(r"^\| offset: ", printed.stdout, re.MULTILINE)) == COUNT
+
+
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_node_goes_on_where_apache_kafka_ended(tmp_path: Path, how: str) -> None:
     kafka = apache_on(tmp_path)
@@ -130,6 +140,7 @@ def test_a_node_goes_on_where_apache_kafka_ended(tmp_path: Path, how: str) -> No
         assert len(expected.transactional) == 800 and len(expected.committed) == 400
         getattr(kafka, how)()
 
+        assert_our_tool_reads(kafka.log_dir / "plain-0")
         node = Node(kafka.config_of(1)).start()
         assert_same(asked(node.bootstrap), expected)
         more = write_more(node.bootstrap)
@@ -170,25 +181,3 @@ def test_apache_kafka_goes_on_where_a_node_ended(tmp_path: Path, how: str) -> No
     finally:
         kafka.kill()
         node.kill()
-
-
-@pytest.fixture(scope="module")
-def apache_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    kafka = apache_on(tmp_path_factory.mktemp("apache-written"))
-    try:
-        kafka.start()
-        fill(kafka.bootstrap, transactions=True)
-        kafka.stop()
-        yield kafka.log_dir
-    finally:
-        kafka.kill()
-
-
-def test_our_dump_log_reads_what_apache_kafka_wrote(apache_directory: Path) -> None:
-    """Line by line it is compared with Apache's tool in test_tools_dump_log."""
-    logs = ",".join(str(path) for path in sorted(apache_directory.glob("plain-0/*.log")))
-    printed = ours(call("dump-log", "--files", logs, "--deep-iteration", "--print-data-log"))
-    assert printed.rc == 0
-    assert printed.stderr == ""
-    assert "isvalid: false" not in printed.stdout
-    assert len(re.findall(r"^\| offset: ", printed.stdout, re.MULTILINE)) == COUNT
