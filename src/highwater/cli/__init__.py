@@ -18,6 +18,7 @@ class Noun(NamedTuple):
 NOUNS: dict[str, Noun] = {
     "up": Noun("highwater.cli.up", "Start a cluster on this machine, and keep it up until Ctrl-C."),
     "node": Noun("highwater.cli.node", "Run one node in the foreground."),
+    "status": Noun("highwater.cli.status", "Show how replication stands, with reasons."),
     "demo": Noun("highwater.cli.demo", "See a node killed and brought back, and what became of the records."),
     "storage": Noun("highwater.cli.storage", "Format a node's directories, or show how they are formatted."),
     "topics": Noun("highwater.cli.topics", "Create, delete, describe or change topics."),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from highwater.log import names, producer_snapshot
 from highwater.log.checkpoint import read_file
+from highwater.log.durability import sync_with_directory
 from highwater.log.log import Log
 from highwater.log.peek import blocking
 from highwater.log.producer_snapshot import BadSnapshot
@@ -51,6 +52,8 @@ async def restart_at(world: World, log: Log, offset: Offset) -> None:
     log.epoch_cache.clear()
     log.replace_tail([fresh], offset, ProducerState())
     log.log_start = log.high_watermark = offset
+    await finished(world, sync_with_directory, fresh.files, log.directory)
+    log.durability.settled(offset)
     await finished(world, remove_files, gone)
 
 

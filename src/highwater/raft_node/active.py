@@ -19,7 +19,10 @@ from highwater.controller.liveness import Liveness
 from highwater.controller.settings import in_force
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.replay import apply
-from highwater.model import Epoch, Offset
+from highwater.model import Endpoint, Epoch, NodeId, Offset
+from highwater.net.context import Connected
+from highwater.net.deadlines import DeadlineQueue
+from highwater.net.probe import Probe
 from highwater.quorum import Leadership
 from highwater.raft_node.raft_node import RaftNode
 from highwater.wire.codec import Message
@@ -33,11 +36,19 @@ _log = logging.getLogger(__name__)
 
 
 class ActiveController:
-    def __init__(self, world: World, config: NodeConfig, raft: RaftNode, bootstrap: Sequence[Message]) -> None:
+    def __init__(
+        self,
+        world: World,
+        config: NodeConfig,
+        raft: RaftNode,
+        bootstrap: Sequence[Message],
+        deadlines: DeadlineQueue,
+    ) -> None:
         self.world = world
         self._config = config
         self.raft = raft
         self._bootstrap = bootstrap
+        self.deadlines = deadlines
         self.random = world.random("controller")
         self.liveness = Liveness(config.get(BROKER_SESSION_TIMEOUT_MS) / 1000)
         self._epoch: Epoch | None = None
@@ -47,6 +58,8 @@ class ActiveController:
         self._timer: Timer | None = None
         self._due = 0.0
         self._last_append = 0.0
+        self._watched: dict[Connected, tuple[NodeId, int]] = {}
+        """Connections that brokers send their heartbeats on: one that closes is a hint."""
 
     @property
     def is_active(self) -> bool:
@@ -115,6 +128,10 @@ class ActiveController:
         if own is not None and self._config.is_broker:
             # This process is that broker: whatever ran under its id before it took the directory's lock is dead.
             self.liveness.forget(own.id, own.epoch)
+        for broker in self.head.brokers.by_id.values():
+            # A new controller has no connections to lose: it asks at once.
+            if not broker.fenced and broker.id != self._config.node_id:
+                self._hint(broker.id, broker.epoch)
         records = activation_records(self.head, self._bootstrap, self._config)
         if records:
             self._append(records)
@@ -132,6 +149,34 @@ class ActiveController:
         for _, answer, _ in waiting:
             answer(None)
 
+    # Noticing death
+
+    def watch(self, connection: Connected | None, broker: NodeId, epoch: int) -> None:
+        """A heartbeat came on this connection: its end is a hint that the broker is dead."""
+        if connection is None:
+            return
+        if connection not in self._watched:
+            connection.on_close(lambda: self._hint(*self._watched.pop(connection, (broker, epoch))))
+        self._watched[connection] = (broker, epoch)
+
+    def _hint(self, broker: NodeId, epoch: int) -> None:
+        if self._head is None:
+            return
+        registration = self._head.brokers.get(broker)
+        if registration is None or registration.epoch != epoch or registration.fenced or not registration.listeners:
+            return
+        at = Endpoint(registration.listeners[0].host, registration.listeners[0].port)
+        Probe(self.world, at, self.deadlines, lambda dead: self._fence(broker, epoch) if dead else None)
+
+    def _fence(self, broker: NodeId, epoch: int, why: str = "nothing listens at its address any more") -> None:
+        if self._head is None:
+            return
+        records = fence_broker(self.head, self.config, broker, epoch)
+        self.liveness.forget(broker, epoch)
+        if records:
+            _log.warning("broker %d of epoch %d is fenced: %s", broker, epoch, why)
+            self._append(records)
+
     # What happens by itself
 
     def _schedule(self) -> None:
@@ -147,11 +192,7 @@ class ActiveController:
         if now - self._due > LATE_SECONDS:
             self.liveness.extend(now)
         for broker, epoch in self.liveness.expired(now):
-            records = fence_broker(self.head, self.config, broker, epoch)
-            _log.warning("broker %d is fenced: not heard of in its session", broker)
-            self.liveness.forget(broker, epoch)
-            if records:
-                self._append(records)
+            self._fence(broker, epoch, "not heard of in its session")
         if self._config.get(METADATA_MAX_IDLE_INTERVAL_MS) and now - self._last_append >= self._idle_interval() * 0.9:
             self._append([NoOpRecord()])
         self._schedule()

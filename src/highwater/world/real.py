@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import time
+import weakref
 from asyncio import AbstractEventLoop, Task
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,7 @@ class RealWorld:
         self._flush_thread = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._random = random.SystemRandom()
         self._tasks: set[Task[None]] = set()
+        self._jobs: weakref.WeakSet[RealJob] = weakref.WeakSet()
         self._net = RealNet(loop)
         self._disk = RealDisk(Flusher(loop, self._flush_thread))
         self.clock: Clock = RealClock(loop)
@@ -66,6 +68,7 @@ class RealWorld:
         where: Literal["thread", "process"] = "thread",
     ) -> RealJob:
         started = RealJob(self._loop, job, args, done, step)
+        self._jobs.add(started)
         started.start(self._threads, where)
         return started
 
@@ -85,6 +88,8 @@ class RealWorld:
             task.cancel()
         self._net.crash()
         self._disk.crash()
+        for job in list(self._jobs):
+            job.crash()
 
     def close(self) -> None:
         """Let running jobs end and give the threads back."""

@@ -138,6 +138,7 @@ class RealDisk:
         self._files: weakref.WeakValueDictionary[PurePath, RealFile] = weakref.WeakValueDictionary()
         self._open: OrderedDict[int, weakref.ref[RealFile]] = OrderedDict()
         self._lock = threading.Lock()
+        self._lock_files: set[int] = set()
         self._dead = False
 
     def open(self, path: PurePath, create: bool = False) -> RealFile:
@@ -236,7 +237,13 @@ class RealDisk:
         except OSError as failed:
             os.close(fd)
             raise AlreadyLocked(failed.errno, "another process is using this directory", str(path)) from failed
-        return lambda: os.close(fd)
+        self._lock_files.add(fd)
+        return lambda: self._unlock(fd)
+
+    def _unlock(self, fd: int) -> None:
+        if fd in self._lock_files:
+            self._lock_files.discard(fd)
+            os.close(fd)
 
     def flush(self, files: Collection[File], done: Callable[[OSError | None], None]) -> None:
         self._check_alive()
@@ -256,3 +263,5 @@ class RealDisk:
                     os.close(file._fd)
                     file._fd = -1
             self._open.clear()
+        for fd in list(self._lock_files):
+            self._unlock(fd)

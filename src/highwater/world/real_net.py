@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import socket
 import weakref
-from asyncio import AbstractEventLoop, BufferedProtocol, Transport
+from asyncio import AbstractEventLoop, BaseTransport, BufferedProtocol, Transport
 from collections.abc import Callable
 from ssl import SSLContext
+from typing import cast
 
 from highwater.model import Endpoint
 from highwater.world import Dead, Refused, Unreachable
@@ -29,7 +30,7 @@ class RealNet:
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._listeners: list[RealListener] = []
-        self._dialled: weakref.WeakSet[Transport] = weakref.WeakSet()
+        self._transports: weakref.WeakSet[Transport] = weakref.WeakSet()
         self._dead = False
 
     async def listen(
@@ -37,7 +38,7 @@ class RealNet:
     ) -> RealListener:
         self._check_alive()
         server = await self._loop.create_server(
-            factory, at.host or None, at.port, ssl=tls, reuse_address=True, backlog=1024
+            lambda: self._tracked(factory()), at.host or None, at.port, ssl=tls, reuse_address=True, backlog=1024
         )
         listener = RealListener(server, Endpoint(at.host, server.sockets[0].getsockname()[1]))
         self._listeners.append(listener)
@@ -58,8 +59,19 @@ class RealNet:
         if raw is not None:
             with contextlib.suppress(OSError):
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._dialled.add(transport)
+        self._transports.add(transport)
         return transport
+
+    def _tracked(self, protocol: BufferedProtocol) -> BufferedProtocol:
+        """Learns the transport of an accepted connection on its way to the protocol: a crash closes those too."""
+
+        def connection_made(transport: BaseTransport) -> None:
+            del protocol.connection_made
+            self._transports.add(cast(Transport, transport))
+            protocol.connection_made(transport)
+
+        protocol.connection_made = connection_made  # type: ignore[method-assign]
+        return protocol
 
     def _check_alive(self) -> None:
         if self._dead:
@@ -69,5 +81,5 @@ class RealNet:
         self._dead = True
         for listener in self._listeners:
             listener.close()
-        for transport in list(self._dialled):
+        for transport in list(self._transports):
             transport.abort()
