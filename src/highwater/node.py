@@ -49,6 +49,9 @@ from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
 
 SHUTDOWN_SECONDS = 10.0
+HAND_OVER_SECONDS = 3.0
+RESIGN_SECONDS = 1.0
+ABANDONED_SECONDS = 1.5
 KRAFT_LEVEL = 1
 _log = logging.getLogger(__name__)
 
@@ -282,10 +285,16 @@ class Node:
 
     # Stopping
 
+    def _is_abandoned(self) -> bool:
+        """No controller has answered for a while: there is nobody left to agree to the shutdown."""
+        return self.world.clock.monotonic() - self.lifecycle.answered_at > ABANDONED_SECONDS
+
     async def stop(self) -> None:
         """A controlled shutdown: leave the cluster, finish what was asked, close the logs, mark it clean."""
         if self.broker is not None:
             await self._leave(self.broker)
+        if self.controller is not None:
+            await self._hand_over(self.controller)
         if self.http is not None:
             self.http.close()
         await self.server.close(grace=1.0)
@@ -299,11 +308,22 @@ class Node:
         if self._release_lock is not None:
             self._release_lock()
 
+    async def _hand_over(self, controller: ActiveController) -> None:
+        """A cluster that stops as a whole needs its controller until the last broker has left."""
+        try:
+            async with asyncio.timeout(HAND_OVER_SECONDS):
+                while controller.brokers_leaving:
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            _log.warning("brokers are still leaving while their controller stops")
+        await self.raft.leave(RESIGN_SECONDS)
+
     async def _leave(self, broker: Broker) -> None:
         self.lifecycle.leave()
         try:
             async with asyncio.timeout(SHUTDOWN_SECONDS):
-                await self.lifecycle.reached(Standing.GONE)
+                while self.lifecycle.standing is not Standing.GONE and not self._is_abandoned():
+                    await asyncio.sleep(0.01)
         except TimeoutError:
             _log.warning("the controller did not agree to the shutdown in time")
         self.upkeep.stop()

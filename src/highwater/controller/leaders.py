@@ -19,7 +19,7 @@ from highwater.controller.decision import MAX_RECORDS, Decision, told
 from highwater.controller.elections import Election, Electorate, leaderless
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
-from highwater.metadata.topics import PartitionImage, Place
+from highwater.metadata.topics import PartitionImage
 from highwater.model import NodeId
 from highwater.wire import refusals
 from highwater.wire.codec import Message
@@ -106,13 +106,19 @@ def rebalance(head: MetadataImage, config: NodeConfig, limit: int = MAX_ELECTION
     if not config.get(AUTO_LEADER_REBALANCE_ENABLE):
         return []
     tolerated = config.get(LEADER_IMBALANCE_PER_BROKER_PERCENTAGE)
-    astray: Iterator[Place] = head.topics.astray()
-    if tolerated:
-        deprived = _deprived(head, tolerated)
-        astray = (place for place in astray if preferred(place[2]) in deprived)
+    deprived = _deprived(head, tolerated) if tolerated else None
     electorate = Electorate(head, config)
-    changes = (electorate.change(place, place[2].isr, Election.PREFERRED) for place in astray)
+    changes = (
+        electorate.change(place, place[2].isr, Election.PREFERRED)
+        for place in head.topics.astray()
+        if _may_move(place[2]) and (deprived is None or preferred(place[2]) in deprived)
+    )
     return list(islice((record for record in changes if record is not None), limit))
+
+
+def _may_move(partition: PartitionImage) -> bool:
+    """Seen at a glance: a broker that is down for long is looked at in every round."""
+    return preferred(partition) in partition.isr or not partition.has_leader
 
 
 def preferred(partition: PartitionImage) -> NodeId:

@@ -197,5 +197,13 @@ class ActiveController:
             self._append([NoOpRecord()])
         self._schedule()
 
+    @property
+    def brokers_leaving(self) -> bool:
+        """Whether a broker still needs this controller to agree to its shutdown."""
+        head = self._head
+        return head is not None and any(
+            broker.in_controlled_shutdown and not broker.fenced for broker in head.brokers.by_id.values()
+        )
+
     def close(self) -> None:
         self._resign()

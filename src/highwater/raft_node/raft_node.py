@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
@@ -59,6 +60,7 @@ from highwater.world import Disk, Step, Timer, World
 from highwater.world.jobs import finished
 
 QUORUM_STATE = "quorum-state"
+LEAVE_CHECK_SECONDS = 0.01
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
 _log = logging.getLogger(__name__)
 
@@ -416,6 +418,16 @@ class RaftNode:
 
     def resign(self, epoch: Epoch) -> None:
         self._feed(lambda now: self.quorum.resign(epoch, now))
+
+    async def leave(self, seconds: float) -> None:
+        """Resign if leading, so that another is elected at once, and wait for it a little."""
+        self._feed(self.quorum.stop)
+        try:
+            async with asyncio.timeout(seconds):
+                while not self.quorum.may_stop and not self._stopped:
+                    await asyncio.sleep(LEAVE_CHECK_SECONDS)
+        except TimeoutError:
+            _log.warning("no other leader of the quorum was seen before this node stopped")
 
     async def close(self) -> None:
         self._stopped = True
