@@ -27,6 +27,8 @@ NOUNS: dict[str, Noun] = {
     "console-consumer": Noun("highwater.cli.console_consumer", "Print the records of topics."),
     "get-offsets": Noun("highwater.cli.get_offsets", "Show the offsets of partitions, by position or time."),
     "delete-records": Noun("highwater.cli.delete_records", "Delete records up to given offsets."),
+    "leader-election": Noun("highwater.cli.leader_election", "Elect preferred leaders, or unclean ones."),
+    "quorum": Noun("highwater.cli.quorum", "Describe the metadata quorum."),
     "dump-log": Noun("highwater.cli.dump_log", "Print segments, indexes, snapshots and checkpoints."),
 }
 

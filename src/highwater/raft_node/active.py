@@ -15,8 +15,11 @@ from highwater.config import BROKER_SESSION_TIMEOUT_MS, METADATA_MAX_IDLE_INTERV
 from highwater.controller.brokers import fence_broker
 from highwater.controller.decision import Decision
 from highwater.controller.features import activation_records
+from highwater.controller.leaders import elect_unclean, rebalance, rebalance_interval, unclean_interval
 from highwater.controller.liveness import Liveness
 from highwater.controller.settings import in_force
+from highwater.controller.suspicion import Suspicion, was_stalled
+from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.replay import apply
 from highwater.model import Endpoint, Epoch, NodeId, Offset
@@ -29,8 +32,6 @@ from highwater.wire.codec import Message
 from highwater.wire.messages.no_op_record import NoOpRecord
 from highwater.world import Timer, World
 
-LATE_SECONDS = 0.5
-"""A timer that fires this late proves that we were stalled, not that the brokers were silent."""
 R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
@@ -58,6 +59,9 @@ class ActiveController:
         self._timer: Timer | None = None
         self._due = 0.0
         self._last_append = 0.0
+        self._suspicion = Suspicion()
+        self._rebalance_at = 0.0
+        self._unclean_at = 0.0
         self._watched: dict[Connected, tuple[NodeId, int]] = {}
         """Connections that brokers send their heartbeats on: one that closes is a hint."""
 
@@ -136,6 +140,8 @@ class ActiveController:
         if records:
             self._append(records)
         self._last_append = now
+        self._rebalance_at = now + rebalance_interval(self._config)
+        self._unclean_at = now + unclean_interval(self._config)
         self._schedule()
 
     def _resign(self) -> None:
@@ -158,17 +164,29 @@ class ActiveController:
         if connection not in self._watched:
             connection.on_close(lambda: self._hint(*self._watched.pop(connection, (broker, epoch))))
         self._watched[connection] = (broker, epoch)
+        self._suspicion.heard(broker, epoch)
 
     def _hint(self, broker: NodeId, epoch: int) -> None:
-        if self._head is None:
+        registration = self._unfenced(broker, epoch)
+        if registration is None or not registration.listeners:
             return
-        registration = self._head.brokers.get(broker)
-        if registration is None or registration.epoch != epoch or registration.fenced or not registration.listeners:
-            return
-        at = Endpoint(registration.listeners[0].host, registration.listeners[0].port)
-        Probe(self.world, at, self.deadlines, lambda dead: self._fence(broker, epoch) if dead else None)
+        if self._suspicion.hint(broker, epoch, self.world.clock.monotonic()):
+            at = Endpoint(registration.listeners[0].host, registration.listeners[0].port)
+            Probe(self.world, at, self.deadlines, lambda dead: self._proven(broker, epoch) if dead else None)
 
-    def _fence(self, broker: NodeId, epoch: int, why: str = "nothing listens at its address any more") -> None:
+    def _proven(self, broker: NodeId, epoch: int) -> None:
+        if self._unfenced(broker, epoch) is None:
+            return
+        unfenced = sum(1 for each in self.head.brokers.by_id.values() if not each.fenced)
+        if self._suspicion.proven(broker, epoch, self.world.clock.monotonic(), unfenced):
+            self._fence(broker, epoch, "nothing listens at its address any more")
+
+    def _unfenced(self, broker: NodeId, epoch: int) -> BrokerRegistration | None:
+        registration = None if self._head is None else self._head.brokers.get(broker)
+        known = registration is not None and registration.epoch == epoch and not registration.fenced
+        return registration if known else None
+
+    def _fence(self, broker: NodeId, epoch: int, why: str) -> None:
         if self._head is None:
             return
         records = fence_broker(self.head, self.config, broker, epoch)
@@ -189,13 +207,27 @@ class ActiveController:
 
     def _on_timer(self) -> None:
         now = self.world.clock.monotonic()
-        if now - self._due > LATE_SECONDS:
+        if was_stalled(self._due, now):
             self.liveness.extend(now)
         for broker, epoch in self.liveness.expired(now):
             self._fence(broker, epoch, "not heard of in its session")
+        self._elect_by_the_clock(now)
         if self._config.get(METADATA_MAX_IDLE_INTERVAL_MS) and now - self._last_append >= self._idle_interval() * 0.9:
             self._append([NoOpRecord()])
         self._schedule()
+
+    def _elect_by_the_clock(self, now: float) -> None:
+        """Leadership goes back to preferred replicas, and where that is allowed to unclean ones, now and then."""
+        if now >= self._rebalance_at:
+            self._rebalance_at = now + rebalance_interval(self._config)
+            self._append_some(rebalance(self.head, self.config))
+        if now >= self._unclean_at:
+            self._unclean_at = now + unclean_interval(self._config)
+            self._append_some(elect_unclean(self.head, self.config))
+
+    def _append_some(self, records: Sequence[Message]) -> None:
+        if records:
+            self._append(list(records))
 
     @property
     def brokers_leaving(self) -> bool:
