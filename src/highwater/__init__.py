@@ -1,9 +1,9 @@
 """Highwater: a Kafka-compatible, replicated commit log.
 
-    from highwater import Cluster
+from highwater import Cluster
 
-    with Cluster(brokers=3) as cluster:
-        cluster.create_topic("orders", partitions=3, replication_factor=3)
+with Cluster(brokers=3) as cluster:
+    cluster.create_topic("orders", partitions=3, replication_factor=3)
 """
 
 from __future__ import annotations

@@ -33,10 +33,11 @@ def stored_records(bootstrap: str, partitions: Iterable[TopicPartition], seconds
     with Client(bootstrap, client_id=CLIENT_ID, timeout=seconds, request_timeout=min(seconds, 5.0)) as client:
         ends = _offsets(client, wanted, LATEST)
         consumer = Consumer(client)
-        consumer.assign(_offsets(client, wanted, EARLIEST))
-        while any(consumer.positions[partition] < ends[partition] for partition in wanted):
+        positions = _offsets(client, wanted, EARLIEST)
+        while unread := {partition: at for partition, at in positions.items() if at < ends[partition]}:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{consumer.positions} is as far as reading came, the ends are {ends}")
+                raise TimeoutError(f"reading came to {unread} only, the ends are {ends}")
+            consumer.positions = unread
             for fetched in consumer.poll(0.2):
                 topic, partition = fetched.partition
                 for each in fetched:
@@ -44,6 +45,7 @@ def stored_records(bootstrap: str, partitions: Iterable[TopicPartition], seconds
                     records.append(
                         StoredRecord(topic, partition, each.offset, each.timestamp, each.key, each.value, headers)
                     )
+            positions |= consumer.positions
     records.sort(key=lambda record: (record.topic, record.partition, record.offset))
     return records
 

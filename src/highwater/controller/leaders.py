@@ -111,14 +111,14 @@ def rebalance(head: MetadataImage, config: NodeConfig, limit: int = MAX_ELECTION
     changes = (
         electorate.change(place, place[2].isr, Election.PREFERRED)
         for place in head.topics.astray()
-        if _may_move(place[2]) and (deprived is None or preferred(place[2]) in deprived)
+        if not _must_stay(place[2], electorate) and (deprived is None or preferred(place[2]) in deprived)
     )
     return list(islice((record for record in changes if record is not None), limit))
 
 
-def _may_move(partition: PartitionImage) -> bool:
-    """Seen at a glance: a broker that is down for long is looked at in every round."""
-    return preferred(partition) in partition.isr or not partition.has_leader
+def _must_stay(partition: PartitionImage, electorate: Electorate) -> bool:
+    """Seen at a glance, for the sake of the rounds while a broker is down: its replicas are in no ISR."""
+    return preferred(partition) not in partition.isr and electorate.acceptable(partition)(partition.leader)
 
 
 def preferred(partition: PartitionImage) -> NodeId:

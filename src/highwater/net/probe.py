@@ -45,7 +45,7 @@ class Probe:
             self._world.clock.call_later(APART_SECONDS, self._dial)
             return
         self._refused = 0
-        if reason is Gone.UNREACHABLE or reason is Gone.TIMED_OUT or self._tries >= TRIES:
+        if reason is Gone.TIMED_OUT or self._tries >= TRIES:
             self._verdict(False)
         else:
             self._world.clock.call_later(AGAIN_SECONDS, self._dial)

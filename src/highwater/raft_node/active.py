@@ -135,7 +135,7 @@ class ActiveController:
         for broker in self.head.brokers.by_id.values():
             # A new controller has no connections to lose: it asks at once.
             if not broker.fenced and broker.id != self._config.node_id:
-                self._hint(broker.id, broker.epoch)
+                self._probe(broker.id, broker.epoch)
         records = activation_records(self.head, self._bootstrap, self._config)
         if records:
             self._append(records)
@@ -167,19 +167,26 @@ class ActiveController:
         self._suspicion.heard(broker, epoch)
 
     def _hint(self, broker: NodeId, epoch: int) -> None:
-        registration = self._unfenced(broker, epoch)
-        if registration is None or not registration.listeners:
-            return
-        if self._suspicion.hint(broker, epoch, self.world.clock.monotonic()):
-            at = Endpoint(registration.listeners[0].host, registration.listeners[0].port)
-            Probe(self.world, at, self.deadlines, lambda dead: self._proven(broker, epoch) if dead else None)
+        if self._unfenced(broker, epoch) and self._suspicion.hint(broker, epoch, self.world.clock.monotonic()):
+            self._probe(broker, epoch)
 
-    def _proven(self, broker: NodeId, epoch: int) -> None:
+    def _probe(self, broker: NodeId, epoch: int) -> None:
+        registration = self._unfenced(broker, epoch)
+        if registration is not None and registration.listeners:
+            at = Endpoint(registration.listeners[0].host, registration.listeners[0].port)
+            Probe(self.world, at, self.deadlines, lambda dead: self._judge(broker, epoch, dead))
+
+    def _judge(self, broker: NodeId, epoch: int, dead: bool) -> None:
         if self._unfenced(broker, epoch) is None:
+            return
+        if not dead:
+            _log.info("broker %d of epoch %d lost its connection, but its address is taken", broker, epoch)
             return
         unfenced = sum(1 for each in self.head.brokers.by_id.values() if not each.fenced)
         if self._suspicion.proven(broker, epoch, self.world.clock.monotonic(), unfenced):
             self._fence(broker, epoch, "nothing listens at its address any more")
+        else:
+            _log.warning("broker %d of epoch %d seems dead; its session decides", broker, epoch)
 
     def _unfenced(self, broker: NodeId, epoch: int) -> BrokerRegistration | None:
         registration = None if self._head is None else self._head.brokers.get(broker)
