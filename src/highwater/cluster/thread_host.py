@@ -17,6 +17,8 @@ from highwater.model import Endpoint, NodeId
 from highwater.world.real import new_event_loop
 
 UNWIND_SECONDS = 1.0
+UNWIND_TURNS = 3
+"""A connection accepted in the very turn of the crash is met by the dead world in the next."""
 
 
 class ThreadHost(Host):
@@ -194,5 +196,7 @@ class ThreadHost(Host):
             task.cancel()
         if tasks:
             loop.run_until_complete(asyncio.wait(tasks, timeout=UNWIND_SECONDS))
+        for _ in range(UNWIND_TURNS):
+            loop.run_until_complete(asyncio.sleep(0))
         if self._steered is not None:
             self._steered.world.close()

@@ -118,7 +118,8 @@ def rebalance(head: MetadataImage, config: NodeConfig, limit: int = MAX_ELECTION
 
 def _must_stay(partition: PartitionImage, electorate: Electorate) -> bool:
     """Seen at a glance, for the sake of the rounds while a broker is down: its replicas are in no ISR."""
-    return preferred(partition) not in partition.isr and electorate.acceptable(partition)(partition.leader)
+    still = preferred(partition) not in partition.isr and not (partition.adding or partition.removing)
+    return still and electorate.acceptable(partition)(partition.leader)
 
 
 def preferred(partition: PartitionImage) -> NodeId:

@@ -67,6 +67,9 @@ class RealNet:
 
         def connection_made(transport: BaseTransport) -> None:
             del protocol.connection_made
+            if self._dead:
+                cast(Transport, transport).abort()
+                return
             self._transports.add(cast(Transport, transport))
             protocol.connection_made(transport)
 
