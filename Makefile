@@ -1,5 +1,8 @@
 # Every target begins with `setup`, which costs nothing when there is nothing to do.
 BIN := .venv/bin
+# A file's tests stay on one worker, so that what a module shares (a node, a broker) is made once. The folders come in
+# their order, those that take long (cluster, sim) first: a long file that begins last would keep one worker idle.
+PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check static bench bench-quick lock
 
@@ -23,11 +26,10 @@ static: setup
 	@$(BIN)/lint-imports --no-logo
 
 check: static
-	@$(BIN)/pytest -q tests/unit tests/tidy -m 'not apache and not slow'
+	@$(PYTEST) tests/unit tests/tidy -m 'not apache and not slow'
 
-# A file's tests stay on one worker, so that what a module shares (a node, a broker) is made once.
 test: static
-	@$(BIN)/pytest -q -n 2 --dist loadfile
+	@$(PYTEST)
 
 bench: setup
 	@$(BIN)/python bench/run.py

@@ -56,10 +56,17 @@ def run_tool(main: str, *args: str, input: str | None = None, timeout: float = 9
 class ApacheKafka:
     """One combined node, or several with a fixed quorum, on free ports of the loopback interface."""
 
-    def __init__(self, directory: Path, nodes: int = 1, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        nodes: int = 1,
+        properties: Mapping[str, str] | None = None,
+        features: Mapping[str, int] | None = None,
+    ) -> None:
         self.directory = directory
         self.nodes = nodes
         self.properties = dict(properties or {})
+        self.features = dict(features or {})
         ports = free_ports(2 * nodes)
         self.ports, self._controller_ports = ports[:nodes], ports[nodes:]
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -91,8 +98,9 @@ class ApacheKafka:
         if not config.exists():
             config.parent.mkdir(parents=True)
             config.write_text("".join(f"{key}={value}\n" for key, value in self._server_properties(node).items()))
-            quorum = ["--standalone"] if self.nodes == 1 else []
-            done = run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), *quorum)
+            options = ["--standalone"] if self.nodes == 1 else []
+            options += [f"--feature={name}={level}" for name, level in self.features.items()]
+            done = run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), *options)
             if done.rc != 0:
                 raise RuntimeError(f"Apache Kafka could not be formatted: {done.stderr}{done.stdout}")
         command = [*java("-Xmx512m"), "kafka.Kafka", str(config)]

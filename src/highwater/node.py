@@ -52,6 +52,8 @@ SHUTDOWN_SECONDS = 10.0
 HAND_OVER_SECONDS = 3.0
 RESIGN_SECONDS = 1.0
 ABANDONED_SECONDS = 1.5
+NEVER_MS = 2**62
+NO_BOUND = 2**62
 KRAFT_LEVEL = 1
 _log = logging.getLogger(__name__)
 
@@ -59,6 +61,10 @@ _log = logging.getLogger(__name__)
 def _read_meta(disk: Disk, directory: PurePath) -> Generator[Step, None, MetaProperties | None]:
     yield Step()
     return read_meta_properties(disk, directory)
+
+
+class NotStarted(Exception):
+    """It took too long; whoever started the node is told so."""
 
 
 class Node:
@@ -84,6 +90,16 @@ class Node:
 
     async def start(self) -> None:
         """Returns when this node does what its roles say: a broker then is unfenced and serves clients."""
+        patience = self.config.get(settings.SERVER_MAX_STARTUP_TIME_MS)
+        try:
+            async with asyncio.timeout(None if patience >= NEVER_MS else patience / 1000) as within:
+                await self._start()
+        except TimeoutError as failed:
+            if not within.expired():
+                raise
+            raise NotStarted(f"not started within server.max.startup.time.ms={patience}") from failed
+
+    async def _start(self) -> None:
         self._release_lock = self.world.disk.lock(self.directory / names.LOCK)
         meta = await finished(self.world, _read_meta, self.directory)
         if meta is None:
@@ -138,8 +154,10 @@ class Node:
     def _make_broker(self) -> Broker:
         config, world = self.config, self.world
         client_id = f"broker-{config.node_id}"
-        self._channel = ControllerChannel(world, client_id, self.deadlines, self._controller_endpoint)
-        heartbeats = ControllerChannel(world, f"{client_id}-heartbeat", self.deadlines, self._controller_endpoint)
+        self._channel = ControllerChannel(world, config, client_id, self.deadlines, self._controller_endpoint)
+        heartbeats = ControllerChannel(
+            world, config, f"{client_id}-heartbeat", self.deadlines, self._controller_endpoint
+        )
         self.lifecycle = Lifecycle(
             world,
             config,
@@ -156,7 +174,13 @@ class Node:
             config,
             self.cluster_id,
             Hosted(),
-            LogStore(world, self.directory, lambda topic: broker.log_config(topic), self._log_offline),
+            LogStore(
+                world,
+                self.directory,
+                lambda topic: broker.log_config(topic),
+                self._log_offline,
+                config.get(settings.NUM_RECOVERY_THREADS_PER_DATA_DIR),
+            ),
             FetchSessions(
                 config.get(settings.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS), world.random("fetch-sessions")
             ),
@@ -292,7 +316,7 @@ class Node:
     async def stop(self) -> None:
         """A controlled shutdown: leave the cluster, finish what was asked, close the logs, mark it clean."""
         if self.broker is not None:
-            await self._leave(self.broker)
+            await self._leave(self.broker, self.config.get(settings.CONTROLLED_SHUTDOWN_ENABLE))
         if self.controller is not None:
             await self._hand_over(self.controller)
         if self.http is not None:
@@ -318,7 +342,17 @@ class Node:
             _log.warning("brokers are still leaving while their controller stops")
         await self.raft.leave(RESIGN_SECONDS)
 
-    async def _leave(self, broker: Broker) -> None:
+    async def _leave(self, broker: Broker, controlled: bool) -> None:
+        """Ask the controller for a shutdown: it moves leaderships away and takes the broker out."""
+        if controlled:
+            await self._ask_to_leave()
+        self.upkeep.stop()
+        self.lifecycle.stop()
+        if self._publishing is not None:
+            self._publishing.cancel()
+        broker.fetchers.close()
+
+    async def _ask_to_leave(self) -> None:
         self.lifecycle.leave()
         try:
             async with asyncio.timeout(SHUTDOWN_SECONDS):
@@ -326,11 +360,6 @@ class Node:
                     await asyncio.sleep(0.01)
         except TimeoutError:
             _log.warning("the controller did not agree to the shutdown in time")
-        self.upkeep.stop()
-        self.lifecycle.stop()
-        if self._publishing is not None:
-            self._publishing.cancel()
-        broker.fetchers.close()
 
 
 def _timing(config: NodeConfig) -> Timing:
@@ -356,10 +385,10 @@ def _fetch_limits(config: NodeConfig) -> FetchLimits:
 
 def _limits(config: NodeConfig) -> Limits:
     queued = config.get(settings.QUEUED_MAX_REQUEST_BYTES)
-    default = Limits()
     return Limits(
         max_frame=config.get(settings.SOCKET_REQUEST_MAX_BYTES),
-        queued_bytes=queued if queued > 0 else default.queued_bytes,
+        queued_bytes=queued if queued > 0 else NO_BOUND,
+        slots=config.get(settings.QUEUED_MAX_REQUESTS),
         connections=config.get(settings.MAX_CONNECTIONS),
         connections_per_ip=config.get(settings.MAX_CONNECTIONS_PER_IP),
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
@@ -380,5 +409,5 @@ def _metadata_log_config(config: NodeConfig) -> LogConfig:
         cleanup_policy=("delete",),
         retention_ms=-1,
         retention_bytes=-1,
-        file_delete_delay_ms=60_000,
+        file_delete_delay_ms=config.get(settings.INTERNAL_METADATA_DELETE_DELAY_MILLIS),
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
 import sys
-import time
 from typing import NamedTuple
 
 import pytest
@@ -133,7 +133,7 @@ def readable(server: Server) -> str:
     """A partition with every codec, headers and nulls."""
     topic = "tools-readable"
     with Client(server.bootstrap) as client:
-        Admin(client).create_topics([NewTopic(topic, partitions=2)])
+        Admin(client).create_topics([NewTopic(topic, partitions=2, configs={"retention.ms": "-1"})])
         for codec in Codec:
             Producer(client, codec=codec).send(
                 TopicPartition(topic, 0),
@@ -186,7 +186,7 @@ def test_without_a_partition_all_partitions_are_read(server: Server, written_by_
 def test_a_new_record_is_printed_as_it_comes(server: Server) -> None:
     topic = "tools-followed"
     with Client(server.bootstrap) as client:
-        Admin(client).create_topics([NewTopic(topic, partitions=1)])
+        Admin(client).create_topics([NewTopic(topic, partitions=1, configs={"retention.ms": "-1"})])
         command = [sys.executable, "-c", "from highwater.cli import main; main()", "console-consumer"]
         with subprocess.Popen(
             [*command, "--bootstrap-server", server.bootstrap, "--topic", topic], stdout=subprocess.PIPE, text=True
@@ -194,21 +194,10 @@ def test_a_new_record_is_printed_as_it_comes(server: Server) -> None:
             assert process.stdout is not None
             # The reader begins at the end, and nothing tells when it has: so records are sent until one is printed.
             producer = Producer(client)
-            line = ""
-            deadline = time.monotonic() + 20
-            import threading
-
-            def read() -> None:
-                nonlocal line
-                line = process.stdout.readline()  # type: ignore[union-attr]
-
-            reader = threading.Thread(target=read)
-            reader.start()
-            while reader.is_alive() and time.monotonic() < deadline:
+            while not select.select([process.stdout], [], [], 0.2)[0]:
                 producer.send(TopicPartition(topic, 0), [(1, None, b"news", ())])
-                reader.join(0.2)
+            line = process.stdout.readline()
             process.terminate()
-            reader.join()
     assert line == "news\n"
 
 

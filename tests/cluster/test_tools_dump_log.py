@@ -124,7 +124,7 @@ def cases(copied: Path) -> Iterator[Call]:
     yield call("dump-log", "--files", states, "--transaction-log-decoder")
     yield call("dump-log", "--files", f"{copied}/meta.properties")
     yield from damaged(copied)
-    yield call("dump-log")
+    yield call("dump-log", "--print-data-log")
 
 
 def damaged(copied: Path) -> Iterator[Call]:

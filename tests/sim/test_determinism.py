@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
-from highwater.sim import Simulation
+from highwater.sim import Knobs, Simulation
+from highwater.sim.trace import Trace
 from tests.sim import toy
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +40,24 @@ def test_different_seeds_have_different_traces() -> None:
     assert len({toy.run(seed).trace_hash for seed in range(20)}) == 20
 
 
+def test_a_trace_is_told_apart_by_every_part_of_an_event() -> None:
+    def digest(at: float = 1.0, node: str = "a", kind: str = "send", subject: str = "b", note: str = "3") -> str:
+        trace = Trace(lambda: at)
+        trace.record(node, kind, subject, note)
+        return trace.digest
+
+    variants = [
+        digest(),
+        digest(at=1.0000001),
+        digest(node="c"),
+        digest(kind="append"),
+        digest(subject="c"),
+        digest(note="4"),
+    ]
+    assert len(set(variants)) == len(variants)
+    assert digest() == digest()
+
+
 def test_the_toy_meets_every_kind_of_event() -> None:
     kinds: set[str] = set()
     for seed in range(10):
@@ -47,6 +67,14 @@ def test_the_toy_meets_every_kind_of_event() -> None:
     )
     assert set(expected.split()) <= kinds
     assert {"rename", "sync_dir", "truncate", "step", "run", "job", "timer", "spawn"} <= kinds
+
+
+def test_a_swarm_of_seeds_gives_worlds_of_different_kinds() -> None:
+    kinds = [Knobs.swarm(Random(seed)) for seed in range(50)]
+    assert len(set(kinds)) == 50
+    assert kinds[7] == Knobs.swarm(Random(7))
+    assert all(knobs.link_delay[0] < knobs.link_delay[1] for knobs in kinds)
+    assert min(knobs.window for knobs in kinds) < 1000 < 100_000 < max(knobs.window for knobs in kinds)
 
 
 def test_one_draw_more_in_one_node_leaves_the_dice_of_the_others_as_they_were() -> None:

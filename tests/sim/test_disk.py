@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import PurePath
 
 import pytest
 
 from highwater.sim import Knobs, Simulation, SimWorld
-from highwater.world import AlreadyLocked, Poisoned
+from highwater.sim.disk import StaleHandle
+from highwater.world import AlreadyLocked, Disk, Poisoned, Step
+from highwater.world.jobs import finished
 from tests.unit.world.contract import flushed
 
 DATA = PurePath("/data")
@@ -49,7 +51,20 @@ def test_where_the_trim_fails_too_the_file_is_poisoned_for_good(sim: Simulation,
     for _ in range(3):
         with pytest.raises(Poisoned):
             file.append(b"x" * 10_000)
-    assert file.size > 0, "a part of the bytes stayed"
+    assert file.size == 0
+    stat = world.disk.stat(LOG)
+    assert stat is not None and stat.size > 0, "a part of the bytes stayed"
+
+
+def test_an_append_by_a_handle_that_missed_another_ones_write_is_an_error(sim: Simulation, world: SimWorld) -> None:
+    def writes_too(disk: Disk) -> Generator[Step, None, None]:
+        disk.open(LOG).append(b"from a job")
+        yield Step()
+
+    file = world.disk.open(LOG, create=True)
+    sim.run(finished(world, writes_too))
+    with pytest.raises(StaleHandle):
+        file.append(b"from the loop")
 
 
 def test_rules_fit_operation_path_and_number(sim: Simulation, world: SimWorld) -> None:
@@ -77,7 +92,7 @@ def test_rules_fit_operation_path_and_number(sim: Simulation, world: SimWorld) -
 @pytest.mark.parametrize("operation", ["read", "sync", "truncate", "sync_dir", "mkdir", "rmdir"])
 def test_every_operation_can_fail(sim: Simulation, world: SimWorld, operation: str) -> None:
     file = world.disk.open(LOG, create=True)
-    uses = {
+    uses: dict[str, Callable[[], object]] = {
         "read": lambda: file.read(0, 1),
         "sync": file.sync,
         "truncate": lambda: file.truncate(0),
@@ -152,6 +167,18 @@ def test_a_round_takes_time_and_calls_made_meanwhile_share_the_next(sim: Simulat
         assert sim.trace.counts["a", "sync"] == 4
 
     sim.run(scenario())
+
+
+def test_rounds_do_not_overlap() -> None:
+    with Simulation(1, Knobs(flush_round=(0.01, 0.01))) as sim:
+        world = sim.world("a")
+        sim.storage("a").provide(DATA)
+        file = world.disk.open(LOG, create=True)
+        answered: list[float] = []
+        for at in (0.0, 0.005, 0.015):
+            sim.at(at, world.disk.flush, [file], lambda _: answered.append(sim.now))
+        sim.advance(1)
+        assert answered == pytest.approx([0.01, 0.02, 0.03])
 
 
 def test_a_round_reports_the_error_to_those_who_asked_for_the_file(sim: Simulation, world: SimWorld) -> None:

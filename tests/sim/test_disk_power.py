@@ -10,6 +10,8 @@ import pytest
 
 from highwater.sim import Knobs, Simulation, SimWorld, matching
 from highwater.sim.inode import PAGE
+from highwater.sim.trace import Phase
+from highwater.world import Dead
 from tests.unit.world.contract import flushed
 
 DATA = PurePath("/data")
@@ -187,6 +189,21 @@ def test_a_file_replaced_by_rename_is_old_or_new_and_new_once_the_directory_is_s
 def test_a_rename_before_the_sync_of_its_bytes_can_leave_an_empty_file() -> None:
     seen = {replaced_checkpoint(seed, sync_file=False, sync_directory=True) for seed in range(60)}
     assert {b"", b"new"} <= seen and b"old" not in seen
+
+
+@pytest.mark.parametrize(("phase", "left"), [("before", b"old"), ("after", b"new")])
+def test_a_crash_can_be_placed_at_the_rename_of_a_checkpoint(phase: Phase, left: bytes) -> None:
+    sim, world = begin(1)
+    with sim:
+        world.disk.open(DATA / "checkpoint", create=True).append(b"old")
+        world.disk.open(DATA / "x", create=True)
+        world.disk.open(DATA / "checkpoint.tmp", create=True).append(b"new")
+        point = sim.crash_at("a", matching("rename", "*checkpoint*"), phase=phase, power_loss=False)
+        world.disk.rename(DATA / "x", DATA / "y")
+        with pytest.raises(Dead):
+            world.disk.rename(DATA / "checkpoint.tmp", DATA / "checkpoint")
+        assert point.hit is not None and point.hit.subject == "/data/checkpoint.tmp -> /data/checkpoint"
+        assert content(sim, DATA / "checkpoint") == left
 
 
 def test_an_unlinked_file_may_come_back_unless_the_directory_was_synced() -> None:

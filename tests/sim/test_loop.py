@@ -56,7 +56,7 @@ def test_timeouts_events_groups_and_queues_of_asyncio_work(sim: Simulation) -> N
         async with asyncio.TaskGroup() as group:
             group.create_task(queue.put("queued"), name="named")
             seen.append(await queue.get())
-        assert await asyncio.gather(asyncio.sleep(1, "a"), asyncio.sleep(2, "b")) == ["a", "b"]
+        assert list(await asyncio.gather(asyncio.sleep(1, "a"), asyncio.sleep(2, "b"))) == ["a", "b"]
         assert sim.now == 9
         with pytest.raises(ExceptionGroup):
             async with asyncio.TaskGroup() as group:

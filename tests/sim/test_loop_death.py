@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import PurePath
 
@@ -38,7 +38,7 @@ def test_every_handle_of_a_crashed_node_is_dead(sim: Simulation) -> None:
         release = world.disk.lock(DATA / ".lock")
         job = world.run(_endless, done=lambda _: None)
         sim.crash("a", power_loss=False)
-        uses = [
+        uses: list[Callable[[], object]] = [
             world.clock.monotonic,
             world.clock.wall_ms,
             lambda: world.clock.call_later(1, print),
@@ -56,7 +56,6 @@ def test_every_handle_of_a_crashed_node_is_dead(sim: Simulation) -> None:
             lambda: world.disk.sync_dir(DATA),
             lambda: world.disk.lock(DATA / ".lock"),
             lambda: world.disk.flush([file], print),
-            lambda: file.size,
             lambda: file.append(b"x"),
             lambda: file.read(0, 1),
             lambda: file.read_cached(0, 1),
@@ -122,6 +121,24 @@ def test_no_code_of_a_crashed_node_runs_again(sim: Simulation) -> None:
     assert sim.restart("a").disk.list(DATA) == ["log"]
 
 
+def test_what_wakes_a_task_of_a_dead_node_wakes_nobody(sim: Simulation) -> None:
+    world = sim.world("a")
+    ran: list[str] = []
+
+    async def wait(event: asyncio.Event) -> None:
+        await event.wait()
+        ran.append("woken")
+
+    event = asyncio.Event()
+    world.spawn("waiter", wait(event))
+    world.clock.call_later(3, ran.append, "timer behind one of the living")
+    sim.at(1, sim.crash, "a")
+    sim.at(2, event.set)
+    sim.at(3, lambda: None)
+    sim.advance(4)
+    assert ran == []
+
+
 def test_dead_tasks_are_closed_without_a_word_however_they_wait(sim: Simulation) -> None:
     world = sim.world("a")
 
@@ -142,9 +159,9 @@ def test_dead_tasks_are_closed_without_a_word_however_they_wait(sim: Simulation)
             await asyncio.Event().wait()
         finally:
             try:
-                await asyncio.sleep(1)
+                await sim.loop.create_future()
             finally:
-                await asyncio.sleep(1)
+                await sim.loop.create_future()
 
     async def holds_a_resource() -> None:
         async with resource(), asyncio.timeout(50):

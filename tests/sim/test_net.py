@@ -118,6 +118,24 @@ def test_the_callbacks_of_a_connection_belong_to_its_node() -> None:
         sim.run(scenario())
 
 
+def test_reading_paused_just_before_a_read_stops_it() -> None:
+    with Simulation(1) as sim:
+
+        async def scenario() -> None:
+            near, far = await connect(sim, sim.world("a"), sim.world("b"))
+            sim.pause("b")
+            near.transport.write(b"hello")
+            await sim.sleep(1)
+            far.transport.pause_reading()
+            sim.resume("b")
+            await sim.sleep(1)
+            assert far.got == b""
+            far.transport.resume_reading()
+            await far.received(5)
+
+        sim.run(scenario())
+
+
 def test_a_paused_node_still_has_its_connections_made() -> None:
     with Simulation(1) as sim:
 
@@ -159,7 +177,7 @@ def test_a_listener_on_all_addresses_is_found_under_each() -> None:
             reached: list[str] = []
             for world in worlds:
                 await world.net.listen(
-                    lambda world=world: reached.append(world.name) or End(),  # type: ignore[misc]
+                    lambda world=world: reached.append(world.name) or End(),  # type: ignore[misc, func-returns-value]
                     Endpoint("0.0.0.0", PORT),
                 )
             for host in ("a", "b", "localhost"):

@@ -10,10 +10,11 @@ import pytest
 from highwater.quorum import ElectionState, LogPosition, LogView, QuorumViolation, core, fetching
 from highwater.quorum.leader import Leader
 from highwater.quorum.log_view import VALID, Verdict
-from tests.unit.quorum.cluster import Node, World
+from tests.unit.quorum.cluster import World
 from tests.unit.quorum.faults import SWIFT, NotLive, ordeal
 from tests.unit.quorum.invariants import Broken
 from tests.unit.quorum.memory_log import MemoryLog
+from tests.unit.quorum.node import Node
 
 SEEDS = 300
 
@@ -99,3 +100,12 @@ def test_truncation_that_ignores_epochs_is_found(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(fetching, "judge_fetch", judge_by_offset)
     _, found = first_finding(lambda seed: World(seed, 3, SWIFT))
     assert isinstance(found, Broken | QuorumViolation)
+
+
+def test_a_cut_in_the_wrong_place_that_never_ends_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut_at_the_leaders_offset(log: LogView, diverging: LogPosition) -> int:
+        return min(diverging.offset, log.durable_end)
+
+    monkeypatch.setattr(fetching, "truncation_point", cut_at_the_leaders_offset)
+    _, found = first_finding(lambda seed: World(seed, 3, SWIFT))
+    assert isinstance(found, NotLive)

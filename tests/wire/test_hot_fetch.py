@@ -156,3 +156,24 @@ def test_more_topics_than_the_size_allows_are_malformed(version: int) -> None:
     raw = FetchRequest(forgotten_topics_data=[ForgottenTopic()] * 50_000).encode(12)
     with pytest.raises(Malformed, match="more elements than"):
         fetch.decode_request(raw, 12)
+
+
+def test_a_tag_of_a_later_version_is_malformed() -> None:
+    replica_state = bytes([1, 1, 13]) + bytes(13)
+    for version, refused in ((12, True), (14, True), (15, False)):
+        raw = FetchRequest().encode(version)[:-1] + replica_state
+        if refused:
+            with pytest.raises(Malformed, match="tag 1 in version"):
+                fetch.decode_request(raw, version)
+        else:
+            assert fetch.decode_request(raw, version).replica_id == 0
+
+
+def test_hints_are_left_out_of_versions_that_cannot_carry_them() -> None:
+    def encoded(version: int, preferred: int, endpoints: list[tuple[int, str, int, None]]) -> bytes:
+        rows: list[fetch.PartitionRow[bytes]] = [(0, 0, 9, 9, 0, None, preferred, None, None, None, None)]
+        return b"".join(fetch.encode_response(version, 0, 0, 0, [("t", rows)], endpoints))
+
+    assert encoded(10, 3, []) == encoded(10, -1, [])
+    assert encoded(11, 3, []) != encoded(11, -1, [])
+    assert encoded(12, -1, [(1, "h", 9092, None)]) == encoded(12, -1, [])

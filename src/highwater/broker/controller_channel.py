@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from highwater.config import (
+    CONTROLLER_SOCKET_TIMEOUT_MS,
+    SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS,
+    SOCKET_CONNECTION_SETUP_TIMEOUT_MS,
+    NodeConfig,
+)
 from highwater.errors import Code
 from highwater.model import Endpoint
 from highwater.net.client import CallFailed, ClientConnection, Gone
@@ -12,7 +18,6 @@ from highwater.net.deadlines import DeadlineQueue
 from highwater.wire.codec import Message
 from highwater.world import World
 
-CONNECT_SECONDS = 5.0
 RETRY_SECONDS = 0.05
 M = TypeVar("M", bound=Message)
 
@@ -37,11 +42,16 @@ class ControllerChannel:
     def __init__(
         self,
         world: World,
+        config: NodeConfig,
         client_id: str,
         deadlines: DeadlineQueue,
         controller: Callable[[], Endpoint | None],
     ) -> None:
         self._world = world
+        self._answer_seconds = config.get(CONTROLLER_SOCKET_TIMEOUT_MS) / 1000
+        self._dial_seconds = config.get(SOCKET_CONNECTION_SETUP_TIMEOUT_MS) / 1000
+        self._longest_dial = config.get(SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS) / 1000
+        self._failed_dials = 0
         self._client_id = client_id
         self._deadlines = deadlines
         self._controller = controller
@@ -89,14 +99,21 @@ class ControllerChannel:
             self._retry_later()
             return
         self._connection = ClientConnection(self._world, endpoint, self._client_id, self._deadlines, self._lost)
-        self._connection.open(self._opened, CONNECT_SECONDS)
+        self._connection.open(self._opened, self._dial_timeout())
+
+    def _dial_timeout(self) -> float:
+        """Twice as long after each failure, as Kafka's clients do (KIP-601)."""
+        grown = self._dial_seconds * (1 << min(self._failed_dials, 30))
+        return max(min(grown, self._longest_dial), self._dial_seconds)
 
     def _opened(self) -> None:
         self._open = True
+        self._failed_dials = 0
         self._pump()
 
     def _lost(self, reason: Gone) -> None:
         self._connection = None
+        self._failed_dials += not self._open
         self._open = False
         self._retry_later()
 
@@ -122,7 +139,7 @@ class ControllerChannel:
             else:
                 call.done(answer)
 
-        connection.send(call.request, version, call.response, answered, left)
+        connection.send(call.request, version, call.response, answered, min(left, self._answer_seconds))
 
     def _again(self, connection: ClientConnection, call: _Call) -> None:
         if self._closed or self._world.clock.monotonic() >= call.expires:

@@ -8,18 +8,29 @@ from ipaddress import ip_address
 from highwater.broker.broker import Broker
 from highwater.errors import Code
 from highwater.net.context import RequestContext
+from highwater.net.header import after_tags
 from highwater.wire.codec import Message
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData
 from highwater.wire.messages.envelope_request import EnvelopeRequest
 from highwater.wire.messages.envelope_response import EnvelopeResponse
 from highwater.wire.messages.request_header import RequestHeader
 
-FORWARD_SECONDS = 30.0
+FORWARD_SECONDS = 60.0
+"""Kafka's own, over all tries; a single try has controller.socket.timeout.ms."""
 _PRINCIPAL_VERSION = 0
 
 
-def forward(broker: Broker, ctx: RequestContext, request: Message, failed: Callable[[Code], Message]) -> None:
-    """Send the request on as it came and the controller's answer back as it is; `failed` words it if none comes."""
+def forward(
+    broker: Broker,
+    ctx: RequestContext,
+    request: Message,
+    failed: Callable[[Code], Message],
+    completed: Callable[[memoryview], Message] | None = None,
+) -> None:
+    """Send the request on and the controller's answer back as it is; `failed` words it if none comes.
+
+    `completed` makes the answer from the controller's body, where only a part was sent on.
+    """
     flexible = ctx.version >= request.FLEXIBLE
     header = RequestHeader(
         request_api_key=ctx.api_key,
@@ -39,7 +50,10 @@ def forward(broker: Broker, ctx: RequestContext, request: Message, failed: Calla
             ctx.respond(failed(Code.REQUEST_TIMED_OUT))
         elif answer.error_code != Code.NONE or answer.response_data is None:
             ctx.respond(failed(Code.UNKNOWN_SERVER_ERROR))
-        else:
+        elif completed is None:
             ctx.slot.fill([bytes(answer.response_data)])
+        else:
+            whole = memoryview(answer.response_data)
+            ctx.respond(completed(whole[after_tags(whole, 4) if ctx.flexible_response else 4 :]))
 
     broker.controller.ask(envelope, EnvelopeResponse, answered, FORWARD_SECONDS)

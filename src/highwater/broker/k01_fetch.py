@@ -95,6 +95,7 @@ class _Fetch:
         if not self._try() or self.request.max_wait_ms <= 0:
             return
         self.session.on_mark = self._wake
+        self.session.on_overtaken = self._expire
         self._deadline = self.broker.deadlines.add(self.request.max_wait_ms / 1000, self._expire)
 
     def _try(self, at_once: bool = False) -> bool:
@@ -165,7 +166,7 @@ class _Fetch:
 
     def _respond(self, rows: dict[FetchEntry, FetchRow]) -> None:
         session = self.session
-        session.on_mark = None
+        session.on_mark = session.on_overtaken = None
         if self._deadline is not None:
             self._deadline.cancel()
         if self._full:

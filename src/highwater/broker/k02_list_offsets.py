@@ -19,6 +19,7 @@ from highwater.wire.messages.list_offsets_response import (
 API = Api(2, (1, 11), ListOffsetsRequest)
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_LEADER_EPOCHS_FROM = 4
 
 
 def handle(broker: Broker, ctx: RequestContext, request: ListOffsetsRequest) -> None:
@@ -105,5 +106,10 @@ class _Answer:
             world.run(first_at_or_after, list(log.segments), when, log.log_start, done=found)
 
     def finish_if_done(self) -> None:
-        if self._running == 0:
-            self._ctx.respond(self.response)
+        if self._running:
+            return
+        if self._ctx.version < _LEADER_EPOCHS_FROM:
+            for topic in self.response.topics:
+                for row in topic.partitions:
+                    row.leader_epoch = -1
+        self._ctx.respond(self.response)

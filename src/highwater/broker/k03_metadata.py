@@ -9,7 +9,7 @@ from __future__ import annotations
 from highwater.broker import operations
 from highwater.broker.broker import Broker
 from highwater.broker.internal_topics import is_internal
-from highwater.config import AUTO_CREATE_TOPICS_ENABLE
+from highwater.config import AUTO_CREATE_TOPICS_ENABLE, REQUEST_TIMEOUT_MS
 from highwater.errors import Code, code_of
 from highwater.metadata.topics import PartitionImage
 from highwater.model import NO_NODE, ZERO_UUID
@@ -26,8 +26,9 @@ from highwater.wire.messages.metadata_response import (
 )
 
 API = Api(3, (0, 13), MetadataRequest)
-CREATE_SECONDS = 30.0
 _LISTENER_ERROR_FROM = 6
+_BY_ID_FROM = 12
+"""v10 and v11 can carry ids in requests, and have no use for them."""
 _ASKED_ABOUT = (Code.INVALID_TOPIC_EXCEPTION, Code.INVALID_REPLICATION_FACTOR)
 
 
@@ -36,6 +37,9 @@ def handle(broker: Broker, ctx: RequestContext, request: MetadataRequest) -> Non
         names = sorted(broker.image.topics.by_name)
         _respond(broker, ctx, request, [MetadataRequestTopic(name=name) for name in names], {})
         return
+    if ctx.version < _BY_ID_FROM and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in request.topics):
+        _refuse(ctx, request.topics, Code.INVALID_REQUEST)
+        return
     missing = [topic.name for topic in request.topics if topic.name and broker.topic(topic.name) is None]
     creates = broker.config.get(AUTO_CREATE_TOPICS_ENABLE) and (ctx.version < 4 or request.allow_auto_topic_creation)
     allowed = [name for name in missing if ctx.authorize("Create", "Topic", name)] if creates else []
@@ -43,16 +47,22 @@ def handle(broker: Broker, ctx: RequestContext, request: MetadataRequest) -> Non
         _respond(broker, ctx, request, request.topics, {})
         return
     topics = request.topics
+    timeout_ms = broker.config.get(REQUEST_TIMEOUT_MS)
     create = CreateTopicsRequest(
         topics=[CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in sorted(set(allowed))],
-        timeout_ms=int(CREATE_SECONDS * 1000),
+        timeout_ms=timeout_ms,
     )
 
     def created(answer: CreateTopicsResponse | None) -> None:
         errors = {} if answer is None else {topic.name: code_of(topic.error_code) for topic in answer.topics}
         _respond(broker, ctx, request, topics, errors)
 
-    broker.controller.ask(create, CreateTopicsResponse, created, CREATE_SECONDS)
+    broker.controller.ask(create, CreateTopicsResponse, created, timeout_ms / 1000)
+
+
+def _refuse(ctx: RequestContext, topics: list[MetadataRequestTopic], code: Code) -> None:
+    rows = [MetadataResponseTopic(error_code=code, name=topic.name or "") for topic in topics]
+    ctx.respond(MetadataResponse(throttle_time_ms=ctx.throttle_ms, topics=rows))
 
 
 def _respond(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from highwater.broker.broker import Broker
+from highwater.broker.broker_id import broker_id
 from highwater.config import Row, describe_broker, describe_broker_default, describe_topic
 from highwater.errors import Code, KafkaError
 from highwater.metadata.configs import ResourceType, topic_resource
@@ -47,7 +48,7 @@ def _rows(broker: Broker, ctx: RequestContext, resource: DescribeConfigsResource
     if resource.resource_type == ResourceType.BROKER:
         if name == "":
             return describe_broker_default(broker.config)
-        if name != str(broker.node_id):
+        if broker_id(name, "Broker") != broker.node_id:
             raise KafkaError(
                 Code.INVALID_REQUEST,
                 f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",

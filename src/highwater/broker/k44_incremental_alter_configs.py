@@ -3,14 +3,67 @@
 from __future__ import annotations
 
 from highwater.broker.broker import Broker
+from highwater.broker.broker_id import broker_id
 from highwater.broker.forwarding import forward
+from highwater.errors import Code, KafkaError
+from highwater.metadata.configs import ResourceType
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.wire import refusals
-from highwater.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from highwater.wire.messages.incremental_alter_configs_request import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from highwater.wire.messages.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
 
 API = Api(44, (0, 1), IncrementalAlterConfigsRequest)
+Refused = dict[int, AlterConfigsResourceResponse]
+"""Answers by the place of their resource in the request."""
 
 
 def handle(broker: Broker, ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> None:
-    forward(broker, ctx, request, lambda code: refusals.incremental_alter_configs(request, code))
+    refused = _refused(broker, request.resources)
+    rest = [resource for at, resource in enumerate(request.resources) if at not in refused]
+    if not refused:
+        forward(broker, ctx, request, lambda code: refusals.incremental_alter_configs(request, code))
+    elif not rest:
+        ctx.respond(_joined(refused, IncrementalAlterConfigsResponse()))
+    else:
+        smaller = IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only)
+        forward(
+            broker,
+            ctx,
+            smaller,
+            lambda code: _joined(refused, refusals.incremental_alter_configs(smaller, code)),
+            lambda body: _joined(refused, IncrementalAlterConfigsResponse.decode(body, ctx.version)),
+        )
+
+
+def _refused(broker: Broker, resources: list[AlterConfigsResource]) -> Refused:
+    """A broker's settings are changed through that broker alone: it can tell whether they suit it."""
+    found: Refused = {}
+    for at, resource in enumerate(resources):
+        if resource.resource_type != ResourceType.BROKER or not resource.resource_name:
+            continue
+        try:
+            if broker_id(resource.resource_name, "Node") != broker.node_id:
+                why = f"expected {broker.node_id}, but received {resource.resource_name}"
+                raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, {why}")
+        except KafkaError as error:
+            found[at] = AlterConfigsResourceResponse(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+    return found
+
+
+def _joined(refused: Refused, decided: IncrementalAlterConfigsResponse) -> IncrementalAlterConfigsResponse:
+    """In the order of the request."""
+    for at, answer in sorted(refused.items()):
+        decided.responses.insert(at, answer)
+    return decided

@@ -6,6 +6,7 @@ from highwater.broker import operations
 from highwater.broker.broker import Broker
 from highwater.broker.internal_topics import is_internal
 from highwater.broker.k03_metadata import leader_for, offline
+from highwater.config import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from highwater.errors import Code
 from highwater.metadata.topics import TopicImage
 from highwater.net.context import RequestContext
@@ -19,7 +20,6 @@ from highwater.wire.messages.describe_topic_partitions_response import (
 )
 
 API = Api(75, (0, 0), DescribeTopicPartitionsRequest)
-MAX_PARTITIONS = 2000
 
 
 def handle(broker: Broker, ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> None:
@@ -29,7 +29,8 @@ def handle(broker: Broker, ctx: RequestContext, request: DescribeTopicPartitions
         wanted = [name for name in wanted if name >= request.cursor.topic_name]
         if wanted and wanted[0] == request.cursor.topic_name:
             first = request.cursor.partition_index
-    room = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
+    limit = broker.config.get(MAX_REQUEST_PARTITION_SIZE_LIMIT)
+    room = max(1, min(request.response_partition_limit, limit))
     response = DescribeTopicPartitionsResponse(throttle_time_ms=ctx.throttle_ms)
     for name in wanted:
         topic = broker.topic(name)

@@ -8,7 +8,13 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 
 from highwater.broker.controller_channel import ControllerChannel
-from highwater.config import BROKER_HEARTBEAT_INTERVAL_MS, BROKER_RACK, BROKER_SESSION_TIMEOUT_MS, NodeConfig
+from highwater.config import (
+    BROKER_HEARTBEAT_INTERVAL_MS,
+    BROKER_RACK,
+    BROKER_SESSION_TIMEOUT_MS,
+    INITIAL_BROKER_REGISTRATION_TIMEOUT_MS,
+    NodeConfig,
+)
 from highwater.config import Listener as ConfiguredListener
 from highwater.errors import Code, code_of
 from highwater.metadata.registration import VersionRange
@@ -22,6 +28,10 @@ from highwater.world import Timer, World
 RETRY_SECONDS = 0.1
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 _log = logging.getLogger(__name__)
+
+
+class NotRegistered(Exception):
+    """The controller does not take this broker in; why is for whoever started it."""
 
 
 class Standing(Enum):
@@ -65,7 +75,10 @@ class Lifecycle:
     async def register(
         self, listeners: Sequence[ConfiguredListener], bound: dict[str, Endpoint], previous_epoch: int
     ) -> None:
-        """Until the controller takes us in. DUPLICATE_BROKER_REGISTRATION passes once the old session has expired."""
+        """Until the controller takes us in. DUPLICATE_BROKER_REGISTRATION passes once the old session has expired.
+
+        NotRegistered if it refuses, or says nothing for initial.broker.registration.timeout.ms.
+        """
         request = BrokerRegistrationRequest(
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,
@@ -79,6 +92,15 @@ class Lifecycle:
             log_dirs=[self._directory],
             previous_broker_epoch=previous_epoch,
         )
+        patience = self._config.get(INITIAL_BROKER_REGISTRATION_TIMEOUT_MS)
+        try:
+            async with asyncio.timeout(patience / 1000):
+                await self._registered(request)
+        except TimeoutError as late:
+            why = f"within initial.broker.registration.timeout.ms={patience}"
+            raise NotRegistered(f"no controller took this broker in {why}") from late
+
+    async def _registered(self, request: BrokerRegistrationRequest) -> None:
         while True:
             answer = await self._ask_registration(request)
             if answer is not None and answer.error_code == Code.NONE:
@@ -89,7 +111,7 @@ class Lifecycle:
             if answer is not None:
                 code = code_of(answer.error_code)
                 if code is not Code.DUPLICATE_BROKER_REGISTRATION:
-                    raise RuntimeError(f"the controller refuses this broker: {code.name}")
+                    raise NotRegistered(f"the controller refuses this broker: {code.name}")
                 _log.warning("a broker with this id is still registered; trying again")
             await asyncio.sleep(RETRY_SECONDS)
 

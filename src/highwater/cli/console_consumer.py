@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -194,9 +195,11 @@ def _read(context: click.Context, client: Client, consumer: Consumer, printer: P
             consumer.assign(positions)
         elif positions:
             consumer.seek(positions)
+        # From here on a broker that is away is waited for: Kafka's consumer does not give up either.
+        client.timeout = math.inf
+        if params["max_messages"] == 0:
+            return
         for topic_partition, timestamp_type, record in _records(consumer, source, timeout, printer.flush):
-            if params["max_messages"] is not None and 0 <= params["max_messages"] <= printer.count:
-                return
             printer.show(topic_partition.partition, timestamp_type, record)
             if printer.count == params["max_messages"]:
                 return

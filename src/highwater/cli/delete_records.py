@@ -6,7 +6,6 @@ import json
 
 import click
 
-from highwater.cli.java_order import hash_map_order, partition_hash
 from highwater.cli.java_text import exception_text
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import fail, require, tool
@@ -38,7 +37,7 @@ def command(context: click.Context, **options: object) -> None:
     except (OSError, ValueError, KafkaError, ClientFailure) as error:
         fail(str(error))
     click.echo("Records delete operation completed:")
-    for partition in hash_map_order(before, partition_hash):
+    for partition in before:
         result = results[partition]
         if isinstance(result, KafkaError):
             click.echo(f"partition: {partition}\terror: {exception_text(result)}")

@@ -160,7 +160,7 @@ def record_line(header: Header, record: Record, options: DumpOptions) -> str:
         parts.append(
             f"| offset: {record.offset} {_timestamp_type(header)}: {record.timestamp} keySize: {_size(record.key)} "
             f"valueSize: {_size(record.value)} sequence: {sequence} "
-            f"headerKeys: [{','.join(key for key, _ in record.headers)}]"
+            f"headerKeys: [{','.join(_readable(key) for key, _ in record.headers)}]"
         )
         if header.is_control:
             parts.append(describe_control(record))
@@ -173,6 +173,11 @@ def record_line(header: Header, record: Record, options: DumpOptions) -> str:
         if value is not None:
             parts.append(f"{prefix}payload: {value}")
     return "".join(parts)
+
+
+def _readable(key: str) -> str:
+    """Bytes that are not UTF-8 come as surrogates; they are shown as Java shows them."""
+    return key.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _size(data: bytes | None) -> int:

@@ -52,7 +52,7 @@ def command(context: click.Context, **options: object) -> None:
     corrupt = False
     for name in context.params["files"].split(","):
         path = Path(name)
-        click.echo(f"Dumping {path}")
+        _print(f"Dumping {path}")
         try:
             _dump_file(path, context, dump_options, findings)
         except (CorruptFile, Malformed, OSError) as error:
@@ -62,6 +62,11 @@ def command(context: click.Context, **options: object) -> None:
         click.echo(line, err=True)
     if corrupt:
         sys.exit(1)
+
+
+def _print(line: str) -> None:
+    """Buffered, unlike click's: a segment can have a million lines."""
+    sys.stdout.write(line + "\n")
 
 
 def _options(context: click.Context) -> DumpOptions:
@@ -103,18 +108,18 @@ def _decoder(context: click.Context) -> Decoder:
 def _dump_file(path: Path, context: click.Context, options: DumpOptions, findings: Findings) -> None:
     sanity_only, verify_only = context.params["index_sanity_check"], context.params["verify_index_only"]
     if path.name == EPOCH_CHECKPOINT or path.name in OFFSET_CHECKPOINTS:
-        dump_checkpoint(path, click.echo)
+        dump_checkpoint(path, _print)
         return
     match path.suffix:
         case ".log" | ".checkpoint":
-            dump(path, options, findings, click.echo)
+            dump(path, options, findings, _print)
         case ".index":
-            dump_index(path, sanity_only=sanity_only, verify_only=verify_only, findings=findings, out=click.echo)
+            dump_index(path, sanity_only=sanity_only, verify_only=verify_only, findings=findings, out=_print)
         case ".timeindex":
-            dump_time_index(path, sanity_only=sanity_only, verify_only=verify_only, findings=findings, out=click.echo)
+            dump_time_index(path, sanity_only=sanity_only, verify_only=verify_only, findings=findings, out=_print)
         case ".txnindex":
-            dump_transaction_index(path, click.echo)
+            dump_transaction_index(path, _print)
         case ".snapshot":
-            dump_producer_snapshot(path, click.echo)
+            dump_producer_snapshot(path, _print)
         case _:
             click.echo(f"Ignoring unknown file {path}", err=True)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from highwater.model import TopicPartition
-
 K = TypeVar("K")
 
 DEFAULT_CAPACITY = 16
@@ -23,11 +21,6 @@ def string_hash(text: str) -> int:
     for unit in units:
         value = (31 * value + unit) & _WORD
     return value
-
-
-def partition_hash(partition: TopicPartition) -> int:
-    """org.apache.kafka.common.TopicPartition.hashCode, as an unsigned number."""
-    return (31 * (31 + partition.partition) + string_hash(partition.topic)) & _WORD
 
 
 def capacity_for(count: int) -> int:

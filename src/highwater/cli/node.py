@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -14,8 +15,9 @@ from pathlib import Path
 
 import click
 
+from highwater.broker.lifecycle import NotRegistered
 from highwater.config import ConfigError, NodeConfig, environment_overrides, parse_properties
-from highwater.node import Node
+from highwater.node import Node, NotStarted
 from highwater.world import AlreadyLocked
 from highwater.world.real import RealWorld, new_event_loop
 
@@ -24,7 +26,7 @@ _log = logging.getLogger("highwater")
 
 def read_config(path: Path, overrides: tuple[str, ...]) -> NodeConfig:
     """The file, then KAFKA_ variables of the environment, then --override, the later over the earlier."""
-    properties = parse_properties(path.read_text())
+    properties = parse_properties(path.read_text(encoding="iso-8859-1"))
     properties.update(environment_overrides(os.environ))
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -66,9 +68,9 @@ async def _live(config: NodeConfig, ready: Callable[[Node], None]) -> int:
     await woken.wait()
     if not starting.done():
         starting.cancel()
-        return _exit_code(ended.result())
+        return exit_code(ended.result())
     if starting.exception() is not None:
-        return _exit_code(starting.exception())
+        return exit_code(starting.exception())
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -77,13 +79,15 @@ async def _live(config: NodeConfig, ready: Callable[[Node], None]) -> int:
     if why is None:
         await node.stop()
         world.close()
-    return _exit_code(why)
+    return exit_code(why)
 
 
-def _exit_code(why: BaseException | None) -> int:
+def exit_code(why: BaseException | None) -> int:
     if why is None:
         return 0
-    expected = isinstance(why, ConfigError | AlreadyLocked)
+    expected = isinstance(why, ConfigError | AlreadyLocked | NotRegistered | NotStarted) or (
+        isinstance(why, OSError) and why.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
+    )
     _log.critical("the node stops: %s", why, exc_info=None if expected else why)
     return 1
 

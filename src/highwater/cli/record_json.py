@@ -74,7 +74,6 @@ UUIDS = frozenset(
         "cordoned_log_dirs",
         "directories",
         "id",
-        "metadata_id",
     }
 )
 """Sixteen bytes are an id only where the schema says so."""

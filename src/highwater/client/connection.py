@@ -16,6 +16,8 @@ from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.api_versions_response import ApiVersionsResponse
 
 MAX_RESPONSE_BYTES = 256 << 20
+DIAL_TIMEOUT = 10.0
+"""As socket.connection.setup.timeout.ms: a host that is gone must not take a whole request's time."""
 SOFTWARE_NAME = "highwater"
 SOFTWARE_VERSION = "0.1.0"
 
@@ -57,7 +59,7 @@ class Connection:
         self._next_correlation_id = 0
         self._in_flight: deque[Ticket] = deque()
         self._ranges: dict[int, tuple[int, int]] = {}
-        self._socket: socket.socket | None = _dial(endpoint, timeout)
+        self._socket: socket.socket | None = _dial(endpoint, min(timeout, DIAL_TIMEOUT))
         try:
             self._ranges = self._negotiate()
         except BaseException:

@@ -154,11 +154,15 @@ class ProcessHost(Host):
             else:
                 call.set_result(line["value"])
 
+    def _last_words(self) -> str:
+        lines = self.output.read_text(errors="replace").splitlines()
+        return lines[-1] if lines else "it said nothing"
+
     def _end(self) -> None:
         assert self._process is not None
         code = self._process.wait()
         if not self._expected:
-            self.failure = self.failure or f"its process ended with code {code}; its log is {self.output}"
+            self.failure = self.failure or f"its process ended with code {code}: {self._last_words()}"
         with self._sending:
             self._steering = None
             calls, self._calls = self._calls, {}

@@ -6,6 +6,9 @@ from highwater.config.kinds import BOOLEAN, INT, LIST, LONG, STRING, at_least
 from highwater.config.listeners import BootstrapServers, Voters
 from highwater.config.setting import Setting
 
+_ONE_VOTER = "the metadata quorum is one voter, from which no other node fetches"
+_ALONE = "the only controller is the node itself, found in its own directory"
+
 CONTROLLER_QUORUM_VOTERS = Setting(
     "controller.quorum.voters",
     LIST,
@@ -19,6 +22,7 @@ CONTROLLER_QUORUM_BOOTSTRAP_SERVERS = Setting(
     (),
     "Where controllers may be found, as host:port, when the voters are in the metadata log itself.",
     BootstrapServers(),
+    inert=_ALONE,
 )
 CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS = Setting(
     "controller.quorum.election.timeout.ms", INT, 1000, "How long a candidate waits for votes.", at_least(0)
@@ -36,13 +40,28 @@ CONTROLLER_QUORUM_RETRY_BACKOFF_MS = Setting(
     "controller.quorum.retry.backoff.ms", INT, 20, "How long a voter rests before it asks again.", at_least(0)
 )
 CONTROLLER_QUORUM_APPEND_LINGER_MS = Setting(
-    "controller.quorum.append.linger.ms", INT, 25, "How long the leader gathers records for one write.", at_least(0)
+    "controller.quorum.append.linger.ms",
+    INT,
+    25,
+    "How long the leader gathers records for one write.",
+    at_least(0),
+    inert="metadata records are written at once, and those that come during a sync share the next",
 )
 CONTROLLER_QUORUM_FETCH_MAX_BYTES = Setting(
-    "controller.quorum.fetch.max.bytes", INT, 1 << 20, "The most of the metadata log in one answer.", at_least(1)
+    "controller.quorum.fetch.max.bytes",
+    INT,
+    1 << 20,
+    "The most of the metadata log in one answer.",
+    at_least(1),
+    inert=_ONE_VOTER,
 )
 CONTROLLER_QUORUM_FETCH_SNAPSHOT_MAX_BYTES = Setting(
-    "controller.quorum.fetch.snapshot.max.bytes", INT, 1 << 20, "The most of a snapshot in one answer.", at_least(1)
+    "controller.quorum.fetch.snapshot.max.bytes",
+    INT,
+    1 << 20,
+    "The most of a snapshot in one answer.",
+    at_least(1),
+    inert=_ONE_VOTER,
 )
 CONTROLLER_QUORUM_AUTO_JOIN_ENABLE = Setting(
     "controller.quorum.auto.join.enable",
@@ -96,7 +115,12 @@ INTERNAL_METADATA_LOG_SEGMENT_BYTES: Setting[int | None] = Setting(
     internal=True,
 )
 INTERNAL_METADATA_MAX_BATCH_SIZE_IN_BYTES = Setting(
-    "internal.metadata.max.batch.size.in.bytes", INT, 8 << 20, "The largest batch of metadata records.", internal=True
+    "internal.metadata.max.batch.size.in.bytes",
+    INT,
+    8 << 20,
+    "The largest batch of metadata records.",
+    internal=True,
+    inert="a decision of the controller is one batch, bounded by 10 000 records",
 )
 INTERNAL_METADATA_DELETE_DELAY_MILLIS = Setting(
     "internal.metadata.delete.delay.millis", LONG, 60_000, "How long a deleted metadata file stays.", internal=True

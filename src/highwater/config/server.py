@@ -6,6 +6,8 @@ from highwater.config.kinds import BOOLEAN, INT, INT_MAX, LIST, LONG, STRING, at
 from highwater.config.setting import REQUIRED, Setting, Update
 
 _LOOP = "one event loop serves a node"
+_SYSTEM_SIZES = "the system and the event loop size socket buffers and backlogs"
+_NO_PEER = "a cluster is one node, which dials no other broker"
 _CLUSTER_WIDE = Update.CLUSTER_WIDE
 
 NODE_ID: Setting[int] = Setting("node.id", INT, REQUIRED, "The node's number, unique in the cluster.", at_least(0))
@@ -49,7 +51,7 @@ CONTROLLER_LISTENER_NAMES: Setting[tuple[str, ...]] = Setting(
     list_of(may_be_empty=False),
 )
 INTER_BROKER_LISTENER_NAME: Setting[str | None] = Setting(
-    "inter.broker.listener.name", STRING, None, "The listener by which brokers reach each other."
+    "inter.broker.listener.name", STRING, None, "The listener by which brokers reach each other.", inert=_NO_PEER
 )
 SECURITY_INTER_BROKER_PROTOCOL = Setting(
     "security.inter.broker.protocol",
@@ -60,13 +62,13 @@ SECURITY_INTER_BROKER_PROTOCOL = Setting(
 )
 
 SOCKET_LISTEN_BACKLOG_SIZE = Setting(
-    "socket.listen.backlog.size", INT, 50, "Connections that may wait to be accepted.", at_least(1)
+    "socket.listen.backlog.size", INT, 50, "Connections that may wait to be accepted.", at_least(1), inert=_SYSTEM_SIZES
 )
 SOCKET_SEND_BUFFER_BYTES = Setting(
-    "socket.send.buffer.bytes", INT, 102400, "SO_SNDBUF of a connection; -1 leaves it to the system."
+    "socket.send.buffer.bytes", INT, 102400, "SO_SNDBUF of a connection.", inert=_SYSTEM_SIZES
 )
 SOCKET_RECEIVE_BUFFER_BYTES = Setting(
-    "socket.receive.buffer.bytes", INT, 102400, "SO_RCVBUF of a connection; -1 leaves it to the system."
+    "socket.receive.buffer.bytes", INT, 102400, "SO_RCVBUF of a connection.", inert=_SYSTEM_SIZES
 )
 SOCKET_REQUEST_MAX_BYTES = Setting(
     "socket.request.max.bytes", INT, 104857600, "The largest request; a longer one ends its connection.", at_least(1)
@@ -100,7 +102,7 @@ MAX_CONNECTIONS_PER_IP_OVERRIDES = Setting(
     update=_CLUSTER_WIDE,
 )
 QUEUED_MAX_REQUESTS = Setting(
-    "queued.max.requests", INT, 500, "Requests of one node at work at a time; beyond it reading pauses.", at_least(1)
+    "queued.max.requests", INT, 500, "Requests of a connection at work at a time; then it is not read.", at_least(1)
 )
 QUEUED_MAX_REQUEST_BYTES = Setting(
     "queued.max.request.bytes",
@@ -110,7 +112,7 @@ QUEUED_MAX_REQUEST_BYTES = Setting(
     kafka_default="-1",
 )
 REQUEST_TIMEOUT_MS = Setting(
-    "request.timeout.ms", INT, 30_000, "How long this node waits for another node's answer, and a client for a topic."
+    "request.timeout.ms", INT, 30_000, "How long the creation of a topic that a client asked for may take."
 )
 
 FETCH_MAX_BYTES = Setting(

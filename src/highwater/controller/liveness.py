@@ -84,11 +84,7 @@ class Liveness:
     def lowest_active_offset(self, brokers: BrokersImage) -> int | None:
         """What every active broker has applied of the metadata log; None where no broker is active."""
         return min(
-            (
-                session.metadata_offset
-                for broker, session in self._sessions.items()
-                if session.shutdown_offset is None and brokers.is_active(broker)
-            ),
+            (session.metadata_offset for broker, session in self._sessions.items() if brokers.is_active(broker)),
             default=None,
         )
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import PurePath
 
 from highwater.model import TopicPartition
-from highwater.world import Disk, Step, World
+from highwater.world import Disk, Step, Timer, World
 
 VERSION = "0"
+RETRY_SECONDS = 1.0
 
 
 class BadCheckpoint(ValueError):
@@ -82,10 +83,13 @@ def decode_epochs(data: bytes) -> list[tuple[int, int]]:
 
 
 class CheckpointFile:
-    """A file kept in step with a value that changes often: one write under way at a time, the newest value next."""
+    """A file kept in step with a value that changes often: one write under way at a time, the newest value next.
+
+    `failed` is told of an error and says whether to try again, as it pays where the disk was merely full.
+    """
 
     def __init__(
-        self, world: World, path: PurePath, content: Callable[[], bytes], failed: Callable[[Exception], None]
+        self, world: World, path: PurePath, content: Callable[[], bytes], failed: Callable[[Exception], bool]
     ) -> None:
         self._world = world
         self.path = path
@@ -94,33 +98,68 @@ class CheckpointFile:
         self._written: bytes | None = None
         self._under_way = False
         self._again = False
+        self._retry: Timer | None = None
         self._waiting: list[Callable[[], None]] = []
         self._covered: list[Callable[[], None]] = []
+        self._given_up: list[Callable[[Exception], None]] = []
+        self._closed = False
 
-    def write(self, done: Callable[[], None] | None = None) -> None:
-        """`done` once a content taken at or after this call is durable; never, if the disk fails."""
+    @property
+    def in_step(self) -> bool:
+        """What was last asked to be written is durable."""
+        return not (self._under_way or self._again or self._retry)
+
+    def write(self, done: Callable[[], None] | None = None, failed: Callable[[Exception], None] | None = None) -> None:
+        """`done` once a content taken at or after this call is durable, however often that is tried.
+
+        `failed` if the next attempt does not succeed; `done` is then for nobody.
+        """
         if done is not None:
             self._waiting.append(done)
+        if failed is not None:
+            self._given_up.append(failed)
         if self._under_way:
             self._again = True
-            return
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        self._under_way, self._again = True, False
         self._covered, self._waiting = self._waiting, []
         content = self._content()
         if content == self._written:
             self._world.clock.call_soon(self._wrote, content, None)
         else:
             self._world.run(replace_file, self.path, content, done=lambda result: self._wrote(content, result))
-        self._under_way = True
 
     def _wrote(self, content: bytes, result: Exception | None) -> None:
         self._under_way = False
-        if isinstance(result, Exception):
-            self._failed(result)
+        if self._closed:
+            return
+        if result is not None:
+            self._written = None
+            self._waiting = self._covered + self._waiting
+            given_up, self._given_up = self._given_up, []
+            if self._failed(result):
+                self._retry = self._world.clock.call_later(RETRY_SECONDS, self._begin)
+            for failed in given_up:
+                failed(result)
             return
         self._written = content
         covered, self._covered = self._covered, []
         for done in covered:
             done()
-        if self._again or self._waiting:
-            self._again = False
-            self.write()
+        if self._again and not self._under_way:
+            self._begin()
+        elif not self._under_way:
+            self._given_up.clear()
+
+    def close(self) -> None:
+        """No further attempt, and nobody is told any more."""
+        self._closed, self._again = True, False
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None

@@ -28,6 +28,7 @@ class Durability:
         world: World,
         directory: PurePath,
         durable_end: Offset,
+        unsynced: Callable[[], tuple[Offset, Sequence[File]]],
         moved: Callable[[], None],
         failed: Callable[[OSError], None],
     ) -> None:
@@ -36,21 +37,26 @@ class Durability:
         self.durable_end = durable_end
         self.directory_changed = False
         """A file was created or renamed since the directory was last synced."""
+        self._unsynced = unsynced
+        """Where the log ends now, and the files that hold what is not known to be durable."""
         self._moved = moved
         self._failed = failed
-        self._under_way = False
-        self._wanted: tuple[Offset, Sequence[File]] | None = None
-        self._broken = False
+        self.under_way = False
+        self._again = False
+        self._stopped = False
         self._cuts = 0
 
-    def flush(self, end: Offset, files: Sequence[File]) -> None:
-        """Make everything below `end`, which lies in `files`, durable. One sync at a time, the newest wish next."""
-        if self._broken or (end <= self.durable_end and not self.directory_changed):
+    def flush(self) -> None:
+        """Make all that is written now durable. One sync at a time; what comes meanwhile is for the next."""
+        if self._stopped:
             return
-        if self._under_way:
-            self._wanted = (end, files)
+        if self.under_way:
+            self._again = True
             return
-        self._under_way = True
+        end, files = self._unsynced()
+        if end <= self.durable_end and not self.directory_changed:
+            return
+        self.under_way = True
         cuts = self._cuts
         if self.directory_changed:
             self.directory_changed = False
@@ -61,25 +67,32 @@ class Durability:
             self._world.disk.flush(files, lambda error: self._synced(end, cuts, error))
 
     def _synced(self, end: Offset, cuts: int, result: Exception | None) -> None:
-        self._under_way = False
+        self.under_way = False
+        if self._stopped:
+            return
         if isinstance(result, OSError):
-            self._broken = True
+            self._stopped = True
             self._failed(result)
             return
         if result is not None:
             raise result
-        wanted, self._wanted = self._wanted, None
+        again, self._again = self._again, False
         if end > self.durable_end and cuts == self._cuts:
             self.durable_end = end
             self._moved()
-        if wanted is not None:
-            self.flush(*wanted)
+        if again:
+            self.flush()
 
     def cut(self, end: Offset) -> None:
         """The log was truncated to `end`: a sync begun before says nothing of what is appended there later."""
         self._cuts += 1
+        self._again = self._again or self.under_way
         self.durable_end = min(self.durable_end, end)
 
     def settled(self, end: Offset) -> None:
         """All below `end` was synced by the caller, as the log closes."""
         self.durable_end = max(self.durable_end, end)
+
+    def stop(self) -> None:
+        """The log is closed: a sync that races with its deletion may fail, and means nothing any more."""
+        self._stopped = True

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Sequence
+from pathlib import PurePath
 from typing import NamedTuple
 
 from highwater.log.peek import Peek
 from highwater.log.producer_state import AbortedTransaction
-from highwater.world import File
+from highwater.world import Disk, File
 
 
 class TimestampOffset(NamedTuple):
@@ -51,8 +52,8 @@ class OffsetIndex:
                 high = middle
         return position
 
-    def truncate_to(self, offset: int, peek: Peek) -> None:
-        """Drop entries at or beyond `offset`."""
+    def entries_below(self, offset: int, peek: Peek) -> int:
+        """How many entries a log that ends at `offset` keeps."""
         low, high = 0, self.entries
         while low < high:
             middle = (low + high) // 2
@@ -60,7 +61,10 @@ class OffsetIndex:
                 low = middle + 1
             else:
                 high = middle
-        self.file.truncate(low * 8)
+        return low
+
+    def keep(self, entries: int) -> None:
+        self.file.truncate(entries * 8)
 
 
 class TimeIndex:
@@ -98,8 +102,8 @@ class TimeIndex:
                 high = middle
         return offset
 
-    def truncate_to(self, offset: int, peek: Peek) -> None:
-        """Drop entries at or beyond `offset`."""
+    def entries_below(self, offset: int, peek: Peek) -> int:
+        """How many entries a log that ends at `offset` keeps."""
         low, high = 0, self.entries
         while low < high:
             middle = (low + high) // 2
@@ -107,29 +111,51 @@ class TimeIndex:
                 low = middle + 1
             else:
                 high = middle
-        self.file.truncate(low * 12)
-        self.last = self.entry(low - 1, peek) if low else NO_TIMESTAMP
+        return low
+
+    def keep(self, entries: int, last: TimestampOffset) -> None:
+        """`last` is the last of those kept."""
+        self.file.truncate(entries * 12)
+        self.last = last
 
 
 class TransactionIndex:
-    """34-byte entries of aborted transactions, in the order of their markers. The file exists once there is one."""
+    """34-byte entries of aborted transactions, in the order of their markers. The file exists once there is one.
+
+    They are few, and every reader of committed records needs them: all are held in memory.
+    """
 
     ENTRY = struct.Struct(">hqqqq")
     VERSION = 0
 
-    def __init__(self, file: File) -> None:
-        self.file = file
+    def __init__(self, disk: Disk, path: PurePath, entries: Sequence[AbortedTransaction] = ()) -> None:
+        self._disk = disk
+        self._path = path
+        self.entries = list(entries)
+        self.file: File | None = disk.open(path) if entries else None
 
     def append(self, aborted: AbortedTransaction) -> None:
+        if self.file is None:
+            self.file = self._disk.open(self._path, create=True)
         self.file.append(self.ENTRY.pack(self.VERSION, *aborted))
+        self.entries.append(aborted)
 
-    def all(self, peek: Peek) -> Iterator[AbortedTransaction]:
-        whole = self.file.size // self.ENTRY.size * self.ENTRY.size
-        for version, *fields in self.ENTRY.iter_unpack(bytes(peek(self.file, 0, whole)) if whole else b""):
-            if version != self.VERSION:
-                raise ValueError(f"transaction index entry of version {version}")
-            yield AbortedTransaction(*fields)
+    def keep(self, entries: int) -> None:
+        del self.entries[entries:]
+        if self.file is not None:
+            self.file.truncate(entries * self.ENTRY.size)
 
-    def truncate_to(self, offset: int, peek: Peek) -> None:
-        kept = sum(1 for entry in self.all(peek) if entry.last_offset < offset)
-        self.file.truncate(kept * self.ENTRY.size)
+    @classmethod
+    def decode(cls, data: bytes) -> list[AbortedTransaction]:
+        """ValueError where these are no whole entries in the order of their markers."""
+        if not data or len(data) % cls.ENTRY.size:
+            raise ValueError(f"{len(data)} bytes are no whole entries")
+        found: list[AbortedTransaction] = []
+        for version, *fields in cls.ENTRY.iter_unpack(data):
+            entry = AbortedTransaction(*fields)
+            if version != cls.VERSION or entry.producer_id < 0 or not 0 <= entry.first_offset <= entry.last_offset:
+                raise ValueError(f"version {version}, {entry}")
+            if found and entry.last_offset <= found[-1].last_offset:
+                raise ValueError(f"{entry} behind {found[-1]}")
+            found.append(entry)
+        return found

@@ -1,9 +1,9 @@
 """Opening a log: what is on disk is checked as far as the last stop makes it necessary, and mended. A job.
 
 After an unclean stop every segment at or beyond the recovery point is read whole; at the first batch that is not
-intact the log is cut, and what lies beyond goes. Below the recovery point and after a clean stop only the indexes are
-tested, and rebuilt where they contradict the log. What was once synced is never cut because it is damaged: such a log
-is refused (CorruptLog), unless its file simply ends early.
+intact, and at a gap where none can be, the log is cut, and what lies beyond goes. Below the recovery point and after a
+clean stop only the indexes are tested, and rebuilt where they contradict the log. What was once synced is never cut
+because it is damaged: such a log is refused (CorruptLog), unless its last file simply ends early.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from highwater.log import names, producer_snapshot
-from highwater.log.checkpoint import BadCheckpoint, decode_epochs, read_file
+from highwater.log.checkpoint import BadCheckpoint, decode_epochs, encode_epochs, read_file, replace_file
 from highwater.log.epoch_cache import EpochCache
-from highwater.log.index import NO_TIMESTAMP, TimestampOffset
+from highwater.log.index import NO_TIMESTAMP, TimestampOffset, TransactionIndex
 from highwater.log.partition_metadata import read_topic_id
 from highwater.log.peek import blocking
 from highwater.log.producer_snapshot import BadSnapshot
-from highwater.log.producer_state import Producer, ProducerState
-from highwater.log.scan import BadBatch, ScannedBatch, replay, scan
+from highwater.log.producer_state import AbortedTransaction, Producer, ProducerState
+from highwater.log.scan import BadBatch, ScannedBatch, intact_batch_follows, replay, scan
 from highwater.log.segment import Segment
+from highwater.log.soundness import indexes_hold, max_timestamp_at
 from highwater.model import Epoch, Offset, Uuid
+from highwater.wire import records
+from highwater.wire.records import HEADER_SIZE
 from highwater.world import Disk, Step
 
 _STEP_BYTES = 8 << 20
-_SAMPLES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class LoadRequest:
     log_start: Offset
     clean: bool
     index_interval: int
+    compacted: bool = False
+    """Gaps between segments are the cleaner's work then, not a loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class LoadedSegment:
     time_index_last: TimestampOffset
     first_timestamp: int | None
     bytes_since_index: int
+    aborted: tuple[AbortedTransaction, ...] = ()
 
 
 @dataclass(slots=True)
@@ -72,7 +77,10 @@ class CorruptLog(OSError):
 
 
 def load_log(disk: Disk, request: LoadRequest) -> Generator[Step, None, LoadedLog]:
-    return (yield from _Loading(disk, request).run())
+    try:
+        return (yield from _Loading(disk, request).run())
+    except BadBatch as bad:
+        raise CorruptLog(errno.EIO, f"damaged {bad}", str(request.directory)) from bad
 
 
 class _Loading:
@@ -83,9 +91,12 @@ class _Loading:
         self.repairs: list[str] = []
         self.segments: list[Segment] = []
         self.epochs = EpochCache()
+        self.epochs_on_disk: bytes | None = None
         self.epochs_trusted = True
         self.log_end = 0
         self.mended = False
+        self.unindexed: set[Offset] = set()
+        """Bases of segments whose list of aborted transactions must be made anew."""
 
     def run(self) -> Generator[Step, None, LoadedLog]:
         bases = self._sweep_leftovers()
@@ -94,7 +105,7 @@ class _Loading:
         yield from self._check_segments()
         log_start = self._settle_log_start()
         yield from self._rebuild_epochs(log_start)
-        producers = yield from self._rebuild_producers(log_start)
+        producers = yield from self._rebuild_producers()
         if self.mended or not self.request.clean:
             yield from self._make_durable()
         loaded = [self._facts(segment) for segment in self.segments]
@@ -133,16 +144,38 @@ class _Loading:
             status = self.disk.stat(path)
             has_index = self.disk.stat(names.segment_file(self.directory, base, names.INDEX)) is not None
             has_time_index = self.disk.stat(names.segment_file(self.directory, base, names.TIME_INDEX)) is not None
-            segment = Segment(self.disk, self.directory, base, 0 if status is None else status.modified_ms, create=True)
+            modified_ms = 0 if status is None else status.modified_ms
+            aborted = self._read_aborted(base)
+            segment = Segment(self.disk, self.directory, base, modified_ms, create=True, aborted=aborted)
             if status is not None and status.size and not (has_index and has_time_index):
                 segment.bytes_since_index = -1
             self.segments.append(segment)
 
-    def _read_epochs(self) -> None:
-        data = read_file(self.disk, self.directory / names.EPOCH_CHECKPOINT)
+    def _read_aborted(self, base: Offset) -> list[AbortedTransaction]:
+        path = names.segment_file(self.directory, base, names.TXN_INDEX)
+        data = read_file(self.disk, path)
+        if data is None:
+            return []
         try:
-            self.epochs = EpochCache(decode_epochs(data or b""))
-        except (BadCheckpoint, ValueError) as bad:
+            entries = TransactionIndex.decode(data)
+            if entries[0].last_offset < base:
+                raise ValueError(f"{entries[0]} lies before the segment")
+            return entries
+        except ValueError as bad:
+            self.repairs.append(f"{path.name} is unreadable ({bad}); rebuilt from the log")
+            self.unindexed.add(base)
+            self.disk.unlink(path)
+            return []
+
+    def _read_epochs(self) -> None:
+        data = self.epochs_on_disk = read_file(self.disk, self.directory / names.EPOCH_CHECKPOINT)
+        try:
+            entries = decode_epochs(data or b"")
+            self.epochs = EpochCache(entries)
+            if self.epochs.entries != entries:
+                raise BadCheckpoint("its entries do not rise")
+        except ValueError as bad:
+            self.epochs.clear()
             self.epochs_trusted = False
             if data is not None:
                 self.repairs.append(f"{names.EPOCH_CHECKPOINT} is unreadable ({bad}); rebuilt from the log")
@@ -151,39 +184,53 @@ class _Loading:
         at = 0
         while at < len(self.segments):
             segment = self.segments[at]
-            last = at == len(self.segments) - 1
-            following = None if last else self.segments[at + 1].base_offset
-            beyond = following is None or following > self.request.recovery_point
-            if not self.request.clean and beyond:
-                intact = yield from self._recover(segment)
-                if not intact or (following is not None and self.log_end > following):
-                    self._drop_after(at)
-            else:
+            following = None if at == len(self.segments) - 1 else self.segments[at + 1].base_offset
+            if self.request.clean or (following is not None and following <= self.request.recovery_point):
                 yield from self._trust(segment, following)
+                intact = True
+            else:
+                intact = yield from self._recover(segment, following)
+            if following is not None and self._ends_the_log(segment, following, intact):
+                self._drop_after(at)
             at += 1
 
-    def _recover(self, segment: Segment) -> Generator[Step, None, bool]:
+    def _ends_the_log(self, segment: Segment, following: Offset, intact: bool) -> bool:
+        """Whether the segments behind this one do not continue it. Synced ones do, or the log is refused."""
+        if intact and self.log_end == following:
+            return False
+        if intact and self.log_end < following:
+            # A kernel writes files back in any order: the end of this one may be lost and the next one there.
+            lost = self.log_end >= self.request.recovery_point and not self.request.clean
+            if self.request.compacted or not lost:
+                self.log_end = following
+                return False
+            self.repairs.append(f"{segment.file.path.name} ends at {self.log_end}, before {following}")
+            return True
+        behind = self.segments[self.segments.index(segment) + 1 :]
+        synced = self.request.clean or following < self.request.recovery_point
+        if synced and any(each.size for each in behind):
+            raise CorruptLog(errno.EIO, f"ends at {self.log_end}, the next begins at {following}", str(self.directory))
+        return True
+
+    def _recover(self, segment: Segment, following: Offset | None) -> Generator[Step, None, bool]:
         """Read the segment whole and rebuild its indexes; False where it had to be cut."""
         self.log_end = max(self.log_end, segment.base_offset)
-        segment.offset_index.file.truncate(0)
-        segment.time_index.file.truncate(0)
-        segment.time_index.last = NO_TIMESTAMP
+        segment.offset_index.keep(0)
+        segment.time_index.keep(0, NO_TIMESTAMP)
         segment.largest, segment.first_timestamp, segment.bytes_since_index = NO_TIMESTAMP, None, 0
         self.mended = True
+        if segment.aborted.entries:
+            self.unindexed.add(segment.base_offset)
         reported = 0
         try:
             for batch in scan(segment.file, 0, self.log_end):
                 self._reindex(segment, batch)
-                if batch.header.leader_epoch > self.epochs.latest:
-                    self.epochs.assign(batch.header.leader_epoch, batch.header.base_offset)
                 self.log_end = batch.header.next_offset
                 if batch.position - reported >= _STEP_BYTES:
                     reported = batch.position
                     yield Step(progress=reported)
         except BadBatch as bad:
-            synced = self.request.clean or self.log_end < self.request.recovery_point
-            if synced and not bad.cut_off:
-                raise CorruptLog(errno.EIO, f"damaged below the recovery point, {bad}", str(segment.file.path)) from bad
+            self._judge(segment, following, bad)
             cut = segment.size - bad.position
             self.repairs.append(f"cut {cut} bytes off {segment.file.path.name} {bad}")
             segment.file.truncate(bad.position)
@@ -192,8 +239,20 @@ class _Loading:
         segment.close_time_index()
         return True
 
+    def _judge(self, segment: Segment, following: Offset | None, bad: BadBatch) -> None:
+        """Raise where the bad batch was synced once and is not just the cut-off end of the last file."""
+        if not self.request.clean and self.log_end >= self.request.recovery_point:
+            return
+        ends_early = bad.cut_off and following is None
+        if not ends_early or intact_batch_follows(segment.file, bad.position, self.log_end):
+            raise CorruptLog(errno.EIO, f"damaged below the recovery point, {bad}", str(segment.file.path)) from bad
+
     def _reindex(self, segment: Segment, batch: ScannedBatch) -> None:
         header = batch.header
+        if header.leader_epoch > self.epochs.latest:
+            self.epochs.assign(header.leader_epoch, header.base_offset)
+        if header.is_control and header.producer_id >= 0:
+            self.unindexed.add(segment.base_offset)
         if segment.first_timestamp is None:
             segment.first_timestamp = header.max_timestamp
         if header.max_timestamp > segment.largest.timestamp:
@@ -205,40 +264,30 @@ class _Loading:
         segment.bytes_since_index += header.size
 
     def _drop_after(self, at: int) -> None:
-        for segment in self.segments[at + 1 :]:
+        for segment in reversed(self.segments[at + 1 :]):
             self.repairs.append(f"dropped {segment.file.path.name}, which lies beyond the cut")
             for path in segment.rename(names.DELETED):
                 self.disk.unlink(path)
         del self.segments[at + 1 :]
+        self.mended = True
 
     def _trust(self, segment: Segment, following: Offset | None) -> Generator[Step, None, None]:
         """The batches are known to be whole: find the end, test the indexes, rebuild them where they lie."""
-        if segment.bytes_since_index < 0 or not _indexes_hold(segment):
+        if segment.bytes_since_index < 0 or not indexes_hold(segment, self.request.index_interval):
             self.repairs.append(f"rebuilt the indexes of {segment.file.path.name}")
-            yield from self._recover(segment)
+            yield from self._recover(segment, following)
             return
+        entries = segment.time_index.entries
         segment.time_index.last = segment.largest = (
-            segment.time_index.entry(segment.time_index.entries - 1, blocking)
-            if segment.time_index.entries
-            else NO_TIMESTAMP
+            segment.time_index.entry(entries - 1, blocking) if entries else NO_TIMESTAMP
         )
-        first = segment.locate(segment.base_offset, blocking)
-        if first is not None:
-            segment.first_timestamp = next(scan(segment.file, first.position, 0, check=False)).header.max_timestamp
-        if following is not None:
-            self.log_end = following
-            return
+        if segment.size:
+            segment.first_timestamp = max_timestamp_at(segment, 0)
         self.log_end = max(self.log_end, segment.base_offset)
         indexed = segment.offset_index.entries
         start = segment.offset_index.entry(indexed - 1, blocking)[1] if indexed else 0
-        try:
-            for batch in scan(segment.file, start, segment.base_offset, check=False):
-                self.log_end = batch.header.next_offset
-                if batch.header.max_timestamp > segment.largest.timestamp:
-                    segment.largest = TimestampOffset(batch.header.max_timestamp, batch.header.last_offset)
-        except BadBatch:
-            yield from self._recover(segment)
-            return
+        for batch in scan(segment.file, start, segment.base_offset, check=False):
+            self.log_end = batch.header.next_offset
         segment.bytes_since_index = segment.size - start
         yield Step()
 
@@ -249,13 +298,13 @@ class _Loading:
         self.repairs.append(f"the log ended at {self.log_end}, before its start {log_start}: emptied")
         self._drop_after(-1)
         self.epochs.clear()
+        self.unindexed.clear()
         self.segments.append(Segment(self.disk, self.directory, log_start, 0, create=True))
         self.log_end = log_start
-        self.mended = True
         return log_start
 
     def _rebuild_epochs(self, log_start: Offset) -> Generator[Step, None, None]:
-        if not self.epochs_trusted:
+        if not self.epochs_trusted or self._epochs_begin_late(log_start):
             self.epochs.clear()
             for segment in self.segments:
                 for batch in scan(segment.file, 0, segment.base_offset, check=False):
@@ -264,25 +313,27 @@ class _Loading:
                 yield Step()
         self.epochs.truncate_end(self.log_end)
         self.epochs.truncate_start(log_start)
+        content = encode_epochs(self.epochs.entries)
+        if content != self.epochs_on_disk and (self.epochs.entries or self.epochs_on_disk is not None):
+            yield from replace_file(self.disk, self.directory / names.EPOCH_CHECKPOINT, content)
 
-    def _rebuild_producers(self, log_start: Offset) -> Generator[Step, None, ProducerState]:
+    def _epochs_begin_late(self, log_start: Offset) -> bool:
+        """A log start that was raised and did not reach its checkpoint took the epochs below it along."""
+        for segment in self.segments:
+            first = segment.locate(log_start, blocking)
+            if first is not None:
+                header = records.read_header(segment.file.read(first.position, HEADER_SIZE))
+                return self.epochs.epoch_at(max(first.base_offset, log_start)) < header.leader_epoch
+        return False
+
+    def _rebuild_producers(self) -> Generator[Step, None, ProducerState]:
+        """From the newest snapshot that helps and the batches behind it, those below the log start among them."""
         producers = ProducerState()
-        start = log_start
-        snapshots = [name for name in self.disk.list(self.directory) if name.endswith(names.SNAPSHOT)]
-        for name in sorted(snapshots, reverse=True):
-            offset = names.base_offset_of(name)
-            if offset > self.log_end or offset < log_start:
-                self.disk.unlink(self.directory / name)
-                continue
-            try:
-                producers.restore_all(producer_snapshot.decode(read_file(self.disk, self.directory / name) or b""))
-            except BadSnapshot as bad:
-                self.repairs.append(f"removed {name}: {bad}")
-                self.disk.unlink(self.directory / name)
-                continue
-            start = offset
-            break
-        self._prune_snapshots(start)
+        start = self._restore_snapshot(producers)
+        for segment in self.segments:
+            if segment.base_offset in self.unindexed:
+                segment.aborted.keep(0)
+                self.mended = True
         for segment, following in zip(self.segments, [*self.segments[1:], None], strict=True):
             if following is not None and following.base_offset <= start:
                 continue
@@ -290,16 +341,35 @@ class _Loading:
             if first is not None:
                 for batch in scan(segment.file, first.position, 0, check=False):
                     if batch.header.base_offset >= start:
-                        replay(batch, producers, None)
+                        aborted = replay(batch, producers, None)
+                        if aborted is not None and segment.base_offset in self.unindexed:
+                            segment.aborted.append(aborted)
             yield Step()
         return producers
 
-    def _prune_snapshots(self, newest: Offset) -> None:
-        """Snapshots of earlier stops, which no segment begins at, are of no more use."""
-        bases = {segment.base_offset for segment in self.segments}
-        for name in self.disk.list(self.directory):
-            if name.endswith(names.SNAPSHOT) and names.base_offset_of(name) not in bases | {newest}:
+    def _restore_snapshot(self, producers: ProducerState) -> Offset:
+        """Take over the snapshot to begin with and return its offset; remove those that are of no more use."""
+        bases = [segment.base_offset for segment in self.segments]
+        not_beyond = min(self.unindexed, default=self.log_end)
+        newest, start = None, None
+        for name in reversed(self.disk.list(self.directory)):
+            if not name.endswith(names.SNAPSHOT):
+                continue
+            offset = names.base_offset_of(name)
+            useful = bases[0] <= offset <= self.log_end and (newest is None or offset in bases)
+            if useful and start is None:
+                try:
+                    found = producer_snapshot.decode(read_file(self.disk, self.directory / name) or b"")
+                    newest = offset if newest is None else newest
+                    if offset <= not_beyond:
+                        producers.restore_all(found)
+                        start = offset
+                except BadSnapshot as bad:
+                    self.repairs.append(f"removed {name}: {bad}")
+                    useful = False
+            if not useful:
                 self.disk.unlink(self.directory / name)
+        return bases[0] if start is None else start
 
     def _make_durable(self) -> Generator[Step, None, None]:
         """What was just found readable may still be in memory only: sync it before anyone is told of it."""
@@ -318,39 +388,5 @@ class _Loading:
             segment.time_index.last,
             segment.first_timestamp,
             segment.bytes_since_index,
+            tuple(segment.aborted.entries),
         )
-
-
-def _indexes_hold(segment: Segment) -> bool:
-    """Sampled, strictly rising entries that point at batches whose header says the same."""
-    offsets, times = segment.offset_index, segment.time_index
-    if offsets.file.size % 8 or times.file.size % 12:
-        return False
-    previous = (segment.base_offset - 1, -1)
-    for at in _sample(offsets.entries):
-        offset, position = offsets.entry(at, blocking)
-        if offset <= previous[0] or position <= previous[1] or not 0 <= position < segment.size:
-            return False
-        found = segment.scan_for(segment.base_offset, position, blocking)
-        if found is None or found.position != position or found.last_offset != offset:
-            return False
-        previous = (offset, position)
-    previous_time = NO_TIMESTAMP
-    for at in _sample(times.entries):
-        entry = times.entry(at, blocking)
-        if entry.timestamp <= previous_time.timestamp or entry.offset < segment.base_offset:
-            return False
-        batch = segment.locate(entry.offset, blocking)
-        if batch is None or batch.last_offset != entry.offset:
-            return False
-        if next(scan(segment.file, batch.position, 0, check=False)).header.max_timestamp != entry.timestamp:
-            return False
-        previous_time = entry
-    return True
-
-
-def _sample(entries: int) -> list[int]:
-    """All where there are few, evenly spaced ones and the last where there are many."""
-    if entries <= _SAMPLES:
-        return list(range(entries))
-    return [*range(0, entries - 1, entries // _SAMPLES), entries - 1]

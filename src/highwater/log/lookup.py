@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
+from highwater.log.index import NO_TIMESTAMP, TimestampOffset
 from highwater.log.peek import blocking
+from highwater.log.places import Place
 from highwater.log.scan import scan
-from highwater.log.segment import BatchAt, Segment
+from highwater.log.segment import Segment
 from highwater.model import Epoch, Offset
 from highwater.wire import records
 from highwater.world import Disk, Step
@@ -19,9 +21,14 @@ class Found(NamedTuple):
     leader_epoch: Epoch
 
 
-def locate(disk: Disk, segment: Segment, offset: Offset) -> Generator[Step, None, BatchAt | None]:
-    yield Step()
-    return segment.locate(offset, blocking)
+def locate(disk: Disk, segments: Sequence[Segment], offset: Offset) -> Generator[Step, None, Place | None]:
+    """The batch that holds `offset`, or the first one behind it."""
+    for segment in segments:
+        yield Step()
+        found = segment.locate(offset, blocking)
+        if found is not None:
+            return Place(segment.base_offset, found.position, found.size)
+    return None
 
 
 def first_at_or_after(
@@ -47,16 +54,32 @@ def first_at_or_after(
 def with_largest_timestamp(
     disk: Disk, segments: Sequence[Segment], start: Offset
 ) -> Generator[Step, None, Found | None]:
-    """The first record that carries the largest timestamp of the log (ListOffsets -3)."""
-    if not segments:
+    """The first record at or beyond `start` that carries the largest timestamp (ListOffsets -3)."""
+    best, holder = NO_TIMESTAMP, None
+    for segment in segments:
+        largest = segment.largest if segment.base_offset >= start else _largest_from(segment, start)
+        if largest.timestamp > best.timestamp:
+            best, holder = largest, segment
+        yield Step()
+    if holder is None:
         return None
-    segment = max(segments, key=lambda each: each.largest.timestamp)
-    if segment.largest.timestamp < 0:
-        return None
-    batch = segment.locate(segment.largest.offset, blocking)
+    batch = holder.locate(best.offset, blocking)
     if batch is None:
         return None
-    scanned = next(scan(segment.file, batch.position, 0, check=False))
-    yield Step()
-    found = records.max_timestamp_offset(scanned.data)
+    scanned = next(scan(holder.file, batch.position, 0, check=False))
+    found = records.find_timestamp(scanned.data, best.timestamp, start)
     return None if found is None else Found(found[0], found[1], scanned.header.leader_epoch)
+
+
+def _largest_from(segment: Segment, start: Offset) -> TimestampOffset:
+    """Part of the segment was deleted: its own largest timestamp may be among what no longer exists."""
+    largest = NO_TIMESTAMP
+    first = segment.locate(start, blocking)
+    if first is not None:
+        for batch in scan(segment.file, first.position, 0, check=False):
+            timestamp = batch.header.max_timestamp
+            if batch.header.base_offset < start:
+                timestamp = max(each.timestamp for each in records.iterate(batch.data) if each.offset >= start)
+            if timestamp > largest.timestamp:
+                largest = TimestampOffset(timestamp, batch.header.last_offset)
+    return largest

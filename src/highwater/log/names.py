@@ -27,7 +27,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 
 DIRECTORY_NAME_LIMIT = 255
-_PARTITION_DIRECTORY = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)$")
+_PARTITION_DIRECTORY = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)$")
 _DELETED_DIRECTORY = re.compile(r"^.+\.[0-9a-f]{32}-delete$")
 
 

@@ -90,8 +90,6 @@ class ProducerState:
                 )
             return
         last = producer.last_sequence
-        if last < 0:
-            return
         expected = 0 if last == MAX_SEQUENCE else last + 1
         if first_sequence != expected:
             raise KafkaError(

@@ -40,3 +40,25 @@ def expired(
         total -= segment.size
         gone += 1
     return gone
+
+
+class RetentionClock:
+    """The time by which records grow old: the wall's, but a leap of it counts little by little.
+
+    A clock set a year ahead by mistake would otherwise take all data with it at the next check.
+    """
+
+    LEAP_MS = 3_600_000
+    """By how much the wall clock may be ahead of what has gone by."""
+    CATCH_UP = 24
+    """How many times faster than real time a leap is followed."""
+
+    def __init__(self, wall_ms: int, monotonic: float) -> None:
+        self._bound = float(wall_ms)
+        self._seen = monotonic
+
+    def now_ms(self, wall_ms: int, monotonic: float) -> int:
+        passed = (monotonic - self._seen) * 1000
+        self._seen = monotonic
+        self._bound = min(self._bound + passed * self.CATCH_UP, max(self._bound + passed, wall_ms))
+        return min(wall_ms, int(self._bound) + self.LEAP_MS)

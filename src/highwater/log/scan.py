@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ class ScannedBatch(NamedTuple):
     data: memoryview
 
 
-class BadBatch(Exception):
+class BadBatch(ValueError):
     """What lies at `position` is no whole, intact batch that continues the log; `cut_off` if the file just ends."""
 
     def __init__(self, position: int, why: str, cut_off: bool = False) -> None:
@@ -63,6 +64,25 @@ def scan(file: File, position: int, next_offset: int, check: bool = True) -> Ite
         yield ScannedBatch(position, header, data)
         next_offset = header.next_offset
         position += size
+
+
+def intact_batch_follows(file: File, position: int, next_offset: int) -> bool:
+    """Whether any intact batch begins behind `position`: then what lies there is damage, not the end of the log."""
+    high = next_offset >> 32
+    candidate = re.compile(b"(?=" + re.escape(high.to_bytes(4, "big")) + b".{12}\\x02)", re.DOTALL)
+    for window_at in range(position + 1, file.size, CHUNK):
+        window = bytes(file.read(window_at, CHUNK + HEADER_SIZE))
+        for found in candidate.finditer(window):
+            header_bytes = window[found.start() : found.start() + HEADER_SIZE]
+            if len(header_bytes) < HEADER_SIZE:
+                break
+            header = records.read_header(header_bytes)
+            at = window_at + found.start()
+            if header.size < HEADER_SIZE or at + header.size > file.size or header.base_offset < next_offset:
+                continue
+            if records.is_intact(memoryview(file.read(at, header.size))):
+                return True
+    return False
 
 
 def replay(batch: ScannedBatch, producers: ProducerState, epochs: EpochCache | None) -> AbortedTransaction | None:

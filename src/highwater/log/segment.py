@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
+from highwater.config import LogConfig
 from highwater.log import names
 from highwater.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex
-from highwater.log.peek import Peek
+from highwater.log.peek import Peek, blocking
 from highwater.log.producer_state import AbortedTransaction
-from highwater.world import Disk, File, Poisoned
+from highwater.log.scan import BadBatch, scan
+from highwater.wire.records import HEADER_SIZE
+from highwater.wire.records.header import LENGTH_PREFIX
+from highwater.world import Buffer, Disk, File, Poisoned
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _SCAN_CHUNK = 8192
@@ -25,10 +30,22 @@ class BatchAt(NamedTuple):
     last_offset: int
 
 
+class SegmentCut(NamedTuple):
+    """What of a segment and its indexes stays when its tail is cut off."""
+
+    position: int
+    offset_entries: int
+    time_entries: int
+    time_index_last: TimestampOffset
+    largest: TimestampOffset
+    aborted: int
+    bytes_since_index: int
+
+
 class Segment:
     __slots__ = (
         "_disk",
-        "_txn_index",
+        "aborted",
         "base_offset",
         "bytes_since_index",
         "created_ms",
@@ -36,17 +53,25 @@ class Segment:
         "file",
         "first_timestamp",
         "largest",
+        "modified_ms",
         "offset_index",
         "time_index",
     )
 
     def __init__(
-        self, disk: Disk, directory: PurePath, base_offset: int, created_ms: int, create: bool = False
+        self,
+        disk: Disk,
+        directory: PurePath,
+        base_offset: int,
+        created_ms: int,
+        create: bool = False,
+        aborted: Sequence[AbortedTransaction] = (),
     ) -> None:
         self._disk = disk
         self.directory = directory
         self.base_offset = base_offset
-        self.created_ms = created_ms
+        self.created_ms = self.modified_ms = created_ms
+        """When it was begun, and when a batch without a timestamp was last added: what its age is told by then."""
         self.file: File = disk.open(names.segment_file(directory, base_offset, names.LOG), create)
         self.offset_index = OffsetIndex(
             disk.open(names.segment_file(directory, base_offset, names.INDEX), True), base_offset
@@ -54,7 +79,7 @@ class Segment:
         self.time_index = TimeIndex(
             disk.open(names.segment_file(directory, base_offset, names.TIME_INDEX), True), base_offset
         )
-        self._txn_index: TransactionIndex | None = None
+        self.aborted = TransactionIndex(disk, names.segment_file(directory, base_offset, names.TXN_INDEX), aborted)
         self.largest = NO_TIMESTAMP
         """The largest timestamp in it, and the last offset of the batch that has it."""
         self.first_timestamp: int | None = None
@@ -68,21 +93,45 @@ class Segment:
     def files(self) -> list[File]:
         """All that a sync must cover."""
         files = [self.file, self.offset_index.file, self.time_index.file]
-        return files if self._txn_index is None else [*files, self._txn_index.file]
+        return files if self.aborted.file is None else [*files, self.aborted.file]
 
-    def append(
-        self, parts: tuple[memoryview | bytes | bytearray, ...], last_offset: int, max_timestamp: int, interval: int
-    ) -> int:
-        """One batch. On an error nothing of it stays, in the file or in an index; returns its position."""
-        position = self.file.append(*parts)
-        largest = (
-            TimestampOffset(max_timestamp, last_offset) if max_timestamp > self.largest.timestamp else self.largest
+    def is_full_for(
+        self,
+        size: int,
+        last_offset: int,
+        max_timestamp: int,
+        config: LogConfig,
+        jitter_ms: int,
+        wall_ms: Callable[[], int],
+    ) -> bool:
+        """Whether the batch belongs into a new segment: by size, age, a full index, or an offset too far off.
+
+        The age is that of the data where its times are known. The time index keeps room for the closing entry.
+        """
+        relative, written = last_offset - self.base_offset, self.file.size
+        if written == 0:
+            return relative > MAX_RELATIVE_OFFSET
+        if written + size > config.segment_bytes or relative > MAX_RELATIVE_OFFSET:
+            return True
+        first = self.first_timestamp
+        age = max_timestamp - first if first is not None and first >= 0 else wall_ms() - self.created_ms
+        index_bytes = config.segment_index_bytes
+        return (
+            age > config.roll_ms - jitter_ms
+            or self.offset_index.file.size > index_bytes - 8
+            or self.time_index.file.size > index_bytes - 24
         )
+
+    def append(self, data: Buffer, last_offset: int, max_timestamp: int, interval: int) -> int:
+        """One batch. On an error nothing of it stays, in the file or in an index; returns its position."""
+        position = self.file.append(data)
+        rises = max_timestamp > self.largest[0]
         if self.bytes_since_index > interval:
-            self._index(last_offset, position, largest)
+            self._index(last_offset, position, TimestampOffset(max_timestamp, last_offset) if rises else self.largest)
             self.bytes_since_index = 0
-        self.bytes_since_index += self.file.size - position
-        self.largest = largest
+        self.bytes_since_index += len(data)
+        if rises:
+            self.largest = TimestampOffset(max_timestamp, last_offset)
         if self.first_timestamp is None:
             self.first_timestamp = max_timestamp
         return position
@@ -110,51 +159,55 @@ class Segment:
         return self.scan_for(offset, self.offset_index.floor(offset, peek), peek)
 
     def scan_for(self, offset: int, position: int, peek: Peek) -> BatchAt | None:
+        """As `locate`, from a known batch on. BadBatch where no batch can lie."""
         end = self.file.size
         chunk: memoryview = memoryview(b"")
         chunk_at = position
         while position + _HEAD.size <= end:
             within = position - chunk_at
-            if within < 0 or within + _HEAD.size > len(chunk):
+            if within + _HEAD.size > len(chunk):
                 chunk_at, within = position, 0
                 chunk = memoryview(peek(self.file, position, min(_SCAN_CHUNK, end - position)))
+                if len(chunk) < _HEAD.size:
+                    raise BadBatch(position, "the file is shorter than it was", cut_off=True)
             base_offset, length, delta = _HEAD.unpack_from(chunk, within)
+            if length < HEADER_SIZE - LENGTH_PREFIX or delta < 0:
+                raise BadBatch(position, f"length {length}, last offset delta {delta}")
             if base_offset + delta >= offset:
-                return BatchAt(position, 12 + length, base_offset, base_offset + delta)
-            position += 12 + length
+                return BatchAt(position, LENGTH_PREFIX + length, base_offset, base_offset + delta)
+            position += LENGTH_PREFIX + length
         return None
 
-    @property
-    def txn_index_path(self) -> PurePath:
-        return names.segment_file(self.directory, self.base_offset, names.TXN_INDEX)
+    def plan_cut(self, position: int, next_offset: int) -> SegmentCut:
+        """In a job: what stays where only the batches before `position` do, which end below `next_offset`."""
+        offsets = self.offset_index.entries_below(next_offset, blocking)
+        times = self.time_index.entries_below(next_offset, blocking)
+        last = self.time_index.entry(times - 1, blocking) if times else NO_TIMESTAMP
+        largest = last
+        begin = self.locate(last.offset, blocking) if times else None
+        for batch in scan(self.file, begin.position if begin else 0, 0, check=False):
+            if batch.position >= position:
+                break
+            if batch.header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(batch.header.max_timestamp, batch.header.last_offset)
+        indexed = self.offset_index.entry(offsets - 1, blocking)[1] if offsets else 0
+        aborted = sum(1 for entry in self.aborted.entries if entry.last_offset < next_offset)
+        return SegmentCut(position, offsets, times, last, largest, aborted, position - indexed)
 
-    def add_aborted(self, aborted: AbortedTransaction) -> None:
-        if self._txn_index is None:
-            self._txn_index = TransactionIndex(self._disk.open(self.txn_index_path, create=True))
-        self._txn_index.append(aborted)
-
-    def txn_index(self) -> TransactionIndex | None:
-        if self._txn_index is None and self._disk.stat(self.txn_index_path) is not None:
-            self._txn_index = TransactionIndex(self._disk.open(self.txn_index_path))
-        return self._txn_index
-
-    def truncate(self, position: int, next_offset: int, peek: Peek) -> None:
-        """Keep what is below `position`, whose next offset would be `next_offset`."""
-        self.file.truncate(position)
-        self.offset_index.truncate_to(next_offset, peek)
-        self.time_index.truncate_to(next_offset, peek)
-        index = self.txn_index()
-        if index is not None:
-            index.truncate_to(next_offset, peek)
-        self.largest = self.time_index.last
-        self.bytes_since_index = 0
-        if position == 0:
+    def cut(self, cut: SegmentCut) -> None:
+        self.file.truncate(cut.position)
+        self.offset_index.keep(cut.offset_entries)
+        self.time_index.keep(cut.time_entries, cut.time_index_last)
+        self.aborted.keep(cut.aborted)
+        self.largest = cut.largest
+        self.bytes_since_index = cut.bytes_since_index
+        if cut.position == 0:
             self.first_timestamp = None
 
     def rename(self, suffix: str) -> list[PurePath]:
         """Give every file the suffix, as a deletion begins; returns the new paths."""
         renamed = []
-        for kind in (names.LOG, names.INDEX, names.TIME_INDEX, names.TXN_INDEX):
+        for kind in (names.LOG, names.INDEX, names.TIME_INDEX, names.TXN_INDEX, names.SNAPSHOT):
             path = names.segment_file(self.directory, self.base_offset, kind)
             if self._disk.stat(path) is not None:
                 aside = path.with_name(path.name + suffix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 from collections.abc import Callable, Generator
@@ -16,14 +17,15 @@ from highwater.log.durability import sync_with_directory
 from highwater.log.index import NO_TIMESTAMP
 from highwater.log.loader import LoadedLog, LoadedSegment, LoadRequest, load_log
 from highwater.log.log import Log
-from highwater.log.retention import SegmentFacts, expired
-from highwater.log.truncation import remove_files
+from highwater.log.retention import RetentionClock, SegmentFacts, expired
+from highwater.log.truncation import remove_files, truncate_to
 from highwater.model import METADATA_TOPIC, Offset, TopicPartition, Uuid
 from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
 
 PROCESS_ABOVE_BYTES = 32 << 20
 """A recovery that reads more than this would hold the interpreter for too long: it goes to a process."""
+SETTLE_AT_ONCE = 16
 _log = logging.getLogger(__name__)
 
 
@@ -81,8 +83,12 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
 
 
 def make_partition(disk: Disk, directory: PurePath, topic_id: Uuid, now_ms: int) -> Generator[Step, None, LoadedLog]:
-    """A job: the files of a new, empty partition, durable when it ends."""
+    """A job: the files of a new, empty partition, durable when it ends. FileExistsError where there is data."""
     disk.mkdir(directory)
+    for name in disk.list(directory):
+        status = disk.stat(directory / name)
+        if name.endswith(names.LOG) and status is not None and status.size:
+            raise FileExistsError(errno.EEXIST, "there is a log already", str(directory / name))
     for suffix in (names.LOG, names.INDEX, names.TIME_INDEX):
         disk.open(names.segment_file(directory, 0, suffix), create=True).close()
     yield Step()
@@ -90,15 +96,6 @@ def make_partition(disk: Disk, directory: PurePath, topic_id: Uuid, now_ms: int)
     disk.sync_dir(directory.parent)
     empty = LoadedSegment(0, now_ms, NO_TIMESTAMP, NO_TIMESTAMP, None, 0)
     return LoadedLog(directory, [empty], 0, 0, 0, [], [], topic_id)
-
-
-def remove_segments(
-    disk: Disk, paths: list[PurePath], directory: PurePath, below: Offset
-) -> Generator[Step, None, None]:
-    """A job: the files of dropped segments, and the producer snapshots that belong to them."""
-    yield from remove_files(disk, paths)
-    snapshots = [name for name in disk.list(directory) if name.endswith(names.SNAPSHOT)]
-    yield from remove_files(disk, [directory / name for name in snapshots if names.base_offset_of(name) < below])
 
 
 def remove_directory(disk: Disk, directory: PurePath) -> Generator[Step, None, None]:
@@ -114,59 +111,100 @@ class LogStore:
         directory: PurePath,
         config_of: Callable[[str], LogConfig],
         went_offline: Callable[[Log], None],
+        at_a_time: int = 1,
     ) -> None:
+        """`at_a_time`: how many logs are loaded side by side when the directory is opened."""
         self._world = world
         self.directory = directory
+        self._at_a_time = at_a_time
         self._config_of = config_of
         self._went_offline = went_offline
         self._random = world.random("log")
         self.logs: dict[TopicPartition, Log] = {}
         self.found = Found()
-        self.recovery_points = self._checkpoint(names.RECOVERY_POINTS, lambda log: log.durable_end)
-        self.log_starts = self._checkpoint(
-            names.LOG_STARTS, lambda log: log.log_start if log.log_start > log.segments[0].base_offset else None
+        self.unloaded: dict[TopicPartition, Exception] = {}
+        """Partitions that are there and could not be opened, and why: left as they are, for a later start to try."""
+        clock = world.clock
+        self._retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic())
+        self.recovery_points = self._checkpoint(
+            names.RECOVERY_POINTS, lambda log: log.recovery_point, lambda found: found.recovery_points
         )
-        self.high_watermarks = self._checkpoint(names.HIGH_WATERMARKS, lambda log: log.high_watermark)
+        self.log_starts = self._checkpoint(
+            names.LOG_STARTS,
+            lambda log: log.log_start if log.log_start > log.segments[0].base_offset else None,
+            lambda found: found.log_starts,
+        )
+        self.high_watermarks = self._checkpoint(
+            names.HIGH_WATERMARKS, lambda log: log.high_watermark, lambda found: found.high_watermarks
+        )
 
-    def _checkpoint(self, name: str, value: Callable[[Log], Offset | None]) -> CheckpointFile:
+    def _checkpoint(
+        self,
+        name: str,
+        value: Callable[[Log], Offset | None],
+        before: Callable[[Found], dict[TopicPartition, Offset]],
+    ) -> CheckpointFile:
+        """Of the logs, and for partitions that are not loaded what it said before: a later start needs that."""
+
         def content() -> bytes:
             values = {partition: value(log) for partition, log in self.logs.items()}
+            values.update((partition, before(self.found).get(partition)) for partition in self.unloaded)
             return checkpoint.encode_offsets({p: offset for p, offset in values.items() if offset is not None})
 
         return CheckpointFile(self._world, self.directory / name, content, self._checkpoint_failed)
 
-    def _checkpoint_failed(self, failed: Exception) -> None:
+    def _checkpoint_failed(self, failed: Exception) -> bool:
         if not isinstance(failed, OSError):
             raise failed
         _log.error("a checkpoint in %s could not be written: %s", self.directory, failed)
+        return True
 
     async def open(self, progress: Callable[[TopicPartition, object], None] | None = None) -> None:
         """Load every partition that is there; one that cannot be loaded is left out and reported."""
         self.found = await finished(self._world, look_around, self.directory)
         for leftover in self.found.leftovers:
             self._remove_later(leftover, 0.0)
-        for partition, path, size in self.found.partitions:
-            config = self._config_of(partition.topic)
-            request = LoadRequest(
-                directory=path,
-                recovery_point=self.found.recovery_points.get(partition, 0),
-                log_start=self.found.log_starts.get(partition, 0),
-                clean=self.found.clean,
-                index_interval=config.index_interval_bytes,
+        remaining = iter(self.found.partitions)
+
+        async def load_one_after_another() -> None:
+            for partition, path, size in remaining:
+                await self._load(partition, path, size, progress)
+
+        loaders = min(self._at_a_time, len(self.found.partitions))
+        await asyncio.gather(*(load_one_after_another() for _ in range(loaders)))
+
+    async def _load(
+        self,
+        partition: TopicPartition,
+        path: PurePath,
+        size: int,
+        progress: Callable[[TopicPartition, object], None] | None,
+    ) -> None:
+        config = self._config_of(partition.topic)
+        request = LoadRequest(
+            directory=path,
+            recovery_point=self.found.recovery_points.get(partition, 0),
+            log_start=self.found.log_starts.get(partition, 0),
+            clean=self.found.clean,
+            index_interval=config.index_interval_bytes,
+            compacted=config.compact,
+        )
+        scans = not self.found.clean and size > PROCESS_ABOVE_BYTES
+        try:
+            loaded = await finished(
+                self._world,
+                load_log,
+                request,
+                step=None if progress is None else lambda step: progress(partition, step.progress),
+                where="process" if scans else "thread",
             )
-            scans = not self.found.clean and size > PROCESS_ABOVE_BYTES
-            try:
-                loaded = await finished(
-                    self._world,
-                    load_log,
-                    request,
-                    step=None if progress is None else lambda step, p=partition: progress(p, step.progress),  # type: ignore[misc]
-                    where="process" if scans else "thread",
-                )
-            except (OSError, ValueError) as failed:
-                _log.error("%s is not loaded: %s", partition, failed)
-                continue
-            self._adopt(partition, loaded, config)
+            if loaded.topic_id is None and loaded.log_end > 0:
+                raise ValueError(f"{names.PARTITION_METADATA} is missing: whose records these are is unknown")
+        except (OSError, ValueError, EOFError) as failed:
+            _log.error("%s is not loaded: %s", partition, failed)
+            self.unloaded[partition] = failed
+            return
+        self._adopt(partition, loaded, config)
 
     def _adopt(self, partition: TopicPartition, loaded: LoadedLog, config: LogConfig) -> Log:
         for repair in loaded.repairs:
@@ -186,6 +224,8 @@ class LogStore:
 
     async def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
         directory = self.directory / str(partition)
+        if partition in self.unloaded:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} is not loaded: {self.unloaded[partition]}")
         try:
             loaded = await finished(self._world, make_partition, directory, topic_id, self._world.clock.wall_ms())
         except OSError as failed:
@@ -198,9 +238,20 @@ class LogStore:
         log.close()
         unique = f"{self._random.getrandbits(128):032x}"
         aside = self.directory / names.deleted_directory(partition, unique)
-        self._world.disk.rename(log.directory, aside)
         log.generation.valid = False
+        try:
+            self._world.disk.rename(log.directory, aside)
+        except OSError as failed:
+            _log.error("%s is left behind: %s", partition, failed)
+            return
         self._remove_later(aside, log.config.file_delete_delay_ms / 1000)
+
+    async def truncate(self, log: Log, offset: Offset) -> bool:
+        """As `truncation.truncate_to`, and no recovery point lies beyond the cut when it returns."""
+        cut = await truncate_to(self._world, log, offset)
+        if cut:
+            await _written(self.recovery_points)
+        return cut
 
     def _remove_later(self, directory: PurePath, delay: float) -> None:
         self._world.clock.call_later(delay, self._remove, remove_directory, directory)
@@ -214,61 +265,84 @@ class LogStore:
 
     def apply_retention(self, log: Log) -> int:
         """Let go what the log's settings no longer keep; returns how many segments went."""
+        if log.offline is not None:
+            return 0
         facts = [
             SegmentFacts(
                 segment.base_offset,
                 following.base_offset if following is not None else log.log_end,
                 segment.size,
-                segment.largest.timestamp if segment.largest.timestamp >= 0 else segment.created_ms,
+                segment.largest.timestamp if segment.largest.timestamp >= 0 else segment.modified_ms,
             )
             for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
         ]
-        now = self._world.clock.wall_ms()
+        clock = self._world.clock
+        now = self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic())
         gone = expired(facts, log.config, now, log.high_watermark, log.log_start)
+        if gone == len(log.segments):
+            try:
+                log.roll()
+            except OSError as failed:
+                # The others must go all the same: it is they that take up the room.
+                _log.error("%s: no new segment could be begun: %s", log.partition, failed)
+                gone -= 1
         if gone == 0:
             return 0
-        if gone == len(log.segments):
-            log.roll()
         dropped = log.drop_segments(gone)
-        self._world.clock.call_later(
-            log.config.file_delete_delay_ms / 1000,
-            self._remove,
-            remove_segments,
-            dropped,
-            log.directory,
-            log.segments[0].base_offset,
-        )
+        self._world.clock.call_later(log.config.file_delete_delay_ms / 1000, self._remove, remove_files, dropped)
         return gone
 
     async def close(self, broker_epoch: int) -> None:
         """A clean stop: all durable, all checkpoints written, the mark last. A log that failed forbids the mark."""
-        for log in self.logs.values():
-            await self._settle(log)
+        logs = list(self.logs.values())
+        for at in range(0, len(logs), SETTLE_AT_ONCE):
+            await asyncio.gather(*(self._settle(log) for log in logs[at : at + SETTLE_AT_ONCE]))
+        clean = not self.unloaded and all(log.offline is None for log in logs)
+        try:
+            for file in (self.recovery_points, self.log_starts, self.high_watermarks):
+                await _written(file)
+            if clean:
+                mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+                await finished(self._world, checkpoint.replace_file, self.directory / names.CLEAN_SHUTDOWN, mark)
+        except OSError as failed:
+            _log.error("%s is not marked as cleanly closed: %s", self.directory, failed)
         for file in (self.recovery_points, self.log_starts, self.high_watermarks):
-            await _written(file)
-        if all(log.offline is None for log in self.logs.values()):
-            mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
-            await finished(self._world, checkpoint.replace_file, self.directory / names.CLEAN_SHUTDOWN, mark)
-        for log in self.logs.values():
+            file.close()
+        for log in logs:
             log.close()
 
     async def _settle(self, log: Log) -> None:
         if log.offline is not None:
             return
-        log.active.close_time_index()
-        files = [file for segment in log.segments for file in segment.files if segment is log.active]
-        files += [segment.file for segment in log.segments if segment.base_offset >= log.durable_end]
-        snapshot = names.segment_file(log.directory, log.log_end, names.SNAPSHOT)
         try:
-            await finished(self._world, sync_with_directory, files, log.directory)
-            await finished(self._world, checkpoint.replace_file, snapshot, log.encode_producers())
+            log.active.close_time_index()
+            end, files = log.unsynced()
+            await finished(self._world, sync_with_directory, [*files, *log.active.files], log.directory)
+            if not log.epoch_file.in_step:
+                await _written(log.epoch_file)
         except OSError as failed:
             log.storage_failed(failed)
             return
-        log.durability.settled(log.log_end)
+        log.durability.settled(end)
+        await self._snapshot(log)
+
+    async def _snapshot(self, log: Log) -> None:
+        written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        log.snapshots.write(log.log_end, log.encode_producers(), written.set_result)
+        failed = await written
+        if isinstance(failed, OSError):
+            log.storage_failed(failed)
+        elif failed is not None:
+            raise failed
 
 
 async def _written(file: CheckpointFile) -> None:
-    written = asyncio.get_running_loop().create_future()
-    file.write(lambda: None if written.done() else written.set_result(None))
+    """Raises where the disk refuses it."""
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def done(failed: Exception | None = None) -> None:
+        if not written.done():
+            written.set_result(None) if failed is None else written.set_exception(failed)
+
+    file.write(done, done)
     await written

@@ -2,59 +2,78 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
 from pathlib import PurePath
 from typing import NamedTuple
 
+from highwater.errors import Code, KafkaError
 from highwater.log import names, producer_snapshot
 from highwater.log.checkpoint import read_file
-from highwater.log.durability import sync_with_directory
 from highwater.log.log import Log
 from highwater.log.peek import blocking
 from highwater.log.producer_snapshot import BadSnapshot
 from highwater.log.producer_state import ProducerState
 from highwater.log.scan import replay, scan
-from highwater.log.segment import Segment
+from highwater.log.segment import Segment, SegmentCut
 from highwater.model import Offset
 from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
 
 
 class Cut(NamedTuple):
-    """Where to cut: the segment that stays last, the position in it, and the producers below."""
+    """Where to cut: the segment that stays last, what of it stays, and the producers below."""
 
     keep: int
-    position: int
+    segment: SegmentCut
     log_end: Offset
     producers: ProducerState
 
 
 async def truncate_to(world: World, log: Log, offset: Offset) -> bool:
-    """Keep only batches that end below `offset`; True if any went. The caller keeps all others from appending."""
+    """Keep only batches that end below `offset`; True if any went. The caller keeps all others from appending.
+
+    Whoever calls it has the recovery points written before it appends again: one beyond the end would make damage of
+    what a power cut takes.
+    """
     if offset < log.log_start:
         raise ValueError(f"{log.partition}: truncation to {offset}, below the log start {log.log_start}")
     if offset >= log.log_end:
-        log.replace_tail(log.segments, log.log_end, log.producers)
+        log.forget_epochs_from(offset)
         return False
-    cut = await finished(world, find_cut, list(log.segments), log.segment_of(offset), offset, log.log_start)
-    kept = log.segments[: cut.keep + 1]
-    gone = [path for segment in log.segments[cut.keep + 1 :] for path in segment.rename(names.DELETED)]
-    kept[-1].truncate(cut.position, cut.log_end, blocking)
-    log.replace_tail(kept, cut.log_end, cut.producers)
-    await finished(world, remove_files, gone)
+    await _snapshots_written(log)
+    try:
+        cut = await finished(world, find_cut, list(log.segments), log.segment_of(offset), offset, log.log_start)
+        gone = log.replace_tail(cut.keep + 1, cut.log_end, cut.producers)
+        log.active.cut(cut.segment)
+        await finished(world, remove_files, gone)
+    except OSError as failed:
+        log.storage_failed(failed)
+        raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
     return True
 
 
 async def restart_at(world: World, log: Log, offset: Offset) -> None:
     """Drop everything; the log begins anew, empty, at `offset` (the leader's log start lies beyond our end)."""
-    gone = [path for segment in log.segments for path in segment.rename(names.DELETED)]
-    fresh = Segment(world.disk, log.directory, offset, world.clock.wall_ms(), create=True)
-    log.epoch_cache.clear()
-    log.replace_tail([fresh], offset, ProducerState())
-    log.log_start = log.high_watermark = offset
-    await finished(world, sync_with_directory, fresh.files, log.directory)
-    log.durability.settled(offset)
-    await finished(world, remove_files, gone)
+    await _snapshots_written(log)
+    try:
+        gone = log.begin_anew(offset)
+        await finished(world, remove_files, [*gone, *await finished(world, _all_snapshots, log.directory)])
+    except OSError as failed:
+        log.storage_failed(failed)
+        raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
+
+
+async def _snapshots_written(log: Log) -> None:
+    """One still under way could appear behind our back, above the cut."""
+    idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    log.snapshots.when_idle(lambda: None if idle.done() else idle.set_result(None))
+    await idle
+
+
+def _all_snapshots(disk: Disk, directory: PurePath) -> Generator[Step, None, list[PurePath]]:
+    yield Step()
+    return [directory / name for name in disk.list(directory) if name.endswith(names.SNAPSHOT)]
 
 
 def find_cut(
@@ -65,8 +84,10 @@ def find_cut(
     if found is None:
         position, log_end = segments[at].size, offset
     else:
-        position, log_end = found.position, min(offset, found.base_offset)
-    producers, start = _latest_snapshot(disk, segments[0], log_end, log_start)
+        position, log_end = found.position, max(min(offset, found.base_offset), log_start)
+    plan = segments[at].plan_cut(position, log_end)
+    yield Step()
+    producers, start = _latest_snapshot(disk, segments[0], log_end)
     yield Step()
     for segment in segments[: at + 1]:
         first = segment.locate(start, blocking)
@@ -78,24 +99,28 @@ def find_cut(
             if batch.header.base_offset >= start:
                 replay(batch, producers, None)
         yield Step()
-    return Cut(at, position, log_end, producers)
+    return Cut(at, plan, log_end, producers)
 
 
-def _latest_snapshot(disk: Disk, first: Segment, log_end: Offset, log_start: Offset) -> tuple[ProducerState, Offset]:
-    producers = ProducerState()
-    snapshots = [name for name in disk.list(first.directory) if name.endswith(names.SNAPSHOT)]
-    for name in sorted(snapshots, reverse=True):
+def _latest_snapshot(disk: Disk, first: Segment, log_end: Offset) -> tuple[ProducerState, Offset]:
+    """The producers at an offset not beyond the cut; the snapshots beyond it, which would lie, go for good."""
+    producers, start = ProducerState(), first.base_offset
+    for name in reversed(disk.list(first.directory)):
+        if not name.endswith(names.SNAPSHOT):
+            continue
         offset = names.base_offset_of(name)
         if offset > log_end:
             disk.unlink(first.directory / name)
-        elif offset >= log_start:
+        elif offset >= first.base_offset:
             try:
                 producers.restore_all(producer_snapshot.decode(read_file(disk, first.directory / name) or b""))
             except BadSnapshot:
                 disk.unlink(first.directory / name)
                 continue
-            return producers, offset
-    return producers, log_start
+            start = offset
+            break
+    disk.sync_dir(first.directory)
+    return producers, start
 
 
 def remove_files(disk: Disk, paths: list[PurePath]) -> Generator[Step, None, None]:

@@ -7,11 +7,14 @@ session holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from random import Random
+from typing import TYPE_CHECKING
 
 from highwater.errors import Code, KafkaError
 from highwater.model import Epoch, Offset, Uuid
 from highwater.partition.partition import Partition
+
+if TYPE_CHECKING:
+    from random import Random
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
@@ -71,7 +74,7 @@ class FetchEntry:
 class FetchSession:
     """The entries a reader follows. A sessionless fetch is a session that lives for one answer."""
 
-    __slots__ = ("by_id", "dirty", "entries", "epoch", "id", "last_used", "on_mark", "privileged")
+    __slots__ = ("by_id", "dirty", "entries", "epoch", "id", "last_used", "on_mark", "on_overtaken", "privileged")
 
     def __init__(self, session_id: int, by_id: bool, privileged: bool, now: float) -> None:
         self.id = session_id
@@ -83,6 +86,8 @@ class FetchSession:
         self.dirty: dict[FetchEntry, None] = {}
         self.on_mark: Callable[[], None] | None = None
         """Set while an answer is being waited for."""
+        self.on_overtaken: Callable[[], None] | None = None
+        """Set as long: gives that answer now, as it stands."""
 
     def mark(self, entry: FetchEntry) -> None:
         self.dirty[entry] = None
@@ -120,7 +125,13 @@ class FetchSession:
     def last_fetch(self) -> float:
         return self.last_used
 
+    def overtake(self) -> None:
+        """A further request came, or the session ends: who waits in it waits no longer."""
+        if self.on_overtaken is not None:
+            self.on_overtaken()
+
     def close(self) -> None:
+        self.overtake()
         self.on_mark = None
         for entry in self.entries.values():
             entry.bind(None)
@@ -165,6 +176,7 @@ class FetchSessions:
             raise KafkaError(Code.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
             raise KafkaError(Code.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.overtake()
         session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
         session.last_used = now
         del self._sessions[session_id]

@@ -64,7 +64,7 @@ def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int
     size = sum(part.size for part in parts)
     aborted = None
     if committed_only:
-        found = log.aborted_transactions(entry.offset, limit, peek.cached) if parts else []
+        found = log.aborted_transactions(entry.offset, limit) if parts else []
         aborted = [(each.producer_id, each.first_offset) for each in found]
     return FetchRow(Code.NONE, high_watermark, last_stable, log_start, aborted, parts, size=size)
 

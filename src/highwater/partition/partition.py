@@ -188,7 +188,7 @@ class Partition:
     def advance(self) -> None:
         """Move the high watermark as far as the in-sync replicas allow, and tell who waited for it."""
         leader, log = self.leader, self.log
-        if leader is None:
+        if leader is None or log.offline is not None:
             return
         local_end = log.durable_end if log.flush_each_append else log.log_end
         current = log.high_watermark
@@ -218,7 +218,7 @@ class Partition:
     def raise_log_start(self, offset: Offset) -> None:
         """DeleteRecords: nothing below `offset` is read any more. -1 means up to the high watermark."""
         self.require_leader()
-        if self.log.config.cleanup_policy == ("compact",):
+        if not self.log.config.delete:
             raise KafkaError(Code.POLICY_VIOLATION, "records of a compacted topic cannot be deleted")
         offset = self.log.high_watermark if offset == -1 else offset
         if not 0 <= offset <= self.log.high_watermark:

@@ -19,7 +19,7 @@ from highwater.quorum.ready import FollowerFetch, Leadership, Peer, Ready, Reque
 from highwater.quorum.resigned import Resigned
 from highwater.quorum.role import RoleState
 from highwater.quorum.settings import Identity, Randomness, Timing
-from highwater.quorum.transitions import check_transition
+from highwater.quorum.transitions import check_initial, check_transition
 from highwater.quorum.unattached import Unattached
 from highwater.quorum.violation import QuorumViolation
 from highwater.quorum.voters import Listeners, ReplicaKey, VoterSet, endpoint_of
@@ -56,6 +56,7 @@ class Core:
         self._persisted = stored
         self._announced: tuple[NodeId | None, Epoch] | None = None
         self.role: RoleState = self._initial_role(stored or ElectionState(), now)
+        check_initial(self.role.role)
 
     def _initial_role(self, stored: ElectionState, now: float) -> RoleState:
         """The role in which it stopped, but for a leader: see `INITIAL_ROLES`."""
@@ -197,7 +198,7 @@ class Core:
             self.high_watermark = self.effects.high_watermark = offset
 
     def check_not_committed(self, offset: Offset) -> None:
-        """Whoever asks us to drop records from `offset` on must not mean committed ones (C4)."""
+        """Whoever asks us to drop records from `offset` on must not mean committed ones (KAFKA-12460)."""
         if self.high_watermark is not None and offset < self.high_watermark:
             raise QuorumViolation(f"told to cut the log at {offset}, below the high watermark {self.high_watermark}")
 

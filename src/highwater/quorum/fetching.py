@@ -47,7 +47,7 @@ def _whom_to_ask(core: Core, role: Follower | Unattached) -> Peer | None:
     return ready[int(core.random.random() * len(ready))] if ready else None
 
 
-def take_fetch(core: Core, peer_id: NodeId, answer: FetchAnswer, now: float) -> bool:
+def take_fetch(core: Core, answer: FetchAnswer, now: float) -> bool:
     listeners = core.voters.listeners(answer.leader_id) if answer.leader_id is not None else ()
     if answer.leader_endpoint is not None:
         listeners = (Listener(core.identity.listener, *answer.leader_endpoint),)
@@ -110,7 +110,7 @@ def answer_fetch(core: Core, fetch: FollowerFetch, caller: Caller, now: float) -
 
 
 def check_leader(core: Core, epoch: Epoch) -> Code:
-    """A request of another epoch is neither served nor counted as an acknowledgement (A7)."""
+    """A request of another epoch is neither served nor counted as an acknowledgement (KIP-320)."""
     if epoch < core.role.epoch:
         return Code.FENCED_LEADER_EPOCH
     if epoch > core.role.epoch:

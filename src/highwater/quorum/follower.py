@@ -21,7 +21,7 @@ class Follower:
     """For voters only: an observer follows for ever."""
     voted: ReplicaKey | None = None
     has_fetched: bool = False
-    """Whether the leader has answered since it became ours: then it lives, and no pre-vote is granted (C7)."""
+    """Whether the leader has answered since it became ours: then it lives, and no pre-vote is granted (KIP-996)."""
     leader_high_watermark: Offset | None = None
     """Told with records that are not durable yet; takes effect with them."""
     fetching_snapshot: LogPosition | None = None

@@ -12,6 +12,8 @@ from highwater.quorum.voters import Listeners, ReplicaKey, VoterNode, VoterSet
 
 OBSERVER_SESSION_TIMEOUT = 300.0
 """Seconds after which an observer that stopped fetching is forgotten."""
+OBSERVERS_MAX = 1000
+"""Beyond that the one known longest is forgotten: whoever invents replica ids must not fill our memory."""
 
 
 @dataclass(slots=True)
@@ -83,6 +85,8 @@ class Leader:
         voter = self.voters.get(key.id)
         if voter is not None and voter.key.names(key):
             return voter
+        if key not in self.observers and len(self.observers) >= OBSERVERS_MAX:
+            del self.observers[next(iter(self.observers))]
         return self.observers.setdefault(key, Progress(key))
 
     # The commit rule
@@ -121,7 +125,7 @@ class Leader:
         others.sort(key=lambda voter: (voter.end_offset is None, -(voter.end_offset or 0), voter.key))
         return tuple(voter.key for voter in others)
 
-    # Check-quorum (C6) and the announcement of the epoch
+    # Check-quorum (KAFKA-15489) and the announcement of the epoch
 
     @property
     def check_quorum_at(self) -> float | None:

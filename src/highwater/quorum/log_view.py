@@ -1,8 +1,8 @@
 """The metadata log as the quorum sees it: read-only, and only its durable part counts.
 
 A follower's fetch offset is its acknowledgement and the leader counts itself like any voter, so both may name only
-what a power cut leaves (C3). Records that are written and not yet synced are known to the quorum by one fact alone:
-that they exist, because no fetch may be sent and no epoch may begin in front of them.
+what a power cut leaves (KAFKA-10533). Of records that are written and not yet synced the quorum knows one thing: that
+they are there, because no fetch may be sent and no epoch may begin in front of them.
 """
 
 from __future__ import annotations

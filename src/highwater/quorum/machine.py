@@ -162,7 +162,7 @@ class Quorum:
         core = self._core
         match response:
             case FetchAnswer():
-                return take_fetch(core, peer_id, response, now)
+                return take_fetch(core, response, now)
             case VoteResponse():
                 return take_vote(core, peer_id, response, now)
             case BeginQuorumEpochResponse():

@@ -2,7 +2,7 @@
 
 Each input of the machine returns one `Ready`. Its parts are carried out in the order of its fields:
 
-1. `election`: persisted and synced before anything below, so that no vote or epoch is told and then forgotten (C1).
+1. `election`: persisted and synced before anything below, so that no vote or epoch is told and then forgotten.
 2. `truncate_to`, `append`, `epoch_start`, `fetch_snapshot`: applied to the log. Their sync may take its time; the
    driver tells of it with `log_flushed`, and no fetch is sent and no record of this node counted before.
 3. `answer` and `requests`: sent.

@@ -1,4 +1,4 @@
-"""Resigned: a leader that leads no more in its own epoch, by its will, by check-quorum or by a restart (C2)."""
+"""Resigned: a leader that leads its epoch no more, by its will, by check-quorum or by a restart (KAFKA-10527)."""
 
 from __future__ import annotations
 

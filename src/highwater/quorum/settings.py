@@ -44,7 +44,7 @@ class Timing:
 
     @property
     def check_quorum_timeout(self) -> float:
-        """How long a leader leads without hearing from a majority; longer than its followers' patience (C6)."""
+        """How long a leader leads without hearing from a majority; longer than followers wait (KAFKA-15489)."""
         return self.fetch_timeout * 1.5
 
 

@@ -72,9 +72,14 @@ VOTER_ROLES = frozenset({Role.PROSPECTIVE, Role.CANDIDATE, Role.LEADER})
 """A replica outside the voter set follows; it never stands for election."""
 
 INITIAL_ROLES = frozenset({Role.UNATTACHED, Role.CANDIDATE, Role.FOLLOWER, Role.RESIGNED})
-"""Nobody starts as leader: a former one has resigned from its epoch, since its unsynced tail may be gone (C2)."""
+"""Nobody starts as leader: a former one has resigned, since its unsynced tail may be gone (KAFKA-10527)."""
 
 _RULES = {(row.source, row.target): row.epoch for row in TRANSITIONS}
+
+
+def check_initial(role: Role) -> None:
+    if role not in INITIAL_ROLES:
+        raise IllegalTransition(f"nobody starts as {role.value}")
 
 
 def check_transition(source: Role, before: Epoch, target: Role, after: Epoch, *, voter: bool) -> None:

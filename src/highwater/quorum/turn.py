@@ -75,7 +75,7 @@ def _step(core: Core, now: float) -> None:
 
 
 def _give_up(core: Core, prospective: Prospective, now: float) -> None:
-    """No majority would vote for us: back to the leader, if there is one to go back to (C7)."""
+    """No majority would vote for us: back to the leader, if there is one to go back to (KIP-996)."""
     if prospective.leader_id is not None and prospective.leader_listeners:
         core.become_follower(prospective.epoch, prospective.leader_id, prospective.leader_listeners, now)
     else:

@@ -15,7 +15,7 @@ KRAFT_VERSIONS = (0, 1)
 
 
 class ReplicaKey(NamedTuple):
-    """A replica on a certain disk: a voter that lost its disk comes back as another replica (C5)."""
+    """A replica on a certain disk: a voter that lost its disk comes back as another replica (KIP-853)."""
 
     id: NodeId
     directory_id: Uuid = ZERO_UUID
@@ -124,11 +124,3 @@ class VoterSet:
     def with_voter(self, node: VoterNode) -> VoterSet:
         """The set with this voter added, or replaced if its id is there already."""
         return VoterSet.of([*(other for other in self.nodes if other.key.id != node.key.id), node])
-
-    def without(self, key: ReplicaKey) -> VoterSet:
-        return VoterSet(tuple(node for node in self.nodes if node.key != key))
-
-    def has_overlapping_majority(self, other: VoterSet) -> bool:
-        """Whether the sets differ by one voter at most, so that any two of their majorities meet (KIP-853)."""
-        mine, theirs = set(self.keys), set(other.keys)
-        return len(mine - theirs) <= 1 and len(theirs - mine) <= 1

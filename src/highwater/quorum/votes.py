@@ -17,8 +17,7 @@ class Tally:
 
     def record(self, voter: NodeId, granted: bool) -> None:
         """The latest answer counts: a pre-vote that was refused may be granted when it is asked again."""
-        if voter in self.voters.ids:
-            self._votes[voter] = granted
+        self._votes[voter] = granted
 
     @property
     def granting(self) -> tuple[ReplicaKey, ...]:

@@ -40,7 +40,7 @@ def answer_vote(core: Core, request: VoteRequest, caller: Caller, now: float) ->
         core.become_unattached(partition.replica_epoch, now)
     voter = ReplicaKey(NodeId(request.voter_id), Uuid(bytes(partition.voter_directory_id)))
     if voter.id >= 0 and not voter.names(core.local):
-        # Not meant for this disk: a voter that came back empty must not vote committed records away (C5).
+        # Not meant for this disk: a voter that came back empty must not vote committed records away (KIP-853).
         return vote_answer(standing_of(core, Code.INVALID_VOTER_KEY, caller), granted=False)
     granted = _grant(core, partition, now)
     return vote_answer(standing_of(core, Code.NONE, caller), granted)

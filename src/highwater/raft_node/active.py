@@ -19,6 +19,7 @@ from highwater.controller.leaders import elect_unclean, rebalance, rebalance_int
 from highwater.controller.liveness import Liveness
 from highwater.controller.settings import in_force
 from highwater.controller.suspicion import Suspicion, was_stalled
+from highwater.errors import KafkaError
 from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.replay import apply
@@ -86,8 +87,9 @@ class ActiveController:
             answer(None)
             return
         decided = decision()
-        if decided.records:
-            self._append(list(decided.records))
+        if decided.records and not self._append(list(decided.records)):
+            answer(None)
+            return
         self._answer_later(answer, decided.response)
 
     def _answer_later(self, answer: Callable[[Any], None], response: Any) -> None:
@@ -96,11 +98,17 @@ class ActiveController:
         else:
             answer(response)
 
-    def _append(self, records: list[Message]) -> None:
+    def _append(self, records: list[Message]) -> bool:
+        """False where the disk is full: nothing was decided, and whoever asked may ask again."""
         assert self._epoch is not None
-        last = self.raft.append(records, self._epoch)
+        try:
+            last = self.raft.append(records, self._epoch)
+        except KafkaError as failed:
+            _log.error("a decision could not be written: %s", failed)
+            return False
         self._head, _ = apply(self.head, records, last, self._epoch)
         self._last_append = self.world.clock.monotonic()
+        return True
 
     # What the quorum tells
 
@@ -137,8 +145,8 @@ class ActiveController:
             if not broker.fenced and broker.id != self._config.node_id:
                 self._probe(broker.id, broker.epoch)
         records = activation_records(self.head, self._bootstrap, self._config)
-        if records:
-            self._append(records)
+        if records and not self._append(records):
+            self.raft.fail(OSError("the first records of the cluster could not be written"))
         self._last_append = now
         self._rebalance_at = now + rebalance_interval(self._config)
         self._unclean_at = now + unclean_interval(self._config)

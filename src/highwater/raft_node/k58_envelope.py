@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from ipaddress import ip_address
+from typing import Final
 
-from highwater.errors import Code
+from highwater.errors import Code, KafkaError
 from highwater.model import Endpoint
-from highwater.net.context import Part, Principal, RequestContext
-from highwater.net.registry import Api, Registry
-from highwater.wire.codec import FlexibleReader, Malformed, Reader
+from highwater.net.context import ANONYMOUS, Part, Principal, RequestContext
+from highwater.net.registry import Api, Registered, Registry
+from highwater.wire.codec import FlexibleReader, Malformed, Message, Reader
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData
 from highwater.wire.messages.envelope_request import EnvelopeRequest
 from highwater.wire.messages.envelope_response import EnvelopeResponse
@@ -17,6 +19,9 @@ from highwater.wire.messages.request_header import RequestHeader
 from highwater.world import FileSlice
 
 API = Api(58, (0, 0), EnvelopeRequest)
+FORWARDED: Final = frozenset((19, 20, 37, 44, 55))
+"""What brokers pass on; the rest they have no business to wrap."""
+log = logging.getLogger(__name__)
 
 
 class _Inner:
@@ -50,15 +55,34 @@ def handle(is_active: bool, registry: Registry, ctx: RequestContext, request: En
     if not is_active:
         slot.refuse(Code.NOT_CONTROLLER)
         return
+    try:
+        found, inner, inside = _opened(registry, ctx, request, slot)
+    except KafkaError as refused:
+        slot.refuse(refused.code)
+        return
+    except Malformed as fault:
+        log.debug("%s sent a malformed envelope: %s", ctx.peer, fault)
+        slot.refuse(Code.INVALID_REQUEST)
+        return
+    try:
+        found.handle(inner, inside)
+    except Exception:  # the boundary between one client's request and the broker that passes many on
+        log.exception("%s v%d in an envelope failed", found.api.request.__name__, inner.version)
+        slot.refuse(Code.UNKNOWN_SERVER_ERROR)
+
+
+def _opened(
+    registry: Registry, ctx: RequestContext, request: EnvelopeRequest, slot: _Inner
+) -> tuple[Registered, RequestContext, Message]:
+    """The request inside, with whoever made it; raises KafkaError or Malformed."""
     data = memoryview(request.request_data)
     if len(data) < 4:
         raise Malformed("an envelope without a request")
     key, version = int.from_bytes(data[:2], "big"), int.from_bytes(data[2:4], "big")
     found = registry.find(key)
-    if found is None or not found.api.versions[0] <= version <= found.api.versions[1] or key == API.key:
-        slot.refuse(Code.INVALID_REQUEST)
-        return
-    flexible = version >= found.api.request.FLEXIBLE
+    if key not in FORWARDED or found is None or not found.lowest <= version <= found.highest:
+        raise KafkaError(Code.INVALID_REQUEST, f"API {key} version {version} is not passed on")
+    flexible = version >= found.flexible
     reader = FlexibleReader(data) if flexible else Reader(data)
     header = RequestHeader.read(reader, 2 if flexible else 1)
     inner = RequestContext(
@@ -68,18 +92,32 @@ def handle(is_active: bool, registry: Registry, ctx: RequestContext, request: En
         header.client_id,
         ctx.listener,
         _principal(request),
-        Endpoint(str(ip_address(bytes(request.client_host_address))), 0),
+        Endpoint(_host(request), 0),
         ctx.received,
         slot,
         ctx.authorizer,
         flexible,
     )
-    found.handle(inner, found.decode(data[reader.pos :], version))
+    return found, inner, found.decode(data[reader.pos :], version)
+
+
+def _host(request: EnvelopeRequest) -> str:
+    packed = bytes(request.client_host_address)
+    if len(packed) not in (4, 16):
+        raise KafkaError(Code.INVALID_REQUEST, f"an address of {len(packed)} bytes")
+    return str(ip_address(packed))
 
 
 def _principal(request: EnvelopeRequest) -> Principal:
     if request.request_principal is None:
-        return Principal("User", "ANONYMOUS")
+        return ANONYMOUS
     data = memoryview(request.request_principal)
-    principal = DefaultPrincipalData.decode(data[2:], int.from_bytes(data[:2], "big"))
+    version = int.from_bytes(data[:2], "big", signed=True)
+    lowest, highest = DefaultPrincipalData.VERSIONS
+    try:
+        if len(data) < 2 or not lowest <= version <= highest:
+            raise Malformed(f"a principal of version {version}")
+        principal = DefaultPrincipalData.decode(data[2:], version)
+    except Malformed as fault:
+        raise KafkaError(Code.PRINCIPAL_DESERIALIZATION_FAILURE, str(fault)) from fault
     return Principal(principal.type, principal.name)

@@ -149,7 +149,7 @@ class RaftNode:
             self._log_config,
             loaded.log,
             self._world.random("metadata-log"),
-            lambda log: self._fail(log.offline or OSError("the metadata log failed")),
+            lambda log: self.fail(log.offline or OSError("the metadata log failed")),
         )
         log.durable_listener = lambda: self._feed(self.quorum.log_flushed)
         self.log = MetadataLog(log, loaded.snapshots)
@@ -157,7 +157,7 @@ class RaftNode:
         if loaded.snapshot is not None:
             self.committed = _image_of(loaded.snapshot, self.identity.cluster_id)
         since = sum(batch.size for batch in loaded.batches)
-        self.snapshotter = Snapshotter(self._world, self._config, self.directory, self.log, since, self._fail)
+        self.snapshotter = Snapshotter(self._world, self._config, self.directory, self.log, since, self.fail)
 
     # The quorum's inputs and what follows from them
 
@@ -173,7 +173,7 @@ class RaftNode:
             try:
                 ready = step(self._world.clock.monotonic())
             except Exception as failed:  # noqa: BLE001 a broken invariant of the quorum stops the node
-                self._fail(failed)
+                self.fail(failed)
                 return
             if ready.election is not None or ready.truncate_to is not None:
                 self._block(self._prepare(ready, answer))
@@ -194,7 +194,7 @@ class RaftNode:
             try:
                 await work
             except Exception as failed:  # noqa: BLE001 without its metadata the node has no business going on
-                self._fail(failed)
+                self.fail(failed)
                 return
             self._blocked = False
             self._run()
@@ -228,7 +228,12 @@ class RaftNode:
             if ready.epoch_start.voters is not None:
                 self._voters.append((self.log.written_end, VoterSet.from_record(ready.epoch_start.voters)))
                 self._voters_changed()
-            self._pending.append(self.log.append_epoch_start(ready.epoch_start, self._world.clock.wall_ms()))
+            try:
+                batch = self.log.append_epoch_start(ready.epoch_start, self._world.clock.wall_ms())
+            except KafkaError as failed:
+                self.fail(failed)
+                return
+            self._pending.append(batch)
         if ready.fetch_snapshot is not None:
             self._fetch_snapshot(ready.fetch_snapshot)
         if answer is not None:
@@ -298,7 +303,7 @@ class RaftNode:
         self._timer = None
         self._feed(self.quorum.tick)
 
-    def _fail(self, failed: BaseException) -> None:
+    def fail(self, failed: BaseException) -> None:
         """A node that cannot keep its metadata has no business going on (KAFKA-14275)."""
         if not self._stopped:
             self._stopped = True

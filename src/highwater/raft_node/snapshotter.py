@@ -8,12 +8,14 @@ from collections.abc import Callable, Generator
 from pathlib import PurePath
 
 from highwater.config import (
+    INTERNAL_METADATA_DELETE_DELAY_MILLIS,
     METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS,
     METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS,
     METADATA_MAX_RETENTION_BYTES,
     METADATA_MAX_RETENTION_MS,
     NodeConfig,
 )
+from highwater.log.names import DELETED
 from highwater.log.truncation import remove_files
 from highwater.metadata.cluster import MetadataImage
 from highwater.quorum import LogPosition, VoterSet
@@ -79,26 +81,42 @@ class Snapshotter:
         self._world.run(look_at_ages, self._directory, list(self._log.snapshots), done=self._clean)
 
     def _clean(self, ages: list[tuple[int, int]] | Exception) -> None:
-        """Drop the oldest snapshots beyond the retention, and the log below the oldest that is kept."""
         if isinstance(ages, Exception):
             _log.error("old metadata is kept: %s", ages)
             return
+        try:
+            self._drop_old(ages)
+        except OSError as failed:
+            _log.error("old metadata is kept: %s", failed)
+
+    def _drop_old(self, ages: list[tuple[int, int]]) -> None:
+        """Drop the oldest snapshots beyond the retention, and the log below the oldest that is kept."""
         log, snapshots = self._log.log, self._log.snapshots
         now = self._world.clock.wall_ms()
         total = log.size + sum(size for size, _ in ages)
         keep_bytes = self._config.get(METADATA_MAX_RETENTION_BYTES)
         keep_ms = self._config.get(METADATA_MAX_RETENTION_MS)
-        gone: list[PurePath] = []
         while len(snapshots) > 1:
             size, written_ms = ages[0]
             too_much = keep_bytes >= 0 and total > keep_bytes
             if not too_much and not 0 <= keep_ms < now - written_ms:
                 break
-            gone.append(self._directory / snapshot_name(snapshots.pop(0)))
-            ages.pop(0)
+            self._remove_later([self._set_aside(snapshots[0])])
+            del snapshots[0], ages[0]
             total -= size + self._drop_below(snapshots[0])
-        if gone:
-            self._world.run(remove_files, gone, done=lambda result: None)
+
+    def _set_aside(self, position: LogPosition) -> PurePath:
+        path = self._directory / snapshot_name(position)
+        aside = path.with_name(path.name + DELETED)
+        self._world.disk.rename(path, aside)
+        return aside
+
+    def _remove_later(self, paths: list[PurePath]) -> None:
+        delay = self._config.get(INTERNAL_METADATA_DELETE_DELAY_MILLIS) / 1000
+        self._world.clock.call_later(delay, self._remove, paths)
+
+    def _remove(self, paths: list[PurePath]) -> None:
+        self._world.run(remove_files, paths, done=_removed)
 
     def _drop_below(self, oldest: LogPosition) -> int:
         log = self._log.log
@@ -106,11 +124,16 @@ class Snapshotter:
         count = sum(1 for following in log.segments[1:] if following.base_offset <= oldest.offset)
         size = sum(segment.size for segment in log.segments[:count])
         if count:
-            self._world.run(remove_files, log.drop_segments(count), done=lambda result: None)
+            self._remove_later(log.drop_segments(count))
         return size
 
     async def close(self) -> None:
         await self._idle.wait()
+
+
+def _removed(result: Exception | None) -> None:
+    if result is not None:
+        _log.error("old metadata files are left behind: %s", result)
 
 
 def look_at_ages(

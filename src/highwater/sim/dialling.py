@@ -40,8 +40,6 @@ class Dialling:
         now = self._loop.time()
         if machine is None:
             self._later(now, self.fail, Unreachable(f"no machine has the address {self._to}"))
-        elif self._is_silent(machine):
-            self._try_again(self.begin)
         else:
             self._later(self._network.link(self.process.name, machine).arrival(now), self._reach)
 

@@ -24,7 +24,11 @@ class Blocking(RuntimeError):
     """An operation that may block was called on the loop instead of in a job."""
 
 
-@dataclass(frozen=True, slots=True)
+class StaleHandle(RuntimeError):
+    """Another handle changed the file's size: a real append would land on top of what that one wrote."""
+
+
+@dataclass(slots=True)
 class SimStat:
     size: int
     modified_ms: int
@@ -53,6 +57,7 @@ class SimFile:
     def __init__(self, machine: Machine, path: PurePath) -> None:
         self._machine = machine
         self._node: FileNode | None = machine.storage.file(path)
+        self.size = len(self._node.data)
         self._poisoned = False
         self.path = path
 
@@ -62,17 +67,14 @@ class SimFile:
             self._node = self._machine.storage.file(self.path)
         return self._node
 
-    @property
-    def size(self) -> int:
-        self._machine.process.check()
-        return len(self.node.data)
-
     def append(self, *parts: Buffer) -> int:
         process, storage, node = self._machine.process, self._machine.storage, self.node
-        data, start, subject = b"".join(parts), len(node.data), str(self.path)
+        data, start, subject = b"".join(parts), self.size, str(self.path)
         process.emit("append", subject, f"{start} {len(data)} {crc32(data):08x}")
         if self._poisoned:
             raise Poisoned(errno.EIO, "the tail is unknown since an earlier append failed", subject)
+        if start != len(node.data):
+            raise StaleHandle(f"{self.path} has {len(node.data)} bytes, not {start}")
         error: OSError | None = None
         fault = storage.strike("append", self.path)
         if fault is not None and fault.code is not None:
@@ -88,6 +90,7 @@ class SimFile:
             self._trim(start, error)
             raise error
         self._extend(data[part:])
+        self.size = start + len(data)
         process.happened("append", subject)
         return start
 
@@ -130,6 +133,7 @@ class SimFile:
         self._machine.process.emit("truncate", str(self.path), str(size))
         self._machine.storage.raise_if_struck("truncate", self.path)
         self._shrink(size)
+        self.size = size
         self.node.modified_ms = self._machine.clock.wall_ms()
         self._machine.process.happened("truncate", str(self.path))
 

@@ -148,10 +148,8 @@ class Stream:
         return taken[0] if len(taken) == 1 else b"".join(taken)
 
     def _depart(self, piece: bytes | Mark) -> None:
-        due = self.link.arrival(self._loop.time())
-        if self._flight:
-            due = max(due, self._flight[-1][0])
-        self._flight.append((due, piece))
+        # Whatever its own delay, no segment overtakes the one before it: only the head of the queue arrives.
+        self._flight.append((self.link.arrival(self._loop.time()), piece))
         self._arm()
 
     # The way

@@ -17,7 +17,7 @@ from highwater.sim.loop import SimLoop
 from highwater.sim.net import Network, SimNet
 from highwater.sim.process import Process
 from highwater.sim.storage import Storage
-from highwater.world import Dead, Step
+from highwater.world import Clock, Dead, Disk, Net, Step
 
 T = TypeVar("T")
 OnFailure = Callable[[str, BaseException], None]
@@ -55,11 +55,12 @@ class SimWorld:
         self._on_failure = on_failure
         self._randoms: dict[str, Random] = {}
         self._job_random = self._fork("jobs")
-        self.clock = SimClock(process, loop, wall, boot=self._fork("boot").uniform(0.0, BOOT_SPREAD))
-        self.net = SimNet(network, process)
+        clock = SimClock(process, loop, wall, boot=self._fork("boot").uniform(0.0, BOOT_SPREAD))
         flusher = Flusher(process, loop, storage, self._fork("flusher"), knobs)
-        self._machine = Machine(process, storage, self.clock, flusher, self._fork("disk"), knobs)
-        self.disk = SimDisk(self._machine)
+        self._machine = Machine(process, storage, clock, flusher, self._fork("disk"), knobs)
+        self.clock: Clock = clock
+        self.net: Net = SimNet(network, process)
+        self.disk: Disk = SimDisk(self._machine)
 
     @property
     def name(self) -> str:

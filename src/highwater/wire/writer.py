@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from struct import Struct as Layout
 from struct import pack
 from typing import Final, Protocol
@@ -145,16 +146,13 @@ class FlexibleWriter(Writer):
         if not unknown and not known:
             self.buffer.append(0)
             return
-        fields: dict[int, bytes | bytearray] = {tag: writer.buffer for tag, writer in known}
-        for tag, value in unknown:
-            if tag in fields:
-                raise ValueError(f"tag {tag} twice")
-            fields[tag] = value
+        fields: list[tuple[int, bytes | bytearray]] = [(tag, writer.buffer) for tag, writer in known]
+        fields += unknown  # one that came twice is passed on twice
         self.uvarint(len(fields))
-        for tag in sorted(fields):
+        for tag, value in sorted(fields, key=itemgetter(0)):
             self.uvarint(tag)
-            self.uvarint(len(fields[tag]))
-            self.buffer += fields[tag]
+            self.uvarint(len(value))
+            self.buffer += value
 
     def string_length(self, length: int) -> None:
         self.uvarint(length + 1)

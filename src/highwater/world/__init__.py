@@ -61,8 +61,10 @@ class Clock(Protocol):
 
 
 class Listener(Protocol):
-    endpoint: Endpoint
-    """The address really bound; its port is the free one chosen where 0 was asked for."""
+    @property
+    def endpoint(self) -> Endpoint:
+        """The address really bound; its port is the free one chosen where 0 was asked for."""
+        ...
 
     def close(self) -> None: ...
 
@@ -82,9 +84,12 @@ class Net(Protocol):
 
 
 class File(Protocol):
-    path: PurePath
-    size: int
-    """Where the next append lands."""
+    @property
+    def path(self) -> PurePath: ...
+    @property
+    def size(self) -> int:
+        """Where the next append lands."""
+        ...
 
     def append(self, *parts: Buffer) -> int:
         """Write all parts at the end, into the page cache; returns the position of the first byte.
@@ -186,9 +191,12 @@ class Job(Protocol):
 class World(Protocol):
     """One per node."""
 
-    clock: Clock
-    net: Net
-    disk: Disk
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def net(self) -> Net: ...
+    @property
+    def disk(self) -> Disk: ...
 
     def random(self, label: str) -> Random:
         """A stream of its own, forked by label: new draws elsewhere do not shift it."""

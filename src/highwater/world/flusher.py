@@ -46,4 +46,5 @@ class Flusher:
         else:
             self._under_way = False
         for files, done in calls:
-            done(next((failed[id(file)] for file in files if id(file) in failed), None))
+            # One by one: what one of them does must not cost the others their answer.
+            self._loop.call_soon(done, next((failed[id(file)] for file in files if id(file) in failed), None))

@@ -1,4 +1,4 @@
-"""Files and directories of this machine. Descriptors are a bounded LRU behind File."""
+"""Files and directories of this machine. A bounded pool of descriptors lies behind File."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import struct
 import threading
 import weakref
 from collections import OrderedDict
@@ -17,6 +18,7 @@ from highwater.world import AlreadyLocked, Buffer, Dead, File, Poisoned
 from highwater.world.flusher import Flusher
 
 _IOV_MAX = 1024
+_OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
 _RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
 _datasync = getattr(os, "fdatasync", os.fsync)
@@ -122,6 +124,14 @@ class RealFile:
                 os.close(self._fd)
 
 
+def _take(fd: int) -> None:
+    """Lock the whole file, or OSError. A plain record lock, as the JVM's, would be the process's, not the node's."""
+    if _OFD_SETLK is None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    else:
+        fcntl.fcntl(fd, _OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+
+
 @dataclass(frozen=True, slots=True)
 class RealStat:
     size: int
@@ -135,6 +145,7 @@ class RealDisk:
     def __init__(self, flusher: Flusher | None = None, descriptors: int = 2048) -> None:
         self._flusher = flusher
         self._descriptors = descriptors
+        """How many are kept open; job threads may have some more open for as long as they need them."""
         self._files: weakref.WeakValueDictionary[PurePath, RealFile] = weakref.WeakValueDictionary()
         self._open: OrderedDict[int, weakref.ref[RealFile]] = OrderedDict()
         self._lock = threading.Lock()
@@ -148,36 +159,37 @@ class RealDisk:
             file = RealFile(self, path, create)
             self._files[path] = file
             with self._lock:
-                self._admit(file)
+                self._open[id(file)] = weakref.ref(file)
+                self._evict(file)
         return file
 
     def reopen(self, file: RealFile) -> int:
         with self._lock:
-            return self._reopen(file)
+            fd = self._reopen(file)
+            self._evict(file)
+            return fd
 
     def _reopen(self, file: RealFile) -> int:
         self._check_alive()
         if file._fd < 0:
             file._fd = os.open(file.path, os.O_RDWR | os.O_CLOEXEC)
-            self._admit(file)
+            self._open[id(file)] = weakref.ref(file)
         return file._fd
 
-    def _admit(self, file: RealFile) -> None:
-        self._open[id(file)] = weakref.ref(file)
-        while len(self._open) > self._descriptors:
-            key, reference = self._open.popitem(last=False)
-            oldest = reference()
-            if oldest is None or oldest is file:
-                continue
-            if oldest._busy:
-                self._open[key] = reference
-                break
-            os.close(oldest._fd)
-            oldest._fd = -1
+    def _evict(self, keep: RealFile) -> None:
+        """Close the oldest descriptors. Only the loop's thread does so: it uses its own without a lock."""
+        for key in list(self._open)[: max(len(self._open) - self._descriptors, 0)]:
+            oldest = self._open[key]()
+            if oldest is None:
+                del self._open[key]
+            elif oldest is not keep and not oldest._busy:
+                del self._open[key]
+                os.close(oldest._fd)
+                oldest._fd = -1
 
     @contextlib.contextmanager
     def busy(self, file: RealFile) -> Iterator[int]:
-        """The descriptor for a job thread: not closed under its hands by the LRU or by close()."""
+        """The descriptor for a job thread: not closed under its hands by the pool or by close()."""
         with self._lock:
             fd = self._reopen(file)
             file._busy += 1
@@ -186,13 +198,20 @@ class RealDisk:
         finally:
             with self._lock:
                 file._busy -= 1
+                if self._dead and not file._busy:
+                    self._close(file)
 
     def forget_descriptor(self, file: RealFile) -> None:
         with self._lock:
-            if file._fd >= 0 and not file._busy:
+            if not file._busy:
                 self._open.pop(id(file), None)
-                os.close(file._fd)
-                file._fd = -1
+                self._close(file)
+
+    @staticmethod
+    def _close(file: RealFile) -> None:
+        if file._fd >= 0:
+            os.close(file._fd)
+            file._fd = -1
 
     def stat(self, path: PurePath) -> RealStat | None:
         try:
@@ -209,11 +228,21 @@ class RealDisk:
 
     def rename(self, old: PurePath, new: PurePath) -> None:
         self._check_alive()
-        os.rename(old, new)
-        for path, file in [(path, file) for path, file in self._files.items() if path == old or old in path.parents]:
+        with self._lock:  # a job thread opens a file by the path it has at that moment
+            os.rename(old, new)
+            file = self._files.pop(old, None)
+            moved = [(new, file)] if file is not None else self._inside(old, new)
+            for path, each in moved:
+                each.path = path
+                self._files[path] = each
+
+    def _inside(self, old: PurePath, new: PurePath) -> Collection[tuple[PurePath, RealFile]]:
+        """The open files of a renamed directory, taken out of the table, with their new paths."""
+        prefix = f"{old}{os.sep}"
+        inside = [(path, file) for path, file in self._files.items() if str(path).startswith(prefix)]
+        for path, _ in inside:
             del self._files[path]
-            file.path = new / path.relative_to(old) if path != old else new
-            self._files[file.path] = file
+        return [(new / path.relative_to(old), file) for path, file in inside]
 
     def unlink(self, path: PurePath) -> None:
         self._check_alive()
@@ -233,10 +262,10 @@ class RealDisk:
     def lock(self, path: PurePath) -> Callable[[], None]:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(fd)
         except OSError as failed:
             os.close(fd)
-            raise AlreadyLocked(failed.errno, "another process is using this directory", str(path)) from failed
+            raise AlreadyLocked(failed.errno, "another node is using this directory", str(path)) from failed
         self._lock_files.add(fd)
         return lambda: self._unlock(fd)
 
@@ -259,9 +288,8 @@ class RealDisk:
         with self._lock:
             for reference in self._open.values():
                 file = reference()
-                if file is not None and file._fd >= 0 and not file._busy:
-                    os.close(file._fd)
-                    file._fd = -1
+                if file is not None and not file._busy:
+                    self._close(file)
             self._open.clear()
         for fd in list(self._lock_files):
             self._unlock(fd)

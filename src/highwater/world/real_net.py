@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import weakref
 from asyncio import AbstractEventLoop, BaseTransport, BufferedProtocol, Transport
 from collections.abc import Callable
 from ssl import SSLContext
@@ -13,8 +12,6 @@ from typing import cast
 
 from highwater.model import Endpoint
 from highwater.world import Dead, Refused, Unreachable
-
-CONNECT_TIMEOUT = 10.0
 
 
 class RealListener:
@@ -30,7 +27,8 @@ class RealNet:
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._listeners: list[RealListener] = []
-        self._transports: weakref.WeakSet[Transport] = weakref.WeakSet()
+        self._transports: set[Transport] = set()
+        self._sweep_at = 64
         self._dead = False
 
     async def listen(
@@ -47,19 +45,19 @@ class RealNet:
     async def dial(
         self, factory: Callable[[], BufferedProtocol], to: Endpoint, tls: SSLContext | None = None
     ) -> Transport:
+        """Whoever dials says for how long, by cancelling; by itself the system gives up after minutes."""
         self._check_alive()
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT):
-                transport, _ = await self._loop.create_connection(factory, to.host, to.port, ssl=tls)
+            transport, _ = await self._loop.create_connection(factory, to.host, to.port, ssl=tls)
         except ConnectionRefusedError as failed:
             raise Refused(f"nothing listens at {to}") from failed
-        except (OSError, TimeoutError) as failed:
+        except OSError as failed:
             raise Unreachable(f"no connection to {to}: {failed}") from failed
         raw = transport.get_extra_info("socket")
         if raw is not None:
             with contextlib.suppress(OSError):
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._transports.add(transport)
+        self._track(transport)
         return transport
 
     def _tracked(self, protocol: BufferedProtocol) -> BufferedProtocol:
@@ -70,11 +68,18 @@ class RealNet:
             if self._dead:
                 cast(Transport, transport).abort()
                 return
-            self._transports.add(cast(Transport, transport))
+            self._track(cast(Transport, transport))
             protocol.connection_made(transport)
 
         protocol.connection_made = connection_made  # type: ignore[method-assign]
         return protocol
+
+    def _track(self, transport: Transport) -> None:
+        """In a plain set, swept as it grows: uvloop's transports with TLS take no weak references."""
+        if len(self._transports) >= self._sweep_at:
+            self._transports = {open_one for open_one in self._transports if not open_one.is_closing()}
+            self._sweep_at = max(64, 2 * len(self._transports))
+        self._transports.add(transport)
 
     def _check_alive(self) -> None:
         if self._dead:

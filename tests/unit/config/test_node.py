@@ -14,13 +14,17 @@ from highwater.config import (
     LOG_SEGMENT_BYTES,
     MESSAGE_MAX_BYTES,
     NUM_PARTITIONS,
+    SETTINGS,
     ConfigError,
     Listener,
     LogConfig,
     NodeConfig,
+    Setting,
+    Update,
     Voter,
     validate_broker_configs,
 )
+from highwater.config.kinds import INT
 from highwater.model import Endpoint, NodeId
 
 COMBINED = {
@@ -83,6 +87,11 @@ def test_advertised_listeners_replace_the_bound_ones_for_clients() -> None:
     assert node.advertised_controller_listeners[0].endpoint == Endpoint("", 9093)
 
 
+def test_listener_names_are_upper_case_and_a_repeated_entry_counts_once() -> None:
+    node = NodeConfig.parse(COMBINED | {"listeners": "plaintext://h:1,controller://h:2,plaintext://h:1"})
+    assert [listener.name for listener in node.listeners] == ["PLAINTEXT", "CONTROLLER"]
+
+
 def test_voters_are_ids_with_addresses() -> None:
     assert NodeConfig.parse(BROKER).voters == (
         Voter(NodeId(1), Endpoint("a", 9093)),
@@ -94,6 +103,38 @@ def test_broker_id_is_the_old_name_of_node_id() -> None:
     assert NodeConfig.parse(without(COMBINED, "node.id") | {"broker.id": "1"}).node_id == 1
     with pytest.raises(ConfigError, match="same value as `broker.id`"):
         NodeConfig.parse(COMBINED | {"broker.id": "2"})
+
+
+def test_the_settings_of_an_ordinary_server_properties_are_all_known() -> None:
+    ordinary = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.bootstrap.servers": "localhost:9093",
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "advertised.listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
+        "num.network.threads": "3",
+        "num.io.threads": "8",
+        "socket.send.buffer.bytes": "102400",
+        "socket.receive.buffer.bytes": "102400",
+        "socket.request.max.bytes": "104857600",
+        "log.dirs": "/data",
+        "num.partitions": "1",
+        "num.recovery.threads.per.data.dir": "1",
+        "offsets.topic.replication.factor": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "log.retention.hours": "168",
+        "log.segment.bytes": "1073741824",
+        "log.retention.check.interval.ms": "300000",
+    }
+    node = NodeConfig.parse(ordinary)
+    assert node.unknown == ()
+    assert [listener.endpoint.host for listener in node.advertised_controller_listeners] == ["localhost"]
 
 
 def test_unknown_keys_are_told_and_passed_over() -> None:
@@ -135,6 +176,12 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
     ({"log.flush.interval.ms": "-1"}, "log.flush.interval.ms must be greater than or equal to 0"),
     ({"log.cleaner.min.cleanable.ratio": "NaN"}, "Not a number of type DOUBLE"),
+    ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater than or equal to 0"),
+    ({"log.cleaner.dedupe.buffer.size": "1048576"}, "must be at least 1MB per cleaner thread"),
+    ({"delete.topic.enable": "yes"}, "Expected value to be either true or false"),
+    ({"num.partitions": "2147483648"}, "Not a number of type INT"),
+    ({"num.partitions": "9" * 5000}, "Not a number of type INT"),
+    ({"log.cleanup.policy": "delete,"}, "Configuration 'log.cleanup.policy' values must not be empty."),
     ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited"),
     ({"log.cleaner.min.compaction.lag.ms": "5", "log.cleaner.max.compaction.lag.ms": "4"}, "conflict topic config"),
     ({"broker.session.timeout.ms": "3999"}, "at most half of broker.session.timeout.ms"),
@@ -142,6 +189,12 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"queued.max.request.bytes": "1000"}, "must be larger or equal to socket.request.max.bytes"),
     ({"max.connections.per.ip": "0"}, "can be zero only if max.connections.per.ip.overrides is set"),
     ({"max.connections.per.ip.overrides": "h=3"}, "should be in the form host:count"),
+    (
+        {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
+        "Only one of inter.broker.listener.name and security.inter.broker.protocol",
+    ),
+    ({"controller.listener.names": "CONTROLLER,PLAINTEXT"}, "there must be at least one broker listener"),
+    ({"replica.socket.timeout.ms": "100"}, "replica.socket.timeout.ms must be at least"),
     ({"replica.lag.time.max.ms": "100"}, "replica.lag.time.max.ms must be at least"),
     ({"default.replication.factor": "0"}, "default.replication.factor=0 must be at least 1"),
 ]
@@ -165,6 +218,10 @@ def test_a_mere_broker_may_neither_vote_nor_bind_the_controllers_listener() -> N
         NodeConfig.parse(BROKER | {"node.id": "1"})
     with pytest.raises(ConfigError, match="must not appear in listeners when process.roles=broker"):
         NodeConfig.parse(BROKER | {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"})
+    with pytest.raises(ConfigError, match="controller.listener.names: CONTROLLER is not in listener.security"):
+        NodeConfig.parse(BROKER | {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"})
+    with pytest.raises(ConfigError, match="auto.join.enable needs the controller role"):
+        NodeConfig.parse(BROKER | {"controller.quorum.auto.join.enable": "true"})
 
 
 def test_a_mere_controller_binds_only_controller_listeners() -> None:
@@ -215,7 +272,7 @@ def test_a_stored_change_that_cannot_be_used_is_left_out_and_told() -> None:
     assert node.get(BROKER_SESSION_TIMEOUT_MS) == 9000
 
 
-def test_changes_while_running_are_checked_as_kafka_checks_them() -> None:
+def test_changes_while_running_are_checked_as_kafka_checks_them(monkeypatch: pytest.MonkeyPatch) -> None:
     validate_broker_configs({"log.retention.ms": "1000", "custom.key": "any"}, per_broker=False)
     with pytest.raises(ConfigError, match=r"Cannot update these configs dynamically: \[log.dirs, node.id\]"):
         validate_broker_configs({"node.id": "3", "log.dirs": "/x"}, per_broker=True)
@@ -223,5 +280,9 @@ def test_changes_while_running_are_checked_as_kafka_checks_them() -> None:
         validate_broker_configs({"listeners": "A://:1", "listener.security.protocol.map": "A:SSL"}, per_broker=True)
     with pytest.raises(ConfigError, match="Not a number of type LONG"):
         validate_broker_configs({"log.retention.ms": "x"}, per_broker=True)
+    monkeypatch.setitem(SETTINGS, "own.key", Setting("own.key", INT, 0, "One broker's.", update=Update.PER_BROKER))
+    validate_broker_configs({"own.key": "1"}, per_broker=True)
+    with pytest.raises(ConfigError, match=r"at default cluster level, broker id must be specified: \[own.key\]"):
+        validate_broker_configs({"own.key": "1"}, per_broker=False)
     with pytest.raises(ConfigError, match="leader.replication.throttled.rate"):
         validate_broker_configs({"leader.replication.throttled.rate": "1"}, per_broker=True)

@@ -10,6 +10,7 @@ from highwater.config import (
     NodeConfig,
     Source,
     describe_broker,
+    describe_broker_default,
     describe_topic,
     validate_topic_config,
     validate_topic_configs,
@@ -74,6 +75,21 @@ def test_a_topics_row_tells_every_place_it_could_come_from() -> None:
         ("log.segment.bytes", "1073741824", Source.DEFAULT),
     )
     assert row.doc
+
+
+def test_a_synonym_before_the_name_asked_for_is_not_told() -> None:
+    node = NodeConfig.parse(COMBINED | {"log.retention.hours": "5"})
+    [topic] = [row for row in describe_topic(node, {}) if row.name == "retention.ms"]
+    assert (topic.value, topic.source, topic.synonyms) == ("18000000", Source.DEFAULT, ())
+    [hours] = [row for row in describe_broker(node) if row.name == "log.retention.hours"]
+    assert hours.synonyms[0] == ("log.retention.hours", "5", Source.STATIC_BROKER)
+
+
+def test_the_clusters_own_changes_are_described_apart() -> None:
+    node = NodeConfig.parse(COMBINED | {"num.io.threads": "2"}, dynamic_default={"num.io.threads": "3"})
+    [row] = describe_broker_default(node)
+    assert (row.name, row.value, row.source) == ("num.io.threads", "3", Source.DYNAMIC_DEFAULT_BROKER)
+    assert row.synonyms == (("num.io.threads", "3", Source.DYNAMIC_DEFAULT_BROKER),)
 
 
 def test_internal_settings_are_shown_only_where_they_are_set() -> None:

@@ -321,6 +321,15 @@ def test_a_broker_that_was_let_go_has_no_session_so_that_it_can_start_again_at_o
     assert liveness.next_expiry() is None
 
 
+def test_only_active_brokers_hold_up_a_controlled_shutdown() -> None:
+    liveness, head = Liveness(9.0), cluster(1, 2, 3)
+    assert liveness.lowest_active_offset(head.brokers) is None
+    for broker, offset in ((1, 30), (2, 20), (3, 10)):
+        liveness.heard(NodeId(broker), epoch(broker), 0.0, offset, BrokerState.UNFENCED, 40)
+    assert liveness.lowest_active_offset(head.brokers) == 10
+    assert liveness.lowest_active_offset(fence(head, 3).brokers) == 20
+
+
 def test_producer_ids_come_in_blocks_that_never_repeat() -> None:
     head = cluster(1)
     asked = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch(1))

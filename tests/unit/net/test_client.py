@@ -115,6 +115,7 @@ def test_a_dial_without_an_answer_times_out() -> None:
         scene.sim.heal()
         scene.sim.advance(20)
         assert caller.events == [Gone.TIMED_OUT]
+        assert scene.server.stats.accepted == 0
 
 
 def test_a_request_without_an_answer_ends_the_connection_and_all_its_calls() -> None:

@@ -42,6 +42,15 @@ def test_a_handler_learns_who_asks_and_where() -> None:
         assert scene.asked.bodies == [b"body", b""]
 
 
+def test_a_client_may_change_its_name_between_requests() -> None:
+    with Scene() as scene:
+        peer = scene.dial()
+        names = [b"", b"a", None, b"a", b"a", b"b", None, None]
+        peer.send(*(framed(header(ASK, 0, 1, name)) for name in names))
+        scene.wait(lambda: len(scene.asked) == len(names))
+        assert [ctx.client_id for ctx in scene.asked] == ["", "a", None, "a", "a", "b", None, None]
+
+
 def test_unknown_tags_of_a_flexible_header_are_passed_over() -> None:
     with Scene() as scene:
         peer = scene.dial()

@@ -22,8 +22,8 @@ from highwater.quorum.messages import Standing
 from highwater.wire.codec import Message
 from highwater.wire.messages.vote_request import VoteRequest
 from highwater.wire.messages.vote_response import VoteResponse
-from tests.unit.quorum.cluster import CLUSTER_ID, CONTROLLER, identity, voter_node, voter_set
 from tests.unit.quorum.memory_log import Entry, MemoryLog
+from tests.unit.quorum.replicas import CLUSTER_ID, CONTROLLER, identity, voter_node, voter_set
 
 NEWEST = Caller(2, CONTROLLER)
 ONE, TWO, THREE = (voter_node(node).key for node in (1, 2, 3))
@@ -91,6 +91,9 @@ class Bench:
         self.log.sync()
         self.ready = self.quorum.log_flushed(self.now)
         return self.ready
+
+    def role(self) -> Role:
+        return self.quorum.role
 
     @property
     def receivers(self) -> list[int]:

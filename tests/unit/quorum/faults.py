@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from highwater.quorum import Role, Timing
-from tests.unit.quorum.cluster import CRASH_POINTS, Node, World
+from tests.unit.quorum.cluster import World
+from tests.unit.quorum.node import CRASH_POINTS, Node
 
 TROUBLE = 6.0
 """Seconds of faults."""

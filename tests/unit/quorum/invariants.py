@@ -61,7 +61,7 @@ class SingleLeader:
 
 
 class LeadsOnce:
-    """A replica that has led an epoch does not lead it again after a restart (C2)."""
+    """A replica that has led an epoch does not lead it again after a restart (KAFKA-10527)."""
 
     def __init__(self) -> None:
         self._lives: dict[tuple[int, int], int] = {}
@@ -105,21 +105,31 @@ class Committed:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        self._holders: dict[int, bool] = {}
+        self._known: dict[int, tuple[int, int]] = {}
 
     def check(self, changed: Replica, replicas: Sequence[Replica]) -> None:
-        if changed.is_up and changed.high_watermark is not None:
+        suspects: Sequence[Replica] = [changed]
+        if changed.is_up and changed.high_watermark is not None and self._is_news(changed, changed.high_watermark):
             known = changed.log[: changed.high_watermark]
             if len(known) < changed.high_watermark:
                 raise Broken(f"{changed.id} knows {changed.high_watermark} committed and has {len(known)}")
             common = min(len(known), len(self.entries))
             if known[:common] != self.entries[:common]:
                 raise Broken(f"{changed.id} knows another entry as committed below {common}")
-            self.entries.extend(known[common:])
-        if self.entries:
-            end = len(self.entries)
-            holders = [replica.id for replica in replicas if replica.disk[:end] == self.entries]
-            if len(holders) < len(replicas) // 2 + 1:
-                raise Broken(f"of the {end} committed entries all are on the disks of {holders} alone")
+            if len(known) > common:
+                self.entries.extend(known[common:])
+                suspects = replicas
+        end = len(self.entries)
+        for replica in suspects:
+            self._holders[replica.id] = replica.disk[:end] == self.entries
+        holders = [replica.id for replica in replicas if self._holders.get(replica.id, True)]
+        if len(holders) < len(replicas) // 2 + 1:
+            raise Broken(f"of the {end} committed entries all are on the disks of {holders} alone")
+
+    def _is_news(self, replica: Replica, high_watermark: int) -> bool:
+        before, self._known[replica.id] = self._known.get(replica.id), (replica.life, high_watermark)
+        return before != (replica.life, high_watermark)
 
 
 class LeaderCompleteness:
@@ -150,7 +160,7 @@ class LogMatching:
 
 
 class OneVote:
-    """A replica gives its vote in an epoch to one candidate, crashes included (C1)."""
+    """A replica gives its vote in an epoch to one candidate, crashes included."""
 
     def __init__(self) -> None:
         self._votes: dict[tuple[int, int], ReplicaKey] = {}

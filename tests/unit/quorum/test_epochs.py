@@ -14,14 +14,14 @@ from highwater.wire.messages.begin_quorum_epoch_response import BeginQuorumEpoch
 from highwater.wire.messages.end_quorum_epoch_request import EndQuorumEpochRequest
 from highwater.wire.messages.end_quorum_epoch_response import EndQuorumEpochResponse
 from tests.unit.quorum.bench import ONE, THREE, TWO, Bench, begin, end, error_of, fetch, records, vote, vote_of
-from tests.unit.quorum.cluster import CONTROLLER, voter_node
 from tests.unit.quorum.memory_log import MemoryLog
+from tests.unit.quorum.replicas import CONTROLLER, voter_node, voter_set
 
 
 def test_a_voter_follows_the_leader_that_begins_an_epoch() -> None:
     bench = Bench()
     ready = bench.request(begin(2, 3))
-    assert (bench.quorum.role, bench.quorum.leader_id, bench.quorum.epoch) == (Role.FOLLOWER, 2, 3)
+    assert (bench.role(), bench.quorum.leader_id, bench.quorum.epoch) == (Role.FOLLOWER, 2, 3)
     assert ready.election == ElectionState(3, NodeId(2))
     assert ready.leadership is not None and ready.leadership.leader_id == 2
     assert bench.receivers == [2]
@@ -100,7 +100,7 @@ def test_an_announcement_that_was_lost_is_repeated_as_soon_as_its_request_times_
 def test_a_leader_that_hears_of_a_later_epoch_steps_down() -> None:
     bench = Bench().to_leader()
     ready = bench.answer(2, wire.begin_epoch_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(3), 7)))
-    assert (bench.quorum.role, bench.quorum.leader_id, bench.quorum.epoch) == (Role.FOLLOWER, 3, 7)
+    assert (bench.role(), bench.quorum.leader_id, bench.quorum.epoch) == (Role.FOLLOWER, 3, 7)
     assert ready.wake_fetches
 
 
@@ -113,7 +113,7 @@ def test_two_leaders_of_one_epoch_end_the_node() -> None:
 def test_a_leader_that_lost_its_disk_neither_votes_nor_follows_itself_in_its_old_epoch() -> None:
     bench = Bench().to_prospective()
     bench.answer(2, wire.vote_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(1), 6), granted=False))
-    assert (bench.quorum.role, bench.quorum.epoch) == (Role.UNATTACHED, 7)
+    assert (bench.role(), bench.quorum.epoch) == (Role.UNATTACHED, 7)
 
 
 # Resigning
@@ -124,7 +124,7 @@ def test_a_leader_that_resigns_names_its_successors_by_the_length_of_their_logs(
     bench.flush()
     bench.request(fetch(THREE, 1, 1, 1))
     bench.ready = bench.quorum.resign(1, bench.now)
-    assert bench.quorum.role == Role.RESIGNED
+    assert bench.role() == Role.RESIGNED
     assert bench.quorum.leader_id is None
     assert bench.ready.election is None
     assert bench.ready.leadership is not None and bench.ready.leadership.leader_id is None
@@ -138,15 +138,15 @@ def test_a_leader_that_resigns_names_its_successors_by_the_length_of_their_logs(
 def test_resigning_from_an_epoch_that_is_over_does_nothing() -> None:
     bench = Bench().to_leader()
     bench.quorum.resign(0, bench.now)
-    assert bench.quorum.role == Role.LEADER
+    assert bench.role() == Role.LEADER
     bench.request(begin(2, 5))
     bench.quorum.resign(5, bench.now)
-    assert bench.quorum.role == Role.FOLLOWER
+    assert bench.role() == Role.FOLLOWER
 
 
 def test_the_end_of_an_epoch_is_told_until_it_is_confirmed() -> None:
     bench = Bench().to_resigned()
-    bench.answer(2, wire.end_epoch_answer(Standing(Code.NONE, NodeId(1), 1)))
+    assert bench.answer(2, wire.end_epoch_answer(Standing(Code.NONE, NodeId(1), 1))).requests == []
     bench.quorum.failed(bench.correlation(3), bench.now)
     bench.pass_time(0.02)
     assert bench.receivers == [3]
@@ -158,7 +158,7 @@ def test_the_end_of_an_epoch_is_told_until_it_is_confirmed() -> None:
 def test_who_resigned_is_unattached_in_the_next_epoch_after_an_election_timeout() -> None:
     bench = Bench().to_resigned()
     bench.pass_time(1.51)
-    assert (bench.quorum.role, bench.quorum.epoch) == (Role.PROSPECTIVE, 2)
+    assert (bench.role(), bench.quorum.epoch) == (Role.PROSPECTIVE, 2)
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,9 @@ def test_successors_stand_in_the_order_of_their_rank(successors: tuple[object, .
     bench.request(end(2, 1, *successors))  # type: ignore[arg-type]
     if wait:
         bench.pass_time(wait - 0.01)
-        assert bench.quorum.role == Role.FOLLOWER
+        assert bench.role() == Role.FOLLOWER
         bench.pass_time(0.02)
-    assert bench.quorum.role == Role.PROSPECTIVE
+    assert bench.role() == Role.PROSPECTIVE
 
 
 def test_a_follower_whose_leader_resigned_grants_pre_votes() -> None:
@@ -194,21 +194,21 @@ def test_a_follower_whose_leader_resigned_grants_pre_votes() -> None:
 def test_stopping_a_leader_resigns_it_and_it_may_stop_once_another_leads() -> None:
     bench = Bench().to_leader()
     bench.ready = bench.quorum.stop(bench.now)
-    assert bench.quorum.role == Role.RESIGNED
+    assert bench.role() == Role.RESIGNED
     assert not bench.quorum.may_stop
     bench.pass_time(10)
-    assert bench.quorum.role == Role.RESIGNED
+    assert bench.role() == Role.RESIGNED
     bench.request(begin(2, 2))
     assert bench.quorum.may_stop
     bench.pass_time(10)
-    assert bench.quorum.role == Role.FOLLOWER
+    assert bench.role() == Role.FOLLOWER
 
 
 def test_a_candidate_that_is_stopping_and_wins_resigns_at_once() -> None:
     bench = Bench().to_candidate()
     bench.quorum.stop(bench.now)
     ready = bench.answer(2, wire.vote_answer(Standing(Code.NONE, None, 1), granted=True))
-    assert bench.quorum.role == Role.RESIGNED
+    assert bench.role() == Role.RESIGNED
     assert ready.election == ElectionState(1, NodeId(1))
 
 
@@ -218,9 +218,9 @@ def test_a_candidate_that_is_stopping_and_wins_resigns_at_once() -> None:
 def test_a_leader_without_its_majority_resigns() -> None:
     bench = Bench().to_leader()
     bench.pass_time(2.9)
-    assert bench.quorum.role == Role.LEADER
+    assert bench.role() == Role.LEADER
     bench.pass_time(0.2)
-    assert bench.quorum.role == Role.RESIGNED
+    assert bench.role() == Role.RESIGNED
 
 
 def test_a_leader_stays_while_a_majority_fetches() -> None:
@@ -228,7 +228,23 @@ def test_a_leader_stays_while_a_majority_fetches() -> None:
     for _ in range(10):
         bench.pass_time(2.0)
         bench.request(fetch(THREE, 1, 0))
-        assert bench.quorum.role == Role.LEADER
+        assert bench.role() == Role.LEADER
+
+
+def test_a_majority_must_be_heard_from_anew_in_each_interval() -> None:
+    bench = Bench(voters=voter_set(1, 2, 3, 4, 5)).to_prospective()
+    for epoch in (0, 1):
+        for peer in (2, 3):
+            bench.answer(peer, wire.vote_answer(Standing(Code.NONE, None, epoch), granted=True))
+    assert bench.role() == Role.LEADER
+    bench.request(fetch(TWO, 1, 0))
+    bench.request(fetch(THREE, 1, 0))
+    for _ in range(29):
+        bench.pass_time(0.1)
+        bench.request(fetch(TWO, 1, 0))
+    assert bench.role() == Role.LEADER
+    bench.pass_time(0.2)
+    assert bench.role() == Role.RESIGNED
 
 
 def test_a_voter_that_fetches_a_snapshot_counts_and_an_observer_does_not() -> None:
@@ -236,8 +252,8 @@ def test_a_voter_that_fetches_a_snapshot_counts_and_an_observer_does_not() -> No
     bench.pass_time(2.0)
     assert bench.quorum.snapshot_requested(TWO, 2, bench.now) == Code.NONE
     bench.pass_time(2.0)
-    assert bench.quorum.role == Role.LEADER
+    assert bench.role() == Role.LEADER
     assert bench.quorum.snapshot_requested(voter_node(9).key, 2, bench.now) == Code.NONE
     assert bench.quorum.snapshot_requested(TWO, 1, bench.now) == Code.FENCED_LEADER_EPOCH
     bench.pass_time(1.1)
-    assert bench.quorum.role == Role.RESIGNED
+    assert bench.role() == Role.RESIGNED

@@ -23,14 +23,19 @@ from highwater.quorum import (
 )
 from highwater.quorum.leader import Leader
 from tests.unit.quorum.bench import ONE, THREE, TWO, Bench, begin, error_of, fetch, records, vote, vote_of
-from tests.unit.quorum.cluster import CONTROLLER, voter_node, voter_set
 from tests.unit.quorum.memory_log import Entry, MemoryLog
+from tests.unit.quorum.replicas import CONTROLLER, voter_node, voter_set
 
 
 def only_fetch(ready: Ready) -> FollowerFetch:
     [request] = ready.requests
     assert isinstance(request.message, FollowerFetch)
     return request.message
+
+
+def fetch_answer(ready: Ready) -> FetchAnswer:
+    assert isinstance(ready.answer, FetchAnswer)
+    return ready.answer
 
 
 def follow(bench: Bench) -> FollowerFetch:
@@ -59,6 +64,16 @@ def test_the_next_fetch_waits_until_the_records_are_synced() -> None:
     assert (only_fetch(ready).offset, only_fetch(ready).high_watermark) == (2, 1)
 
 
+def test_a_high_watermark_told_with_records_waits_for_all_of_them() -> None:
+    bench = Bench()
+    follow(bench)
+    bench.answer(2, records(2, 1, high_watermark=2, data=b"two records"))
+    bench.log.append(Entry(1, "a"), Entry(1, "b"))
+    bench.log.sync([Entry(1, "a")])
+    assert bench.quorum.log_flushed(bench.now).high_watermark is None
+    assert bench.flush().high_watermark == 2
+
+
 def test_a_follower_knows_as_committed_no_more_than_it_has() -> None:
     bench = Bench(log=MemoryLog.of_epochs(1))
     follow(bench)
@@ -73,9 +88,11 @@ def test_an_answer_without_records_is_followed_by_the_next_fetch() -> None:
 
 def test_a_deposed_leader_with_an_unsynced_tail_asks_only_when_it_is_synced() -> None:
     bench = Bench().to_leader()
+    bench.flush()
+    bench.log.append(Entry(1, "unsynced"))
     bench.request(begin(2, 2))
     assert bench.ready.requests == []
-    assert only_fetch(bench.flush()) == FollowerFetch(ONE, 2, 1, 1, -1, "a-cluster")
+    assert only_fetch(bench.flush()) == FollowerFetch(ONE, 2, 2, 1, -1, "a-cluster")
 
 
 def test_a_follower_cuts_its_log_where_the_leader_says_and_asks_again_after_that() -> None:
@@ -136,9 +153,9 @@ def test_a_follower_that_hears_nothing_asks_for_a_pre_vote() -> None:
     bench.pass_time(1.9)
     bench.answer(2, records(2, 1))
     bench.pass_time(1.9)
-    assert bench.quorum.role == Role.FOLLOWER
+    assert bench.role() == Role.FOLLOWER
     bench.pass_time(0.2)
-    assert (bench.quorum.role, bench.quorum.epoch) == (Role.PROSPECTIVE, 1)
+    assert (bench.role(), bench.quorum.epoch) == (Role.PROSPECTIVE, 1)
     assert bench.ready.election is None
 
 
@@ -150,7 +167,7 @@ def test_a_refused_fetch_is_no_sign_of_life() -> None:
         if bench.receivers == [2]:
             bench.answer(2, FetchAnswer(Code.NOT_LEADER_OR_FOLLOWER, NodeId(2), 1))
     bench.pass_time(0.3)
-    assert bench.quorum.role == Role.PROSPECTIVE
+    assert bench.role() == Role.PROSPECTIVE
 
 
 def test_a_follower_asks_others_while_its_leader_does_not_answer() -> None:
@@ -159,7 +176,7 @@ def test_a_follower_asks_others_while_its_leader_does_not_answer() -> None:
     bench.ready = bench.quorum.failed(bench.correlation(2), bench.now)
     assert bench.receivers == [3]
     bench.answer(3, FetchAnswer(Code.FENCED_LEADER_EPOCH, NodeId(3), 5))
-    assert (bench.quorum.role, bench.quorum.leader_id, bench.quorum.epoch) == (Role.FOLLOWER, 3, 5)
+    assert (bench.role(), bench.quorum.leader_id, bench.quorum.epoch) == (Role.FOLLOWER, 3, 5)
 
 
 def test_a_replica_without_leader_learns_of_one_and_takes_its_records_in_one_answer() -> None:
@@ -167,7 +184,7 @@ def test_a_replica_without_leader_learns_of_one_and_takes_its_records_in_one_ans
     [peer] = bench.receivers
     answer = replace(records(3, 4, data=b"x"), leader_endpoint=Endpoint("elsewhere", 99))
     ready = bench.answer(peer, answer)
-    assert (bench.quorum.role, bench.quorum.leader_id) == (Role.FOLLOWER, 3)
+    assert (bench.role(), bench.quorum.leader_id) == (Role.FOLLOWER, 3)
     assert bench.quorum.leader_listeners == ((CONTROLLER, "elsewhere", 99),)
     assert ready.append == b"x"
     assert ready.election == ElectionState(4, NodeId(3))
@@ -189,7 +206,7 @@ def test_a_snapshot_stops_fetching_until_it_is_installed() -> None:
     bench.pass_time(1.9)
     bench.quorum.snapshot_answered(Code.NONE, NodeId(2), 1, (), bench.now)
     bench.pass_time(1.9)
-    assert bench.quorum.role == Role.FOLLOWER
+    assert bench.role() == Role.FOLLOWER
     bench.log.install([Entry(1, "a")] * 3)
     ready = bench.quorum.snapshot_done(bench.now)
     assert (only_fetch(ready).offset, only_fetch(ready).last_fetched_epoch) == (3, 1)
@@ -216,9 +233,9 @@ def test_proof_of_the_leaders_death_lets_pre_votes_through_and_asks_for_one_soon
     assert vote_of(bench.request(vote(THREE, 1, pre_vote=True)))
     assert not vote_of(bench.request(vote(THREE, 1)))
     bench.pass_time(0.024)
-    assert bench.quorum.role == Role.FOLLOWER
+    assert bench.role() == Role.FOLLOWER
     bench.pass_time(0.002)
-    assert (bench.quorum.role, bench.quorum.epoch) == (Role.PROSPECTIVE, 1)
+    assert (bench.role(), bench.quorum.epoch) == (Role.PROSPECTIVE, 1)
 
 
 def test_proof_of_the_death_of_another_leader_means_nothing() -> None:
@@ -236,7 +253,7 @@ def test_a_leader_that_answers_after_all_is_followed_again() -> None:
     bench.quorum.leader_is_dead(NodeId(2), 1, bench.now)
     bench.answer(2, records(2, 1))
     bench.pass_time(1.9)
-    assert bench.quorum.role == Role.FOLLOWER
+    assert bench.role() == Role.FOLLOWER
 
 
 # Leaders
@@ -333,11 +350,11 @@ def test_an_observer_is_served_and_never_counted() -> None:
 
 def test_a_fetch_waits_where_there_is_nothing_to_tell() -> None:
     bench = led()
-    assert isinstance(answer := bench.request(fetch(TWO, 1, 0)).answer, FetchAnswer)
+    answer = fetch_answer(bench.request(fetch(TWO, 1, 0)))
     assert not answer.can_wait
-    assert isinstance(answer := bench.request(fetch(TWO, 1, 1, 1)).answer, FetchAnswer)
+    answer = fetch_answer(bench.request(fetch(TWO, 1, 1, 1)))
     assert answer.high_watermark == 1 and not answer.can_wait
-    assert isinstance(answer := bench.request(fetch(TWO, 1, 1, 1, high_watermark=1)).answer, FetchAnswer)
+    answer = fetch_answer(bench.request(fetch(TWO, 1, 1, 1, high_watermark=1)))
     assert answer.can_wait
     bench.log.append(Entry(1, "more"))
     assert bench.flush().wake_fetches
@@ -345,9 +362,9 @@ def test_a_fetch_waits_where_there_is_nothing_to_tell() -> None:
 
 def test_answers_name_the_leaders_address_on_the_listener_asked() -> None:
     bench = led()
-    assert isinstance(answer := bench.request(fetch(TWO, 1, 0)).answer, FetchAnswer)
+    answer = fetch_answer(bench.request(fetch(TWO, 1, 0)))
     assert answer.leader_endpoint == Endpoint("localhost", 9001)
-    assert isinstance(answer := bench.request(fetch(TWO, 1, 0), Caller(17, "OTHER")).answer, FetchAnswer)
+    answer = fetch_answer(bench.request(fetch(TWO, 1, 0), Caller(17, "OTHER")))
     assert answer.leader_endpoint is None
 
 

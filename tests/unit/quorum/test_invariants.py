@@ -88,8 +88,9 @@ def test_a_commit_that_vanishes_from_a_disk_later_is_seen() -> None:
     invariant = Committed()
     one, two = holding(1, A, B, high_watermark=2), holding(2, A, B)
     invariant.check(one, [one, two, Seen(3)])
+    lost = holding(2, A, is_up=False)
     with pytest.raises(Broken, match="disks of"):
-        invariant.check(Seen(2, is_up=False), [one, holding(2, A), Seen(3)])
+        invariant.check(lost, [one, lost, Seen(3)])
 
 
 def test_a_high_watermark_beyond_the_log_is_seen() -> None:

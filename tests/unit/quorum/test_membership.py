@@ -7,29 +7,29 @@ from dataclasses import replace
 import pytest
 
 from highwater.model import Endpoint, NodeId
-from highwater.quorum import ElectionState, Identity, IllegalTransition, Quorum, Role
-from highwater.quorum.leader import OBSERVER_SESSION_TIMEOUT, Leader
+from highwater.quorum import ElectionState, Identity, IllegalTransition, Quorum, ReplicaKey, Role, Timing
+from highwater.quorum.leader import OBSERVER_SESSION_TIMEOUT, OBSERVERS_MAX, Leader
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from highwater.wire.messages.describe_quorum_response import DescribeQuorumResponse
 from tests.unit.quorum.bench import ONE, THREE, TWO, Bench, Loaded, begin, fetch, records, vote, vote_of
-from tests.unit.quorum.cluster import identity, voter_node, voter_set
 from tests.unit.quorum.memory_log import MemoryLog
+from tests.unit.quorum.replicas import identity, voter_node, voter_set
 
 METADATA = DescribeQuorumRequest(topics=[TopicData(topic_name="__cluster_metadata", partitions=[PartitionData()])])
 
 
 def test_an_observer_looks_for_the_leader_and_never_stands() -> None:
     bench = Bench(node=9)
-    assert bench.quorum.role == Role.UNATTACHED
+    assert bench.role() == Role.UNATTACHED
     assert len(bench.receivers) == 1
     for _ in range(20):
         bench.pass_time(1.0)
-        assert bench.quorum.role == Role.UNATTACHED
+        assert bench.role() == Role.UNATTACHED
     bench.request(begin(2, 4, voter=voter_node(9).key))
     bench.answer(2, records(2, 4))
     for _ in range(20):
         bench.pass_time(1.0)
-        assert bench.quorum.role == Role.FOLLOWER
+        assert bench.role() == Role.FOLLOWER
 
 
 def test_an_observer_may_not_be_made_to_stand() -> None:
@@ -63,12 +63,13 @@ def test_a_leader_outside_the_voters_does_not_count_itself_and_can_resign() -> N
     bench = Bench().to_leader()
     bench.flush()
     bench.quorum.voters_changed(voter_set(2, 3), 1, bench.now)
-    bench.request(fetch(TWO, 1, 1, 1))
-    assert bench.quorum.high_watermark is None
     bench.request(fetch(THREE, 1, 1, 1))
+    bench.flush()
+    assert bench.quorum.high_watermark is None
+    bench.request(fetch(TWO, 1, 1, 1))
     assert bench.quorum.high_watermark == 1
     bench.quorum.resign(1, bench.now)
-    assert bench.quorum.role == Role.RESIGNED
+    assert bench.role() == Role.RESIGNED
 
 
 def test_a_smaller_majority_after_a_change_of_voters_takes_nothing_back() -> None:
@@ -83,14 +84,14 @@ def test_a_smaller_majority_after_a_change_of_voters_takes_nothing_back() -> Non
 def test_a_candidate_that_is_no_voter_any_more_stands_no_longer() -> None:
     bench = Bench().to_candidate()
     bench.quorum.voters_changed(voter_set(2, 3), 1, bench.now)
-    assert bench.quorum.role == Role.UNATTACHED
+    assert bench.role() == Role.UNATTACHED
 
 
 def test_a_voter_that_lost_its_disk_is_an_observer() -> None:
     bench = Bench(voters=voter_set(2, 3).with_voter(voter_node(1, disk=9)))
     assert not bench.quorum.is_voter
     bench.pass_time(10)
-    assert bench.quorum.role == Role.UNATTACHED
+    assert bench.role() == Role.UNATTACHED
 
 
 # DescribeQuorum
@@ -133,17 +134,27 @@ def test_only_the_leader_describes_and_only_its_own_log() -> None:
 def test_observers_that_went_away_are_forgotten_after_five_minutes() -> None:
     bench = Bench(voters=voter_set(1))
     bench.request(fetch(voter_node(9).key, 1, 0))
-    assert isinstance(leader := bench.quorum._core.role, Leader)
+    leader = bench.quorum._core.role
+    assert isinstance(leader, Leader)
     bench.quorum.describe(METADATA, 2, bench.now + OBSERVER_SESSION_TIMEOUT - 1, 0)
     assert len(leader.observers) == 1
     bench.quorum.describe(METADATA, 2, bench.now + OBSERVER_SESSION_TIMEOUT, 0)
     assert leader.observers == {}
 
 
+def test_invented_observers_do_not_fill_the_memory() -> None:
+    leader = Leader(voter_node(1), 1, 0, voter_set(1), Timing(), 0.0)
+    for node in range(2, OBSERVERS_MAX + 100):
+        leader.fetched(ReplicaKey(NodeId(node)), 0, 0.0)
+    assert len(leader.observers) == OBSERVERS_MAX
+    assert ReplicaKey(NodeId(2)) not in leader.observers
+
+
 def test_a_replica_caught_up_at_its_last_fetch_if_it_has_what_the_leader_had_then() -> None:
     bench = Bench(stored=ElectionState(1), log=MemoryLog.of_epochs(1, 1)).to_leader()
     bench.flush()
-    assert isinstance(leader := bench.quorum._core.role, Leader)
+    leader = bench.quorum._core.role
+    assert isinstance(leader, Leader)
     leader.fetched(TWO, 1, 10.0)
     leader.flushed(4)
     leader.fetched(TWO, 3, 11.0)

@@ -11,6 +11,7 @@ from highwater.quorum.transitions import (
     VOTER_ROLES,
     EpochRule,
     Transition,
+    check_initial,
     check_transition,
 )
 
@@ -60,7 +61,10 @@ def test_an_observer_never_stands_for_election(row: Transition) -> None:
 
 def test_a_leader_is_only_ever_made_by_an_election() -> None:
     assert {row.source for row in TRANSITIONS if row.target == Role.LEADER} == {Role.CANDIDATE}
-    assert Role.LEADER not in INITIAL_ROLES
+    with pytest.raises(IllegalTransition, match="nobody starts"):
+        check_initial(Role.LEADER)
+    for role in INITIAL_ROLES:
+        check_initial(role)
 
 
 def test_only_a_candidate_raises_its_own_epoch() -> None:

@@ -8,7 +8,7 @@ from highwater.model import ZERO_UUID, NodeId, Uuid
 from highwater.quorum import Listener, ReplicaKey, VoterNode, VoterSet
 from highwater.quorum.votes import Tally
 from highwater.wire.messages.voters_record import VotersRecord
-from tests.unit.quorum.cluster import voter_node, voter_set
+from tests.unit.quorum.replicas import voter_node, voter_set
 
 NODES = st.lists(
     st.builds(
@@ -58,14 +58,6 @@ def test_a_majority_is_more_than_half(size: int, majority: int) -> None:
     assert voter_set(*range(1, size + 1)).majority == majority
 
 
-def test_majorities_of_sets_that_differ_by_one_voter_overlap() -> None:
-    voters = voter_set(1, 2, 3)
-    assert voters.has_overlapping_majority(voter_set(1, 2, 3, 4))
-    assert voters.has_overlapping_majority(voter_set(1, 2))
-    assert not voters.has_overlapping_majority(voter_set(1, 2, 3, 4, 5))
-    assert not voters.has_overlapping_majority(voter_set(3, 4, 5))
-
-
 def test_a_voter_that_moved_needs_an_update_and_a_stranger_does_not() -> None:
     voters = voter_set(1, 2, 3)
     moved = VoterNode(voter_node(2).key, (Listener("CONTROLLER", "elsewhere", 1),))
@@ -74,7 +66,6 @@ def test_a_voter_that_moved_needs_an_update_and_a_stranger_does_not() -> None:
     assert not voters.needs_update(voter_node(4))
     assert not voters.needs_update(voter_node(2, disk=9))
     assert voters.with_voter(moved).node(NodeId(2)) == moved
-    assert voters.without(voter_node(2).key) == voter_set(1, 3)
 
 
 @given(st.integers(1, 7), st.data())

@@ -24,8 +24,8 @@ from tests.unit.quorum.bench import (
     vote,
     vote_of,
 )
-from tests.unit.quorum.cluster import CONTROLLER, voter_node, voter_set
 from tests.unit.quorum.memory_log import MemoryLog
+from tests.unit.quorum.replicas import CONTROLLER, voter_node, voter_set
 
 
 def test_a_vote_is_persisted_with_the_answer_that_gives_it() -> None:
@@ -72,7 +72,7 @@ def test_a_follower_refuses_pre_votes_once_its_leader_has_answered() -> None:
     assert vote_of(bench.request(vote(THREE, 1, pre_vote=True)))
     bench.answer(2, records(2, 1))
     assert not vote_of(bench.request(vote(THREE, 1, pre_vote=True)))
-    assert bench.quorum.role == Role.FOLLOWER
+    assert bench.role() == Role.FOLLOWER
 
 
 def test_a_follower_gives_no_vote_in_its_leaders_epoch() -> None:
@@ -94,8 +94,18 @@ def test_only_a_leader_refuses_pre_votes_of_its_epoch(way: str, is_granted: bool
 def test_a_prospective_may_vote_and_stays_one() -> None:
     bench = Bench(stored=ElectionState(3)).to_prospective()
     ready = bench.request(vote(TWO, 3))
-    assert vote_of(ready) and bench.quorum.role == Role.PROSPECTIVE
+    assert vote_of(ready) and bench.role() == Role.PROSPECTIVE
     assert ready.election == ElectionState(3, None, TWO)
+
+
+def test_a_prospective_that_voted_and_gives_up_keeps_its_vote() -> None:
+    bench = Bench(stored=ElectionState(3)).to_prospective()
+    bench.request(vote(TWO, 3))
+    for peer in (2, 3):
+        bench.answer(peer, refused(3))
+    assert bench.role() == Role.UNATTACHED
+    assert bench.ready.election is None
+    assert not vote_of(bench.request(vote(THREE, 3)))
 
 
 def test_a_prospective_that_knows_a_leader_does_not_vote_against_it() -> None:
@@ -107,16 +117,16 @@ def test_of_two_that_ask_at_once_the_one_with_the_lower_rank_waits_a_little() ->
     bench = Bench().to_prospective()
     assert vote_of(bench.request(vote(TWO, 0, pre_vote=True)))
     bench.answer(3, granted(0))
-    assert bench.quorum.role == Role.PROSPECTIVE
+    assert bench.role() == Role.PROSPECTIVE
     bench.pass_time_to_deadline()
-    assert bench.quorum.role == Role.CANDIDATE
+    assert bench.role() == Role.CANDIDATE
 
 
 def test_of_two_that_ask_at_once_the_one_with_the_higher_rank_goes_first() -> None:
     bench = Bench(log=MemoryLog.of_epochs(1), stored=ElectionState(1)).to_prospective()
     assert not vote_of(bench.request(vote(TWO, 1, pre_vote=True)))
     bench.answer(3, granted(1))
-    assert bench.quorum.role == Role.CANDIDATE
+    assert bench.role() == Role.CANDIDATE
 
 
 def test_waiting_for_a_higher_rank_happens_once_so_that_nobody_is_held_back_for_ever() -> None:
@@ -126,7 +136,7 @@ def test_waiting_for_a_higher_rank_happens_once_so_that_nobody_is_held_back_for_
     bench.pass_time(0.04)
     bench.request(vote(TWO, 0, pre_vote=True))
     bench.pass_time(0.01)
-    assert bench.quorum.role == Role.CANDIDATE
+    assert bench.role() == Role.CANDIDATE
 
 
 # Errors
@@ -194,7 +204,7 @@ def test_a_majority_of_pre_votes_makes_a_candidate_in_the_next_epoch() -> None:
     bench = Bench(stored=ElectionState(3)).to_prospective()
     assert bench.ready.election is None
     ready = bench.answer(3, granted(3))
-    assert (bench.quorum.role, bench.quorum.epoch) == (Role.CANDIDATE, 4)
+    assert (bench.role(), bench.quorum.epoch) == (Role.CANDIDATE, 4)
     assert ready.election == ElectionState(4, None, ONE)
     assert [
         r.message.topics[0].partitions[0].pre_vote for r in ready.requests if isinstance(r.message, VoteRequest)
@@ -207,7 +217,7 @@ def test_a_majority_of_pre_votes_makes_a_candidate_in_the_next_epoch() -> None:
 def test_a_majority_of_votes_makes_a_leader() -> None:
     bench = Bench(log=MemoryLog.of_epochs(1, 1), stored=ElectionState(3)).to_candidate()
     ready = bench.answer(3, granted(4))
-    assert bench.quorum.role == Role.LEADER
+    assert bench.role() == Role.LEADER
     assert ready.election == ElectionState(4, NodeId(1))
     assert ready.epoch_start is not None
     assert (ready.epoch_start.epoch, ready.epoch_start.offset) == (4, 2)
@@ -220,7 +230,7 @@ def test_a_prospective_refused_by_a_majority_goes_back_to_its_leader() -> None:
     bench = Bench().to_follower(2, 1).to_prospective()
     bench.answer(2, refused(1, 2))
     ready = bench.answer(3, refused(1, 2))
-    assert (bench.quorum.role, bench.quorum.leader_id, bench.quorum.epoch) == (Role.FOLLOWER, 2, 1)
+    assert (bench.role(), bench.quorum.leader_id, bench.quorum.epoch) == (Role.FOLLOWER, 2, 1)
     assert ready.election is None
 
 
@@ -228,34 +238,34 @@ def test_a_prospective_refused_by_a_majority_without_leader_waits_for_an_electio
     bench = Bench().to_prospective()
     bench.answer(2, refused(0))
     bench.answer(3, refused(0))
-    assert bench.quorum.role == Role.UNATTACHED
+    assert bench.role() == Role.UNATTACHED
     bench.pass_time(1.4)
-    assert bench.quorum.role == Role.UNATTACHED
+    assert bench.role() == Role.UNATTACHED
     bench.pass_time(0.2)
-    assert bench.quorum.role == Role.PROSPECTIVE
+    assert bench.role() == Role.PROSPECTIVE
 
 
 def test_a_candidate_that_lost_waits_for_its_timeout_and_asks_for_a_pre_vote_again() -> None:
     bench = Bench().to_candidate()
     bench.answer(2, refused(1))
     bench.answer(3, refused(1))
-    assert bench.quorum.role == Role.CANDIDATE
+    assert bench.role() == Role.CANDIDATE
     assert bench.ready.requests == []
     bench.pass_time(1.6)
-    assert (bench.quorum.role, bench.quorum.epoch) == (Role.PROSPECTIVE, 1)
+    assert (bench.role(), bench.quorum.epoch) == (Role.PROSPECTIVE, 1)
 
 
 def test_a_candidate_that_meets_the_elected_leader_follows_it() -> None:
     bench = Bench().to_candidate()
     bench.answer(3, refused(1, leader=2))
-    assert (bench.quorum.role, bench.quorum.leader_id) == (Role.FOLLOWER, 2)
+    assert (bench.role(), bench.quorum.leader_id) == (Role.FOLLOWER, 2)
 
 
 @pytest.mark.parametrize("way", ["to_prospective", "to_candidate"])
 def test_an_answer_from_a_later_epoch_ends_the_election(way: str) -> None:
     bench = getattr(Bench(), way)()
     bench.answer(2, refused(9))
-    assert (bench.quorum.role, bench.quorum.epoch) == (Role.UNATTACHED, 9)
+    assert (bench.role(), bench.quorum.epoch) == (Role.UNATTACHED, 9)
 
 
 def test_a_pre_vote_is_asked_again_soon_after_a_connection_failed() -> None:
@@ -271,21 +281,21 @@ def test_an_answer_that_is_awaited_no_more_changes_nothing() -> None:
     late = bench.correlation(2)
     bench.to_candidate()
     ready = bench.quorum.answered(late, granted(1), bench.now)
-    assert bench.quorum.role == Role.CANDIDATE
+    assert bench.role() == Role.CANDIDATE
     assert ready.election is None and ready.requests == []
 
 
 def test_a_voter_that_knows_no_pre_vote_is_asked_for_its_vote() -> None:
     bench = Bench().to_prospective()
     bench.answer(2, VoteResponse(error_code=Code.UNSUPPORTED_VERSION))
-    assert (bench.quorum.role, bench.quorum.epoch) == (Role.CANDIDATE, 1)
+    assert (bench.role(), bench.quorum.epoch) == (Role.CANDIDATE, 1)
 
 
 @pytest.mark.parametrize("code", [Code.INCONSISTENT_CLUSTER_ID, Code.INVALID_REQUEST, 31_000])
 def test_an_answer_with_an_error_is_asked_again_after_a_pause(code: int) -> None:
     bench = Bench().to_prospective()
     bench.answer(2, VoteResponse(error_code=code))
-    assert bench.quorum.role == Role.PROSPECTIVE
+    assert bench.role() == Role.PROSPECTIVE
     assert bench.ready.requests == []
     bench.pass_time(0.02)
     assert bench.receivers == [2]
@@ -304,7 +314,7 @@ def test_a_stream_of_new_epochs_does_not_hold_back_a_voter() -> None:
     bench.answer(3, refused(1))
     for epoch in range(2, 30):
         bench.pass_time(0.1)
-        if bench.quorum.role == Role.PROSPECTIVE:
+        if bench.role() == Role.PROSPECTIVE:
             return
         bench.request(vote(TWO, epoch))
     raise AssertionError("never stood")
@@ -313,11 +323,11 @@ def test_a_stream_of_new_epochs_does_not_hold_back_a_voter() -> None:
 def test_beginning_an_epoch_ends_an_election() -> None:
     bench = Bench().to_candidate()
     bench.request(begin(3, 1))
-    assert (bench.quorum.role, bench.quorum.leader_id) == (Role.FOLLOWER, 3)
+    assert (bench.role(), bench.quorum.leader_id) == (Role.FOLLOWER, 3)
     assert bench.ready.election == ElectionState(1, NodeId(3), ONE)
 
 
 def test_two_voters_need_each_other() -> None:
     bench = Bench(voters=voter_set(1, 2)).to_prospective()
     bench.answer(2, refused(0))
-    assert bench.quorum.role == Role.UNATTACHED
+    assert bench.role() == Role.UNATTACHED

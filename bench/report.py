@@ -1,0 +1,111 @@
+"""Figures of a run: medians and ratios, as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.rows import Row
+from bench.workloads import Sample
+
+RESULTS = Path(__file__).with_name("results")
+
+
+@dataclass
+class Result:
+    """All samples of one row, by system."""
+
+    row: Row
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
+
+    def median(self, system: str) -> float | None:
+        values = [sample.value for sample in self.samples.get(system, ())]
+        return statistics.median(values) if values else None
+
+    def cpu_per_gb(self, system: str) -> float | None:
+        values = [sample.cpu_per_gb for sample in self.samples.get(system, ()) if sample.cpu_per_gb is not None]
+        return statistics.median(values) if values else None
+
+    def worst_lag(self, system: str) -> float | None:
+        return max((sample.lag for sample in self.samples.get(system, ()) if sample.lag is not None), default=None)
+
+    def ratio(self, ours: str, theirs: str) -> float | None:
+        mine, other = self.median(ours), self.median(theirs)
+        return mine / other if mine is not None and other else None
+
+    def meets_goal(self, ours: str, theirs: str) -> bool | None:
+        ratio = self.ratio(ours, theirs)
+        if ratio is None or self.row.goal is None:
+            return None
+        return ratio >= self.row.goal if self.row.better == "more" else ratio <= self.row.goal
+
+
+def circumstances(nodes: int, rounds: int) -> dict[str, object]:
+    """Where and when: without it a figure means nothing."""
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "nodes": nodes,
+        "rounds": rounds,
+        "cpus": os.cpu_count(),
+        "load_average": [round(load, 2) for load in os.getloadavg()],
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+    }
+
+
+def show(results: Sequence[Result], ours: str, theirs: str, told: Mapping[str, object]) -> None:
+    table = Table(title=f"{ours} beside {theirs}: {told['nodes']} node(s), medians of {told['rounds']} rounds")
+    table.add_column("row")
+    for heading in (ours, theirs, "unit", "ratio", "goal", f"{ours} CPU s/GB", f"{theirs} CPU s/GB", "worst lag ms"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        met = result.meets_goal(ours, theirs)
+        colour = {None: "", True: "[green]", False: "[red]"}[met]
+        lag = result.worst_lag(ours)
+        table.add_row(
+            result.row.name,
+            figure(result.median(ours)),
+            figure(result.median(theirs)),
+            result.row.unit,
+            f"{colour}{figure(result.ratio(ours, theirs))}",
+            "" if result.row.goal is None else f"{'≥' if result.row.better == 'more' else '≤'} {result.row.goal:.3g}",
+            figure(result.cpu_per_gb(ours)),
+            figure(result.cpu_per_gb(theirs)),
+            figure(None if lag is None else lag * 1000),
+        )
+    console = Console(width=None if os.isatty(1) else 150)
+    console.print(table)
+    console.print(f"load average now {told['load_average']}, {told['cpus']} processors, {told['time']}")
+
+
+def figure(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}".replace(",", " ") if value >= 1_000 else f"{value:.3g}"
+
+
+def save(results: Sequence[Result], told: Mapping[str, object], name: str) -> Path:
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    rows = [
+        {
+            "row": result.row.name,
+            "unit": result.row.unit,
+            "better": result.row.better,
+            "goal": result.row.goal,
+            "samples": {system: [sample._asdict() for sample in of] for system, of in result.samples.items()},
+            "medians": {system: result.median(system) for system in result.samples},
+        }
+        for result in results
+    ]
+    path.write_text(json.dumps({**told, "rows": rows}, indent=2))
+    return path

@@ -1,0 +1,1 @@
+def run(directory, quick, stalls): pass

@@ -1,0 +1,104 @@
+"""The rows of the table: which workloads run, at which scale, and what their figures mean.
+
+The same rows serve any number of nodes: topics are made with as many replicas as there are nodes, at most three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from bench import workloads
+from bench.pipelined import pipelined
+from bench.systems import System
+from bench.workloads import Sample
+
+Better = Literal["more", "less"]
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    unit: str
+    better: Better
+    goal: float | None = None
+    """What our figure is to be, as a multiple of Apache Kafka's."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Runs once per round on each system, and gives one sample for each of its rows."""
+
+    name: str
+    rows: Sequence[Row]
+    run: Callable[[System], Sequence[Sample]]
+
+
+START = Row("start to ready", "s", "less", 0.1)
+IDLE_MEMORY = Row("memory, idle", "MB", "less", 1 / 7)
+WORKED_MEMORY = Row("memory, after all rows", "MB", "less")
+
+
+def workload_table(quick: bool, nodes: int) -> list[Workload]:
+    """`quick` is for a look while working: fewer shapes, and a quarter of the records."""
+    shapes = [(size, partitions) for size in (100, 1_000, 10_000) for partitions in (1, 3, 12)]
+    if quick:
+        shapes = [(100, 1), (100, 3), (100, 12), (1_000, 3), (10_000, 3)]
+    scale = 0.25 if quick else 1.0
+    goal = 2.0 if nodes > 1 else 1.0
+    return [
+        *(_throughput(size, partitions, scale, goal) for size, partitions in shapes),
+        Workload(
+            "sync",
+            [
+                Row("synchronous produce, median", "ms", "less", 0.5),
+                Row("synchronous produce, 99th percentile", "ms", "less", 0.5),
+            ],
+            partial(_on_topic, workloads.synchronous, int(4_000 * scale)),
+        ),
+        Workload(
+            "single",
+            [Row("single-record requests, pipelined", "req/s", "more", 10.0 if nodes > 1 else None)],
+            partial(_single, int(60_000 * scale)),
+        ),
+        Workload(
+            "end-to-end",
+            [
+                Row("end to end at 5 000 rec/s, median", "ms", "less"),
+                Row("end to end at 5 000 rec/s, 99th percentile", "ms", "less"),
+            ],
+            partial(_on_topic, workloads.end_to_end, int(40_000 * scale)),
+        ),
+    ]
+
+
+def _throughput(size: int, partitions: int, scale: float, goal: float) -> Workload:
+    records = int(min(1_600_000, 600_000_000 // size) * scale)
+    bytes_text = f"{size} B" if size < 1_000 else f"{size // 1_000} KB"
+    shape = f"{bytes_text}, {partitions} partition{'s' if partitions > 1 else ''}"
+    unit, per_unit = ("rec/s", 1.0) if size < 1_000 else ("MB/s", size / 1e6)
+
+    def run(system: System) -> Sequence[Sample]:
+        topic = system.create_topic(partitions)
+        produced = workloads.produce(system, topic, records, size)
+        consumed = workloads.consume(system, topic, partitions, records, size)
+        system.delete_topic(topic)
+        return [sample._replace(value=sample.value * per_unit) for sample in (produced, consumed)]
+
+    rows = [Row(f"produce {shape}", unit, "more", goal), Row(f"consume {shape}", unit, "more", 1.0)]
+    return Workload(f"{size}x{partitions}", rows, run)
+
+
+def _on_topic(measure: Callable[[System, str, int], Sequence[Sample]], count: int, system: System) -> Sequence[Sample]:
+    topic = system.create_topic(1)
+    samples = measure(system, topic, count)
+    system.delete_topic(topic)
+    return samples
+
+
+def _single(count: int, system: System) -> Sequence[Sample]:
+    """Kafka takes one request of a connection at a time, with a wait for the followers in each: a tenth will do."""
+    requests = count if system.name == "Highwater" or system.nodes == 1 else count // 10
+    return _on_topic(lambda *given: [pipelined(*given)], requests, system)

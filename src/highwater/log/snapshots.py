@@ -1,0 +1,58 @@
+"""Producer snapshots as they are written beside the segments: one after the other, never two at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import PurePath
+
+from highwater.log import names
+from highwater.log.checkpoint import replace_file
+from highwater.model import Offset
+from highwater.world import World
+
+Done = Callable[[Exception | None], None]
+
+
+class ProducerSnapshots:
+    """A queue of writes: a snapshot is named by its offset, and two of one name must not meet."""
+
+    def __init__(self, world: World, directory: PurePath) -> None:
+        self._world = world
+        self._directory = directory
+        self._queue: deque[tuple[Offset, bytes, Done]] = deque()
+        self._idle: list[Callable[[], None]] = []
+        self._stopped = False
+
+    def write(self, offset: Offset, content: bytes, done: Done) -> None:
+        self._queue.append((offset, content, done))
+        if len(self._queue) == 1:
+            self._begin()
+
+    def when_idle(self, told: Callable[[], None]) -> None:
+        """`told` once nothing is being written; at once if nothing is."""
+        if self._queue:
+            self._idle.append(told)
+        else:
+            told()
+
+    def _begin(self) -> None:
+        offset, content, _ = self._queue[0]
+        path = names.segment_file(self._directory, offset, names.SNAPSHOT)
+        self._world.run(replace_file, path, content, done=self._wrote)
+
+    def _wrote(self, result: Exception | None) -> None:
+        _, _, done = self._queue.popleft()
+        if self._stopped:
+            self._queue.clear()
+        if self._queue:
+            self._begin()
+        else:
+            idle, self._idle = self._idle, []
+            for told in idle:
+                told()
+        done(result)
+
+    def stop(self) -> None:
+        """Nothing is begun any more."""
+        self._stopped = True

@@ -1,0 +1,91 @@
+"""Whether the indexes beside a segment may be believed. In jobs: a bounded look at the entries and their batches."""
+
+from __future__ import annotations
+
+from highwater.log.index import NO_TIMESTAMP
+from highwater.log.peek import blocking
+from highwater.log.scan import BadBatch, scan
+from highwater.log.segment import Segment
+from highwater.wire import records
+from highwater.wire.records import HEADER_SIZE
+
+SAMPLES = 64
+READ_WHOLE = 4 << 20
+"""Bytes behind the last time entry of which every batch is looked at; of more, samples."""
+
+
+def indexes_hold(segment: Segment, interval: int) -> bool:
+    """Entries that rise and agree with the batches they point at, and none missing at the end."""
+    try:
+        return _offsets_hold(segment) and _times_hold(segment) and _tail_is_indexed(segment, interval)
+    except BadBatch:
+        return False
+
+
+def _offsets_hold(segment: Segment) -> bool:
+    index = segment.offset_index
+    if index.file.size % 8:
+        return False
+    previous = (segment.base_offset - 1, -1)
+    for at in _sample(index.entries):
+        offset, position = index.entry(at, blocking)
+        if offset <= previous[0] or position <= previous[1] or not 0 <= position < segment.size:
+            return False
+        found = segment.scan_for(segment.base_offset, position, blocking)
+        if found is None or found.position != position or found.last_offset != offset:
+            return False
+        previous = (offset, position)
+    return True
+
+
+def _times_hold(segment: Segment) -> bool:
+    index = segment.time_index
+    if index.file.size % 12:
+        return False
+    last, position = NO_TIMESTAMP, 0
+    for at in _sample(index.entries):
+        entry = index.entry(at, blocking)
+        if entry.timestamp <= last.timestamp or entry.offset < segment.base_offset:
+            return False
+        batch = segment.locate(entry.offset, blocking)
+        if batch is None or batch.last_offset != entry.offset:
+            return False
+        if max_timestamp_at(segment, batch.position) != entry.timestamp:
+            return False
+        last, position = entry, batch.position
+    return all(timestamp <= last.timestamp for timestamp in _timestamps_from(segment, position))
+
+
+def _timestamps_from(segment: Segment, position: int) -> list[int]:
+    """Those of all batches from there on, or of some where they are many."""
+    if segment.size - position <= READ_WHOLE:
+        return [batch.header.max_timestamp for batch in scan(segment.file, position, 0, check=False)]
+    index = segment.offset_index
+    places = [index.entry(at, blocking)[1] for at in _sample(index.entries)]
+    return [max_timestamp_at(segment, place) for place in places if place > position]
+
+
+def max_timestamp_at(segment: Segment, position: int) -> int:
+    header = segment.file.read(position, HEADER_SIZE)
+    if len(header) < HEADER_SIZE:
+        raise BadBatch(position, "no whole header", cut_off=True)
+    return records.read_header(header).max_timestamp
+
+
+def _tail_is_indexed(segment: Segment, interval: int) -> bool:
+    """Behind the last entry lies no batch that was due for one."""
+    entries = segment.offset_index.entries
+    start = segment.offset_index.entry(entries - 1, blocking)[1] if entries else 0
+    since = 0
+    for batch in scan(segment.file, start, 0, check=False):
+        if since > interval:
+            return False
+        since += batch.header.size
+    return True
+
+
+def _sample(entries: int) -> list[int]:
+    """All where there are few, evenly spaced ones and the last where there are many."""
+    if entries <= SAMPLES:
+        return list(range(entries))
+    return [*range(0, entries - 1, entries // SAMPLES), entries - 1]

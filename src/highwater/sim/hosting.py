@@ -1,0 +1,64 @@
+"""A node on a simulated machine: formatted once, then started, crashed and started again on the same disk."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import PurePath
+
+from highwater.config import NodeConfig
+from highwater.node import Node
+from highwater.raft_node.format import Format, InitialVoter, format_directories
+from highwater.sim.simulation import Simulation
+from highwater.sim.world import SimWorld
+from highwater.world import Disk, Step
+from highwater.world.jobs import finished
+
+
+class HostedNode:
+    """Drives the lives of one node. What a life ends by (a crash, a failure of its own) is told by `gave_up`."""
+
+    def __init__(self, sim: Simulation, name: str, properties: Mapping[str, str]) -> None:
+        self._sim = sim
+        self.name = name
+        self.config = NodeConfig.parse(properties)
+        self.node: Node | None = None
+        self.gave_up: BaseException | None = None
+        """Why the node itself ended its last life."""
+
+    async def format(self, cluster_id: str, voters: Sequence[InitialVoter]) -> None:
+        directory = PurePath(self.config.log_dirs[0])
+        world = self._sim.world(self.name)
+        self._sim.storage(self.name).provide(directory)
+        wanted = Format(
+            cluster_id,
+            self.config.node_id,
+            [directory],
+            PurePath(self.config.metadata_log_dir),
+            self.config.controller_listener_names[0],
+            voters,
+        )
+
+        def job(disk: Disk) -> Generator[Step, None, None]:
+            yield Step()
+            format_directories(disk, wanted, now_ms=world.clock.wall_ms(), random=world.random("format"))
+
+        await world.perform(finished(world, job))
+
+    async def start(self) -> None:
+        """Begin a life; returns when the node serves its clients. Dead if it crashes before that."""
+        world = self._sim.restart(self.name)
+        self.gave_up = None
+        node = self.node = world.call(Node, world, self.config, lambda failed: self._end(world, failed))
+        await world.perform(node.start())
+        self._world = world
+
+    def _end(self, world: SimWorld, failed: BaseException) -> None:
+        """As the process does: it is over, with an exit code that nobody looks at."""
+        self.gave_up = failed
+        world.crash()
+
+    async def stop(self) -> None:
+        """A controlled shutdown, and the end of the process."""
+        assert self.node is not None
+        await self._world.perform(self.node.stop())
+        self._sim.crash(self.name, power_loss=False)

@@ -1,0 +1,192 @@
+"""A node starts where Apache Kafka stopped or was killed, and the other way round, on the same directory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from highwater.client import Admin, Client, NewTopic
+from tests.apache import ApacheKafka
+from tests.cluster import clients
+from tests.cluster.clients import FIRST_TIME, STEP, Record, binary_records
+from tests.cluster.nodes import Node
+from tests.cluster.tools import call, ours
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("apache")]
+
+COUNT = 20_000
+NOT_OURS = ("transaction", "group", "eligible.leader.replicas", "share", "streams")
+"""Features that are kept at 0, so that a node of ours takes the directory."""
+TIMES = (FIRST_TIME - 1, FIRST_TIME, FIRST_TIME + 77 * STEP, FIRST_TIME + 12_345 * STEP + 1, FIRST_TIME + COUNT * STEP)
+SMALL_SEGMENTS = {"segment.bytes": "1048576", "retention.ms": "-1"}
+
+
+class Answers(NamedTuple):
+    """What a broker says of the data, by librdkafka."""
+
+    records: list[Record]
+    by_time: list[int]
+    transactional: list[bytes | None]
+    committed: list[bytes | None]
+    ends: tuple[int, int]
+
+
+def apache_on(directory: Path) -> ApacheKafka:
+    """Formatted with the two features that we know of, and no others."""
+    return ApacheKafka(directory, features={f"{name}.version": 0 for name in NOT_OURS})
+
+
+def fill(bootstrap: str, transactions: bool) -> None:
+    with Client(bootstrap) as client:
+        Admin(client).create_topics(
+            [
+                NewTopic("plain", partitions=1, configs=SMALL_SEGMENTS),
+                NewTopic("transactional", partitions=1, configs=SMALL_SEGMENTS),
+                NewTopic("passing", partitions=3),
+            ]
+        )
+        Admin(client).delete_topics(["passing"])
+    clients.confluent_write(bootstrap, "plain", binary_records(COUNT))
+    if transactions:
+        write_transactions(bootstrap)
+    else:
+        clients.confluent_write(bootstrap, "transactional", binary_records(100))
+
+
+def write_transactions(bootstrap: str) -> None:
+    """Committed and aborted by turns, over more than one segment."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "tx", "log_level": 0})
+    producer.init_transactions(60)
+    for number in range(8):
+        producer.begin_transaction()
+        for record in range(100):
+            producer.produce("transactional", b"%d.%d " % (number, record) + bytes(3_000), partition=0)
+        assert producer.flush(30) == 0
+        if number % 2 == 0:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+
+
+def read_values(bootstrap: str, topic: str, isolation: str) -> list[bytes | None]:
+    """To the end that this isolation level sees."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True, "log_level": 0}
+    consumer = Consumer({**settings, "isolation.level": isolation})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    found: list[bytes | None] = []
+    while True:
+        message = consumer.poll(30)
+        assert message is not None, f"nothing came after {len(found)} records"
+        if message.error() is not None:
+            assert message.error().name() == "_PARTITION_EOF", message.error()
+            consumer.close()
+            return found
+        found.append(message.value())
+
+
+def asked(bootstrap: str, count: int = COUNT) -> Answers:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "log_level": 0})
+    times = [consumer.offsets_for_times([TopicPartition("plain", 0, when)], timeout=30)[0].offset for when in TIMES]
+    ends = consumer.get_watermark_offsets(TopicPartition("transactional", 0), timeout=30)
+    consumer.close()
+    return Answers(
+        list(clients.confluent_read(bootstrap, "plain", count)),
+        times,
+        read_values(bootstrap, "transactional", "read_uncommitted"),
+        read_values(bootstrap, "transactional", "read_committed"),
+        ends,
+    )
+
+
+def write_more(bootstrap: str) -> list[Record]:
+    """Idempotently, behind what is there."""
+    more: Sequence[Record] = binary_records(1_000)
+    clients.confluent_write(bootstrap, "plain", more)
+    return list(more)
+
+
+def assert_same(found: Answers, expected: Answers) -> None:
+    for name, one, other in zip(Answers._fields, found, expected, strict=True):
+        same = one == other
+        assert same, name
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_node_goes_on_where_apache_kafka_ended(tmp_path: Path, how: str) -> None:
+    kafka = apache_on(tmp_path)
+    node = None
+    try:
+        kafka.start()
+        fill(kafka.bootstrap, transactions=True)
+        expected = asked(kafka.bootstrap)
+        assert len(expected.records) == COUNT and expected.by_time[3] == 12_346
+        assert len(expected.transactional) == 800 and len(expected.committed) == 400
+        getattr(kafka, how)()
+
+        node = Node(kafka.config_of(1)).start()
+        assert_same(asked(node.bootstrap), expected)
+        more = write_more(node.bootstrap)
+        node.restart()
+        assert_same(asked(node.bootstrap, COUNT), expected)
+        everything = list(clients.confluent_read(node.bootstrap, "plain", COUNT + len(more)))
+        same = everything == expected.records + more
+        assert same
+    finally:
+        kafka.kill()
+        if node is not None:
+            node.kill()
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_apache_kafka_goes_on_where_a_node_ended(tmp_path: Path, how: str) -> None:
+    node = Node.fresh(tmp_path, {"metadata.log.max.record.bytes.between.snapshots": "2000"}).start()
+    kafka = ApacheKafka(tmp_path)
+    kafka.ports = [node.port]
+    try:
+        fill(node.bootstrap, transactions=False)
+        expected = asked(node.bootstrap)
+        getattr(node, how)()
+
+        kafka.start()
+        assert_same(asked(kafka.bootstrap), expected)
+        more = write_more(kafka.bootstrap)
+        with Client(kafka.bootstrap) as client:
+            Admin(client).create_topics([NewTopic("new", partitions=1)])
+        kafka.stop()
+
+        # And back again.
+        node.start()
+        everything = list(clients.confluent_read(node.bootstrap, "plain", COUNT + len(more)))
+        same = everything == expected.records + more
+        assert same
+        clients.confluent_write(node.bootstrap, "new", more)
+    finally:
+        kafka.kill()
+        node.kill()
+
+
+@pytest.fixture(scope="module")
+def apache_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    kafka = apache_on(tmp_path_factory.mktemp("apache-written"))
+    try:
+        kafka.start()
+        fill(kafka.bootstrap, transactions=True)
+        kafka.stop()
+        yield kafka.log_dir
+    finally:
+        kafka.kill()
+
+
+def test_our_dump_log_reads_what_apache_kafka_wrote(apache_directory: Path) -> None:
+    """Line by line it is compared with Apache's tool in test_tools_dump_log."""
+    logs = ",".join(str(path) for path in sorted(apache_directory.glob("plain-0/*.log")))
+    printed = ours(call("dump-log", "--files", logs, "--deep-iteration", "--print-data-log"))
+    assert printed.rc == 0
+    assert printed.stderr == ""
+    assert "isvalid: false" not in printed.stdout
+    assert len(re.findall(r"^\| offset: ", printed.stdout, re.MULTILINE)) == COUNT

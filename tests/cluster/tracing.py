@@ -1,0 +1,70 @@
+"""strace on a running node: what it asks the kernel for, in order, and errors put in its way."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+
+_CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?:\w+, )?(?:\d+|AT_FDCWD)<(?P<on>TCP:\[[^\]]*\]|[^>]*)>(?P<rest>.*)$")
+_RESUMED = re.compile(r"^(?P<thread>\d+) +<\.\.\. (?P<name>\w+) resumed>")
+
+
+class Call(NamedTuple):
+    """A system call that has returned: its name, the path or the connection it was for, the rest of the line."""
+
+    name: str
+    on: str
+    rest: str
+
+
+@contextmanager
+def traced(pid: int, output: Path, *options: str) -> Iterator[None]:
+    """strace with these options while the block runs; it is attached when the block begins."""
+    command = ["strace", "-f", "-yy", "-p", str(pid), "-o", str(output), *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        if "attached" not in line:
+            pytest.skip(f"processes cannot be traced here: {line}{process.stderr.read()}")
+        yield
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+@contextmanager
+def failing(pid: int, output: Path, path: Path | Sequence[Path], *faults: str) -> Iterator[None]:
+    """Errors for system calls on these paths: `fdatasync:error=EIO` and the like."""
+    paths = [path] if isinstance(path, Path) else path
+    options = [option for each in paths for option in ("-P", str(each))]
+    with traced(pid, output, *options, *(f"--inject={fault}" for fault in faults)):
+        yield
+
+
+def calls(output: Path) -> list[Call]:
+    """In the order in which they returned."""
+    begun: dict[tuple[str, str], Call] = {}
+    found = []
+    for line in output.read_text().splitlines():
+        thread = line.split(" ", 1)[0]
+        if resumed := _RESUMED.match(line):
+            call = begun.pop((thread, resumed["name"]), None)
+            if call is not None:
+                found.append(call._replace(rest=line))
+        elif called := _CALL.match(line):
+            call = Call(called["name"], called["on"], called["rest"])
+            if line.endswith("<unfinished ...>"):
+                begun[thread, call.name] = call
+            else:
+                found.append(call)
+    return found

@@ -1,0 +1,110 @@
+"""The seeds are worth their time only if they find breakage: each promise is broken on purpose, and that is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import pytest
+
+from highwater.controller.decision import Decision
+from highwater.controller.producer_ids import allocate_producer_ids
+from highwater.log import durability, loader
+from highwater.log.checkpoint import CheckpointFile
+from highwater.log.log import Log
+from highwater.log.scan import scan
+from highwater.raft_node import k67_allocate_producer_ids, raft_node, snapshots
+from highwater.raft_node.active import ActiveController
+from highwater.world import Disk, File, Step
+from tests.sim.single_node import Broken, survive
+
+SEEDS = 100
+
+
+def first_finding() -> str:
+    for seed in range(SEEDS):
+        try:
+            survive(seed)
+        except Broken as found:
+            return "\n".join(found.faults)
+    raise AssertionError(f"{SEEDS} seeds have found nothing")
+
+
+def unsynced(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, None]:
+    """replace_file without the sync before the rename."""
+    aside = path.with_name(path.name + ".tmp")
+    file = disk.open(aside, create=True)
+    file.truncate(0)
+    file.append(data)
+    yield Step()
+    disk.rename(aside, path)
+    yield Step()
+    disk.sync_dir(path.parent)
+    file.close()
+
+
+def test_an_acknowledgement_before_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Log, "flush_each_append", property(lambda log: False))
+    assert "'lost'" in first_finding()
+
+
+def test_a_new_segment_whose_name_is_not_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def files_only(disk: Disk, files: Sequence[File], directory: PurePath) -> Generator[Step, None, None]:
+        for file in files:
+            file.sync()
+            yield Step()
+
+    monkeypatch.setattr(durability, "sync_with_directory", files_only)
+    assert "'lost'" in first_finding()
+
+
+def test_a_decision_answered_before_it_is_committed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_once(controller: ActiveController, answer: Callable[[Any], None], response: Any) -> None:
+        answer(response)
+
+    monkeypatch.setattr(ActiveController, "_answer_later", at_once)
+    assert "was created, and is not there" in first_finding()
+
+
+def test_a_vote_that_is_not_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raft_node, "replace_file", unsynced)
+    assert "quorum-state" in first_finding()
+
+
+def test_a_metadata_snapshot_that_is_not_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "replace_file", unsynced)
+    assert "names no voters" in first_finding()
+
+
+def test_a_repeated_batch_that_is_written_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Log, "_check_producer", lambda log, header: None)
+    assert "'duplicated'" in first_finding()
+
+
+def test_records_that_return_after_they_were_deleted_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = CheckpointFile.write
+
+    def at_once(file: CheckpointFile, done: Callable[[], None] | None = None, failed: object = None) -> None:
+        write(file)
+        if done is not None:
+            done()
+
+    monkeypatch.setattr(CheckpointFile, "write", at_once)
+    assert "it starts at" in first_finding()
+
+
+def test_a_torn_batch_that_recovery_takes_for_whole_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trusting(*args: Any, **options: Any) -> Any:
+        return scan(*args, **{**options, "check": False})
+
+    monkeypatch.setattr(loader, "scan", trusting)
+    assert "cached" in first_finding()
+
+
+def test_producer_ids_that_are_given_twice_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(*asked: Any) -> Decision[Any]:
+        return Decision(allocate_producer_ids(*asked).response)
+
+    monkeypatch.setattr(k67_allocate_producer_ids, "allocate_producer_ids", forgetful)
+    assert "producer id" in first_finding()

@@ -1,0 +1,91 @@
+"""How long a broker waits for its controller."""
+
+from __future__ import annotations
+
+from asyncio import BufferedProtocol
+from itertools import pairwise
+
+from highwater.broker.controller_channel import ControllerChannel
+from highwater.config import NodeConfig
+from highwater.model import Endpoint
+from highwater.net.deadlines import DeadlineQueue
+from highwater.sim import Knobs, Simulation
+from highwater.sim.trace import Event
+from highwater.wire.messages.api_versions_request import ApiVersionsRequest
+from highwater.wire.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from highwater.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from highwater.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from tests.unit.broker.living import PROPERTIES
+from tests.unit.net.parties import Peer, framed
+
+CONTROLLER = Endpoint("controller", 9093)
+
+
+class Scene:
+    """A channel of a broker, and a machine where its controller should be."""
+
+    def __init__(self, **settings: str) -> None:
+        self.sim = Simulation(1, Knobs(connect_timeout=1000.0))
+        self.broker = self.sim.world("broker")
+        self.controller = self.sim.world("controller")
+        self.events: list[tuple[float, str]] = []
+        self.answers: list[BrokerHeartbeatResponse | None] = []
+        config = NodeConfig.parse({**PROPERTIES, **{name.replace("_", "."): value for name, value in settings.items()}})
+        deadlines = self.broker.call(DeadlineQueue, self.broker.clock)
+        self.channel = ControllerChannel(self.broker, config, "broker-1", deadlines, lambda: CONTROLLER)
+        self.sim.on_event(self._see)
+
+    def _see(self, event: Event) -> None:
+        if event.node == "broker" and event.phase == "before":
+            self.events.append((event.at, event.kind))
+
+    def times(self, kind: str) -> list[float]:
+        return [at for at, seen in self.events if seen == kind]
+
+    def ask(self, seconds: float) -> None:
+        request = BrokerHeartbeatRequest(broker_id=1)
+        self.broker.call(self.channel.ask, request, BrokerHeartbeatResponse, self.answers.append, seconds)
+        self.sim.run(self.sim.until(lambda: bool(self.answers), limit=1000))
+
+
+class MuteController(Peer):
+    """Answers ApiVersions, and nothing else."""
+
+    heard = 0
+
+    def buffer_updated(self, nbytes: int) -> None:
+        super().buffer_updated(nbytes)
+        for frame in self.frames[self.heard :]:
+            self.heard += 1
+            if int.from_bytes(frame[:2], "big") == ApiVersionsRequest.API_KEY:
+                known = ApiVersion(api_key=BrokerHeartbeatRequest.API_KEY, min_version=0, max_version=1)
+                body = ApiVersionsResponse(api_keys=[known]).encode(int.from_bytes(frame[2:4], "big"))
+                self.send(framed(frame[4:8] + body))
+
+
+def test_the_time_for_a_dial_grows_from_setup_timeout_ms_up_to_its_max() -> None:
+    settings = {"socket_connection_setup_timeout_ms": "2000", "socket_connection_setup_timeout_max_ms": "6000"}
+    scene = Scene(**settings)
+    with scene.sim:
+        scene.sim.cut("broker", "controller")
+        scene.ask(seconds=30.0)
+        assert scene.answers == [None]
+        dials = scene.times("dial")
+        gaps = [round(later - earlier) for earlier, later in pairwise(dials)]
+        assert gaps[:4] == [2, 4, 6, 6]
+
+
+def test_controller_socket_timeout_ms_bounds_one_try_and_the_connection_is_made_anew() -> None:
+    scene = Scene(controller_socket_timeout_ms="3000")
+    with scene.sim:
+        made: list[MuteController] = []
+
+        def accept() -> BufferedProtocol:
+            made.append(MuteController())
+            return made[-1]
+
+        scene.sim.run(scene.controller.perform(scene.controller.net.listen(accept, CONTROLLER)))
+        scene.ask(seconds=10.0)
+        assert scene.answers == [None]
+        dials = scene.times("dial")
+        assert [round(later - earlier) for earlier, later in pairwise(dials)][:2] == [3, 3]

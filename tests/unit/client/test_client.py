@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from highwater.client import (
+    Admin,
+    Client,
+    Consumer,
+    Disconnected,
+    NewTopic,
+    Producer,
+    Unreachable,
+    describe_topics,
+    list_offsets,
+)
+from highwater.client.client import parse_bootstrap_servers
+from highwater.client.offsets import EARLIEST, LATEST, FoundOffset
+from highwater.client.producer import murmur2, partition_for_key
+from highwater.errors import Code, KafkaError
+from highwater.model import Endpoint, NodeId, TopicPartition, Uuid
+from highwater.wire.messages.create_topics_request import CreateTopicsRequest
+from highwater.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest
+from highwater.wire.messages.delete_topics_response import DeleteTopicsResponse
+from highwater.wire.messages.fetch_request import FetchRequest
+from highwater.wire.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from highwater.wire.messages.init_producer_id_request import InitProducerIdRequest
+from highwater.wire.messages.init_producer_id_response import InitProducerIdResponse
+from highwater.wire.messages.list_offsets_request import ListOffsetsRequest
+from highwater.wire.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from highwater.wire.messages.metadata_request import MetadataRequest
+from highwater.wire.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from highwater.wire.messages.produce_request import ProduceRequest
+from highwater.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from highwater.wire.records import build, read_header
+from tests.unit.client.fake_broker import FakeBroker
+
+TOPIC_ID = Uuid(bytes(range(16)))
+PARTITION = TopicPartition("t", 0)
+
+
+class Cluster:
+    """Two brokers that agree on who leads the only partition of topic t."""
+
+    def __init__(self, one: FakeBroker, two: FakeBroker) -> None:
+        self.brokers = {1: one, 2: two}
+        self.leader = 1
+        for broker in (one, two):
+            broker.answer(MetadataRequest, lambda request, version: self.metadata(version))
+
+    def metadata(self, version: int) -> MetadataResponse:
+        partition = MetadataResponsePartition(partition_index=0, leader_id=self.leader, replica_nodes=[1, 2])
+        topic = MetadataResponseTopic(name="t", partitions=[partition])
+        if version >= 10:
+            topic.topic_id = TOPIC_ID
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(node_id=node, host=broker.endpoint.host, port=broker.endpoint.port)
+                for node, broker in self.brokers.items()
+            ],
+            topics=[topic],
+        )
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with FakeBroker() as one, FakeBroker() as two:
+        yield Cluster(one, two)
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Client]:
+    with Client(str(cluster.brokers[1].endpoint), timeout=5, request_timeout=2) as client:
+        yield client
+
+
+def offsets_answer(code: int, offset: int = 0) -> ListOffsetsResponse:
+    found = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=offset, timestamp=-1)
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[found])])
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoints"),
+    [
+        ("a:1", [Endpoint("a", 1)]),
+        ("a:1, b:2", [Endpoint("a", 1), Endpoint("b", 2)]),
+        ("[::1]:9092", [Endpoint("::1", 9092)]),
+        (["a:1", "b:2"], [Endpoint("a", 1), Endpoint("b", 2)]),
+    ],
+)
+def test_bootstrap_servers_are_read(text: str, endpoints: list[Endpoint]) -> None:
+    assert parse_bootstrap_servers(text) == endpoints
+
+
+@pytest.mark.parametrize("text", ["", "a", "a:", ":1", "a:x", "a:70000"])
+def test_bad_bootstrap_servers_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="bootstrap"):
+        parse_bootstrap_servers(text)
+
+
+def test_a_cluster_never_reached_fails_at_once(cluster: Cluster) -> None:
+    with FakeBroker() as gone:
+        nobody = str(gone.endpoint)
+    began = time.monotonic()
+    with Client(nobody, timeout=60) as client, pytest.raises(Unreachable, match="Connection refused"):
+        client.refresh([])
+    assert time.monotonic() - began < 5
+
+
+def test_another_bootstrap_server_serves_as_well(cluster: Cluster) -> None:
+    with FakeBroker() as gone:
+        nobody = str(gone.endpoint)
+    with Client(f"{nobody},{cluster.brokers[2].endpoint}") as client:
+        client.refresh([])
+        assert sorted(client.view.brokers) == [1, 2]
+
+
+def test_a_question_follows_the_leader(cluster: Cluster, client: Client) -> None:
+    def at_one(request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+        cluster.leader = 2
+        return offsets_answer(Code.NOT_LEADER_OR_FOLLOWER)
+
+    cluster.brokers[1].answer(ListOffsetsRequest, at_one)
+    cluster.brokers[2].answer(ListOffsetsRequest, lambda request, version: offsets_answer(0, 42))
+
+    assert list_offsets(client, {PARTITION: LATEST}) == {PARTITION: FoundOffset(42, -1, -1)}
+
+
+def test_a_leader_that_hangs_up_is_looked_for_again(cluster: Cluster, client: Client) -> None:
+    def at_one(request: ListOffsetsRequest, version: int) -> None:
+        cluster.leader = 2
+
+    cluster.brokers[1].answer(ListOffsetsRequest, at_one)
+    cluster.brokers[2].answer(ListOffsetsRequest, lambda request, version: offsets_answer(0, 7))
+
+    found = list_offsets(client, {PARTITION: EARLIEST})[PARTITION]
+    assert isinstance(found, FoundOffset)
+    assert found.offset == 7
+
+
+def test_an_error_that_stays_is_the_answer_when_time_is_up(cluster: Cluster, client: Client) -> None:
+    client.timeout = 0.2
+    cluster.brokers[1].answer(ListOffsetsRequest, lambda request, version: offsets_answer(Code.OFFSET_NOT_AVAILABLE))
+
+    found = list_offsets(client, {PARTITION: LATEST, TopicPartition("t", 9): LATEST})
+    assert {partition.partition: error.code for partition, error in found.items() if isinstance(error, KafkaError)} == {
+        0: Code.OFFSET_NOT_AVAILABLE,
+        9: Code.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+
+
+def test_a_command_is_repeated_until_the_controller_is_found(cluster: Cluster, client: Client) -> None:
+    codes = iter([Code.NOT_CONTROLLER, Code.NONE])
+    cluster.brokers[1].answer(
+        CreateTopicsRequest,
+        lambda request, version: CreateTopicsResponse(topics=[CreatableTopicResult(name="n", error_code=next(codes))]),
+    )
+    Admin(client).create_topics([NewTopic("n")])
+    assert len(cluster.brokers[1].requests(CreateTopicsRequest)) == 2
+
+
+def test_a_refusal_is_raised_with_the_server_s_own_words(cluster: Cluster, client: Client) -> None:
+    refusal = CreatableTopicResult(
+        name="n", error_code=Code.TOPIC_ALREADY_EXISTS, error_message="Topic 'n' already exists."
+    )
+    cluster.brokers[1].answer(CreateTopicsRequest, lambda request, version: CreateTopicsResponse(topics=[refusal]))
+
+    with pytest.raises(KafkaError, match="Topic 'n' already exists.") as raised:
+        Admin(client).create_topics([NewTopic("n")])
+    assert raised.value.code == Code.TOPIC_ALREADY_EXISTS
+
+
+@pytest.mark.parametrize("newest", [5, 6])
+def test_topics_to_delete_are_named_as_the_version_wants_it(cluster: Cluster, client: Client, newest: int) -> None:
+    broker = cluster.brokers[1]
+    broker.answer(DeleteTopicsRequest, lambda request, version: DeleteTopicsResponse())
+    broker.ranges[DeleteTopicsRequest.API_KEY] = (1, newest)
+    Admin(client).delete_topics(["a", "b"])
+
+    (request,) = broker.requests(DeleteTopicsRequest)
+    assert (request.topic_names or [topic.name for topic in request.topics]) == ["a", "b"]
+
+
+def test_topics_are_described_by_metadata_where_nothing_better_is_offered(cluster: Cluster, client: Client) -> None:
+    (topic,) = describe_topics(client, ["t"])
+
+    assert (topic.name, topic.topic_id) == ("t", TOPIC_ID)
+    assert [(p.leader_id, p.replica_nodes, p.eligible_leader_replicas) for p in topic.partitions] == [(1, [1, 2], None)]
+
+
+def produced(code: int = 0, offset: int = 0) -> ProduceResponse:
+    partition = PartitionProduceResponse(index=0, error_code=code, base_offset=offset)
+    return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=[partition])])
+
+
+def test_an_idempotent_batch_is_retried_with_its_own_sequence(cluster: Cluster, client: Client) -> None:
+    answers = iter([None, produced(Code.NOT_LEADER_OR_FOLLOWER), produced(0, 5), produced(0, 7)])
+    broker = cluster.brokers[1]
+    broker.answer(
+        InitProducerIdRequest, lambda request, version: InitProducerIdResponse(producer_id=9, producer_epoch=3)
+    )
+    broker.answer(ProduceRequest, lambda request, version: named(request, next(answers)))
+    producer = Producer(client)
+
+    assert producer.send(PARTITION, [(1, b"k", b"v", ()), (2, b"k", b"v", ())]) == 5
+    assert producer.send(PARTITION, [(3, b"k", b"v", ())]) == 7
+    headers = [
+        read_header(request.topic_data[0].partition_data[0].records) for request in broker.requests(ProduceRequest)
+    ]
+    assert [header.base_sequence for header in headers] == [0, 0, 0, 2]
+    assert {(header.producer_id, header.producer_epoch) for header in headers} == {(9, 3)}
+
+
+def named(request: ProduceRequest, response: ProduceResponse | None) -> ProduceResponse | None:
+    if response is not None and request.topic_data[0].topic_id == TOPIC_ID:
+        response.responses[0].name, response.responses[0].topic_id = "", TOPIC_ID
+    return response
+
+
+def test_after_a_failure_the_producer_takes_a_new_identity(cluster: Cluster, client: Client) -> None:
+    """The failed batch may be stored: its sequence must not be given to another."""
+    identities = iter([9, 10])
+    broker = cluster.brokers[1]
+    broker.answer(InitProducerIdRequest, lambda request, version: InitProducerIdResponse(producer_id=next(identities)))
+    broker.answer(ProduceRequest, lambda request, version: named(request, produced(Code.MESSAGE_TOO_LARGE)))
+    producer = Producer(client)
+    with pytest.raises(KafkaError) as raised:
+        producer.send(PARTITION, [(1, None, b"v", ())])
+    assert raised.value.code == Code.MESSAGE_TOO_LARGE
+
+    broker.answer(ProduceRequest, lambda request, version: named(request, produced()))
+    producer.send(PARTITION, [(1, None, b"v", ())])
+    last = broker.requests(ProduceRequest)[-1]
+    assert read_header(last.topic_data[0].partition_data[0].records).producer_id == 10
+
+
+def test_without_topic_ids_names_are_used(cluster: Cluster, client: Client) -> None:
+    broker = cluster.brokers[1]
+    broker.ranges[MetadataRequest.API_KEY] = (0, 9)
+    broker.answer(ProduceRequest, lambda request, version: produced(0, 1))
+    assert Producer(client, idempotent=False).send(PARTITION, [(1, None, b"v", ())]) == 1
+    ((request, version),) = [(r, v) for r, v in broker.seen if isinstance(r, ProduceRequest)]
+    assert (version, request.topic_data[0].name) == (12, "t")
+
+
+@pytest.mark.parametrize(("acks", "idempotent"), [(2, False), (1, True), (0, True)])
+def test_producers_that_cannot_keep_their_promise_are_refused(client: Client, acks: int, idempotent: bool) -> None:
+    with pytest.raises(ValueError, match="acks"):
+        Producer(client, acks=acks, idempotent=idempotent)
+
+
+def fetched(request: FetchRequest, data: PartitionData | None, session: int = 0, code: int = 0) -> FetchResponse:
+    topics = []
+    if data is not None:
+        topics = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])]
+    return FetchResponse(error_code=code, session_id=session, responses=topics)
+
+
+def batch(base_offset: int, count: int) -> bytes:
+    return bytes(build([(i, None, b"%d" % i, ()) for i in range(count)], base_offset=base_offset))
+
+
+def test_a_session_carries_only_what_changed(cluster: Cluster, client: Client) -> None:
+    data = iter([PartitionData(records=batch(0, 3)), None, PartitionData(records=batch(3, 1))])
+    broker = cluster.brokers[1]
+    broker.answer(FetchRequest, lambda request, version: fetched(request, next(data), session=5))
+    consumer = Consumer(client)
+    consumer.assign({PARTITION: 0})
+
+    got = [record.offset for _ in range(3) for each in consumer.poll(0) for record in each]
+
+    assert got == [0, 1, 2, 3]
+    requests = broker.requests(FetchRequest)
+    assert [(r.session_id, r.session_epoch) for r in requests] == [(0, 0), (5, 1), (5, 2)]
+    assert [[p.fetch_offset for t in r.topics for p in t.partitions] for r in requests] == [[0], [3], []]
+
+
+def test_a_session_that_the_broker_forgot_begins_anew(cluster: Cluster, client: Client) -> None:
+    answers = iter(
+        [(None, 5, 0), (None, 0, Code.FETCH_SESSION_ID_NOT_FOUND), (PartitionData(records=batch(0, 1)), 6, 0)]
+    )
+
+    def answer(request: FetchRequest, version: int) -> FetchResponse:
+        data, session, code = next(answers)
+        return fetched(request, data, session, code)
+
+    cluster.brokers[1].answer(FetchRequest, answer)
+    consumer = Consumer(client)
+    consumer.assign({PARTITION: 0})
+
+    assert [len(list(each)) for _ in range(3) for each in consumer.poll(0)] == [1]
+    assert [r.session_epoch for r in cluster.brokers[1].requests(FetchRequest)] == [0, 1, 0]
+
+
+def test_records_before_the_position_are_left_out(cluster: Cluster, client: Client) -> None:
+    cluster.brokers[1].answer(
+        FetchRequest, lambda request, version: fetched(request, PartitionData(records=batch(0, 5)))
+    )
+    consumer = Consumer(client, sessions=False)
+    consumer.assign({PARTITION: 3})
+
+    (found,) = consumer.poll(0)
+    assert [record.offset for record in found] == [3, 4]
+    assert found.columns().column("offset").to_pylist() == [3, 4]
+    assert consumer.positions == {PARTITION: 5}
+
+
+def test_a_reader_follows_the_leader(cluster: Cluster, client: Client) -> None:
+    def at_one(request: FetchRequest, version: int) -> FetchResponse:
+        cluster.leader = 2
+        return fetched(request, PartitionData(error_code=Code.NOT_LEADER_OR_FOLLOWER))
+
+    cluster.brokers[1].answer(FetchRequest, at_one)
+    cluster.brokers[2].answer(
+        FetchRequest, lambda request, version: fetched(request, PartitionData(records=batch(0, 2)))
+    )
+    consumer = Consumer(client)
+    consumer.assign({PARTITION: 0})
+
+    assert consumer.poll(0) == []
+    assert [len(list(each)) for each in consumer.poll(0)] == [2]
+
+
+@pytest.mark.parametrize("reset", [None, EARLIEST])
+def test_a_position_that_is_gone_is_an_error_or_reset(cluster: Cluster, client: Client, reset: int | None) -> None:
+    broker = cluster.brokers[1]
+    broker.answer(
+        FetchRequest, lambda request, version: fetched(request, PartitionData(error_code=Code.OFFSET_OUT_OF_RANGE))
+    )
+    broker.answer(ListOffsetsRequest, lambda request, version: offsets_answer(0, 30))
+    consumer = Consumer(client, reset=reset)
+    consumer.assign({PARTITION: 3})
+
+    if reset is None:
+        with pytest.raises(KafkaError) as raised:
+            consumer.poll(0)
+        assert raised.value.code == Code.OFFSET_OUT_OF_RANGE
+    else:
+        assert consumer.poll(0) == []
+        assert consumer.positions == {PARTITION: 30}
+
+
+def test_trouble_that_does_not_pass_is_raised_after_the_client_s_timeout(cluster: Cluster, client: Client) -> None:
+    client.timeout = 0.1
+    cluster.brokers[1].answer(FetchRequest, lambda request, version: None)
+    consumer = Consumer(client)
+    consumer.assign({PARTITION: 0})
+
+    with pytest.raises(Disconnected):
+        for _ in range(100):
+            consumer.poll(0.01)
+
+
+def test_a_corrupt_batch_is_not_given_out(cluster: Cluster, client: Client) -> None:
+    broken = bytearray(batch(0, 1))
+    broken[-1] ^= 1
+    cluster.brokers[1].answer(
+        FetchRequest, lambda request, version: fetched(request, PartitionData(records=bytes(broken)))
+    )
+    consumer = Consumer(client)
+    consumer.assign({PARTITION: 0})
+
+    (found,) = consumer.poll(0)
+    with pytest.raises(KafkaError) as raised:
+        list(found)
+    assert raised.value.code == Code.CORRUPT_MESSAGE
+
+
+def test_a_broker_that_is_unknown_is_asked_for_once(cluster: Cluster, client: Client) -> None:
+    with pytest.raises(KafkaError) as raised:
+        client.broker_connection(NodeId(77))
+    assert raised.value.code == Code.BROKER_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("key", "hashed"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_keys_are_hashed_as_java_hashes_them(key: bytes, hashed: int) -> None:
+    assert murmur2(key) == hashed & 0xFFFFFFFF
+    assert partition_for_key(key, 7) == (hashed & 0x7FFFFFFF) % 7

@@ -1,0 +1,144 @@
+"""Checkpoints: Kafka's bytes, replaced whole, written in order however they overlap and fail."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from pathlib import PurePath
+
+import pytest
+
+from highwater.log import checkpoint
+from highwater.log.checkpoint import BadCheckpoint, CheckpointFile, replace_file
+from highwater.model import TopicPartition
+from highwater.sim import Simulation, SimWorld
+from highwater.world import Dead
+from highwater.world.jobs import finished
+
+DATA = PurePath("/data")
+FILE = DATA / "recovery-point-offset-checkpoint"
+
+
+def test_offsets_are_written_as_kafka_writes_them() -> None:
+    offsets = {TopicPartition("b", 0): 7, TopicPartition("a", 10): 0, TopicPartition("a", 2): 5}
+    data = b"0\n3\na 2 5\na 10 0\nb 0 7\n"
+    assert checkpoint.encode_offsets(offsets) == data
+    assert checkpoint.decode_offsets(data) == offsets
+    assert checkpoint.encode_offsets({}) == b"0\n0\n"
+
+
+def test_epochs_are_written_as_kafka_writes_them() -> None:
+    data = b"0\n2\n0 0\n3 17\n"
+    assert checkpoint.encode_epochs([(0, 0), (3, 17)]) == data
+    assert checkpoint.decode_epochs(data) == [(0, 0), (3, 17)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"0",
+        b"0\n",
+        b"1\n0\n",
+        b"0\nx\n",
+        b"0\n2\na 0 1\n",
+        b"0\n1\na 0\n",
+        b"0\n1\na 0 x\n",
+        b"\0" * 40,
+        b"\xff\xfe",
+    ],
+)
+def test_what_is_no_checkpoint_is_refused(data: bytes) -> None:
+    with pytest.raises(BadCheckpoint):
+        checkpoint.decode_offsets(data)
+
+
+def test_a_power_cut_at_any_moment_leaves_the_old_file_or_the_new() -> None:
+    kinds = set()
+    for seed in range(60):
+        with Simulation(seed) as sim:
+            world = sim.world("a")
+            sim.storage("a").provide(DATA)
+            sim.run(finished(world, replace_file, FILE, b"old"))
+            point = sim.crash_at("a", lambda event: FILE.name in event.subject, nth=1 + seed % 8)
+            with contextlib.suppress(Dead):
+                sim.run(world.perform(finished(world, replace_file, FILE, b"new" * 3000)))
+            if point.hit is None:
+                sim.crash("a")
+            kinds.add(bytes(sim.storage("a").file(FILE).data))
+    assert kinds == {b"old", b"new" * 3000}
+
+
+class Value:
+    """A number kept in a file."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self.world: SimWorld = sim.world("a")
+        sim.storage("a").provide(DATA)
+        self.number = 0
+        self.errors: list[Exception] = []
+        self.again = True
+        self.file = CheckpointFile(self.world, FILE, lambda: b"%d" % self.number, self._failed)
+        self.told: list[int] = []
+
+    def _failed(self, error: Exception) -> bool:
+        self.errors.append(error)
+        return self.again
+
+    def write(self, number: int) -> None:
+        self.number = number
+        self.world.call(self.file.write, lambda: self.told.append(number))
+
+
+def test_writes_that_overlap_end_with_the_newest_value_and_answer_everybody() -> None:
+    with Simulation(1) as sim:
+        value = Value(sim)
+        for number in range(5):
+            value.write(number)
+        assert not value.file.in_step
+        sim.run(sim.until(lambda: len(value.told) == 5))
+        assert value.told == [0, 1, 2, 3, 4]
+        assert value.file.in_step
+        assert sim.storage("a").durable_bytes(FILE) == b"4"
+
+
+def test_nobody_is_told_before_what_they_asked_for_is_durable() -> None:
+    for seed in range(20):
+        with Simulation(seed) as sim:
+            value = Value(sim)
+            value.write(1)
+            value.write(2)
+
+            def check(value: Value = value, sim: Simulation = sim) -> bool:
+                durable = int(sim.storage("a").durable_bytes(FILE) or b"0")
+                assert max(value.told, default=0) <= durable
+                return len(value.told) == 2
+
+            sim.run(sim.until(check))
+
+
+def test_a_full_disk_is_tried_again_and_then_everybody_is_told() -> None:
+    with Simulation(3) as sim:
+        value = Value(sim)
+        sim.storage("a").fail("append", "*.tmp", errno.ENOSPC, times=3)
+        value.write(1)
+        value.write(2)
+        sim.run(sim.until(lambda: len(value.errors) == 1))
+        assert not value.file.in_step
+        value.write(3)
+        sim.run(sim.until(lambda: len(value.told) == 3))
+        assert len(value.errors) == 3
+        assert sim.storage("a").durable_bytes(FILE) == b"3"
+
+
+def test_a_failure_that_is_final_is_told_to_who_asked_and_not_repeated() -> None:
+    with Simulation(4) as sim:
+        value = Value(sim)
+        value.again = False
+        sim.storage("a").fail("sync", "*.tmp", errno.EIO)
+        refused: list[Exception] = []
+        value.world.call(value.file.write, lambda: value.told.append(0), refused.append)
+        sim.run(sim.until(lambda: bool(refused)))
+        sim.advance(10)
+        assert (len(value.errors), value.told, value.file.in_step) == (1, [], True)
+        assert sim.storage("a").durable_bytes(FILE) is None

@@ -1,0 +1,263 @@
+"""A simulated disk that fails: nothing acknowledged is lost, nothing is claimed that is not so, and it goes on."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import PurePath
+
+import pytest
+
+from highwater.errors import Code, KafkaError
+from highwater.log.log import Log
+from highwater.model import TopicPartition
+from highwater.sim import Knobs, Simulation, SimWorld
+from tests.unit.log.bench import START_MS, TOPIC_ID, TP, Bench, all_records, append, batch, settings
+
+DATA = PurePath("/data")
+QUICK = Knobs(cold_read=0.0)
+
+
+class Machine:
+    """A node's disk in a simulation, with one log on it."""
+
+    def __init__(self, sim: Simulation, **changes: object) -> None:
+        self.sim = sim
+        self.world: SimWorld = sim.world("a")
+        self.storage = sim.storage("a")
+        self.storage.provide(DATA)
+        self.bench = Bench(self.world, DATA, settings(**changes))
+        sim.run(self.world.perform(self.bench.create()))
+
+    @property
+    def log(self) -> Log:
+        return self.bench.log
+
+    def append(self, *values: bytes) -> int:
+        return self.world.call(append, self.log, batch(values)).base_offset
+
+    def refused(self, *values: bytes) -> Code:
+        with pytest.raises(KafkaError) as refusal:
+            self.append(*values)
+        return refusal.value.code
+
+    def settle(self) -> None:
+        self.sim.run(self.sim.until(lambda: self.log.durable_end == self.log.log_end or self.log.offline is not None))
+
+    def values(self) -> list[bytes]:
+        found = self.sim.run(self.world.perform(all_records(self.world, self.log)))
+        assert [offset for offset, _ in found] == list(range(self.log.log_start, self.log.log_end))
+        return [value for _, value in found]
+
+    def restart(self, power_loss: bool) -> None:
+        self.sim.crash("a", power_loss)
+        self.world = self.sim.restart("a")
+        self.bench = Bench(self.world, DATA, self.bench.config)
+        self.sim.run(self.world.perform(self.bench.store.open()))
+
+    def close(self) -> None:
+        self.sim.run(self.world.perform(self.bench.store.close(1)))
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("pattern", ["*.log", "*.index", "*.timeindex"])
+def test_an_append_that_fails_in_any_file_leaves_nothing_behind(pattern: str, code: int) -> None:
+    with Simulation(1, QUICK) as sim:
+        machine = Machine(sim, index_interval_bytes=0)
+        stored: list[bytes] = []
+        for number in range(6):
+            machine.storage.fail("append", pattern, code)
+            for _ in range(3):
+                value = b"%d" % len(stored)
+                try:
+                    assert machine.append(value) == len(stored)
+                    stored.append(value)
+                except KafkaError as refused:
+                    assert refused.code is Code.KAFKA_STORAGE_ERROR
+            machine.storage.mend()
+            assert machine.values() == stored
+            assert number < len(stored)
+        assert machine.log.offline is None
+        machine.restart(power_loss=False)
+        assert machine.values() == stored
+
+
+def test_a_failed_trim_takes_the_log_offline() -> None:
+    with Simulation(2) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.storage.fail("append", "*.log")
+        machine.storage.fail("trim", "*.log")
+        assert machine.refused(b"lost") is Code.KAFKA_STORAGE_ERROR
+        assert machine.bench.offline == [machine.log]
+        assert machine.refused(b"refused") is Code.KAFKA_STORAGE_ERROR
+        machine.close()
+        assert machine.world.disk.stat(DATA / ".kafka_cleanshutdown") is None
+        machine.restart(power_loss=False)
+        assert machine.values() == [b"a"]
+
+
+@pytest.mark.parametrize("operation", ["sync", "sync_dir"])
+def test_a_failed_sync_is_final(operation: str) -> None:
+    with Simulation(3) as sim:
+        machine = Machine(sim, flush_messages=1, segment_bytes=250)
+        machine.append(b"a")
+        machine.settle()
+        pattern = "*.log" if operation == "sync" else "*/orders-0"
+        machine.storage.fail(operation, pattern)  # type: ignore[arg-type]
+        for number in range(4):
+            try:
+                machine.append(b"%d" % number)
+            except KafkaError as refused:
+                assert refused.code is Code.KAFKA_STORAGE_ERROR
+            machine.settle()
+        assert machine.log.offline is not None
+        assert machine.log.durable_end < machine.log.log_end
+        before = machine.log.durable_end
+        sim.advance(5)
+        assert machine.log.durable_end == before
+        machine.close()
+        assert machine.world.disk.stat(DATA / ".kafka_cleanshutdown") is None
+
+
+def test_a_full_disk_can_be_read_and_written_again_once_there_is_room() -> None:
+    with Simulation(4, QUICK) as sim:
+        machine = Machine(sim, segment_bytes=2000, segment_jitter_ms=0)
+        machine.storage.capacity = 5000
+        stored: list[bytes] = []
+        failures = 0
+        while failures < 5:
+            value = b"%d" % len(stored) * 20
+            try:
+                assert machine.append(value) == len(stored)
+                stored.append(value)
+            except KafkaError as refused:
+                assert refused.code is Code.KAFKA_STORAGE_ERROR
+                failures += 1
+        sim.advance(3)
+        assert machine.values() == stored
+        machine.storage.capacity = None
+        for _ in range(30):
+            value = b"%d" % len(stored) * 20
+            assert machine.append(value) == len(stored)
+            stored.append(value)
+        sim.advance(3)
+        assert machine.log.offline is None
+        assert machine.values() == stored
+        machine.close()
+        machine.restart(power_loss=True)
+        assert machine.values() == stored
+
+
+def test_retention_frees_a_full_disk_though_no_segment_can_be_begun() -> None:
+    with Simulation(5) as sim:
+        machine = Machine(sim, segment_bytes=300, retention_bytes=0, cleanup_policy=("delete",))
+        for _ in range(10):
+            machine.append(b"value")
+        machine.log.high_watermark = machine.log.log_end
+        machine.storage.fail("create", "*.log", errno.ENOSPC)
+        segments = len(machine.log.segments)
+        assert machine.world.call(machine.bench.store.apply_retention, machine.log) == segments - 1
+        assert machine.log.offline is None
+        assert machine.append(b"next") == 10
+
+
+def test_a_full_disk_at_a_roll_leaves_no_half_made_segment() -> None:
+    for pattern in ("*.log", "*.index", "*.timeindex"):
+        with Simulation(6, QUICK) as sim:
+            machine = Machine(sim, segment_bytes=300)
+            while len(machine.log.segments) == 1:
+                machine.append(b"value")
+            while machine.log.active.size < 200:
+                machine.append(b"value")
+            machine.storage.fail("create", f"*{machine.log.log_end:020d}{pattern[1:]}", errno.ENOSPC)
+            end = machine.log.log_end
+            assert machine.refused(b"x" * 90) is Code.KAFKA_STORAGE_ERROR
+            machine.log.config = settings(segment_bytes=10_000)
+            assert machine.append(b"x" * 90) == end
+            machine.close()
+            machine.restart(power_loss=False)
+            assert machine.log.log_end == end + 1
+            assert machine.values()[-1] == b"x" * 90
+
+
+def test_a_stop_on_a_full_disk_ends_and_claims_nothing() -> None:
+    with Simulation(7, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.storage.fail("append", "*.tmp", errno.ENOSPC, times=None)
+        machine.close()
+        assert machine.world.disk.stat(DATA / ".kafka_cleanshutdown") is None
+        machine.storage.mend()
+        machine.restart(power_loss=False)
+        assert machine.values() == [b"a"]
+
+
+def test_in_flush_mode_a_power_cut_costs_nothing_that_was_durable() -> None:
+    for seed in range(40):
+        with Simulation(seed, QUICK) as sim:
+            machine = Machine(sim, flush_messages=1, segment_bytes=400)
+            point = sim.crash_at("a", lambda event: "orders-0" in event.subject, nth=5 + seed * 3)
+            stored: list[bytes] = []
+            durable = 0
+            while point.hit is None and len(stored) < 60:
+                value = b"%d" % len(stored)
+                try:
+                    machine.append(value)
+                    stored.append(value)
+                    durable = max(durable, machine.log.durable_end)
+                    sim.advance(0.003)
+                    durable = max(durable, machine.log.durable_end)
+                except BaseException:  # the crash itself, wherever it fell
+                    if point.hit is None:
+                        raise
+            machine.restart(power_loss=True)
+            found = machine.values()
+            assert len(found) >= durable
+            assert found[:durable] == stored[:durable]
+
+
+def test_a_deletion_that_races_with_a_sync_takes_nothing_offline() -> None:
+    for seed in range(10):
+        with Simulation(seed) as sim:
+            machine = Machine(sim, flush_messages=1, segment_bytes=200)
+            for _ in range(4):
+                machine.append(b"value")
+            log = machine.log
+            machine.world.call(machine.bench.store.delete, TP)
+            again = sim.run(machine.world.perform(machine.bench.store.create(TP, TOPIC_ID)))
+            sim.advance(5)
+            assert (log.offline, again.offline, machine.bench.offline) == (None, None, [])
+            other = TopicPartition("other", 0)
+            assert sim.run(machine.world.perform(machine.bench.store.create(other, TOPIC_ID))).offline is None
+
+
+def test_a_recovery_that_fails_claims_no_clean_stop() -> None:
+    with Simulation(8) as sim:
+        machine = Machine(sim, index_interval_bytes=0)
+        for _ in range(5):
+            machine.append(b"a")
+        sim.crash("a", power_loss=False)
+        machine.storage.fail("append", "*.index", errno.ENOSPC)
+        machine.restart(power_loss=False)
+        assert machine.bench.store.logs == {}
+        machine.close()
+        assert machine.world.disk.stat(DATA / ".kafka_cleanshutdown") is None
+        machine.storage.mend()
+        machine.restart(power_loss=False)
+        assert machine.log.log_end == 5
+
+
+def test_the_epochs_are_written_once_there_is_room() -> None:
+    with Simulation(9) as sim:
+        machine = Machine(sim)
+        sim.advance(1)
+        machine.storage.fail("append", "*checkpoint.tmp", errno.ENOSPC, times=3)
+        machine.world.call(machine.log.assign_epoch, 4, 0)
+        machine.append(b"a")
+        machine.world.call(machine.log.flush)
+        machine.settle()
+        assert machine.log.recovery_point == 0, "recovery would find no trace of the epoch beyond it"
+        sim.advance(10)
+        assert machine.log.recovery_point == 1
+        assert machine.storage.durable_bytes(DATA / "orders-0" / "leader-epoch-checkpoint") == b"0\n1\n4 0\n"
+        assert START_MS

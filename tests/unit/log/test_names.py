@@ -1,0 +1,47 @@
+"""The names of files and directories are Kafka's."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+import pytest
+
+from highwater.log import names
+from highwater.model import TopicPartition
+
+UNIQUE = "0123456789abcdef" * 2
+
+
+def test_a_segments_files_carry_its_base_offset_in_twenty_digits() -> None:
+    path = names.segment_file(PurePath("/logs/a-0"), 4711, names.INDEX)
+    assert path == PurePath("/logs/a-0/00000000000000004711.index")
+    assert names.base_offset_of(path.name) == 4711
+
+
+@pytest.mark.parametrize(
+    ("name", "partition"),
+    [
+        ("orders-0", TopicPartition("orders", 0)),
+        ("a-b.c_d-12", TopicPartition("a-b.c_d", 12)),
+        ("7-7", TopicPartition("7", 7)),
+        ("orders", None),
+        ("orders-", None),
+        ("-1", None),
+        ("orders-٣", None),
+        (f"orders-0.{UNIQUE}-delete", None),
+        (f"orders-0.{UNIQUE}-stray", None),
+        (f"orders-0.{UNIQUE}-future", None),
+        ("lost+found", None),
+    ],
+)
+def test_a_partitions_directory_is_told_by_its_name(name: str, partition: TopicPartition | None) -> None:
+    assert names.partition_of(name) == partition
+
+
+def test_a_deleted_directory_keeps_within_what_a_file_system_takes() -> None:
+    for topic in ("orders", "t" * 249):
+        name = names.deleted_directory(TopicPartition(topic, 3), UNIQUE)
+        assert names.is_deleted_directory(name)
+        assert len(name) <= 255
+        assert name.endswith(f"-3.{UNIQUE}-delete")
+    assert not names.is_deleted_directory("orders-0")

@@ -1,0 +1,140 @@
+"""Idempotent producers: the window of five, gaps, epochs, the wrap, expiry and snapshots."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from crc32c import crc32c
+
+from highwater.errors import Code, KafkaError
+from highwater.log import producer_snapshot
+from highwater.log.producer_snapshot import BadSnapshot
+from highwater.log.producer_state import MAX_SEQUENCE, AbortedTransaction, ProducerState
+
+PID = 9
+
+
+def write(state: ProducerState, sequence: int, count: int = 1, *, epoch: int = 0, at: int | None = None) -> None:
+    known = state.producers.get(PID)
+    offset = at if at is not None else (known.batches[-1].last_offset + 1 if known and known.batches else 0)
+    last = (sequence + count - 1) % (MAX_SEQUENCE + 1)
+    state.check(PID, epoch, sequence)
+    state.appended(PID, epoch, sequence, last, offset, offset + count - 1, 1000 + offset)
+
+
+def refused(state: ProducerState, sequence: int, epoch: int = 0) -> Code:
+    with pytest.raises(KafkaError) as refusal:
+        state.check(PID, epoch, sequence)
+    return refusal.value.code
+
+
+def test_the_last_five_batches_are_recognised_and_answered_with_their_offsets() -> None:
+    state = ProducerState()
+    for number in range(7):
+        write(state, number * 2, 2)
+    for number in range(2, 7):
+        seen = state.find_duplicate(PID, 0, number * 2, number * 2 + 1)
+        assert seen is not None
+        assert (seen.first_offset, seen.last_offset) == (number * 2, number * 2 + 1)
+    assert state.find_duplicate(PID, 0, 2, 3) is None
+    assert state.find_duplicate(PID, 0, 12, 12) is None
+    assert state.find_duplicate(PID, 1, 12, 13) is None
+    assert refused(state, 2) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_gap_is_refused_and_an_unknown_producer_may_begin_anywhere() -> None:
+    state = ProducerState()
+    write(state, 40)
+    assert refused(state, 42) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(state, 40) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    state.check(PID, 0, 41)
+
+
+def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
+    state = ProducerState()
+    write(state, 0, epoch=3)
+    assert refused(state, 1, epoch=2) is Code.INVALID_PRODUCER_EPOCH
+    assert refused(state, 1, epoch=4) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    write(state, 0, epoch=4)
+    assert state.find_duplicate(PID, 3, 0, 0) is None
+    assert refused(state, 1, epoch=3) is Code.INVALID_PRODUCER_EPOCH
+
+
+def test_after_a_marker_of_a_new_epoch_data_begins_at_zero() -> None:
+    state = ProducerState()
+    write(state, 0)
+    state.marker_appended(PID, 1, 5, 1000, 0, aborted=True)
+    assert refused(state, 7, epoch=1) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    state.check(PID, 1, 0)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_sequence_wraps_to_zero(count: int) -> None:
+    state = ProducerState()
+    write(state, MAX_SEQUENCE, count)
+    assert state.producers[PID].last_sequence == (count - 2) % (MAX_SEQUENCE + 1)
+    state.check(PID, 0, count - 1)
+    seen = state.find_duplicate(PID, 0, MAX_SEQUENCE, state.producers[PID].last_sequence)
+    assert seen is not None
+
+
+def test_silent_producers_are_forgotten_but_not_inside_a_transaction() -> None:
+    state = ProducerState()
+    state.appended(1, 0, 0, 0, 0, 0, 1000)
+    state.appended(2, 0, 0, 0, 1, 1, 2000)
+    state.appended(3, 0, 0, 0, 2, 2, 1000, transactional=True)
+    assert state.expire(2999, 1000) == 1
+    assert sorted(state.producers) == [2, 3]
+    assert state.expire(3000, 1000) == 1
+
+
+def test_the_last_stable_offset_waits_for_the_marker_to_be_committed() -> None:
+    state = ProducerState()
+    state.appended(1, 0, 0, 4, 10, 14, 1000, transactional=True)
+    state.appended(2, 0, 0, 0, 15, 15, 1000, transactional=True)
+    assert state.first_unstable(16) == 10
+    assert state.marker_appended(1, 0, 16, 1000, 0, aborted=True) == AbortedTransaction(1, 10, 16, 15)
+    assert state.first_unstable(16) == 10
+    assert state.first_unstable(17) == 15
+    assert state.marker_appended(2, 0, 17, 1000, 0, aborted=False) is None
+    assert state.first_unstable(18) is None
+
+
+def test_a_snapshot_is_kafkas_and_holds_only_the_last_batch() -> None:
+    state = ProducerState()
+    for number in range(3):
+        write(state, number * 2, 2)
+    state.appended(4, 1, 0, 0, 6, 6, 77, transactional=True)
+    data = producer_snapshot.encode(state.producers.items())
+    entries = struct.pack(">qhiqiqiq", 4, 1, 0, 6, 0, 77, -1, 6) + struct.pack(
+        ">qhiqiqiq", PID, 0, 5, 5, 1, 1004, -1, -1
+    )
+    body = struct.pack(">i", 2) + entries
+    assert data == struct.pack(">hI", 1, crc32c(body)) + body
+
+    restored = ProducerState()
+    restored.restore_all(producer_snapshot.decode(data))
+    assert producer_snapshot.encode(restored.producers.items()) == data
+    assert restored.find_duplicate(PID, 0, 4, 5) is not None
+    assert restored.find_duplicate(PID, 0, 2, 3) is None
+    assert restored.first_unstable(100) == 6
+    restored.check(PID, 0, 6)
+
+
+def test_a_snapshot_of_a_wrapped_batch_knows_where_it_began() -> None:
+    state = ProducerState()
+    write(state, MAX_SEQUENCE - 1, 4)
+    (_, restored) = producer_snapshot.decode(producer_snapshot.encode(state.producers.items()))[0]
+    assert restored.batches[0][:2] == (MAX_SEQUENCE - 1, 1)
+
+
+def test_every_damaged_byte_of_a_snapshot_is_noticed() -> None:
+    state = ProducerState()
+    write(state, 0)
+    data = producer_snapshot.encode(state.producers.items())
+    for at in range(len(data)):
+        with pytest.raises(BadSnapshot):
+            producer_snapshot.decode(data[:at])
+        with pytest.raises(BadSnapshot):
+            producer_snapshot.decode(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])

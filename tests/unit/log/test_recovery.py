@@ -1,0 +1,354 @@
+"""A log opened after any stop and any damage: what is whole stays, what lies beside it is made anew."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from highwater.log import names, producer_snapshot
+from highwater.log.loader import CorruptLog, LoadRequest, load_log
+from highwater.log.log import Log, Origin
+from highwater.model import TopicPartition
+from highwater.wire import records
+from highwater.wire.records import ControlType
+from highwater.wire.records.append import Validated
+from highwater.world.jobs import finished
+from tests.unit.log.bench import START_MS, TP, Bench, all_records, answers, append, batch, on_real_disk
+
+TIMES = range(START_MS - 1, START_MS + 900, 23)
+LAST = 40
+"""Number of batches in the usual log."""
+
+
+def fill(log: Log, count: int = LAST) -> None:
+    """Batches of all codecs, of three producers, over three epochs, with times that go back and forth."""
+    for number in range(count):
+        stamp = START_MS + 10 * number + (300 if number % 7 == 3 else 0)
+        values = [b"%d-%d" % (number, each) for each in range(3)]
+        data = batch(
+            values,
+            timestamps=[stamp, stamp - 5, stamp + 2],
+            codec=number % 5,
+            pid=number % 3,
+            epoch=0,
+            sequence=3 * (number // 3),
+        )
+        append(log, data, leader_epoch=number // 15)
+
+
+def abort_some(log: Log, pid: int) -> None:
+    """Two transactions, the second of which is aborted."""
+    for number, kind in enumerate((ControlType.COMMIT, ControlType.ABORT)):
+        rows = [(START_MS, None, b"in transaction", ())]
+        data = records.build(rows, producer_id=pid, producer_epoch=0, base_sequence=number, transactional=True)
+        append(log, data, leader_epoch=9)
+        marker = records.build_marker(kind, timestamp=START_MS, producer_id=pid, producer_epoch=0, coordinator_epoch=1)
+        log.append_as_leader(Validated(marker, records.read_header(marker), -1), 9, Origin.COORDINATOR)
+
+
+def test_every_cut_of_the_last_batch_costs_that_batch_and_no_other(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log, 6)
+        before = await all_records(bench.world, log)
+        size, last_base = log.active.size, log.log_end
+        append(log, batch([b"the last"] * 2, pid=0, epoch=0, sequence=6))
+        path = Path(log.active.file.path)
+        await bench.abandon()
+        whole = path.read_bytes()
+        for cut in range(size, len(whole)):
+            path.write_bytes(whole[:cut])
+            log = await bench.reopen(clean=False)
+            assert log.log_end == log.durable_end == last_base
+            assert path.stat().st_size == size
+            assert (await all_records(bench.world, log)) == before
+            assert append(log, batch([b"next"], pid=0, epoch=0, sequence=6)).base_offset == last_base
+            await bench.abandon()
+        path.write_bytes(whole)
+        log = await bench.reopen(clean=False)
+        assert log.log_end == last_base + 2
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_tail_of_zeros_or_of_garbage_is_cut(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        before = await answers(bench.world, log, TIMES)
+        path = Path(log.active.file.path)
+        await bench.abandon()
+        whole = path.read_bytes()
+        for tail in (bytes(1), bytes(61), bytes(5000), random.Random(1).randbytes(3000)):
+            path.write_bytes(whole + tail)
+            assert await answers(bench.world, await bench.reopen(clean=False), TIMES) == before
+            await bench.abandon()
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+def deleted(path: Path) -> None:
+    path.unlink()
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def halved(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2 + 1])
+
+
+def shortened(path: Path) -> None:
+    """By whole entries of an index, which nothing but the log itself can tell."""
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 24 // 2 * 24])
+
+
+def zeros(path: Path) -> None:
+    path.write_bytes(bytes(max(path.stat().st_size, 48)))
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(random.Random(path.name).randbytes(max(path.stat().st_size, 48)))
+
+
+def followed_by_zeros(path: Path) -> None:
+    """As a preallocated index is left behind."""
+    path.write_bytes(path.read_bytes() + bytes(240))
+
+
+Damage = Callable[[Path], None]
+DAMAGES = [deleted, emptied, halved, shortened, zeros, garbage, followed_by_zeros]
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("pattern", ["*.index", "*.timeindex", "*.snapshot", names.EPOCH_CHECKPOINT])
+def test_whatever_becomes_of_a_file_beside_the_log_the_answers_are_the_same(
+    tmp_path: Path, pattern: str, damage: Damage, clean: bool
+) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        assert len(log.segments) > 2
+        before = await answers(bench.world, log, TIMES)
+        await bench.reopen(clean)
+        if clean:
+            await bench.store.close(1)
+        await bench.abandon()
+        files = sorted(Path(bench.partition_directory).glob(pattern))
+        assert files
+        for path in files:
+            damage(path)
+        for again in (False, True):
+            assert await answers(bench.world, await bench.reopen(clean=again), TIMES) == before
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+@pytest.mark.parametrize("damage", [emptied, halved, zeros, garbage, deleted], ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
+def test_the_index_of_aborted_transactions_is_made_anew(tmp_path: Path, damage: Damage, clean: bool) -> None:
+    if clean and damage is deleted:
+        pytest.skip("a segment that was closed in order may well have no such file")
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        for pid in range(10, 16):
+            abort_some(log, pid)
+        assert len(log.segments) > 2
+        before = await answers(bench.world, log, TIMES)
+        aborted = before["aborted"]
+        assert isinstance(aborted, list)
+        assert len(aborted) == 6
+        if clean:
+            await bench.store.close(1)
+        await bench.abandon()
+        files = sorted(Path(bench.partition_directory).glob("*.txnindex"))
+        assert files
+        for path in files:
+            damage(path)
+        for again in (False, True):
+            assert await answers(bench.world, await bench.reopen(clean=again), TIMES) == before
+
+    on_real_disk(tmp_path, play, segment_bytes=500)
+
+
+def damaged_in_the_middle(path: Path, kind: str) -> None:
+    data = bytearray(path.read_bytes())
+    middle = [position for position, _, _ in records.walk(data)][2]
+    if kind == "checksum":
+        data[middle + 65] ^= 1
+    elif kind == "length":
+        data[middle + 8] ^= 0x20  # announces more than there is: looks like a torn tail
+    else:
+        data[middle : middle + 40] = bytes(40)
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("kind", ["checksum", "length", "zeros"])
+def test_damage_in_what_was_synced_is_refused_and_stays_refused(tmp_path: Path, kind: str) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        path = Path(log.active.file.path)
+        await bench.store.close(1)
+        damaged_in_the_middle(path, kind)
+        data = path.read_bytes()
+        for attempt in range(3):
+            bench.store = bench._new_store()
+            if attempt == 0:
+                Path(bench.directory / names.CLEAN_SHUTDOWN).unlink()
+            await bench.store.open()
+            assert TP not in bench.store.logs
+            assert isinstance(bench.store.unloaded[TP], CorruptLog)
+            # It is not made anew over the damaged one, no clean stop is claimed, what is known of it is kept.
+            with pytest.raises(Exception, match="not loaded"):
+                await bench.store.create(TP, log.topic_id)
+            await bench.store.close(1)
+            assert not Path(bench.directory / names.CLEAN_SHUTDOWN).exists()
+            assert path.read_bytes() == data
+            assert str(log.log_end) in Path(bench.directory / names.RECOVERY_POINTS).read_text()
+        bench.store.logs.clear()
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_closed_segment_that_lost_its_end_is_refused(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        path = Path(log.segments[1].file.path)
+        await bench.store.close(1)
+        path.write_bytes(path.read_bytes()[:-5])
+        bench.store = bench._new_store()
+        await bench.store.open()
+        assert isinstance(bench.store.unloaded[TP], CorruptLog)
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+def test_a_recovery_in_a_process_of_its_own_finds_the_same_and_fails_the_same(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        await bench.abandon()
+        request = LoadRequest(bench.partition_directory, 0, 0, False, 200)
+        here = await finished(bench.world, load_log, request)
+        there = await finished(bench.world, load_log, request, where="process")
+        assert (there.log_end, there.segments, there.epochs) == (here.log_end, here.segments, here.epochs)
+        assert producer_snapshot.encode(there.producers) == producer_snapshot.encode(here.producers)
+        damaged_in_the_middle(Path(bench.partition_directory / "00000000000000000000.log"), "checksum")
+        with pytest.raises(CorruptLog, match="damaged below the recovery point"):
+            await finished(bench.world, load_log, replace(request, recovery_point=120), where="process")
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_recovery_point_beyond_the_end_is_brought_back_to_it(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log, 10)
+        path = Path(log.active.file.path)
+        await bench.store.close(1)
+        Path(bench.directory / names.CLEAN_SHUTDOWN).unlink()
+        path.write_bytes(path.read_bytes()[:-5])
+        bench.store = bench._new_store()
+        await bench.store.open()
+        assert (bench.log.log_end, bench.log.durable_end) == (27, 27)
+        assert append(bench.log, batch()).base_offset == 27
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_log_that_ends_before_its_start_begins_anew_there(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log, 10)
+        log.high_watermark = log.log_end
+        log.raise_log_start(29)
+        path = Path(log.active.file.path)
+        await bench.store.close(1)
+        Path(bench.directory / names.CLEAN_SHUTDOWN).unlink()
+        path.write_bytes(path.read_bytes()[:200])
+        bench.store = bench._new_store()
+        await bench.store.open()
+        log = bench.log
+        assert (log.log_start, log.log_end, log.high_watermark) == (29, 29, 29)
+        assert append(log, batch()).base_offset == 29
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_gap_between_segments_that_were_not_synced_ends_the_log(tmp_path: Path) -> None:
+    """The kernel wrote the newer file back and not the end of the older one."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        before = await all_records(bench.world, log)
+        path, next_base = Path(log.segments[1].file.path), log.segments[2].base_offset
+        await bench.abandon()
+        data = path.read_bytes()
+        last = [position for position, _, _ in records.walk(data)][-1]
+        path.write_bytes(data[:last])
+        log = await bench.reopen(clean=False)
+        assert log.log_end == next_base - 3
+        assert await all_records(bench.world, log) == before[: next_base - 3]
+        assert len(log.segments) == 2
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+def test_records_of_an_unknown_topic_are_left_alone(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        fill(await bench.create())
+        await bench.store.close(1)
+        for content in (None, b"", b"version: 1\n", bytes(20)):
+            path = Path(bench.partition_directory / names.PARTITION_METADATA)
+            path.unlink(missing_ok=True)
+            if content is not None:
+                path.write_bytes(content)
+            bench.store = bench._new_store()
+            await bench.store.open()
+            assert TP in bench.store.unloaded
+
+    on_real_disk(tmp_path, play)
+
+
+def test_what_is_no_log_of_ours_is_not_taken_for_one(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        await bench.create()
+        other = Path(bench.directory / "copied-0")
+        shutil.copytree(Path(bench.partition_directory), other)
+        (other / "00000000000000000000.log").write_bytes(bytes(batch()))
+        with pytest.raises(Exception, match="there is a log already"):
+            await bench.store.create(TopicPartition("copied", 0), bench.log.topic_id)
+
+    on_real_disk(tmp_path, play)
+
+
+def test_leftovers_of_a_crash_are_swept_away(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        before = await answers(bench.world, log, TIMES)
+        await bench.abandon()
+        directory = Path(bench.partition_directory)
+        for name in ("00000000000000000000.log.deleted", "00000000000000000000.index.cleaned", "x.snapshot.tmp"):
+            (directory / name).write_bytes(b"left")
+        (directory / "00000000000000000777.index").write_bytes(bytes(8))
+        (directory / "00000000000000099999.snapshot").write_bytes(bytes(8))
+        assert await answers(bench.world, await bench.reopen(clean=False), TIMES) == before
+        left = {path.name for path in directory.iterdir()}
+        assert not any(name.endswith((".deleted", ".cleaned", ".tmp")) for name in left)
+        assert not left & {"00000000000000000777.index", "00000000000000099999.snapshot"}
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)

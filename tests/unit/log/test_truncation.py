@@ -1,0 +1,160 @@
+"""Cutting the tail off: in the middle of a segment, at its boundary, to nothing; state beside the log follows."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from highwater.errors import Code
+from highwater.log import names
+from highwater.log.truncation import restart_at
+from highwater.world import FileSlice
+from tests.unit.log.bench import START_MS, TP, Bench, all_records, answers, append, batch, on_real_disk, refusal
+from tests.unit.log.test_recovery import LAST, TIMES, abort_some, fill
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_cut_at_any_offset_leaves_what_a_log_would_be_that_never_had_more(tmp_path: Path, warm: bool) -> None:
+    """Compared with a log that was filled only so far: the same answers at once, and after each kind of restart."""
+
+    async def fresh(bench: Bench, batches: int) -> dict[str, object]:
+        log = await bench.create()
+        fill(log, batches)
+        found = await answers(bench.world, log, TIMES)
+        await bench.store.close(1)
+        return found
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        boundaries = [segment.base_offset for segment in log.segments[1:]]
+        assert len(boundaries) > 1
+        cuts = sorted({119, 118, 100, *boundaries, boundaries[0] + 1, boundaries[0] - 1, 3, 1, 0}, reverse=True)
+        for cut in cuts:
+            if not warm:
+                log = await bench.reopen(clean=cut % 2 == 0)
+            await bench.truncate(cut)
+            expected = on_real_disk_in_thread(tmp_path / f"fresh-{cut}", partial(fresh, batches=cut // 3))
+            assert log.log_end == cut // 3 * 3
+            assert await answers(bench.world, log, TIMES) == expected
+        assert append(log, batch()).base_offset == 0
+
+    (tmp_path / "cut").mkdir()
+    on_real_disk(tmp_path / "cut", play, segment_bytes=1500)
+
+
+def on_real_disk_in_thread(directory: Path, play):  # type: ignore[no-untyped-def]
+    from concurrent.futures import ThreadPoolExecutor
+
+    directory.mkdir(parents=True)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(on_real_disk, directory, play, segment_bytes=1500).result()
+
+
+def test_a_cut_to_the_end_or_beyond_forgets_empty_epochs_and_nothing_else(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log, 10)
+        log.assign_epoch(5, log.log_end)
+        parts = log.read(0, 100, log.log_end, True, _cached)
+        assert not await bench.truncate(log.log_end + 1)
+        assert log.epoch_cache.latest == 5
+        assert not await bench.truncate(log.log_end)
+        assert log.epoch_cache.latest == 0
+        assert parts[0].intact()
+
+    on_real_disk(tmp_path, play)
+
+
+def _cached(file, pos, n):  # type: ignore[no-untyped-def]
+    return file.read_cached(pos, n)
+
+
+def test_what_readers_were_promised_is_void_after_a_cut_but_not_after_retention(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        parts: list[FileSlice] = log.read(0, 100, log.log_end, True, _cached)
+        promised = bytes(parts[0].file.read(parts[0].pos, parts[0].size))
+        log.high_watermark = log.log_end
+        log.drop_segments(2)
+        assert parts[0].intact()
+        assert bytes(parts[0].file.read(parts[0].pos, parts[0].size)) == promised
+        parts = log.read(log.log_end - 1, 100, log.log_end, True, _cached)
+        await bench.truncate(log.log_end - 1)
+        assert not parts[0].intact()
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+def test_aborted_transactions_beyond_the_cut_are_forgotten(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        for pid in range(10, 14):
+            abort_some(log, pid)
+        aborted = log.aborted_transactions(0, log.log_end)
+        assert len(aborted) == 4
+        await bench.truncate(aborted[1].last_offset + 1)
+        assert log.aborted_transactions(0, log.log_end) == aborted[:2]
+        for clean in (True, False):
+            log = await bench.reopen(clean)
+            assert log.aborted_transactions(0, log.log_end) == aborted[:2]
+
+    on_real_disk(tmp_path, play, segment_bytes=400)
+
+
+def test_no_snapshot_above_the_cut_survives_it(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        log.roll()  # its snapshot is still being written when the cut begins
+        await bench.truncate(50)
+        left = [names.base_offset_of(path.name) for path in Path(bench.partition_directory).glob("*.snapshot")]
+        assert left
+        assert max(left) <= 50
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+def test_the_recovery_point_does_not_stay_beyond_the_cut(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        log = await bench.reopen(clean=True)
+        assert await bench.store.truncate(log, 50)
+        assert f"{TP.topic} {TP.partition} 48\n" in Path(bench.directory / names.RECOVERY_POINTS).read_text()
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_log_may_begin_anew_beyond_its_end(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        await restart_at(bench.world, log, 1000)
+        assert (log.log_start, log.log_end, log.high_watermark, log.epoch_cache.entries) == (1000, 1000, 1000, [])
+        assert log.producers.producers == {}
+        assert append(log, batch([b"first"]), leader_epoch=9).base_offset == 1000
+        for clean in (False, True):
+            log = await bench.reopen(clean)
+            assert await all_records(bench.world, log) == [(1000, b"first")]
+            assert log.epoch_cache.entries == [(9, 1000)]
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+def test_a_cut_below_the_log_start_is_a_mistake(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log, LAST)
+        log.high_watermark = log.log_end
+        log.raise_log_start(30)
+        with pytest.raises(ValueError, match="below the log start"):
+            await bench.truncate(29)
+        out = await refusal(lambda: log.read(29, 100, log.log_end, True, _cached))
+        assert out.code is Code.OFFSET_OUT_OF_RANGE
+        assert START_MS
+
+    on_real_disk(tmp_path, play)

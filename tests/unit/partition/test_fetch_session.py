@@ -1,0 +1,83 @@
+"""Fetch sessions: created while there is room, resumed in step, marked by what changes."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from highwater.errors import Code, KafkaError
+from highwater.partition.fetch_session import EVICT_IDLE_SECONDS, MAX_EPOCH, FetchSession, FetchSessions
+
+
+def sessions(slots: int = 2) -> FetchSessions:
+    return FetchSessions(slots, Random(1))
+
+
+def refused(resume: object, code: Code) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        resume()  # type: ignore[operator]
+    assert refusal.value.code is code
+
+
+def test_a_session_is_resumed_with_the_next_epoch_only() -> None:
+    held = sessions()
+    session = held.create(by_id=True, privileged=False, now=0.0)
+    assert session.id > 0
+    assert held.resume(session.id, 1, True, 1.0) is session
+    assert held.resume(session.id, 2, True, 1.0) is session
+    for wrong in (1, 2, 4):
+        refused(lambda wrong=wrong: held.resume(session.id, wrong, True, 1.0), Code.INVALID_FETCH_SESSION_EPOCH)
+    refused(lambda: held.resume(session.id + 1, 3, True, 1.0), Code.FETCH_SESSION_ID_NOT_FOUND)
+    refused(lambda: held.resume(session.id, 3, False, 1.0), Code.FETCH_SESSION_TOPIC_ID_ERROR)
+
+
+def test_the_epoch_wraps_to_one() -> None:
+    held = sessions()
+    session = held.create(True, False, 0.0)
+    session.epoch = MAX_EPOCH
+    held.resume(session.id, MAX_EPOCH, True, 0.0)
+    assert session.epoch == 1
+
+
+def test_without_room_a_client_must_ask_in_full_each_time() -> None:
+    held = sessions(slots=2)
+    for _ in range(2):
+        assert held.create(True, False, 0.0).id > 0
+    assert held.create(True, False, 1.0).id == 0
+    assert len(held) == 2
+    assert sessions(slots=0).create(True, True, 0.0).id == 0
+
+
+def test_the_longest_unused_goes_once_it_is_idle() -> None:
+    held = sessions(slots=2)
+    first, second = held.create(True, False, 0.0), held.create(True, False, 0.0)
+    held.resume(first.id, 1, True, EVICT_IDLE_SECONDS)
+    assert held.create(True, False, EVICT_IDLE_SECONDS + 1).id > 0
+    held.resume(first.id, 2, True, EVICT_IDLE_SECONDS + 1)
+    refused(lambda: held.resume(second.id, 1, True, EVICT_IDLE_SECONDS + 1), Code.FETCH_SESSION_ID_NOT_FOUND)
+
+
+def test_a_follower_takes_a_consumers_place_and_never_the_other_way() -> None:
+    held = sessions(slots=1)
+    consumer = held.create(True, False, 0.0)
+    follower = held.create(True, True, 0.0)
+    assert follower.id > 0
+    refused(lambda: held.resume(consumer.id, 1, True, 0.0), Code.FETCH_SESSION_ID_NOT_FOUND)
+    assert held.create(True, False, 1.0).id == 0
+
+
+def test_a_mark_makes_an_entry_dirty_and_wakes_who_waits() -> None:
+    session = FetchSession(1, False, False, 0.0)
+    woken: list[int] = []
+    session.update("orders", 0, -1, 5, -1, 1000)
+    entry = session.entries["orders", 0]
+    assert list(session.dirty) == [entry]
+    session.dirty.clear()
+    session.on_mark = lambda: woken.append(1)
+    entry.mark()
+    entry.mark()
+    assert list(session.dirty) == [entry]
+    assert woken == [1, 1]
+    session.forget("orders", [0, 7])
+    assert (session.entries, session.dirty) == ({}, {})

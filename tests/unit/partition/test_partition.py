@@ -1,0 +1,201 @@
+"""A hosted replica: who may write and read, what is visible, who is told when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.errors import Code, KafkaError
+from highwater.model import NodeId
+from highwater.partition import fetching
+from highwater.partition.fetch_session import FetchEntry, FetchSession
+from highwater.partition.fetching import FetchRow, Reader
+from highwater.partition.hosted import Hosted
+from highwater.partition.partition import Partition
+from highwater.wire.compression import Codec
+from tests.unit.log.bench import START_MS, Bench, append, batch, on_real_disk, until
+
+ME, OTHER, THIRD = NodeId(1), NodeId(2), NodeId(3)
+CONSUMER = Reader(-1, 0)
+Play = Callable[[Bench, Partition], Coroutine[Any, Any, None]]
+
+
+def played(directory: Path, play: Play, isr: tuple[NodeId, ...] = (ME,), **changes: object) -> None:
+    async def with_partition(bench: Bench) -> None:
+        partition = Partition(await bench.create())
+        partition.lead(ME, 3, 0, (ME,) if isr == (ME,) else (ME, OTHER, THIRD), isr)
+        await play(bench, partition)
+
+    on_real_disk(directory, with_partition, **changes)
+
+
+def write(partition: Partition, *values: bytes, acks: int = -1, **more: Any) -> int:
+    data = batch(values or (b"v",), **more)
+    return partition.append(memoryview(data), acks, 9, START_MS).base_offset
+
+
+def read(partition: Partition, offset: int, reader: Reader = CONSUMER, epoch: int = -1, last: int = -1) -> FetchRow:
+    session = FetchSession(0, False, False, 0.0)
+    session.update("orders", 0, epoch, offset, last, 1 << 20)
+    entry: FetchEntry = session.entries["orders", 0]
+    return fetching.read(entry, partition, reader, 1 << 20, True)
+
+
+def code_of(attempt: Callable[[], object]) -> Code:
+    with pytest.raises(KafkaError) as refusal:
+        attempt()
+    return refusal.value.code
+
+
+def test_an_election_is_remembered_before_anything_is_written(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        assert partition.log.epoch_cache.entries == [(3, 0)]
+        write(partition)
+        partition.lead(ME, 5, 1, (ME,), (ME,))
+        assert partition.log.epoch_cache.entries == [(3, 0), (5, 1)]
+        await until(lambda: partition.log.epoch_file.in_step)
+        assert Path(bench.partition_directory / "leader-epoch-checkpoint").read_bytes() == b"0\n2\n3 0\n5 1\n"
+
+    played(tmp_path, play)
+
+
+def test_a_single_replica_commits_as_it_writes_and_tells_its_watchers(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        session = FetchSession(1, False, False, 0.0)
+        session.update("orders", 0, -1, 0, -1, 1000)
+        session.entries["orders", 0].bind(partition)
+        session.dirty.clear()
+        assert write(partition, b"a", b"b") == 0
+        assert partition.log.high_watermark == 2
+        assert len(session.dirty) == 1
+
+    played(tmp_path, play)
+
+
+def test_consumers_see_what_is_committed_and_followers_all(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        told: list[Code] = []
+        assert write(partition, b"a", acks=1) == 0
+        partition.when_committed(1, told.append)
+        assert (partition.log.high_watermark, read(partition, 0).size, told) == (0, 0, [])
+        assert read(partition, 1).size == 0  # between high watermark and end: nothing yet, no error
+        assert read(partition, 0, Reader(2, 0)).size > 0
+        assert code_of(lambda: read(partition, 2)) is Code.OFFSET_OUT_OF_RANGE
+        partition.lead(ME, 3, 1, (ME, OTHER, THIRD), (ME,))
+        assert (partition.log.high_watermark, told) == (1, [Code.NONE])
+        assert read(partition, 0).size > 0
+        assert code_of(lambda: read(partition, 0, Reader(9, 0))) is Code.UNKNOWN_LEADER_EPOCH
+
+    played(tmp_path, play, isr=(ME, OTHER))
+
+
+def test_below_the_minimum_nothing_is_taken_with_acks_all_and_nothing_committed(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        partition.reconfigure(replace(bench.config, min_insync_replicas=2))
+        partition.lead(ME, 3, 1, (ME, OTHER, THIRD), (ME,))
+        assert code_of(lambda: write(partition)) is Code.NOT_ENOUGH_REPLICAS
+        assert write(partition, acks=1) == 0
+        assert partition.log.high_watermark == 0
+
+    played(tmp_path, play, isr=(ME, OTHER))
+
+
+def test_in_flush_mode_a_record_counts_once_it_is_synced(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        told: list[Code] = []
+        write(partition)
+        partition.when_committed(1, told.append)
+        assert (partition.log.high_watermark, told) == (0, [])
+        await until(lambda: bool(told))
+        assert (partition.log.high_watermark, partition.log.durable_end, told) == (1, 1, [Code.NONE])
+
+    played(tmp_path, play, flush_messages=1)
+
+
+def test_who_waits_is_sent_away_when_the_role_or_the_disk_goes(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        told: list[Code] = []
+        write(partition, acks=1)
+        partition.when_committed(1, told.append)
+        partition.step_down(OTHER, 4, 1, (ME, OTHER, THIRD))
+        assert told == [Code.NOT_LEADER_OR_FOLLOWER]
+        assert code_of(lambda: write(partition)) is Code.NOT_LEADER_OR_FOLLOWER
+        assert code_of(lambda: read(partition, 0)) is Code.NOT_LEADER_OR_FOLLOWER
+        partition.lead(ME, 5, 2, (ME, OTHER, THIRD), (ME, OTHER))
+        partition.log.storage_failed(OSError(5, "broken"))
+        assert code_of(lambda: write(partition)) is Code.KAFKA_STORAGE_ERROR
+        assert code_of(lambda: read(partition, 0)) is Code.KAFKA_STORAGE_ERROR
+        partition.lead(ME, 5, 3, (ME, OTHER, THIRD), (ME,))
+        assert partition.log.high_watermark == 0
+
+    played(tmp_path, play, isr=(ME, OTHER))
+
+
+def test_a_reader_in_another_epoch_is_told_which_way_it_errs(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        write(partition)
+        assert read(partition, 0, epoch=3).size > 0
+        assert code_of(lambda: read(partition, 0, epoch=2)) is Code.FENCED_LEADER_EPOCH
+        assert code_of(lambda: read(partition, 0, epoch=4)) is Code.UNKNOWN_LEADER_EPOCH
+
+    played(tmp_path, play)
+
+
+def test_a_reader_that_left_our_history_is_told_where(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        for epoch in (3, 5, 8):
+            partition.lead(ME, epoch, epoch, (ME,), (ME,))
+            write(partition, b"x", b"y")
+        assert read(partition, 6, last=8).diverging is None
+        assert read(partition, 2, last=3).diverging is None
+        assert read(partition, 3, last=3).diverging == (3, 2)
+        assert read(partition, 5, last=7).diverging == (5, 4)
+        assert code_of(lambda: read(partition, 0, last=9)) is Code.OFFSET_OUT_OF_RANGE
+        partition.raise_log_start(3)
+        assert code_of(lambda: read(partition, 2, last=3)) is Code.OFFSET_OUT_OF_RANGE
+
+    played(tmp_path, play)
+
+
+def test_records_are_deleted_up_to_the_high_watermark_and_not_beyond(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        write(partition, b"a", b"b", b"c")
+        append(partition.log, batch())  # written, not committed
+        for offset in (-2, 4):
+            assert code_of(lambda offset=offset: partition.raise_log_start(offset)) is Code.OFFSET_OUT_OF_RANGE  # type: ignore[misc]
+        partition.raise_log_start(2)
+        assert (partition.log.log_start, code_of(lambda: read(partition, 1))) == (2, Code.OFFSET_OUT_OF_RANGE)
+        partition.raise_log_start(-1)
+        assert partition.log.log_start == 3
+        partition.reconfigure(replace(bench.config, cleanup_policy=("compact",)))
+        assert code_of(lambda: partition.raise_log_start(3)) is Code.POLICY_VIOLATION
+
+    played(tmp_path, play)
+
+
+def test_what_a_client_may_not_write_is_refused(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        zstd = memoryview(batch(codec=Codec.ZSTD))
+        assert code_of(lambda: partition.append(zstd, -1, 6, START_MS)) is Code.UNSUPPORTED_COMPRESSION_TYPE
+        large = memoryview(batch([bytes(3000)]))
+        assert code_of(lambda: partition.append(large, -1, 9, START_MS)) is Code.RECORD_LIST_TOO_LARGE
+        assert partition.log.log_end == 0
+
+    played(tmp_path, play, segment_bytes=2000)
+
+
+def test_a_hosted_partition_is_found_by_name_and_by_id(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        hosted = Hosted()
+        hosted.add(partition)
+        assert hosted.find("orders", 0) is hosted.find(partition.topic_id, 0) is hosted.get(partition.tp) is partition
+        assert hosted.find("orders", 1) is hosted.find("others", 0) is None
+        assert (len(hosted), list(hosted)) == (1, [partition])
+        hosted.remove(partition)
+        assert (len(hosted), hosted.find("orders", 0), hosted.find(partition.topic_id, 0)) == (0, None, None)
+
+    played(tmp_path, play)

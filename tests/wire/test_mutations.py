@@ -1,0 +1,125 @@
+"""Damaged requests through the decoders that a node registers: a value or Malformed, and nothing else.
+
+`tests/cluster/test_hostile_input.py` sends the same kinds of damage through the sockets of a running node.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from operator import itemgetter
+from random import Random
+from time import process_time
+
+import pytest
+
+from highwater.wire.codec import FlexibleWriter, Malformed, Message, Struct
+from tests.mutation import Sample, fields_of, mutated
+from tests.subjects import Subject, advertised
+
+SUBJECTS = [subject for subject in advertised() if subject.is_handled]
+MUTATIONS = 1_600
+SAMPLES = 24
+SECONDS = 10.0
+"""For what takes 0.1: a decoder that can be made to loop exceeds it, a busy machine does not."""
+
+
+def mutations(subject: Subject, count: int = MUTATIONS) -> list[bytes]:
+    random = Random(subject.name)
+    samples = subject.samples(random, SAMPLES)
+    others = subject.across_versions(random)
+    return [mutated(random, random.choice(samples), others) for _ in range(count)]
+
+
+def read(decode: Callable[[memoryview, int], object], body: bytes, subject: Subject) -> object | None:
+    """What the decoder makes of it, None where it refuses; anything else that it raises fails the test."""
+    try:
+        return decode(memoryview(body), subject.version)
+    except Malformed:
+        return None
+    except Exception as escaped:
+        raise AssertionError(f"{subject.name} let {escaped!r} escape for {body.hex()}") from escaped
+
+
+def test_there_are_two_hundred_thousand_and_every_version_gets_its_share() -> None:
+    assert MUTATIONS * len(SUBJECTS) >= 200_000
+    assert MUTATIONS >= 500
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=[subject.name for subject in SUBJECTS])
+def test_a_damaged_request_is_read_or_malformed(subject: Subject) -> None:
+    bodies = mutations(subject)
+    began = process_time()
+    outcomes = [read(subject.decode, body, subject) is not None for body in bodies]
+    assert process_time() - began < SECONDS
+    if subject.api.request.encode(subject.api.request(), subject.version):  # the first ApiVersions have no body
+        assert 0 < sum(outcomes) < len(outcomes), "damage that never or always matters tests nothing"
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=[subject.name for subject in SUBJECTS])
+def test_what_was_read_can_be_written_and_is_read_the_same_again(subject: Subject) -> None:
+    """So whatever a broker accepts from a client it can pass on to the controller."""
+    message = subject.api.request
+    for body in mutations(subject, MUTATIONS // 4):
+        value = read(message.decode, body, subject)
+        if isinstance(value, Message):
+            _order_tags(value)
+            assert message.decode(value.encode(subject.version), subject.version) == value, body.hex()
+
+
+def _order_tags(value: object) -> None:
+    """Tags are written in their order, in whichever they came."""
+    if isinstance(value, list):
+        for element in value:
+            _order_tags(element)
+    elif isinstance(value, Struct):
+        value.unknown_tags = tuple(sorted(value.unknown_tags, key=itemgetter(0)))
+        for name in value.__slots__:
+            _order_tags(getattr(value, name))
+
+
+FLAT = [subject for subject in SUBJECTS if subject.api.decode is not None]
+
+
+@pytest.mark.parametrize("subject", FLAT, ids=[subject.name for subject in FLAT])
+def test_the_fast_decoders_refuse_what_the_generated_ones_refuse(subject: Subject) -> None:
+    for body in mutations(subject):
+        fast = read(subject.decode, body, subject) is not None
+        assert fast == (read(subject.api.request.decode, body, subject) is not None), body.hex()
+
+
+NEWEST = [subject for subject in SUBJECTS if subject.version == subject.api.versions[1]]
+STUFFING = 1_000_000
+PER_BYTE = 30
+"""Memory that a byte of a request may become: an array element or tag is charged as eight bytes and takes up to 300."""
+
+
+@pytest.mark.parametrize("subject", NEWEST, ids=[subject.name for subject in NEWEST])
+def test_no_count_turns_a_small_request_into_much_memory(subject: Subject) -> None:
+    """Every number of a request in turn becomes a count as large as the bytes behind it could bear, if it is one."""
+    random = Random(subject.name)
+    richest = max(subject.samples(random, 8), key=lambda sample: len(sample.fields))
+    for body in _stuffed(subject, richest):
+        tracemalloc.start()
+        try:
+            read(subject.decode, body, subject)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < PER_BYTE * STUFFING, f"{len(body)} bytes became {peak}: {body[:200].hex()}"
+
+
+def _stuffed(subject: Subject, sample: Sample) -> list[bytes]:
+    bodies = []
+    for start, end, kind in fields_of(subject.api.request, sample.body, subject.version):
+        if kind in ("varint", "tags") or end - start == 4:
+            for most in (STUFFING // 3, STUFFING // 6):
+                count = _uvarint(most) if kind != "int" else most.to_bytes(4, "big")
+                bodies.append(sample.body[:start] + count + bytes(STUFFING))
+    return bodies
+
+
+def _uvarint(value: int) -> bytes:
+    writer = FlexibleWriter()
+    writer.uvarint(value)
+    return bytes(writer.buffer)
