@@ -200,6 +200,7 @@ class Node:
                 self._broker_epoch,
                 lambda: _fetch_limits(broker.config),
                 lambda leader: broker.doubts.cast(leader),
+                lambda done: broker.store.recovery_points.write(done),
             ),
             MetadataImage(self.cluster_id),
         )

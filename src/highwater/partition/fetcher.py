@@ -6,6 +6,7 @@ records, so in flush mode it leaves only after they are synced.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -67,11 +68,13 @@ class Fetcher:
         broker_epoch: Callable[[], int],
         limits: Callable[[], Limits],
         doubt: Callable[[NodeId], None],
+        write_recovery_points: Callable[[Callable[[], None]], None],
     ) -> None:
         self._world = world
         self._deadlines = deadlines
         self._local = local
         self._doubt = doubt
+        self._write_recovery_points = write_recovery_points
         self.leader = leader
         self.endpoint = endpoint
         self._broker_epoch = broker_epoch
@@ -332,10 +335,17 @@ class Fetcher:
 
         async def cut() -> None:
             await truncate_to(self._world, followed.partition.log, max(offset, followed.partition.log.log_start))
+            await self._recovery_points_written()
             self._resume(followed, State.TRUNCATING)
 
         _log.info("%s is cut to %d: its leader's history is another", followed.partition.tp, offset)
         followed.partition.cutting = self._world.spawn(f"truncate {followed.partition.tp}", cut())
+
+    async def _recovery_points_written(self) -> None:
+        """One beyond the new end would let a power cut pass for damage."""
+        written = asyncio.get_running_loop().create_future()
+        self._write_recovery_points(lambda: None if written.done() else written.set_result(None))
+        await written
 
     def _reset(self, followed: Followed) -> None:
         """Our end is not in the leader's log: ask where its log begins and ends."""
@@ -380,6 +390,7 @@ class Fetcher:
 
             async def restart() -> None:
                 await restart_at(self._world, log, start)
+                await self._recovery_points_written()
                 self._resume(followed, State.TRUNCATING)
 
             followed.partition.cutting = self._world.spawn(f"restart {log.partition}", restart())

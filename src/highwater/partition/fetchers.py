@@ -22,6 +22,7 @@ class Fetchers:
         broker_epoch: Callable[[], int],
         limits: Callable[[], Limits],
         doubt: Callable[[NodeId], None],
+        write_recovery_points: Callable[[Callable[[], None]], None],
     ) -> None:
         self._world = world
         self._deadlines = deadlines
@@ -29,6 +30,7 @@ class Fetchers:
         self._broker_epoch = broker_epoch
         self._limits = limits
         self._doubt = doubt
+        self._write_recovery_points = write_recovery_points
         self._by_leader: dict[NodeId, Fetcher] = {}
         self._of: dict[Partition, Fetcher] = {}
 
@@ -39,7 +41,15 @@ class Fetchers:
             if fetcher is not None:
                 fetcher.close()
             fetcher = self._by_leader[leader] = Fetcher(
-                self._world, self._deadlines, self._local, leader, at, self._broker_epoch, self._limits, self._doubt
+                self._world,
+                self._deadlines,
+                self._local,
+                leader,
+                at,
+                self._broker_epoch,
+                self._limits,
+                self._doubt,
+                self._write_recovery_points,
             )
             for each in moved:
                 self._of[each] = fetcher
