@@ -20,7 +20,7 @@ names = (f"topic-{number}" for number in itertools.count())
 
 @pytest.fixture(scope="module", params=["threads", "processes"])
 def running(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    with Cluster(brokers=2, processes=request.param == "processes") as cluster:
+    with Cluster(brokers=2, controllers=1, processes=request.param == "processes") as cluster:
         yield cluster
 
 
@@ -101,9 +101,7 @@ def test_calls_are_counted_over_all_nodes_or_on_one(cluster: Cluster, client: Cl
     assert (anywhere.fired, on_two.fired) == (1, 1)
 
 
-def test_a_failure_outlives_the_restart_of_a_node(
-    cluster: Cluster, client: Client, partition: TopicPartition
-) -> None:
+def test_a_failure_outlives_the_restart_of_a_node(cluster: Cluster, client: Client, partition: TopicPartition) -> None:
     failure = cluster.fail("Produce", "INVALID_RECORD", node=2).once()
     cluster.kill(2)
     cluster.start(2)
@@ -151,9 +149,7 @@ CALLS: dict[str, Call] = {
     "CreatePartitions": lambda client, partition: Admin(client).create_partitions({partition.topic: 2}),
     "DeleteTopics": lambda client, partition: Admin(client).delete_topics([partition.topic]),
     "DeleteRecords": lambda client, partition: first_error(dict(delete_records(client, {partition: 0}))),
-    "DescribeConfigs": lambda client, partition: Admin(client).describe_configs(
-        ResourceType.TOPIC, [partition.topic]
-    ),
+    "DescribeConfigs": lambda client, partition: Admin(client).describe_configs(ResourceType.TOPIC, [partition.topic]),
     "IncrementalAlterConfigs": lambda client, partition: Admin(client).alter_configs(
         ResourceType.TOPIC, partition.topic, put={"retention.ms": "1"}
     ),
@@ -199,7 +195,7 @@ def test_what_cannot_fail_is_refused_when_asked_for(cluster: Cluster) -> None:
     with pytest.raises(ValueError, match="no error 'INVALID'"):
         cluster.fail("Produce", "INVALID")
     with pytest.raises(ValueError, match="answered by no node"):
-        cluster.fail("WriteShareGroupState", "INVALID_RECORD")
+        cluster.fail("DescribeDelegationToken", "INVALID_RECORD")
     with pytest.raises(ValueError, match="counted from 1"):
         cluster.fail("Produce", "INVALID_RECORD").on_call(0)
     with pytest.raises(ValueError, match="said already"):

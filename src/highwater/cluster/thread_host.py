@@ -32,6 +32,7 @@ class ThreadHost(Host):
         self._settled = threading.Event()
         self._ready = False
         self._crashed = False
+        self._fallen = False
         self._go_on = threading.Event()
 
     def begin(self, commands: Sequence[tuple[str, Any]]) -> None:
@@ -169,7 +170,7 @@ class ThreadHost(Host):
 
         def stopped(task: asyncio.Task[None]) -> None:
             assert self._loop is not None
-            self._crashed = True
+            self._crashed = self._fallen = True
             self._loop.stop()
             if task.cancelled():
                 stopping.cancel()
@@ -181,7 +182,9 @@ class ThreadHost(Host):
         self._loop.create_task(self._steered.stop()).add_done_callback(stopped)
 
     def _crash(self) -> None:
-        self._crashed = True
+        if self._fallen:
+            return
+        self._crashed = self._fallen = True
         if self._loop is not None:
             self._loop.set_exception_handler(lambda loop, context: None)
             self._loop.stop()
@@ -191,12 +194,12 @@ class ThreadHost(Host):
     def _unwind(self, loop: AbstractEventLoop) -> None:
         """Let the cancelled tasks end, in a world where nothing can be done any more, and give the threads back."""
         loop.set_exception_handler(lambda loop, context: None)
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            loop.run_until_complete(asyncio.wait(tasks, timeout=UNWIND_SECONDS))
         for _ in range(UNWIND_TURNS):
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                loop.run_until_complete(asyncio.wait(tasks, timeout=UNWIND_SECONDS))
             loop.run_until_complete(asyncio.sleep(0))
         if self._steered is not None:
             self._steered.world.close()

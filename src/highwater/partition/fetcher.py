@@ -112,6 +112,9 @@ class Fetcher:
         followed = self._followed.get((partition.topic_id, partition.tp.partition))
         return followed is not None and followed.partition is partition and followed.epoch == partition.epoch
 
+    def feeds(self, partition: Partition) -> bool:
+        return (partition.topic_id, partition.tp.partition) in self._followed
+
     def unfollow(self, topic_id: Uuid, index: int) -> None:
         """Nothing of a fetch under way is taken in for it any more (KAFKA-13207)."""
         key = (topic_id, index)

@@ -75,6 +75,10 @@ class Fetchers:
     def follows(self, partition: Partition) -> bool:
         return partition in self._of
 
+    def following(self, partition: Partition) -> int:
+        """How many fetchers feed it: one, or none."""
+        return sum(1 for fetcher in self._by_leader.values() if fetcher.feeds(partition))
+
     def close(self) -> None:
         for fetcher in self._by_leader.values():
             fetcher.close()

@@ -84,7 +84,7 @@ class InSync:
                 f"{replica} last caught up {now - leader.caught_up_at(replica, end):.1f} s ago" for replica in out
             )
             isr = tuple(replica for replica in leader.isr if replica not in out)
-            self._propose(partition, leader, isr, f"{', '.join(ages)}, the limit is {limit:.1f} s")
+            self._propose(partition, leader, isr, f"{ages}, the limit is {limit:.1f} s")
 
     def _propose(self, partition: Partition, leader: LeaderState, isr: tuple[NodeId, ...], why: str) -> None:
         _log.info("%s: ISR %s -> %s is asked for: %s", partition.tp, list(leader.isr), list(isr), why)

@@ -50,6 +50,7 @@ class RealWorld:
         self._random = random.SystemRandom()
         self._tasks: set[Task[None]] = set()
         self._jobs: weakref.WeakSet[RealJob] = weakref.WeakSet()
+        self._dead = False
         self._net = RealNet(loop)
         self._disk = RealDisk(Flusher(loop, self._flush_thread))
         self.clock: Clock = RealClock(loop)
@@ -67,12 +68,17 @@ class RealWorld:
         step: Callable[[Step], None] | None = None,
         where: Literal["thread", "process"] = "thread",
     ) -> RealJob:
+        if self._dead:
+            raise Dead
         started = RealJob(self._loop, job, args, done, step)
         self._jobs.add(started)
         started.start(self._threads, where)
         return started
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> Task[None]:
+        if self._dead:
+            coroutine.close()
+            raise Dead
         task = self._loop.create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -84,6 +90,7 @@ class RealWorld:
             self._on_failure(task.get_name(), failed)
 
     def crash(self) -> None:
+        self._dead = True
         for task in list(self._tasks):
             task.cancel()
         self._net.crash()

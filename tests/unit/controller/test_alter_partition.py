@@ -215,3 +215,16 @@ def test_a_shrinking_reassignment_waits_for_every_replica_that_stays() -> None:
     moving = with_topic(cluster(1, 2, 3), "a", [1, 2, 3], isr=[1, 3], removing_replicas=[3])
     assert partition(then(moving, propose(moving, proposal(1)).records), "a")["replicas"] == (1, 2, 3)
     assert partition(then(moving, propose(moving, proposal(1, 2, 3)).records), "a")["replicas"] == (1, 2)
+
+
+def test_replicas_that_were_removed_are_not_eligible() -> None:
+    two = ConfigRecord(resource_type=2, resource_name="a", name="min.insync.replicas", value="2")
+    moving = then(
+        with_topic(cluster(1, 2, 3, elr=True), "a", [1, 2, 3], adding_replicas=[2], removing_replicas=[3]), [two]
+    )
+    after = partition(then(moving, propose(moving, proposal(1, 2, 3)).records), "a")
+    assert (after["replicas"], after["isr"], after["elr"]) == ((1, 2), (1, 2), ())
+    three = ConfigRecord(resource_type=2, resource_name="a", name="min.insync.replicas", value="3")
+    moving = then(moving, [three])
+    after = partition(then(moving, propose(moving, proposal(1, 2, 3)).records), "a")
+    assert (after["replicas"], after["isr"], after["elr"]) == ((1, 2), (1, 2), ())

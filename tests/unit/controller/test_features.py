@@ -123,7 +123,7 @@ def test_a_feature_that_the_cluster_came_with_is_switched_off_only_on_purpose() 
     head = then(cluster(), [FeatureLevelRecord(name="group.version", feature_level=1)])
     for kind, code in ((1, Code.INVALID_UPDATE_VERSION), (2, Code.NONE), (3, Code.NONE)):
         update = FeatureUpdateKey(feature="group.version", max_version_level=0, upgrade_type=kind)
-        decision = update_features(head, UpdateFeaturesRequest(feature_updates=[update]), 2, 1)
+        decision = update_features(head, UpdateFeaturesRequest(feature_updates=[update]), 2, 1, CONFIG)
         assert decision.response.error_code == code
         assert "group.version" in then(head, decision.records).features.levels or code == Code.NONE
 
