@@ -36,7 +36,7 @@ def pipelined(system: System, topic: str, requests: int) -> Sample:
         size = _answer_size(connection)
         with cost_of(system) as cost:
             _exchange(connection, request, size, requests)
-    return cost.sample(requests / cost.seconds)
+    return cost.per_million(requests / cost.seconds, requests)
 
 
 def _request(topic: str) -> bytes:

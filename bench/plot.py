@@ -34,7 +34,7 @@ def draw(results: Sequence[Result], ours: str, theirs: str, path: Path) -> None:
     for tick in TICKS:
         if abs(math.log10(tick)) <= reach:
             parts.append(f'<path d="M{x(tick):.1f} {TOP - 6}V{height - 24}" stroke="{INK if tick == 1 else RULE}"/>')
-            parts.append(f'<text x="{x(tick):.1f}" y="{height - 8}" text-anchor="middle">{tick:g}×</text>')
+            parts.append(f'<text x="{x(tick):.1f}" y="{height - 8}" text-anchor="middle">{tick:g}x</text>')
     for at, (result, gain) in enumerate(gains):
         top = TOP + at * (BAR + GAP)
         left, right = sorted((x(1), x(gain)))
@@ -45,7 +45,7 @@ def draw(results: Sequence[Result], ours: str, theirs: str, path: Path) -> None:
             f"<title>{escape(_words(result, ours, theirs))}</title></rect>"
         )
         anchor, beyond = ("start", right + 4) if gain >= 1 else ("end", left - 4)
-        parts.append(f'<text x="{beyond:.1f}" y="{top + 12}" text-anchor="{anchor}">{gain:.2g}×</text>')
+        parts.append(f'<text x="{beyond:.1f}" y="{top + 12}" text-anchor="{anchor}">{gain:.2g}x</text>')
     path.write_text("\n".join([*parts, "</svg>\n"]))
 
 

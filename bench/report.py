@@ -31,8 +31,8 @@ class Result:
         values = [sample.value for sample in self.samples.get(system, ())]
         return statistics.median(values) if values else None
 
-    def cpu_per_gb(self, system: str) -> float | None:
-        values = [sample.cpu_per_gb for sample in self.samples.get(system, ()) if sample.cpu_per_gb is not None]
+    def cpu(self, system: str) -> float | None:
+        values = [sample.cpu for sample in self.samples.get(system, ()) if sample.cpu is not None]
         return statistics.median(values) if values else None
 
     def worst_lag(self, system: str) -> float | None:
@@ -65,7 +65,7 @@ def circumstances(nodes: int, rounds: int) -> dict[str, object]:
 def show(results: Sequence[Result], ours: str, theirs: str, told: Mapping[str, object]) -> None:
     table = Table(title=f"{ours} beside {theirs}: {told['nodes']} node(s), medians of {told['rounds']} rounds")
     table.add_column("row")
-    for heading in (ours, theirs, "unit", "ratio", "goal", f"{ours} CPU s/GB", f"{theirs} CPU s/GB", "worst lag ms"):
+    for heading in (ours, theirs, "unit", "ratio", "goal", f"CPU s, {ours}", f"CPU s, {theirs}", "per", "lag ms"):
         table.add_column(heading, justify="right")
     for result in results:
         met = result.meets_goal(ours, theirs)
@@ -78,8 +78,9 @@ def show(results: Sequence[Result], ours: str, theirs: str, told: Mapping[str, o
             result.row.unit,
             f"{colour}{figure(result.ratio(ours, theirs))}",
             "" if result.row.goal is None else f"{'≥' if result.row.better == 'more' else '≤'} {result.row.goal:.3g}",
-            figure(result.cpu_per_gb(ours)),
-            figure(result.cpu_per_gb(theirs)),
+            figure(result.cpu(ours)),
+            figure(result.cpu(theirs)),
+            result.row.per,
             figure(None if lag is None else lag * 1000),
         )
     console = Console(width=None if os.isatty(1) else 150)

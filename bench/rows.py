@@ -25,6 +25,8 @@ class Row:
     better: Better
     goal: float | None = None
     """What our figure is to be, as a multiple of Apache Kafka's."""
+    per: str = ""
+    """What its CPU seconds are counted per."""
 
 
 @dataclass(frozen=True)
@@ -53,21 +55,21 @@ def workload_table(quick: bool, nodes: int) -> list[Workload]:
         Workload(
             "sync",
             [
-                Row("synchronous produce, median", "ms", "less", 0.5),
-                Row("synchronous produce, 99th percentile", "ms", "less", 0.5),
+                Row("synchronous produce, median", "ms", "less", 0.5, "M req"),
+                Row("synchronous produce, 99th percentile", "ms", "less", 0.5, "M req"),
             ],
             partial(_on_topic, workloads.synchronous, int(4_000 * scale)),
         ),
         Workload(
             "single",
-            [Row("single-record requests, pipelined", "req/s", "more", 10.0 if nodes > 1 else None)],
+            [Row("single-record requests, pipelined", "req/s", "more", 10.0 if nodes > 1 else None, "M req")],
             partial(_single, int(60_000 * scale)),
         ),
         Workload(
             "end-to-end",
             [
-                Row("end to end at 5 000 rec/s, median", "ms", "less"),
-                Row("end to end at 5 000 rec/s, 99th percentile", "ms", "less"),
+                Row("end to end at 5 000 rec/s, median", "ms", "less", None, "M rec"),
+                Row("end to end at 5 000 rec/s, 99th percentile", "ms", "less", None, "M rec"),
             ],
             partial(_on_topic, workloads.end_to_end, int(40_000 * scale)),
         ),
@@ -87,7 +89,7 @@ def _throughput(size: int, partitions: int, scale: float, goal: float) -> Worklo
         system.delete_topic(topic)
         return [sample._replace(value=sample.value * per_unit) for sample in (produced, consumed)]
 
-    rows = [Row(f"produce {shape}", unit, "more", goal), Row(f"consume {shape}", unit, "more", 1.0)]
+    rows = [Row(f"produce {shape}", unit, "more", goal, "GB"), Row(f"consume {shape}", unit, "more", 1.0, "GB")]
     return Workload(f"{size}x{partitions}", rows, run)
 
 

@@ -60,10 +60,10 @@ def main(
         if profile is not None:
             profile_node(directory, nodes, _chosen(table, profile))
             return
-        wanted = None if rows is None else rows.split(",")
-        if wanted != []:
+        start = rows is None or "start" in rows.split(",")
+        if start or rows:
             bench = Bench(directory, nodes, rounds or (2 if quick else 5), only, jvm_options)
-            bench.run(_chosen(table, rows), wanted is None or "start" in wanted)
+            bench.run(_chosen(table, rows), start)
         if responsive or (responsive is None and rows is None and only != "apache"):
             responsiveness.run(directory, quick, stalls)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from bench import processes
 from bench.gauge import Gauge
 from highwater.client import Admin, Client, ClientFailure, NewTopic
-from highwater.errors import KafkaError
+from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
 from tests.apache import CLUSTER_ID, ApacheKafka, classpath_file, run_tool
 
@@ -49,7 +49,7 @@ class System(ABC):
         self._await_topic(time.monotonic() + PATIENCE)
         return time.perf_counter() - begin
 
-    def prepare(self) -> None:
+    def prepare(self) -> None:  # noqa: B027 most systems need nothing
         """What a user does once, before the first start: it is not timed."""
 
     @abstractmethod
@@ -103,10 +103,12 @@ class System(ABC):
         topic = NewTopic(f"ready-{time.monotonic_ns()}", 1, min(self.nodes, 3))
         while True:
             try:
-                with Client(self.bootstrap, timeout=1, request_timeout=1) as client:
+                with Client(self.bootstrap, timeout=2, request_timeout=2) as client:
                     Admin(client).create_topics([topic])
                     return
             except (KafkaError, ClientFailure) as failed:
+                if isinstance(failed, KafkaError) and failed.code is Code.TOPIC_ALREADY_EXISTS:
+                    return  # made by a request whose answer was not waited for
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"{self.name} did not start: {failed}\n{self.words()}") from failed
             time.sleep(POLL)

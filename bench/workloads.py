@@ -21,10 +21,10 @@ HANDED_OVER = 5_000
 
 
 class Sample(NamedTuple):
-    """One figure, and what it cost: broker CPU seconds per GB of values, the worst lag of the loop in seconds."""
+    """One figure; the brokers' CPU seconds for it (per GB of values, or a million requests); their loops' worst lag."""
 
     value: float
-    cpu_per_gb: float | None = None
+    cpu: float | None = None
     lag: float | None = None
 
 
@@ -37,8 +37,11 @@ class Cost:
     lag: float | None = None
     _begin: float = field(default_factory=time.perf_counter)
 
-    def sample(self, value: float, size: int = 0) -> Sample:
-        return Sample(value, self.cpu / size * 1e9 if size else None, self.lag)
+    def per_gigabyte(self, value: float, size: int) -> Sample:
+        return Sample(value, self.cpu / size * 1e9, self.lag)
+
+    def per_million(self, value: float, requests: int) -> Sample:
+        return Sample(value, self.cpu / requests * 1e6, self.lag)
 
 
 @contextmanager
@@ -67,7 +70,7 @@ def produce(system: System, topic: str, records: int, size: int) -> Sample:
         unsent = producer.flush(120)
     if unsent:
         raise RuntimeError(f"{system.name}: {unsent} of {records} records were not acknowledged")
-    return cost.sample(records / cost.seconds, records * size)
+    return cost.per_gigabyte(records / cost.seconds, records * size)
 
 
 def consume(system: System, topic: str, partitions: int, records: int, size: int) -> Sample:
@@ -86,7 +89,7 @@ def consume(system: System, topic: str, partitions: int, records: int, size: int
                     raise RuntimeError(f"{system.name}: {left} of {records} records did not come")
     finally:
         consumer.close()
-    return cost.sample(records / cost.seconds, records * size)
+    return cost.per_gigabyte(records / cost.seconds, records * size)
 
 
 def synchronous(system: System, topic: str, records: int) -> tuple[Sample, Sample]:
@@ -102,7 +105,7 @@ def synchronous(system: System, topic: str, records: int) -> tuple[Sample, Sampl
             producer.produce(topic, b"x" * 100)
             producer.flush(30)
             taken.append(time.perf_counter() - begin)
-    return cost.sample(percentile(taken, 0.5) * 1000), cost.sample(percentile(taken, 0.99) * 1000)
+    return _latencies(cost, taken)
 
 
 def end_to_end(system: System, topic: str, records: int, rate: int = 5_000) -> tuple[Sample, Sample]:
@@ -124,7 +127,7 @@ def end_to_end(system: System, topic: str, records: int, rate: int = 5_000) -> t
             taken.append((time.monotonic_ns() - int.from_bytes(message.value()[:8], "big")) / 1e9)
         feeding.join()
     consumer.close()
-    return cost.sample(percentile(taken, 0.5) * 1000), cost.sample(percentile(taken, 0.99) * 1000)
+    return _latencies(cost, taken)
 
 
 def _feed(producer: Producer, topic: str, records: int, rate: int) -> None:
@@ -135,6 +138,11 @@ def _feed(producer: Producer, topic: str, records: int, rate: int) -> None:
             producer.poll(ahead)
         producer.produce(topic, time.monotonic_ns().to_bytes(8, "big") + bytes(92), partition=0)
     producer.flush(30)
+
+
+def _latencies(cost: Cost, taken: list[float]) -> tuple[Sample, Sample]:
+    median, late = percentile(taken, 0.5) * 1000, percentile(taken, 0.99) * 1000
+    return cost.per_million(median, len(taken)), cost.per_million(late, len(taken))
 
 
 def percentile(values: list[float], share: float) -> float:

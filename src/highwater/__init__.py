@@ -8,6 +8,7 @@ with Cluster(brokers=3) as cluster:
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +20,5 @@ __all__ = ["Cluster"]
 def __getattr__(name: str) -> Any:
     """Loaded on first use: the tools of the command line need no cluster."""
     if name == "Cluster":
-        from highwater.cluster import Cluster
-
-        return Cluster
+        return import_module("highwater.cluster").Cluster
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -300,7 +300,7 @@ class Node:
 
     def _log_offline(self, log: Log) -> None:
         partition = None if self.broker is None else self.broker.hosted.get(log.partition)
-        if partition is not None:
+        if partition is not None and partition.log is log:
             partition.release(Code.KAFKA_STORAGE_ERROR)
 
     def _features(self) -> Features:

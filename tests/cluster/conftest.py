@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from confluent_kafka import Producer
 
 from highwater.client import Admin, Client, NewTopic
+from tests.cluster.nodes import Node
 from tests.cluster.tools import Server
 
 
-@pytest.fixture(scope="session", params=["apache"])
-def server(request: pytest.FixtureRequest, apache: None) -> Server:
-    """Each kind of server in turn; a further kind is one more name here and a branch that starts it."""
-    kafka = request.getfixturevalue("apache_kafka")
-    return Server(kafka.bootstrap, kafka.log_dir)
+@pytest.fixture(scope="session", params=["apache", "ours"])
+def server(request: pytest.FixtureRequest, apache: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Each kind of server in turn: the tools say the same of both."""
+    if request.param == "apache":
+        kafka = request.getfixturevalue("apache_kafka")
+        yield Server(kafka.bootstrap, kafka.log_dir)
+        return
+    node = Node.fresh(tmp_path_factory.mktemp("tools-on-ours")).start()
+    yield Server(node.bootstrap, node.log_dir, is_ours=True)
+    node.stop()
 
 
 @pytest.fixture(scope="session")
 def transactional_topic(server: Server) -> str:
-    """One partition with a committed, an aborted and again a committed transaction, by librdkafka."""
+    """One partition with a committed, an aborted and again a committed transaction, where there are any."""
     topic = "tools-transactions"
     with Client(server.bootstrap) as client:
         Admin(client).create_topics([NewTopic(topic, partitions=1)])
+    if server.is_ours:
+        producer = Producer({"bootstrap.servers": server.bootstrap, "enable.idempotence": True, "log_level": 0})
+        for record in range(9):
+            producer.produce(topic, key=f"k{record}", value=f"record {record}", partition=0)
+        producer.flush(30)
+        return topic
     producer = Producer(
         {"bootstrap.servers": server.bootstrap, "transactional.id": "tools", "linger.ms": 0, "log_level": 0}
     )

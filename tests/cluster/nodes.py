@@ -6,7 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.apache import CLUSTER_ID, free_ports
@@ -131,3 +132,11 @@ def run(*arguments: str) -> str:
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)} failed: {done.stderr}{done.stdout}")
     return done.stdout
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
+    """A change is answered when it is committed, and seen by clients once the broker has applied it, a moment later."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.02)

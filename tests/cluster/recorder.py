@@ -29,10 +29,15 @@ class Recorder:
         while True:
             try:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", port))
             except OSError:
                 return
-            self._sockets += [client, server]
+            self._sockets.append(client)
+            try:
+                server = socket.create_connection(("127.0.0.1", port))
+            except OSError:
+                client.close()
+                continue
+            self._sockets.append(server)
             kept = bytearray()
             self._sent.append(kept)
             for source, target, into in ((client, server, kept), (server, client, None)):

@@ -102,7 +102,9 @@ def create(node: Node, topic: str, **configs: str) -> None:
 
 def end_of(node: Node, topic: str) -> int:
     """The high watermark, as librdkafka is told it."""
-    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "none", "log_level": 0})
+    consumer = Consumer(
+        {"bootstrap.servers": node.bootstrap, "group.id": "none", "enable.auto.commit": False, "log_level": 0}
+    )
     try:
         return int(consumer.get_watermark_offsets(RdPartition(topic, 0), timeout=30)[1])
     finally:
@@ -198,7 +200,9 @@ TIMES = {
 
 
 def test_confluent_kafka_finds_offsets_by_time(node: Node, timed: str) -> None:
-    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "none", "log_level": 0})
+    consumer = Consumer(
+        {"bootstrap.servers": node.bootstrap, "group.id": "none", "enable.auto.commit": False, "log_level": 0}
+    )
     for when, offset in TIMES.items():
         (found,) = consumer.offsets_for_times([RdPartition(timed, 0, when)], timeout=30)
         assert found.error is None
@@ -250,7 +254,9 @@ def test_apaches_tool_finds_offsets_by_time(node: Node, timed: str) -> None:
 def test_a_consumer_that_ends_while_it_waits_for_records_ends_at_once(node: Node, timed: str) -> None:
     """It closes its fetch session behind a fetch that waits: that one has to be answered, too."""
     create(node, "quiet")
-    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "none", "log_level": 0})
+    consumer = Consumer(
+        {"bootstrap.servers": node.bootstrap, "group.id": "none", "enable.auto.commit": False, "log_level": 0}
+    )
     consumer.assign([RdPartition("quiet", 0, 0)])
     assert consumer.poll(0.5) is None
     consumer.close()

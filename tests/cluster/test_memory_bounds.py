@@ -51,8 +51,8 @@ def peak(node: Node) -> int:
 
 
 def serve(node: Node, target: Target) -> None:
-    """A record goes in and comes out again, at once, or a little later while megabytes wait for the same loop."""
-    with Peer(node.port, patience=5.0) as peer:
+    """A record goes in and comes out again. How soon depends on what else the loop and the machine have to do."""
+    with Peer(node.port, patience=30.0) as peer:
         batch = bytes(build([(NOW, b"key", b"value", ())]))
         row = peer.ask(produce(target, batch, partition=2), 9, ProduceResponse).responses[0].partition_responses[0]
         assert row.error_code == 0

@@ -75,8 +75,8 @@ def write_transactions(bootstrap: str) -> None:
 
 def read_values(bootstrap: str, topic: str, isolation: str) -> list[bytes | None]:
     """To the end that this isolation level sees."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True, "log_level": 0}
-    consumer = Consumer({**settings, "isolation.level": isolation})
+    settings = {"group.id": "none", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "isolation.level": isolation, **settings})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     found: list[bytes | None] = []
     while True:
@@ -90,7 +90,9 @@ def read_values(bootstrap: str, topic: str, isolation: str) -> list[bytes | None
 
 
 def asked(bootstrap: str, count: int = COUNT) -> Answers:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "log_level": 0})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False, "log_level": 0}
+    )
     times = [consumer.offsets_for_times([TopicPartition("plain", 0, when)], timeout=30)[0].offset for when in TIMES]
     ends = consumer.get_watermark_offsets(TopicPartition("transactional", 0), timeout=30)
     consumer.close()

@@ -44,6 +44,8 @@ class Server(NamedTuple):
 
     bootstrap: str
     log_dir: Path
+    is_ours: bool = False
+    """Then it has neither transactions nor groups."""
 
 
 def call(tool: str, *args: str, input: str = "") -> Call:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import NamedTuple
 
@@ -50,21 +50,38 @@ def _truncation(event: Event) -> bool:
     return event.kind == "truncate" and bool(_LOG.match(event.subject))
 
 
+def _answer_after_a_roll() -> Predicate:
+    """The first bytes sent after the first syncs of a new segment: its name must be durable by then."""
+    synced = False
+
+    def matches(event: Event) -> bool:
+        nonlocal synced
+        if event.kind == "sync" and _ROLLED.match(event.subject):
+            synced = True
+        elif event.kind == "send" and synced:
+            synced = False
+            return True
+        return False
+
+    return matches
+
+
 class Kind(NamedTuple):
-    matches: Predicate
+    watch: Callable[[], Predicate]
     within: int
     """The nth of them is chosen from the first so many of a life."""
 
 
 KINDS: Mapping[str, Kind] = {
-    "append": Kind(_append, 60),
-    "sync": Kind(_sync, 60),
-    "roll": Kind(_roll, 20),
-    "checkpoint rename": Kind(_checkpoint_rename, 25),
-    "metadata append": Kind(_metadata_append, 20),
-    "snapshot": Kind(_snapshot, 12),
-    "producer snapshot": Kind(_producer_snapshot, 12),
-    "truncation": Kind(_truncation, 2),
+    "append": Kind(lambda: _append, 60),
+    "sync": Kind(lambda: _sync, 60),
+    "roll": Kind(lambda: _roll, 20),
+    "checkpoint rename": Kind(lambda: _checkpoint_rename, 25),
+    "metadata append": Kind(lambda: _metadata_append, 20),
+    "snapshot": Kind(lambda: _snapshot, 12),
+    "producer snapshot": Kind(lambda: _producer_snapshot, 12),
+    "answer after a roll": Kind(_answer_after_a_roll, 12),
+    "truncation": Kind(lambda: _truncation, 2),
 }
 NAMED = ("append", "sync", "roll", "checkpoint rename", "metadata append", "snapshot")
 ANY_MOMENT = "any moment"

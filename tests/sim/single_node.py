@@ -111,10 +111,12 @@ class Run:
     def __call__(self) -> Run:
         logger = logging.getLogger("highwater")
         logger.addHandler(self.timeline)
+        logger.propagate = False
         try:
             with self.sim:
                 self.sim.run(self._story(), limit=900.0)
         finally:
+            logger.propagate = True
             logger.removeHandler(self.timeline)
         return self
 
@@ -148,9 +150,10 @@ class Run:
 
     async def _live(self, life: int, plan: Plan) -> None:
         armed = plan.kind != ANY_MOMENT
+        watch = KINDS[plan.kind].watch() if armed else None
 
         def matches(event: Event) -> bool:
-            return armed and KINDS[plan.kind].matches(event)
+            return armed and watch is not None and watch(event)
 
         point = self.sim.crash_at(NODE, matches, plan.nth, plan.phase, plan.power_loss)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from highwater.broker.controller_channel import ControllerChannel
@@ -64,6 +64,26 @@ class Broker:
         """Where the settings of topics are read while an image is being applied."""
         self.fetch_max_bytes = config.get(FETCH_MAX_BYTES)
         self.doubts = Doubts(world.clock)
+        self._applying: list[Callable[[], None]] | None = None
+        """Who waits while newer metadata is known and not applied yet; None while there is none."""
+
+    def news(self) -> None:
+        """Newer metadata is known, and is about to be applied."""
+        if self._applying is None:
+            self._applying = []
+
+    def applied(self) -> None:
+        """All that is known is applied."""
+        waiting, self._applying = self._applying or [], None
+        for told in waiting:
+            told()
+
+    def when_applied(self, told: Callable[[], None]) -> None:
+        """What was decided a moment ago shall be seen by who asked for it, through this broker at least."""
+        if self._applying is None:
+            told()
+        else:
+            self._applying.append(told)
 
     def topic(self, topic: str | Uuid) -> TopicImage | None:
         """By name, or by id where it is given as bytes."""

@@ -50,10 +50,15 @@ def forward(
             ctx.respond(failed(Code.REQUEST_TIMED_OUT))
         elif answer.error_code != Code.NONE or answer.response_data is None:
             ctx.respond(failed(Code.UNKNOWN_SERVER_ERROR))
-        elif completed is None:
-            ctx.slot.fill([bytes(answer.response_data)])
         else:
-            whole = memoryview(answer.response_data)
-            ctx.respond(completed(whole[after_tags(whole, 4) if ctx.flexible_response else 4 :]))
+            whole = bytes(answer.response_data)
+            broker.when_applied(lambda: pass_on(whole))
+
+    def pass_on(whole: bytes) -> None:
+        if completed is None:
+            ctx.slot.fill([whole])
+        else:
+            view = memoryview(whole)
+            ctx.respond(completed(view[after_tags(view, 4) if ctx.flexible_response else 4 :]))
 
     broker.controller.ask(envelope, EnvelopeResponse, answered, FORWARD_SECONDS)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
+from highwater.kernel import BadRecords
 from highwater.log.lookup import Found, first_at_or_after, with_largest_timestamp
+from highwater.log.scan import BadBatch
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.partition.fetching import READ_COMMITTED
@@ -93,6 +95,8 @@ class _Answer:
             if isinstance(result, OSError):
                 log.storage_failed(result)
                 row.error_code = Code.KAFKA_STORAGE_ERROR
+            elif isinstance(result, BadBatch | BadRecords):
+                row.error_code = Code.CORRUPT_MESSAGE
             elif isinstance(result, Exception):
                 raise result
             elif result is not None and result.offset < end:

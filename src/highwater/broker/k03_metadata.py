@@ -55,7 +55,7 @@ def handle(broker: Broker, ctx: RequestContext, request: MetadataRequest) -> Non
 
     def created(answer: CreateTopicsResponse | None) -> None:
         errors = {} if answer is None else {topic.name: code_of(topic.error_code) for topic in answer.topics}
-        _respond(broker, ctx, request, topics, errors)
+        broker.when_applied(lambda: _respond(broker, ctx, request, topics, errors))
 
     broker.controller.ask(create, CreateTopicsResponse, created, timeout_ms / 1000)
 
@@ -98,15 +98,17 @@ def _topic(
     asked: MetadataRequestTopic,
     errors: dict[str, Code],
 ) -> MetadataResponseTopic:
-    topic = broker.topic(asked.name) if asked.name is not None else broker.topic(asked.topic_id)
+    # Whoever asks by id may leave the name empty or null: Java's clients do the former.
+    name = None if asked.topic_id != ZERO_UUID else asked.name
+    topic = broker.topic(asked.topic_id if name is None else name)
     if topic is None:
-        code = Code.UNKNOWN_TOPIC_OR_PARTITION if asked.name is not None else Code.UNKNOWN_TOPIC_ID
-        refused = errors.get(asked.name or "")
+        code = Code.UNKNOWN_TOPIC_OR_PARTITION if name is not None else Code.UNKNOWN_TOPIC_ID
+        refused = errors.get(name or "")
         return MetadataResponseTopic(
             error_code=refused if refused in _ASKED_ABOUT else code,
-            name=asked.name if asked.name is not None else None,
-            topic_id=asked.topic_id if asked.name is None else ZERO_UUID,
-            is_internal=asked.name is not None and is_internal(asked.name),
+            name=name,
+            topic_id=asked.topic_id if name is None else ZERO_UUID,
+            is_internal=name is not None and is_internal(name),
         )
     if not ctx.authorize("Describe", "Topic", topic.name):
         return MetadataResponseTopic(error_code=Code.TOPIC_AUTHORIZATION_FAILED, name=asked.name)

@@ -39,6 +39,7 @@ class Publisher:
         if self._pending is not None:
             changes = self._pending[1].then(changes)
         self._pending = (image, changes)
+        self._broker.news()
         self._news.set()
 
     async def run(self) -> None:
@@ -48,6 +49,8 @@ class Publisher:
             if self._pending is not None:
                 (image, changes), self._pending = self._pending, None
                 await self.apply(image, changes)
+            if self._pending is None:
+                self._broker.applied()
 
     async def begin(self, image: MetadataImage) -> None:
         """The first image: what is on disk is set against it, strays are dropped, the rest is given its role."""

@@ -49,6 +49,11 @@ class LoadedMetadata:
     log_has_voters: bool = False
     """False where the voters come from the snapshot alone."""
 
+    @property
+    def is_bootstrap(self) -> bool:
+        """Only the checkpoint that formatting wrote."""
+        return self.snapshot is not None and self.snapshot.position.offset == 0
+
 
 def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, LoadedMetadata]:
     """A job. The log is read whole: it is short, and every byte of it was synced before anyone acted on it."""

@@ -52,7 +52,7 @@ from highwater.quorum.voters import endpoint_of
 from highwater.raft_node.installing import Installation
 from highwater.raft_node.metadata_log import CommittedBatch, LoadedMetadata, MetadataLog, load_metadata
 from highwater.raft_node.peers import Peers
-from highwater.raft_node.snapshots import Snapshot
+from highwater.raft_node.snapshots import Snapshot, image_of
 from highwater.raft_node.snapshotter import Snapshotter
 from highwater.wire.codec import Malformed, Message
 from highwater.wire.messages.fetch_snapshot_response import FetchSnapshotResponse
@@ -116,7 +116,7 @@ class RaftNode:
         stored = None if state is None else ElectionState.from_json(state.decode())
         self._adopt(loaded)
         if loaded.voters is not None:
-            at = NEVER_LOGGED if _is_bootstrap(loaded) and not loaded.log_has_voters else loaded.voters_offset
+            at = loaded.voters_offset if loaded.log_has_voters or not loaded.is_bootstrap else NEVER_LOGGED
             self._voters.append((at, loaded.voters))
         self._peers = Peers(
             self._world,
@@ -155,7 +155,7 @@ class RaftNode:
         self.log = MetadataLog(log, loaded.snapshots)
         self._pending.extend(loaded.batches)
         if loaded.snapshot is not None:
-            self.committed = _image_of(loaded.snapshot, self.identity.cluster_id)
+            self.committed = image_of(loaded.snapshot, self.identity.cluster_id)
         since = sum(batch.size for batch in loaded.batches)
         self.snapshotter = Snapshotter(self._world, self._config, self.directory, self.log, since, self.fail)
 
@@ -350,7 +350,7 @@ class RaftNode:
         ):
             await restart_at(self._world, self.log.log, position.offset)
             self._pending.clear()
-            before, self.committed = self.committed, _image_of(snapshot, self.identity.cluster_id)
+            before, self.committed = self.committed, image_of(snapshot, self.identity.cluster_id)
             self.log.snapshots = [position]
             self.log.log.high_watermark = position.offset
             if snapshot.voters is not None:
@@ -441,14 +441,3 @@ class RaftNode:
         self._peers.close()
         await self.snapshotter.close()
         self.log.log.close()
-
-
-def _image_of(snapshot: Snapshot, cluster_id: str) -> MetadataImage:
-    records = [record for batch in snapshot.batches for record in batch]
-    position = snapshot.position
-    image, _ = apply(MetadataImage(cluster_id), records, position.offset - 1, position.epoch)
-    return image
-
-
-def _is_bootstrap(loaded: LoadedMetadata) -> bool:
-    return loaded.snapshot is not None and loaded.snapshot.position.offset == 0

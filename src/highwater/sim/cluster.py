@@ -14,7 +14,9 @@ from highwater.sim.simulation import Simulation
 from highwater.world import Dead
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-BROKER_PORT, CONTROLLER_PORT = 9092, 9093
+HOST = "127.0.0.1"
+"""Simulated machines share its ports, as the nodes of one real machine do."""
+BROKER_PORTS, CONTROLLER_PORTS = 9000, 9500
 Note = Callable[[str, str], None]
 
 PROPERTIES: Mapping[str, str] = {
@@ -47,11 +49,11 @@ PROPERTIES: Mapping[str, str] = {
 class Member:
     """One node over its lives. A life that the node itself ended is told to `failed`."""
 
-    def __init__(self, sim: Simulation, number: int, voters: int, size: int) -> None:
+    def __init__(self, sim: Simulation, number: int, voters: int) -> None:
         self.id = NodeId(number)
         self.name = f"n{number}"
-        self.broker = Endpoint(self.name, BROKER_PORT)
-        self.controller = Endpoint(self.name, CONTROLLER_PORT)
+        self.broker = Endpoint(HOST, BROKER_PORTS + number)
+        self.controller = Endpoint(HOST, CONTROLLER_PORTS + number)
         self.is_voter = number <= voters
         self.hosted = HostedNode(sim, self.name, self._properties(voters))
         self.serves = False
@@ -63,7 +65,7 @@ class Member:
         listeners = [f"PLAINTEXT://{self.broker}"]
         if self.is_voter:
             listeners.append(f"CONTROLLER://{self.controller}")
-        bootstrap = ",".join(f"n{number}:{CONTROLLER_PORT}" for number in range(1, voters + 1))
+        bootstrap = ",".join(f"{HOST}:{CONTROLLER_PORTS + number}" for number in range(1, voters + 1))
         return {
             **PROPERTIES,
             "process.roles": "broker,controller" if self.is_voter else "broker",
@@ -84,7 +86,7 @@ class SimCluster:
     def __init__(self, sim: Simulation, size: int, voters: int, random: Random, note: Note) -> None:
         self.sim = sim
         self.note = note
-        self.members = {f"n{number}": Member(sim, number, voters, size) for number in range(1, size + 1)}
+        self.members = {f"n{number}": Member(sim, number, voters) for number in range(1, size + 1)}
         self._directories = {name: Uuid(random.randbytes(16)) for name in self.members}
         self.failures: list[str] = []
         """Nodes that gave up of their own accord, or could not start."""
@@ -162,7 +164,9 @@ class SimCluster:
 
     def active_controller(self) -> str | None:
         active = [
-            member for member in self.live() if member.node and member.node.controller and member.node.controller.is_active
+            member
+            for member in self.live()
+            if member.node and member.node.controller and member.node.controller.is_active
         ]
         return max(active, key=lambda member: member.node.raft.epoch).name if active else None  # type: ignore[union-attr]
 

@@ -229,7 +229,8 @@ class _Committed:
         return {
             node.id: node
             for node in view.nodes
-            if node.broker_epoch >= 0 and any(b.id == node.id and b.epoch == node.broker_epoch for b in brokers.values())
+            if node.broker_epoch >= 0
+            and any(b.id == node.id and b.epoch == node.broker_epoch for b in brokers.values())
         }
 
 

@@ -146,7 +146,11 @@ class Trial:
         self.sim.at(self.sim.now + LOOK_SECONDS, self._look)
         await self._until(lambda: len(self.cluster.serving()) == len(self.cluster.names), "the cluster starts")
         await self._perform("admin", self._create_topics)
-        tasks = [self._spawn("p1", self._produce), self._spawn("p2", self._produce), self._spawn("reader", self._follow)]
+        tasks = [
+            self._spawn("p1", self._produce),
+            self._spawn("p2", self._produce),
+            self._spawn("reader", self._follow),
+        ]
         self.nemesis.arm(self.schedule)
         await self._pass(self._seconds)
         self.nemesis.end()
@@ -185,8 +189,7 @@ class Trial:
         if truth is None or len(self.cluster.serving()) < len(self.cluster.names):
             return False
         return all(
-            part.leader >= 0 and len(part.isr) == len(part.replicas)
-            for _, _, part in truth.topics.each_partition()
+            part.leader >= 0 and len(part.isr) == len(part.replicas) for _, _, part in truth.topics.each_partition()
         )
 
     def _state(self) -> str:

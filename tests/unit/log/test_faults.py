@@ -76,6 +76,7 @@ def test_an_append_that_fails_in_any_file_leaves_nothing_behind(pattern: str, co
             machine.storage.mend()
             assert machine.values() == stored
             assert number < len(stored)
+            assert machine.log.active.offset_index.entries == len(stored) - 1
         assert machine.log.offline is None
         machine.restart(power_loss=False)
         assert machine.values() == stored
@@ -261,3 +262,34 @@ def test_the_epochs_are_written_once_there_is_room() -> None:
         assert machine.log.recovery_point == 1
         assert machine.storage.durable_bytes(DATA / "orders-0" / "leader-epoch-checkpoint") == b"0\n1\n4 0\n"
         assert START_MS
+
+
+def test_a_new_segments_name_is_durable_before_what_is_in_it_counts() -> None:
+    for seed in range(10):
+        with Simulation(seed, QUICK) as sim:
+            machine = Machine(sim, flush_messages=1, segment_bytes=300)
+            # Without them nothing else syncs the directory.
+            machine.storage.fail("append", "*.snapshot.tmp", errno.ENOSPC, times=None)
+            for number in range(8):
+                machine.append(b"%d" % number)
+                machine.settle()
+            assert len(machine.log.segments) > 1
+            machine.restart(power_loss=True)
+            assert machine.values() == [b"%d" % number for number in range(8)]
+
+
+def test_the_indexes_of_a_closed_segment_are_durable_below_the_recovery_point() -> None:
+    """In flush mode all of it was synced but its indexes when it was rolled."""
+    with Simulation(11, QUICK) as sim:
+        machine = Machine(sim, flush_messages=1, segment_bytes=300, index_interval_bytes=0)
+        while len(machine.log.segments) < 3:
+            machine.append(b"value")
+            machine.settle()
+        assert machine.log.recovery_point > machine.log.active.base_offset
+        sim.advance(1)
+        snapshots = [name for name in machine.world.disk.list(DATA / "orders-0") if name.endswith(".snapshot")]
+        assert snapshots == [f"{segment.base_offset:020d}.snapshot" for segment in machine.log.segments[1:]]
+        for segment in machine.log.segments[:-1]:
+            for file in segment.files:
+                assert file.size > 0
+                assert machine.storage.durable_bytes(file.path) == bytes(machine.storage.file(file.path).data)

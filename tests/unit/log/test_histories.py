@@ -14,7 +14,7 @@ from highwater.sim import Knobs, Simulation
 from tests.unit.log.bench import START_MS, all_records, append, batch
 from tests.unit.log.test_faults import Machine
 
-SEEDS = 60
+SEEDS = 40
 STEPS = 60
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,23 @@ def test_a_read_at_any_offset_begins_with_the_batch_that_holds_it(tmp_path: Path
             assert out.value.code is Code.OFFSET_OUT_OF_RANGE
 
     on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+def test_where_the_system_cannot_tell_what_is_cached_a_job_finds_every_place(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        for number in range(20):
+            append(log, batch([b"%d" % number] * 2))
+        log = await bench.reopen()
+        for segment in log.segments:
+            for file in segment.files:
+                file._nowait, file._written_from = False, file.size  # type: ignore[attr-defined]
+        with pytest.raises(peek.WouldBlock):
+            log.read(7, 100, log.log_end, True, peek.cached)
+        async with asyncio.timeout(20):
+            assert [offset for offset, _ in await all_records(bench.world, log)] == list(range(40))
+
+    on_real_disk(tmp_path, play, segment_bytes=600)
 
 
 def test_a_read_ends_at_its_bytes_and_its_limit_and_gives_one_whole_batch_at_least(tmp_path: Path) -> None:
@@ -287,8 +305,6 @@ def test_producers_outlive_their_deleted_records(tmp_path: Path) -> None:
 
 
 async def _log_starts_written(bench: Bench) -> None:
-    import asyncio
-
     written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     bench.store.log_starts.write(lambda: written.set_result(None))
     await written

@@ -1,0 +1,171 @@
+"""Each version of each advertised API is answered, with what it has a field for and no error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from highwater.broker.apis import HANDLERS
+from highwater.client import Admin, Client, Connection, NewTopic
+from highwater.model import ZERO_UUID, Endpoint, Uuid
+from highwater.net.registry import Api
+from highwater.wire.codec import Message
+from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from highwater.wire.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from highwater.wire.messages.describe_cluster_request import DescribeClusterRequest
+from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData
+from highwater.wire.messages.describe_quorum_request import TopicData as QuorumTopic
+from highwater.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
+from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
+from highwater.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from highwater.wire.messages.index import RESPONSES, load
+from highwater.wire.messages.init_producer_id_request import InitProducerIdRequest
+from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from highwater.wire.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from highwater.wire.records import build
+from tests.cluster.nodes import Node, wait_until
+
+TOPIC = "every"
+NOT_AVAILABLE = {10: 15}
+"""Coordinators."""
+
+
+def produce(version: int, topic: Uuid) -> Message:
+    batch = build([(1_600_000_000_000, b"k", b"v", [])])
+    named = {"topic_id": topic} if version >= 13 else {"name": TOPIC}
+    data = TopicProduceData(**named, partition_data=[PartitionProduceData(index=0, records=batch)])
+    return ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
+
+
+def fetch(version: int, topic: Uuid) -> Message:
+    named = {"topic_id": topic} if version >= 13 else {"topic": TOPIC}
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100_000)
+    return FetchRequest(max_wait_ms=10, min_bytes=1, topics=[FetchTopic(**named, partitions=[partition])])
+
+
+def list_offsets(version: int, topic: Uuid) -> Message:
+    asked = [ListOffsetsPartition(partition_index=0, timestamp=1_600_000_000_000)]
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=asked)])
+
+
+def create_topics(version: int, topic: Uuid) -> Message:
+    name = f"made-{version}"
+    return CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)])
+
+
+def delete_topics(version: int, topic: Uuid) -> Message:
+    """What `create_topics` made in the same version, or the last one that it made."""
+    name = f"made-{max(version, 2)}" if version > 1 else "made-7"
+    if version >= 6:
+        return DeleteTopicsRequest(topics=[DeleteTopicState(name=name)])
+    return DeleteTopicsRequest(topic_names=[name])
+
+
+def create_partitions(version: int, topic: Uuid) -> Message:
+    return CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=TOPIC, count=2 + version, assignments=None)])
+
+
+def find_coordinator(version: int, topic: Uuid) -> Message:
+    return FindCoordinatorRequest(coordinator_keys=["g"]) if version >= 4 else FindCoordinatorRequest(key="g")
+
+
+def alter_configs(version: int, topic: Uuid) -> Message:
+    change = AlterableConfig(name="retention.ms", config_operation=0, value="-1")
+    resource = AlterConfigsResource(resource_type=2, resource_name=TOPIC, configs=[change])
+    return IncrementalAlterConfigsRequest(resources=[resource])
+
+
+def leader_epochs(version: int, topic: Uuid) -> Message:
+    asked = [OffsetForLeaderPartition(partition=0, leader_epoch=0)]
+    return OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=TOPIC, partitions=asked)])
+
+
+QUESTIONS: dict[int, Callable[[int, Uuid], Message]] = {
+    0: produce,
+    1: fetch,
+    2: list_offsets,
+    3: lambda version, topic: MetadataRequest(topics=[MetadataRequestTopic(topic_id=ZERO_UUID, name=TOPIC)]),
+    10: find_coordinator,
+    19: create_topics,
+    20: delete_topics,
+    21: lambda version, topic: DeleteRecordsRequest(
+        topics=[
+            DeleteRecordsTopic(name=TOPIC, partitions=[DeleteRecordsPartition(partition_index=0, offset=version % 2)])
+        ],
+        timeout_ms=10_000,
+    ),
+    22: lambda version, topic: InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1),
+    23: leader_epochs,
+    32: lambda version, topic: DescribeConfigsRequest(
+        resources=[DescribeConfigsResource(resource_type=2, resource_name=TOPIC, configuration_keys=None)]
+    ),
+    37: create_partitions,
+    44: alter_configs,
+    55: lambda version, topic: DescribeQuorumRequest(
+        topics=[QuorumTopic(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])]
+    ),
+    60: lambda version, topic: DescribeClusterRequest(),
+    75: lambda version, topic: DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)]),
+}
+APIS: list[Api] = [module.API for module in HANDLERS]
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    node = Node.fresh(tmp_path_factory.mktemp("versions"))
+    try:
+        yield node.start()
+    finally:
+        node.kill()
+
+
+def codes(value: object) -> Iterator[int]:
+    """Every error code in an answer."""
+    if isinstance(value, list):
+        for each in value:
+            yield from codes(each)
+    elif hasattr(value, "__slots__"):
+        for name in value.__slots__:
+            inner = getattr(value, name)
+            if name == "error_code":
+                yield inner
+            else:
+                yield from codes(inner)
+
+
+def test_every_version_is_answered(node: Node) -> None:
+    with Client(node.bootstrap) as client:
+        admin = Admin(client)
+        admin.create_topics([NewTopic(TOPIC, partitions=1)])
+        wait_until(lambda: TOPIC in admin.list_topics())
+        topic = client.topic(TOPIC).id
+    connection = Connection(Endpoint("127.0.0.1", node.port))
+    answered = 0
+    for api in APIS:
+        for version in range(api.versions[0], api.versions[1] + 1):
+            asked = QUESTIONS[api.key](version, topic)
+            answer = connection.receive(connection.send(asked, version), load(RESPONSES[api.key]))
+            found = set(codes(answer))
+            assert found <= {0, NOT_AVAILABLE.get(api.key, 0)}, f"{asked} version {version}: {answer}"
+            answered += 1
+    connection.close()
+    assert answered == sum(api.versions[1] - api.versions[0] + 1 for api in APIS)
