@@ -73,6 +73,11 @@ class Node:
     def __init__(self, world: World, config: NodeConfig, failed: Callable[[BaseException], None]) -> None:
         if len(config.log_dirs) != 1:
             raise ConfigError("log.dirs: one directory is supported")
+        if config.is_controller and config.voters and [voter.id for voter in config.voters] != [config.node_id]:
+            raise ConfigError(
+                "controller.quorum.voters: a fixed quorum of several voters is not supported; name the voters when "
+                "the directory is formatted (--initial-controllers) and set controller.quorum.bootstrap.servers"
+            )
         self.world = world
         self.config = config
         self._failed = failed

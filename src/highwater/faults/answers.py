@@ -175,6 +175,16 @@ def _describe_topic_partitions(version: int, request: Any, code: Code) -> Messag
     )
 
 
+_FIRST_ELECT_LEADERS_WITH_AN_ERROR = 1
+
+
+def _elect_leaders(version: int, request: Any, code: Code) -> Message:
+    refused = refusals.elect_leaders(request, code)
+    if version < _FIRST_ELECT_LEADERS_WITH_AN_ERROR:
+        refused.error_code = 0
+    return refused
+
+
 _BY_API: dict[int, Callable[[int, Any, Code], Message]] = {
     2: _list_offsets,
     3: _metadata,
@@ -185,6 +195,7 @@ _BY_API: dict[int, Callable[[int, Any, Code], Message]] = {
     23: _offset_for_leader_epoch,
     32: _describe_configs,
     37: lambda version, request, code: refusals.create_partitions(request, code),
+    43: _elect_leaders,
     44: lambda version, request, code: refusals.incremental_alter_configs(request, code),
     75: _describe_topic_partitions,
 }

@@ -205,10 +205,11 @@ class ActiveController:
         if self._head is None:
             return
         records = fence_broker(self.head, self.config, broker, epoch)
+        if records and not self._append(records):
+            return
         self.liveness.forget(broker, epoch)
         if records:
             _log.warning("broker %d of epoch %d is fenced: %s", broker, epoch, why)
-            self._append(records)
 
     # What happens by itself
 

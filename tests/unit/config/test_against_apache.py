@@ -31,8 +31,8 @@ from tests.apache import ApacheKafka, run_tool
 PROGRAM = str(Path(__file__).with_name("Settings.java"))
 FIXED_WHILE_RUNNING = {"listeners", "listener.security.protocol.map"}
 """Kafka changes these on a running broker; here they need a restart."""
-OURS_ALONE = {"leader.imbalance.per.broker.percentage"}
-"""Kafka had it before 4.0."""
+OURS_ALONE = {"leader.imbalance.per.broker.percentage", "highwater.http.listener"}
+"""The first Kafka had before 4.0, the second it never had."""
 OTHER_DEFAULTS = {name for name, setting in SETTINGS.items() if setting.kafka_default is not None}
 
 
