@@ -53,10 +53,10 @@ def topic(cluster: Cluster) -> str:
 
 
 def send(cluster: Cluster, topic: str, *values: bytes) -> None:
-    """With acks=all; returns when all are acknowledged."""
-    producer = ConfluentProducer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 0, "log_level": 0}
-    )
+    """With acks=all; returns when all are acknowledged. The leader is asked: others may be paused or not ready yet."""
+    leader = cluster.wait_for_leader(topic, 0)
+    address = cluster.bootstrap_servers.split(",")[leader - 1]
+    producer = ConfluentProducer({"bootstrap.servers": address, "acks": "all", "linger.ms": 0, "log_level": 0})
     for value in values:
         producer.produce(topic, value=value, partition=0)
     assert producer.flush(30) == 0

@@ -101,13 +101,15 @@ def test_calls_are_counted_over_all_nodes_or_on_one(cluster: Cluster, client: Cl
     assert (anywhere.fired, on_two.fired) == (1, 1)
 
 
-def test_a_failure_outlives_the_restart_of_a_node(cluster: Cluster, client: Client, partition: TopicPartition) -> None:
+def test_a_failure_outlives_the_restart_of_its_node(cluster: Cluster) -> None:
     failure = cluster.fail("Produce", "INVALID_RECORD", node=2).once()
-    cluster.kill(2)
-    cluster.start(2)
+    cluster.kill(1, 2)
+    cluster.start(1, 2)
     name = next(names)
-    cluster.create_topic(name, assignment=[[2]])
-    assert outcomes(client, TopicPartition(name, 0), 2) == [Code.INVALID_RECORD, Code.NONE]
+    cluster.create_topic(name, assignment=[[1], [2]])
+    with cluster.client() as client:
+        assert outcomes(client, TopicPartition(name, 0), 1) == [Code.NONE]
+        assert outcomes(client, TopicPartition(name, 1), 2) == [Code.INVALID_RECORD, Code.NONE]
     assert failure.fired == 1
 
 

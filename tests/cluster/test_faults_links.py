@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 import time
 from asyncio import BaseTransport, BufferedProtocol, Transport
 from collections.abc import Callable, Coroutine
@@ -10,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from highwater.cluster.links import Links
 from highwater.faults import CLEAR, Condition, FaultyNet
 from highwater.faults import net as faulty_net
 from highwater.model import Endpoint, NodeId
@@ -187,6 +190,36 @@ def test_the_owner_does_not_learn_of_a_peer_that_closes_over_a_cut() -> None:
         assert pair.near.received == b"last words"
 
     play(scene)
+
+
+def test_the_owner_does_not_learn_of_a_reset_over_a_cut() -> None:
+    async def scene(pair: Pair) -> None:
+        await pair.dial()
+        pair.be(BOTH)
+        at_once = struct.pack("ii", 1, 0)
+        pair.far.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        pair.far.transport.abort()
+        await until(lambda: pair.far.ended)
+        await turns()
+        assert not pair.near.ended
+        pair.be(CLEAR)
+        await until(lambda: pair.near.ended)
+        assert not pair.near.eof
+
+    play(scene)
+
+
+def test_a_cut_is_held_at_both_ends_and_a_one_way_cut_in_its_direction() -> None:
+    links = Links()
+    links.cut(NodeId(1), PEER, one_way=False)
+    assert links.between(NodeId(1), PEER) == links.between(PEER, NodeId(1)) == BOTH
+    links.heal()
+    links.cut(NodeId(1), PEER, one_way=True)
+    assert (links.between(NodeId(1), PEER), links.between(PEER, NodeId(1))) == (OUT, IN)
+    links.slow(PEER, NodeId(3), 0.5)
+    assert links.between(NodeId(3), PEER) == Condition(delay=0.5)
+    links.heal()
+    assert links.between(NodeId(3), PEER) == links.between(NodeId(1), PEER) == CLEAR
 
 
 @pytest.mark.parametrize("held", [OUT, IN, BOTH], ids=["outgoing", "incoming", "both"])

@@ -13,4 +13,4 @@ API = Api(43, (0, 2), ElectLeadersRequest)
 
 
 def handle(broker: Broker, ctx: RequestContext, request: ElectLeadersRequest) -> None:
-    forward(broker, ctx, request, lambda code: refusals.elect_leaders(request, code))
+    forward(broker, ctx, request, lambda code: refusals.elect_leaders(request, code, ctx.version))

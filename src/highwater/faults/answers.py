@@ -175,14 +175,8 @@ def _describe_topic_partitions(version: int, request: Any, code: Code) -> Messag
     )
 
 
-_FIRST_ELECT_LEADERS_WITH_AN_ERROR = 1
-
-
 def _elect_leaders(version: int, request: Any, code: Code) -> Message:
-    refused = refusals.elect_leaders(request, code)
-    if version < _FIRST_ELECT_LEADERS_WITH_AN_ERROR:
-        refused.error_code = 0
-    return refused
+    return refusals.elect_leaders(request, code, version)
 
 
 _BY_API: dict[int, Callable[[int, Any, Code], Message]] = {

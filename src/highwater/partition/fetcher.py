@@ -85,7 +85,8 @@ class Fetcher:
         self._connection: ClientConnection | None = None
         self._open = False
         self._in_flight = False
-        self._syncing = 0
+        self._syncing: dict[Followed, None] = {}
+        """Whose records are not synced yet: the next fetch would acknowledge them."""
         self._session_id = 0
         self._session_epoch = 0
         self._scheduled = False
@@ -105,6 +106,7 @@ class Fetcher:
         self._followed[key] = followed
         self._changed[followed] = None
         self._forgotten.pop(key, None)
+        self._sync_first(followed)
         self._soon()
 
     def follows(self, partition: Partition) -> bool:
@@ -127,6 +129,7 @@ class Fetcher:
             return False
         followed.state = State.STOPPED
         self._changed.pop(followed, None)
+        self._synced(followed)
         return True
 
     def close(self) -> None:
@@ -288,13 +291,18 @@ class Fetcher:
         if log.log_end == before:
             return
         self._changed[followed] = None
-        if log.flush_each_append and log.durable_end < log.log_end:
-            self._syncing += 1
-            followed.when_durable(log.log_end, self._synced)
+        self._sync_first(followed)
 
-    def _synced(self) -> None:
-        self._syncing -= 1
-        self._soon()
+    def _sync_first(self, followed: Followed) -> None:
+        """Also what an earlier leader sent, or an earlier life wrote: whoever leads now hears of it by our fetch."""
+        if followed.is_unsynced:
+            self._syncing[followed] = None
+            followed.when_durable(lambda: self._synced(followed))
+
+    def _synced(self, followed: Followed) -> None:
+        if followed in self._syncing:
+            del self._syncing[followed]
+            self._soon()
 
     def _failed(self, followed: Followed, code: Code) -> None:
         then = after_error(code)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from highwater.model import Offset
 from highwater.partition.partition import Partition
 from highwater.wire import records
 
@@ -56,16 +55,12 @@ class Followed:
             end = position + size
         return data[:end]
 
-    def when_durable(self, end: Offset, done: Callable[[], None]) -> None:
-        """`done` once everything below `end` is synced, or never will be."""
+    @property
+    def is_unsynced(self) -> bool:
+        """In flush mode a fetch at the log's end would acknowledge what a power cut may still take."""
         log = self.partition.log
-        before = log.durable_listener
+        return log.flush_each_append and log.durable_end < log.log_end and log.offline is None
 
-        def moved() -> None:
-            before()
-            if log.durable_end >= end or log.offline is not None:
-                log.durable_listener = before
-                done()
-
-        log.durable_listener = moved
-        log.flush()
+    def when_durable(self, done: Callable[[], None]) -> None:
+        """`done` once all that is written now is synced, or never will be."""
+        self.partition.when_durable(self.partition.log.log_end, done)

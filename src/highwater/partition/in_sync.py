@@ -103,6 +103,7 @@ class InSync:
             if changed.partition_epoch > partition.partition_epoch:
                 partition.partition_epoch = changed.partition_epoch
                 leader.assigned(leader.replicas, changed.isr)
+                partition.let_in_joining()
             else:
                 leader.withdraw(proposal)
         elif changed.code in _BACK_TO_COMMITTED:

@@ -52,6 +52,7 @@ class Partition:
         "_followers",
         "_in_sync",
         "_readers",
+        "_unsynced",
         "_waiting",
         "bytes_in",
         "bytes_out",
@@ -89,19 +90,24 @@ class Partition:
         """Consumers: they see what is committed."""
         self._followers: dict[Watcher, None] = {}
         """Replicas: they see what is written."""
-        log.durable_listener = self.advance
+        self._unsynced: list[tuple[Offset, Callable[[], None]]] = []
+        log.durable_listener = self._synced
 
     # Roles
 
     def lead(
         self, local: NodeId, epoch: Epoch, partition_epoch: int, replicas: Sequence[NodeId], isr: Sequence[NodeId]
     ) -> None:
-        """Lead from now on in `epoch`, or learn a new ISR within it."""
+        """Lead from now on in `epoch`, or learn a new ISR within it. What the controller's own answer has told already
+        is no news: it must not take back a change that was asked for since."""
+        is_news = partition_epoch > self.partition_epoch
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
         self.leader_id = local
         if self.leader is not None and self.epoch == epoch:
-            self.leader.assigned(replicas, isr)
+            if is_news:
+                self.leader.assigned(replicas, isr)
+                self.let_in_joining()
         else:
             self.epoch = epoch
             self.log.assign_epoch(epoch, self.log.log_end)
@@ -128,6 +134,7 @@ class Partition:
         waiting, self._waiting = self._waiting, deque()
         for _, told in waiting:
             told(why)
+        self._tell_synced()
         self._mark(self._readers)
         self._mark(self._followers)
 
@@ -184,6 +191,23 @@ class Partition:
             self._mark(self._readers)
         if leader_log_start > self.log.log_start:
             self.log.raise_log_start(min(leader_log_start, self.log.log_end))
+
+    def when_durable(self, end: Offset, told: Callable[[], None]) -> None:
+        """`told` once everything below `end` is synced, or the log has failed and it never will be."""
+        self._unsynced.append((end, told))
+        self.log.flush()
+
+    def _synced(self) -> None:
+        self.advance()
+        self._tell_synced()
+
+    def _tell_synced(self) -> None:
+        waiting, self._unsynced = self._unsynced, []
+        for end, told in waiting:
+            if self.log.durable_end >= end or self.log.offline is not None:
+                told()
+            else:
+                self._unsynced.append((end, told))
 
     def advance(self) -> None:
         """Move the high watermark as far as the in-sync replicas allow, and tell who waited for it."""
@@ -259,10 +283,19 @@ class Partition:
             self._in_sync.maybe_expand(self, self.leader, replica)
             self.advance()
 
+    def let_in_joining(self) -> None:
+        """Ask for whoever caught up while another change was asked for: one that has all it wants says nothing more,
+        and below min.insync.replicas nothing more may be written."""
+        if self.leader is not None:
+            for replica in self.leader.followers:
+                if self._joining(replica):
+                    self._in_sync.maybe_expand(self, self.leader, replica)
+
     def shrink(self) -> None:
         """Ask the controller to drop whoever was not caught up for too long."""
         if self.leader is not None:
             self._in_sync.maybe_shrink(self, self.leader)
+            self.let_in_joining()
 
     # Watching
 

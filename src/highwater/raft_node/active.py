@@ -71,6 +71,11 @@ class ActiveController:
         return self._head is not None
 
     @property
+    def epoch(self) -> Epoch | None:
+        """The quorum epoch that its decisions are written in."""
+        return self._epoch
+
+    @property
     def head(self) -> MetadataImage:
         assert self._head is not None, "not the active controller"
         return self._head

@@ -16,9 +16,12 @@ API = Api(43, (0, 2), ElectLeadersRequest)
 
 def handle(controller: ActiveController, ctx: RequestContext, request: ElectLeadersRequest) -> None:
     def answer(response: ElectLeadersResponse | None) -> None:
-        ctx.respond(response or refusals.elect_leaders(request, Code.NOT_CONTROLLER))
+        answered = response or refusals.elect_leaders(request, Code.NOT_CONTROLLER)
+        if ctx.version == 0:
+            answered.error_code = Code.NONE  # has no place there; the partitions have their own
+        ctx.respond(answered)
 
     if not ctx.authorize("Alter", "Cluster", "kafka-cluster"):
-        ctx.respond(refusals.elect_leaders(request, Code.CLUSTER_AUTHORIZATION_FAILED))
+        ctx.respond(refusals.elect_leaders(request, Code.CLUSTER_AUTHORIZATION_FAILED, ctx.version))
         return
     controller.decide(lambda: elect_leaders(controller.head, request, controller.config), answer)

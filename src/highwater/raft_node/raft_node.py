@@ -115,6 +115,8 @@ class RaftNode:
         state = await finished(self._world, _read_quorum_state, self.directory / QUORUM_STATE)
         stored = None if state is None else ElectionState.from_json(state.decode())
         self._adopt(loaded)
+        if loaded.voters is None and self._config.is_controller:
+            raise RuntimeError(f"{self.directory} names no voters: format the directory first")
         if loaded.voters is not None:
             at = loaded.voters_offset if loaded.log_has_voters or not loaded.is_bootstrap else NEVER_LOGGED
             self._voters.append((at, loaded.voters))
@@ -393,6 +395,11 @@ class RaftNode:
         if self.quorum.role is Role.LEADER:
             return not self._pending
         return 0 <= self._leader_high_watermark <= self.log.log.high_watermark
+
+    @property
+    def is_deciding(self) -> bool:
+        """Whether what the quorum last decided is still being written: nobody has been told of it yet."""
+        return self._blocked
 
     @property
     def epoch(self) -> Epoch:

@@ -48,7 +48,7 @@ class OneQuorumLeader:
 
     def check(self, view: ClusterView) -> None:
         for node in view.nodes:
-            if node.leads_quorum:
+            if node.leads_quorum and node.quorum_epoch is not None:
                 leader = self._leaders.setdefault(node.quorum_epoch, (node.id, node.life))
                 if leader != (node.id, node.life):
                     raise Violation(self, f"{leader} and {(node.id, node.life)} lead quorum epoch {node.quorum_epoch}")
@@ -63,6 +63,8 @@ class QuorumEpochRises:
     def check(self, view: ClusterView) -> None:
         for node in view.nodes:
             before = self._epochs.get(node.id, 0)
+            if node.quorum_epoch is None:
+                continue
             if node.quorum_epoch < before:
                 raise Violation(self, f"node {node.id} went back from epoch {before} to {node.quorum_epoch}")
             self._epochs[node.id] = node.quorum_epoch
@@ -225,12 +227,11 @@ class _Committed:
     @staticmethod
     def _registered(view: ClusterView) -> dict[int, NodeView]:
         """Nodes whose present life is the one that metadata knows: before that, nobody counts on them (KIP-903)."""
-        brokers = {} if view.truth is None else view.truth.brokers.by_id
+        if view.truth is None:
+            return {}
+        known: dict[int, int] = {broker.id: broker.epoch for broker in view.truth.brokers.by_id.values()}
         return {
-            node.id: node
-            for node in view.nodes
-            if node.broker_epoch >= 0
-            and any(b.id == node.id and b.epoch == node.broker_epoch for b in brokers.values())
+            node.id: node for node in view.nodes if node.broker_epoch >= 0 and known.get(node.id) == node.broker_epoch
         }
 
 
@@ -265,16 +266,19 @@ class FlushedIsrHoldsCommitted(_Committed):
 
 
 class LeaderComplete(_Committed):
-    """The leader of the latest epoch has everything that was ever committed."""
+    """The leader of the latest epoch has everything that was ever committed.
+
+    A broker that starts takes up its old roles behind closed doors, and loses them when it registers.
+    """
 
     def check(self, view: ClusterView) -> None:
         self._learn(view)
-        latest = dict(partitions_of(view.truth))
+        latest, registered = dict(partitions_of(view.truth)), self._registered(view)
         for node, tp, replica in replicas_of(view):
             part = latest.get(tp)
             if part is None or not replica.leads or part.leader != node.id or part.leader_epoch != replica.epoch:
                 continue
-            if replica.log_end < self._high.get(tp, 0):
+            if node.id in registered and replica.log_end < self._high.get(tp, 0):
                 raise Violation(self, f"{tp}: {node.id} leads with {replica.log_end} of {self._high[tp]}")
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import TopicPartition
 from highwater.sim.cluster import SimCluster
-from highwater.sim.trace import matching
+from highwater.sim.trace import Event, Phase, matching
 
 ANY, LEADER, CONTROLLER = "any node", "a leader", "the controller"
 SLOW_LINK = (0.05, 0.4)
@@ -62,8 +62,12 @@ def draw_schedule(random: Random, seconds: float, count: int) -> list[Fault]:
 
 
 class Nemesis:
-    """Carries a schedule out. Where writes are not flushed, power is cut only while the others hold all there is:
-    the promise is about one member of the ISR that keeps its disk."""
+    """Carries a schedule out.
+
+    Where writes are not flushed, one disk at a time loses what was not synced, while all others hold everything; and
+    nobody else crashes before it does so again. Kafka takes every unclean restart for a loss: once no replica is left
+    that was not restarted so, the last known leader leads, be it the one whose disk lost something (KIP-966).
+    """
 
     def __init__(
         self,
@@ -165,9 +169,13 @@ class Nemesis:
             return True
         self._forget_healed()
         truth = self._truth()
-        if self._lost or truth is None:
+        if self._lost or truth is None or not all(map(self._cluster.is_up, self._cluster.names)):
             return False
-        return all(len([m for m in part.isr if f"n{m}" != name]) >= 1 for _, _, part in truth.topics.each_partition())
+        return all(len(part.isr) == len(part.replicas) for _, _, part in truth.topics.each_partition())
+
+    def _may_crash(self, name: str) -> bool:
+        self._forget_healed()
+        return self._flushed or all(other == name for other in self._lost)
 
     def _forget_healed(self) -> None:
         """Whoever lost data counts again once it has registered anew and is in every ISR that it belongs to."""
@@ -181,6 +189,9 @@ class Nemesis:
                 del self._lost[name]
 
     def _take_down(self, name: str, power_loss: bool, until: float) -> None:
+        if not self._may_crash(name):
+            self._say(f"{name}: is spared, {', '.join(self._lost)} has not recovered yet")
+            return
         self._say(f"{name}: {'the power is cut' if power_loss else 'killed'} until {until:.3f}")
         self._crashed(name, power_loss)
         self._cluster.take_down(name, power_loss)
@@ -193,31 +204,29 @@ class Nemesis:
             broker = None if truth is None else truth.brokers.get(int(name[1:]))
             self._lost[name] = -1 if broker is None else broker.epoch
 
-    def _crash_at(self, fault: Fault, name: str, phase: str, power_loss: bool) -> None:
-        """At one of the next appends; in an unflushed run a torn write without a power cut is a kill."""
+    def _crash_at(self, fault: Fault, name: str, phase: Phase, power_loss: bool) -> None:
+        """At one of the next appends of this life; if there are too few of them, half a second later."""
         nth = 1 + int(fault.draw * 40)
-        kind = "/data/__cluster*" if fault.draw < 0.3 else "*.log"
-        self._say(f"{name}: {'loses power' if power_loss else 'dies'} {phase} its append no. {nth} to {kind}")
+        pattern = "/data/__cluster*" if fault.draw < 0.3 else "*.log"
+        self._say(f"{name}: {'loses power' if power_loss else 'dies'} {phase} its append no. {nth} to {pattern}")
         if power_loss:
             self._crashed(name, True)
-        point = self._sim.crash_at(
-            name, matching("append", kind), nth, "during" if phase == "during" else "after", power_loss
-        )
-        until = self._sim.now + fault.seconds + 0.5
+        member = self._cluster.members[name]
+        life, matches = member.lives, matching("append", pattern)
+
+        def is_it(event: Event) -> bool:
+            return not self._over and member.lives == life and matches(event) and self._may_crash(name)
+
+        point = self._sim.crash_at(name, is_it, nth, phase, power_loss)
 
         def look() -> None:
-            if self._over:
+            if self._over or member.lives != life:
                 return
-            if point.hit is None:
-                self._take_down(name, power_loss, self._sim.now + fault.seconds)
-                point.hit = point.hit or None
-            else:
+            if point.hit is not None:
                 self._say(f"{name}: has crashed at {point.hit.at:.4f}: {point.hit.kind} {point.hit.subject}")
-                self._crashed(name, power_loss)
-                self._cluster.take_down(name, power_loss)
-                self._sim.at(self._sim.now + 0.01, self._restart, name)
+            self._take_down(name, power_loss, self._sim.now + fault.seconds)
 
-        self._sim.at(until, look)
+        self._sim.at(self._sim.now + 0.5, look)
 
     def _restart(self, name: str) -> None:
         if not self._over and not self._cluster.is_up(name):

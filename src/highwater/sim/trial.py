@@ -312,7 +312,9 @@ class Trial:
         """The end that readers are told never goes back, unless an old leader tells it, whose epoch shows that."""
         leader, _ = await client.leader(partition, CALL_SECONDS)
         wanted = ListOffsetsPartition(partition_index=partition.partition, timestamp=LATEST)
-        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=partition.topic, partitions=[wanted])])
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsTopic(name=partition.topic, partitions=[wanted])]
+        )
         answer = await client.ask(leader, request, ListOffsetsResponse, CALL_SECONDS)
         row = answer.topics[0].partitions[0]
         if row.error_code:

@@ -47,7 +47,8 @@ class ReplicaView:
 class NodeView:
     id: int
     life: int = 1
-    quorum_epoch: int = 0
+    quorum_epoch: int | None = 0
+    """None while it is being written down: before that it binds nobody."""
     leads_quorum: bool = False
     metadata_high_watermark: int = 0
     active_epoch: int | None = None
@@ -81,10 +82,10 @@ def view_node(member: Member, storage: Storage | None) -> NodeView | None:
     return NodeView(
         id=member.id,
         life=member.lives,
-        quorum_epoch=quorum.epoch,
+        quorum_epoch=None if node.raft.is_deciding else quorum.epoch,
         leads_quorum=quorum.role is Role.LEADER,
         metadata_high_watermark=node.raft.log.log.high_watermark,
-        active_epoch=quorum.epoch if controller is not None and controller.is_active else None,
+        active_epoch=None if controller is None else controller.epoch,
         broker_epoch=node.lifecycle.epoch if node.broker is not None else -1,
         image=node.raft.committed,
         replicas=replicas,

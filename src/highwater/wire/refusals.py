@@ -56,7 +56,8 @@ def incremental_alter_configs(request: IncrementalAlterConfigsRequest, code: Cod
     )
 
 
-def elect_leaders(request: ElectLeadersRequest, code: Code) -> ElectLeadersResponse:
+def elect_leaders(request: ElectLeadersRequest, code: Code, version: int = 2) -> ElectLeadersResponse:
+    """Version 0 has no room for a code at the top."""
     results = [
         ReplicaElectionResult(
             topic=named.topic,
@@ -67,7 +68,7 @@ def elect_leaders(request: ElectLeadersRequest, code: Code) -> ElectLeadersRespo
         )
         for named in request.topic_partitions or ()
     ]
-    return ElectLeadersResponse(error_code=code, replica_election_results=results)
+    return ElectLeadersResponse(error_code=code if version > 0 else 0, replica_election_results=results)
 
 
 def unregister_broker(code: Code) -> UnregisterBrokerResponse:
