@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import PurePath
+from typing import Any
 
 from highwater import config as settings
 from highwater.broker.apis import broker_registry
 from highwater.broker.broker import Broker
 from highwater.broker.controller_channel import ControllerChannel
+from highwater.broker.isr_changes import IsrChanges
 from highwater.broker.lifecycle import Lifecycle, Standing
+from highwater.broker.metrics import BrokerMetrics
 from highwater.broker.producer_ids import ProducerIds
 from highwater.broker.publisher import Publisher
+from highwater.broker.status import describe
 from highwater.broker.upkeep import Upkeep
 from highwater.config import ConfigError, LogConfig, NodeConfig
 from highwater.controller.features import SUPPORTED, bootstrap_records, unsupported_levels
@@ -23,14 +28,18 @@ from highwater.log import names
 from highwater.log.log import Log
 from highwater.log.store import LogStore
 from highwater.metadata.changes import Changes
-from highwater.metadata.cluster import MetadataImage
-from highwater.model import Endpoint, Uuid
+from highwater.metadata.cluster import MetadataImage, difference
+from highwater.model import Endpoint, NodeId, Uuid
 from highwater.net.api_versions import Features, register_api_versions
 from highwater.net.deadlines import DeadlineQueue
+from highwater.net.http import HttpServer, Page
 from highwater.net.server import Limits, ListenerSpec, Server
 from highwater.net.stats import LoopLag
 from highwater.partition.fetch_session import FetchSessions
+from highwater.partition.fetcher import Limits as FetchLimits
+from highwater.partition.fetchers import Fetchers
 from highwater.partition.hosted import Hosted
+from highwater.partition.in_sync import InSync
 from highwater.quorum import Identity, Leadership, Listener, ReplicaKey, Timing, VoterNode
 from highwater.raft_node.active import ActiveController
 from highwater.raft_node.apis import controller_registry
@@ -40,6 +49,9 @@ from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
 
 SHUTDOWN_SECONDS = 10.0
+HAND_OVER_SECONDS = 3.0
+RESIGN_SECONDS = 1.0
+ABANDONED_SECONDS = 1.5
 NEVER_MS = 2**62
 NO_BOUND = 2**62
 KRAFT_LEVEL = 1
@@ -56,9 +68,16 @@ class NotStarted(Exception):
 
 
 class Node:
-    """Broker and controller in one process; they meet on the wire and here."""
+    """A broker, a controller, or both; they are strangers that meet on the wire and here."""
 
     def __init__(self, world: World, config: NodeConfig, failed: Callable[[BaseException], None]) -> None:
+        if len(config.log_dirs) != 1:
+            raise ConfigError("log.dirs: one directory is supported")
+        if config.is_controller and config.voters and [voter.id for voter in config.voters] != [config.node_id]:
+            raise ConfigError(
+                "controller.quorum.voters: a fixed quorum of several voters is not supported; name the voters when "
+                "the directory is formatted (--initial-controllers) and set controller.quorum.bootstrap.servers"
+            )
         self.world = world
         self.config = config
         self._failed = failed
@@ -66,22 +85,16 @@ class Node:
         self.deadlines = DeadlineQueue(world.clock)
         self.lag = LoopLag(world.clock)
         self._release_lock: Callable[[], None] | None = None
-        self._caught_up = asyncio.Event()
-        self._publishing: asyncio.Task[None] | None = None
+        self._progress = asyncio.Event()
         self._publisher: Publisher | None = None
-        self._check_supported()
-
-    def _check_supported(self) -> None:
-        config = self.config
-        if not (config.is_broker and config.is_controller):
-            raise ConfigError("process.roles: this version runs broker,controller in one process only")
-        if len(config.log_dirs) != 1:
-            raise ConfigError("log.dirs: one directory is supported")
-        if config.voters and [voter.id for voter in config.voters] != [config.node_id]:
-            raise ConfigError("controller.quorum.voters: a quorum of one voter, this node, is supported")
+        self._publishing: asyncio.Task[None] | None = None
+        self.controller: ActiveController | None = None
+        self.broker: Broker | None = None
+        self.http: HttpServer | None = None
+        self.http_endpoint: Endpoint | None = None
 
     async def start(self) -> None:
-        """Returns when clients are served and the controller counts this broker in."""
+        """Returns when this node does what its roles say: a broker then is unfenced and serves clients."""
         patience = self.config.get(settings.SERVER_MAX_STARTUP_TIME_MS)
         try:
             async with asyncio.timeout(None if patience >= NEVER_MS else patience / 1000) as within:
@@ -99,120 +112,199 @@ class Node:
         if meta.node_id != self.config.node_id:
             raise ConfigError(f"{self.directory} belongs to node {meta.node_id}, this is {self.config.node_id}")
         self.cluster_id = meta.cluster_id
-        directory_id = meta.directory_id or Uuid(bytes(16))
-        await self._join(directory_id)
-        await self._serve(directory_id)
-        self.lag.start()
-
-    async def _join(self, directory_id: Uuid) -> None:
-        """Open the listeners, held, and take part in the quorum."""
-        config, world = self.config, self.world
-        own = config.controller_listeners[0]
-        voter = VoterNode(ReplicaKey(config.node_id, directory_id), ())
-        identity = Identity(self.cluster_id, voter, own.name, ())
-        self.raft = RaftNode(world, config, identity, _metadata_log_config(config))
-        self.controller = ActiveController(world, config, self.raft, bootstrap_records())
-        controllers = controller_registry(self.controller)
-        self._make_broker()
-        brokers = broker_registry(self.broker)
-        for registry in (controllers, brokers):
-            register_api_versions(registry, self._features)
-        specs = [ListenerSpec(each.name, each.endpoint, controllers) for each in config.controller_listeners]
-        specs += [ListenerSpec(each.name, each.endpoint, brokers) for each in config.broker_listeners]
-        self.server = Server(world, specs, _limits(config))
-        self.server.hold(*(each.name for each in config.broker_listeners))
+        self.directory_id = meta.directory_id or Uuid(bytes(16))
+        self._make()
+        self.server.hold()
         await self.server.start()
-        bound = self.server.endpoints
-        at = bound[own.name]
-        advertised = Listener(own.name, own.endpoint.host or at.host, own.endpoint.port or at.port)
-        self.raft.identity = replace(identity, node=replace(voter, listeners=(advertised,)))
-        told = Listeners(self._committed, self._led, self._fail)
-        await self.raft.open(told, _timing(config))
+        self.raft.identity = self._identity()
+        await self.raft.open(Listeners(self._committed, self._led, self._failed), _timing(self.config))
+        if self.config.is_controller:
+            self.server.release(*(each.name for each in self.config.controller_listeners))
+        if self.broker is not None:
+            await self._serve(self.broker)
+        self.server.release()
+        self.lag.start()
+        await self._serve_http()
 
-    def _make_broker(self) -> None:
+    # Making the parts
+
+    def _make(self) -> None:
+        config, world = self.config, self.world
+        self.raft = RaftNode(world, config, self._identity(), _metadata_log_config(config), self.deadlines)
+        specs: list[ListenerSpec] = []
+        if config.is_controller:
+            self.controller = ActiveController(world, config, self.raft, bootstrap_records(), self.deadlines)
+            controllers = controller_registry(self.controller)
+            register_api_versions(controllers, self._features)
+            specs += [ListenerSpec(each.name, each.endpoint, controllers) for each in config.controller_listeners]
+        if config.is_broker:
+            self.broker = self._make_broker()
+            brokers = broker_registry(self.broker)
+            register_api_versions(brokers, self._features)
+            specs += [ListenerSpec(each.name, each.endpoint, brokers) for each in config.broker_listeners]
+        self.server = Server(world, specs, _limits(config))
+
+    def _identity(self) -> Identity:
+        """This replica of the metadata log, with the addresses that it is really reached at once they are known."""
+        config = self.config
+        listeners = []
+        bound = self.server.endpoints if hasattr(self, "server") else {}
+        for each in config.advertised_controller_listeners if config.is_controller else ():
+            at = bound.get(each.name, each.endpoint)
+            listeners.append(Listener(each.name, each.endpoint.host or at.host, each.endpoint.port or at.port))
+        voter = VoterNode(ReplicaKey(config.node_id, self.directory_id), tuple(listeners))
+        bootstrap = config.bootstrap_controllers or tuple(voter.endpoint for voter in config.voters)
+        return Identity(self.cluster_id, voter, config.controller_listener_names[0], bootstrap)
+
+    def _make_broker(self) -> Broker:
         config, world = self.config, self.world
         client_id = f"broker-{config.node_id}"
-        find, deadlines = self._controller_endpoint, self.deadlines
-        channel = ControllerChannel(world, config, client_id, deadlines, find)
-        self._heartbeats = ControllerChannel(world, config, f"{client_id}-heartbeat", deadlines, find)
-        self._channel = channel
-        producer_ids = ProducerIds(config.node_id, channel, lambda: self.lifecycle.epoch)
-        at_a_time = config.get(settings.NUM_RECOVERY_THREADS_PER_DATA_DIR)
-        store = LogStore(
-            world, self.directory, lambda topic: self.broker.log_config(topic), self._log_offline, at_a_time
+        self._channel = ControllerChannel(world, config, client_id, self.deadlines, self._controller_endpoint)
+        heartbeats = ControllerChannel(
+            world, config, f"{client_id}-heartbeat", self.deadlines, self._controller_endpoint
         )
-        slots = config.get(settings.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS)
-        self.broker = Broker(
+        self.lifecycle = Lifecycle(
+            world,
+            config,
+            self.cluster_id,
+            Uuid(world.random("incarnation").randbytes(16)),
+            self.directory_id,
+            dict(SUPPORTED),
+            heartbeats,
+            lambda: broker.image.offset,
+        )
+        changes = IsrChanges(world, config.node_id, self._channel, self._broker_epoch, self._broker_epoch_of)
+        broker = Broker(
             world,
             config,
             self.cluster_id,
             Hosted(),
-            store,
-            FetchSessions(slots, world.random("fetch-sessions")),
+            LogStore(
+                world,
+                self.directory,
+                lambda topic: broker.log_config(topic),
+                self._log_offline,
+                config.get(settings.NUM_RECOVERY_THREADS_PER_DATA_DIR),
+            ),
+            FetchSessions(
+                config.get(settings.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS), world.random("fetch-sessions")
+            ),
             self.deadlines,
-            channel,
-            producer_ids,
+            self._channel,
+            ProducerIds(config.node_id, self._channel, self._broker_epoch),
+            InSync(
+                world.clock.monotonic,
+                lambda: broker.config.get(settings.REPLICA_LAG_TIME_MAX_MS) / 1000,
+                self._broker_epoch_of,
+                changes.ask,
+            ),
+            Fetchers(
+                world,
+                self.deadlines,
+                config.node_id,
+                self._broker_epoch,
+                lambda: _fetch_limits(broker.config),
+                lambda leader: broker.doubts.cast(leader),
+                lambda done: broker.store.recovery_points.write(done),
+            ),
             MetadataImage(self.cluster_id),
         )
-        self.upkeep = Upkeep(self.broker)
+        self.upkeep = Upkeep(broker)
+        return broker
 
-    async def _serve(self, directory_id: Uuid) -> None:
+    # A broker's way into the cluster
+
+    async def _serve(self, broker: Broker) -> None:
         """Catch up with the metadata, open the logs, register, be unfenced, and let the clients in."""
-        config = self.config
-        await self._caught_up.wait()
+        while not self.raft.is_caught_up:
+            self._progress.clear()
+            await self._progress.wait()
         image = self.raft.committed
         unsupported = unsupported_levels(image.features)
         if unsupported:
             raise ConfigError(f"{self.directory}: {'; '.join(unsupported)}")
-        publisher = Publisher(self.broker, self._applied)
+        publisher = Publisher(broker, self._applied)
         await publisher.begin(image)
         self._publisher = publisher
-        publisher.offer(self.raft.committed, _since(image, self.raft.committed))
+        publisher.offer(self.raft.committed, difference(image, self.raft.committed))
         self._publishing = self.world.spawn("publisher", publisher.run())
-        incarnation = Uuid(self.world.random("incarnation").randbytes(16))
-        supported = dict(SUPPORTED)
-        self.lifecycle = Lifecycle(
-            self.world,
-            config,
-            self.cluster_id,
-            incarnation,
-            directory_id,
-            supported,
-            self._heartbeats,
-            lambda: self.broker.image.offset,
-        )
-        previous = self.broker.store.found.broker_epoch
-        await self.lifecycle.register(config.advertised_listeners, self.server.endpoints, previous)
+        previous = broker.store.found.broker_epoch
+        await self.lifecycle.register(self.config.advertised_listeners, self.server.endpoints, previous)
         await self.lifecycle.reached(Standing.ACTIVE)
         self.upkeep.start()
-        self.server.release()
+
+    async def _serve_http(self) -> None:
+        listener = self.config.get(settings.HIGHWATER_HTTP_LISTENER)
+        if listener is None:
+            return
+        self.http = HttpServer(self.world, {"/status": self._status_page, "/metrics": self._metrics_page})
+        host, _, port = listener.rpartition(":")
+        self.http_endpoint = await self.http.start(Endpoint(host, int(port)))
+
+    def status(self) -> dict[str, Any]:
+        """What this node knows of itself, with reasons."""
+        quorum = self.raft.quorum
+        told: dict[str, Any] = {
+            "node": self.config.node_id,
+            "quorum": {
+                "role": quorum.role.value,
+                "leader": quorum.leader_id,
+                "epoch": quorum.epoch,
+                "high_watermark": quorum.high_watermark,
+                "log_end": self.raft.log.written_end,
+                "voters": list(quorum.voters.ids),
+            },
+        }
+        if self.broker is not None:
+            standing = self.lifecycle.standing.value
+            told |= describe(self.broker, self.lifecycle.epoch, standing, quorum.leader_id)
+        return told
+
+    def _status_page(self) -> Page:
+        return Page("application/json", json.dumps(self.status(), indent=1).encode())
+
+    def _metrics_page(self) -> Page:
+        if self.broker is None:
+            return Page("text/plain; version=0.0.4", b"")
+        active = self.controller
+        metrics = BrokerMetrics(
+            self.broker, self.server.stats, self.lag, lambda: active is not None and active.is_active
+        )
+        return Page("text/plain; version=0.0.4; charset=utf-8", metrics.exposition())
 
     # What the parts tell each other
 
     def _controller_endpoint(self) -> Endpoint | None:
         leader = self.raft.leader_id
-        if leader is None:
-            return None
-        own = self.config.controller_listeners[0].name
-        listeners = self.raft.voters.listeners(leader)
-        return next((Endpoint(at.host, at.port) for at in listeners if at.name == own), None)
+        return None if leader is None else self.raft.endpoint_of(leader, self.config.controller_listener_names[0])
+
+    def _broker_epoch(self) -> int:
+        return self.lifecycle.epoch
+
+    def _broker_epoch_of(self, broker: NodeId) -> int | None:
+        """None for a broker that may not be in an ISR."""
+        assert self.broker is not None
+        registration = self.broker.image.brokers.get(broker)
+        return registration.epoch if registration is not None and registration.active else None
 
     def _committed(self, image: MetadataImage, changes: Changes) -> None:
-        self.controller.committed(image)
-        if self.controller.is_active or image.features.metadata_version is not None:
-            self._caught_up.set()
+        if self.controller is not None:
+            self.controller.committed(image)
+        self._progress.set()
         if self._publisher is not None:
             self._publisher.offer(image, changes)
 
     def _led(self, leadership: Leadership) -> None:
-        self.controller.leadership_changed(leadership)
+        self._progress.set()
+        if self.controller is not None:
+            self.controller.leadership_changed(leadership)
 
     def _applied(self) -> None:
         if self._publisher is not None:
             self.lifecycle.nudge()
 
     def _log_offline(self, log: Log) -> None:
-        partition = self.broker.hosted.get(log.partition)
+        partition = None if self.broker is None else self.broker.hosted.get(log.partition)
         if partition is not None and partition.log is log:
             partition.release(Code.KAFKA_STORAGE_ERROR)
 
@@ -221,34 +313,57 @@ class Node:
         image = self.raft.committed
         return Features(supported, image.offset, {**image.features.levels, "kraft.version": KRAFT_LEVEL})
 
-    def _fail(self, failed: BaseException) -> None:
-        self._failed(failed)
-
     # Stopping
 
+    def _is_abandoned(self) -> bool:
+        """No controller has answered for a while: there is nobody left to agree to the shutdown."""
+        return self.world.clock.monotonic() - self.lifecycle.answered_at > ABANDONED_SECONDS
+
     async def stop(self) -> None:
-        """Leave the cluster, finish what was asked, close the logs, mark it clean."""
-        if self.config.get(settings.CONTROLLED_SHUTDOWN_ENABLE):
-            await self._leave()
-        self.upkeep.stop()
-        self.lifecycle.stop()
+        """A controlled shutdown: leave the cluster, finish what was asked, close the logs, mark it clean."""
+        if self.broker is not None:
+            await self._leave(self.broker, self.config.get(settings.CONTROLLED_SHUTDOWN_ENABLE))
+        if self.controller is not None:
+            await self._hand_over(self.controller)
+        if self.http is not None:
+            self.http.close()
         await self.server.close(grace=1.0)
-        if self._publishing is not None:
-            self._publishing.cancel()
-        self._channel.close()
-        await self.broker.store.close(self.lifecycle.epoch)
-        self.controller.close()
+        if self.broker is not None:
+            self._channel.close()
+            await self.broker.store.close(self.lifecycle.epoch)
+        if self.controller is not None:
+            self.controller.close()
         await self.raft.close()
         self.lag.stop()
         if self._release_lock is not None:
             self._release_lock()
 
-    async def _leave(self) -> None:
+    async def _hand_over(self, controller: ActiveController) -> None:
+        """A cluster that stops as a whole needs its controller until the last broker has left."""
+        try:
+            async with asyncio.timeout(HAND_OVER_SECONDS):
+                while controller.brokers_leaving:
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            _log.warning("brokers are still leaving while their controller stops")
+        await self.raft.leave(RESIGN_SECONDS)
+
+    async def _leave(self, broker: Broker, controlled: bool) -> None:
         """Ask the controller for a shutdown: it moves leaderships away and takes the broker out."""
+        if controlled:
+            await self._ask_to_leave()
+        self.upkeep.stop()
+        self.lifecycle.stop()
+        if self._publishing is not None:
+            self._publishing.cancel()
+        broker.fetchers.close()
+
+    async def _ask_to_leave(self) -> None:
         self.lifecycle.leave()
         try:
             async with asyncio.timeout(SHUTDOWN_SECONDS):
-                await self.lifecycle.reached(Standing.GONE)
+                while self.lifecycle.standing is not Standing.GONE and not self._is_abandoned():
+                    await asyncio.sleep(0.01)
         except TimeoutError:
             _log.warning("the controller did not agree to the shutdown in time")
 
@@ -260,6 +375,17 @@ def _timing(config: NodeConfig) -> Timing:
         election_backoff_max=config.get(settings.CONTROLLER_QUORUM_ELECTION_BACKOFF_MAX_MS) / 1000,
         request_timeout=config.get(settings.CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS) / 1000,
         retry_backoff=config.get(settings.CONTROLLER_QUORUM_RETRY_BACKOFF_MS) / 1000,
+    )
+
+
+def _fetch_limits(config: NodeConfig) -> FetchLimits:
+    return FetchLimits(
+        wait_ms=config.get(settings.REPLICA_FETCH_WAIT_MAX_MS),
+        min_bytes=config.get(settings.REPLICA_FETCH_MIN_BYTES),
+        partition_bytes=config.get(settings.REPLICA_FETCH_MAX_BYTES),
+        response_bytes=config.get(settings.REPLICA_FETCH_RESPONSE_MAX_BYTES),
+        backoff=config.get(settings.REPLICA_FETCH_BACKOFF_MS) / 1000,
+        timeout=config.get(settings.REPLICA_SOCKET_TIMEOUT_MS) / 1000,
     )
 
 
@@ -291,9 +417,3 @@ def _metadata_log_config(config: NodeConfig) -> LogConfig:
         retention_bytes=-1,
         file_delete_delay_ms=config.get(settings.INTERNAL_METADATA_DELETE_DELAY_MILLIS),
     )
-
-
-def _since(before: MetadataImage, after: MetadataImage) -> Changes:
-    from highwater.metadata.cluster import difference
-
-    return difference(before, after)

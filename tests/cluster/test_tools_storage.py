@@ -16,9 +16,7 @@ from tests.cluster.tools import apache as by_apache
 VOTERS = "1@127.0.0.1:19093:JEXY6aqzQY-32P5TStzaFg,2@127.0.0.2:19094:MvDxzVmcRsaTz33bUuRU6A"
 FIXED = "controller.quorum.voters=1@127.0.0.1:19093"
 DYNAMIC = "controller.quorum.bootstrap.servers=127.0.0.1:19093"
-ONLY_OURS = " ".join(
-    f"--feature {name}.version=0" for name in ("eligible.leader.replicas", "group", "share", "streams", "transaction")
-)
+ONLY_OURS = " ".join(f"--feature {name}.version=0" for name in ("group", "share", "streams", "transaction"))
 """What brings Apache's defaults down to the features that Highwater has."""
 
 

@@ -1,6 +1,8 @@
 """The verdict on a run: from what was sent, acknowledged and read to what was lost, doubled or out of order. Pure."""
 
 from highwater.audit.history import History, Outcome, Read, Sent
-from highwater.audit.verdict import Verdict, judge
+from highwater.audit.judging import judge
+from highwater.audit.table import verdict_table, verdict_text
+from highwater.audit.verdict import CLASSES, Verdict
 
-__all__ = ["History", "Outcome", "Read", "Sent", "Verdict", "judge"]
+__all__ = ["CLASSES", "History", "Outcome", "Read", "Sent", "Verdict", "judge", "verdict_table", "verdict_text"]

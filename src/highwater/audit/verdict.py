@@ -1,16 +1,17 @@
-"""Judging a history. Each class is one of Jepsen's for its Kafka workload, in plain words."""
+"""The verdict: what is wrong with a history, each class one of Jepsen's for its Kafka workload, in plain words."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field, fields
 
-from highwater.audit.history import History, Outcome, Sent
+from highwater.audit.history import Sent
 from highwater.model import TopicPartition
 
 
 @dataclass(slots=True)
 class Verdict:
+    """Every class is a list of its cases; `ok` says that each acknowledged record was read, once and in order."""
+
     acked: int = 0
     delivered: int = 0
     """Acknowledged values that were read."""
@@ -27,16 +28,25 @@ class Verdict:
     foreign: list[tuple[TopicPartition, int, bytes]] = field(default_factory=list)
     """Read, though nobody sent them."""
     misplaced: list[Sent] = field(default_factory=list)
-    """Read at another offset than the acknowledgement named."""
+    """Read elsewhere than the acknowledgement named."""
+    unseen: list[Sent] = field(default_factory=list)
+    """Acknowledged, and no reader has come as far: no proof of a loss, and none that there was none."""
+    by_partition: dict[TopicPartition, dict[str, int]] = field(default_factory=dict)
+    """The same counts for each partition that was written or read, sorted. A case counts where it was found."""
 
     @property
     def ok(self) -> bool:
-        return not any(getattr(self, each.name) for each in fields(self) if each.name not in ("acked", "delivered"))
+        return not any(self.counts[name] for name in CLASSES)
+
+    @property
+    def refuted(self) -> bool:
+        """Something is wrong for certain; what is merely unseen may still be read."""
+        return any(self.counts[name] for name in CLASSES if name != "unseen")
 
     @property
     def counts(self) -> dict[str, int]:
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: value if isinstance(value, int) else len(value) for name, value in values.items()}
+        cases = {name: len(getattr(self, name)) for name in CLASSES}
+        return {"acked": self.acked, "delivered": self.delivered, **cases}
 
     def line(self) -> str:
         """The last line of a run, for machines."""
@@ -46,68 +56,5 @@ class Verdict:
         )
 
 
-def judge(history: History) -> Verdict:
-    verdict = Verdict()
-    places: dict[bytes, dict[tuple[TopicPartition, int], None]] = defaultdict(dict)
-    values: dict[tuple[TopicPartition, int], dict[bytes, None]] = defaultdict(dict)
-    furthest: dict[TopicPartition, int] = {}
-    for read in history.reads:
-        places[read.value][read.partition, read.offset] = None
-        values[read.partition, read.offset][read.value] = None
-        furthest[read.partition] = max(furthest.get(read.partition, -1), read.offset)
-    _judge_reads(history, verdict, places, values)
-    for sent in history.sends:
-        seen = places.get(sent.value)
-        if sent.outcome is Outcome.FAILED and seen:
-            verdict.resurrected.append(sent)
-        if sent.outcome is not Outcome.ACKED:
-            continue
-        verdict.acked += 1
-        if seen:
-            verdict.delivered += 1
-            if sent.offset >= 0 and (sent.partition, sent.offset) not in seen:
-                verdict.misplaced.append(sent)
-        elif _should_be_there(history, sent, furthest):
-            verdict.lost.append(sent)
-    _judge_order(history, verdict, places)
-    return verdict
-
-
-def _judge_reads(
-    history: History,
-    verdict: Verdict,
-    places: dict[bytes, dict[tuple[TopicPartition, int], None]],
-    values: dict[tuple[TopicPartition, int], dict[bytes, None]],
-) -> None:
-    known = {sent.value for sent in history.sends}
-    for value, at in places.items():
-        if len(at) > 1:
-            verdict.duplicated.append((value, sorted(at)))
-        if value not in known:
-            verdict.foreign += [(partition, offset, value) for partition, offset in sorted(at)]
-    for (partition, offset), different in values.items():
-        if len(different) > 1:
-            verdict.inconsistent.append((partition, offset, sorted(different)))
-
-
-def _should_be_there(history: History, sent: Sent, furthest: dict[TopicPartition, int]) -> bool:
-    if history.complete is None or sent.partition in history.complete:
-        return True
-    return 0 <= sent.offset < furthest.get(sent.partition, -1)
-
-
-def _judge_order(
-    history: History, verdict: Verdict, places: dict[bytes, dict[tuple[TopicPartition, int], None]]
-) -> None:
-    """Only what was acknowledged is ordered: an unknown send may land late, by a retry."""
-    last: dict[tuple[str, TopicPartition], tuple[int, Sent]] = {}
-    for sent in history.sends:
-        offsets = [offset for partition, offset in places.get(sent.value, ()) if partition == sent.partition]
-        if sent.outcome is not Outcome.ACKED or not offsets:
-            continue
-        key = (sent.producer, sent.partition)
-        before = last.get(key)
-        if before is not None and min(offsets) < before[0]:
-            verdict.reordered.append((before[1], sent))
-        else:
-            last[key] = (min(offsets), sent)
+CLASSES = tuple(each.name for each in fields(Verdict) if each.name not in ("acked", "delivered", "by_partition"))
+"""The names of the classes, as fields of a Verdict."""

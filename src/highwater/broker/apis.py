@@ -18,9 +18,11 @@ from highwater.broker import (
     k23_offset_for_leader_epoch,
     k32_describe_configs,
     k37_create_partitions,
+    k43_elect_leaders,
     k44_incremental_alter_configs,
     k55_describe_quorum,
     k60_describe_cluster,
+    k64_unregister_broker,
     k75_describe_topic_partitions,
 )
 from highwater.broker.broker import Broker
@@ -39,9 +41,11 @@ HANDLERS: tuple[ModuleType, ...] = (
     k23_offset_for_leader_epoch,
     k32_describe_configs,
     k37_create_partitions,
+    k43_elect_leaders,
     k44_incremental_alter_configs,
     k55_describe_quorum,
     k60_describe_cluster,
+    k64_unregister_broker,
     k75_describe_topic_partitions,
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from highwater.broker.controller_channel import ControllerChannel
+from highwater.broker.doubts import Doubts
 from highwater.broker.producer_ids import ProducerIds
 from highwater.config import FETCH_MAX_BYTES, LogConfig, NodeConfig
 from highwater.errors import Code
@@ -16,7 +17,9 @@ from highwater.metadata.topics import PartitionImage, TopicImage
 from highwater.model import NodeId, Uuid
 from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.fetch_session import FetchSessions
+from highwater.partition.fetchers import Fetchers
 from highwater.partition.hosted import Hosted
+from highwater.partition.in_sync import InSync
 from highwater.world import World
 
 
@@ -39,6 +42,8 @@ class Broker:
         deadlines: DeadlineQueue,
         controller: ControllerChannel,
         producer_ids: ProducerIds,
+        in_sync: InSync,
+        fetchers: Fetchers,
         image: MetadataImage,
     ) -> None:
         self.world = world
@@ -51,11 +56,14 @@ class Broker:
         self.deadlines = deadlines
         self.controller = controller
         self.producer_ids = producer_ids
+        self.in_sync = in_sync
+        self.fetchers = fetchers
         self.image = image
         """The newest metadata that this node has applied: what clients are told."""
         self.settings_image = image
         """Where the settings of topics are read while an image is being applied."""
         self.fetch_max_bytes = config.get(FETCH_MAX_BYTES)
+        self.doubts = Doubts(world.clock)
         self._applying: list[Callable[[], None]] | None = None
         """Who waits while newer metadata is known and not applied yet; None while there is none."""
 

@@ -35,8 +35,8 @@ def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> No
         _refuse(ctx, refused.code)
         return
     for topic, partitions in request.topics:
-        for index, epoch, offset, last_fetched_epoch, _log_start, max_bytes, _directory, _high_watermark in partitions:
-            session.update(topic, index, epoch, offset, last_fetched_epoch, max_bytes)
+        for index, epoch, offset, last_fetched_epoch, log_start, max_bytes, _directory, _high_watermark in partitions:
+            session.update(topic, index, epoch, offset, last_fetched_epoch, log_start, max_bytes)
     for topic, indexes in request.forgotten:
         session.forget(topic, indexes)
     _Fetch(broker, ctx, request, session, full).begin()
@@ -84,7 +84,7 @@ class _Fetch:
         self.ctx = ctx
         self.request = request
         self.session = session
-        self.reader = Reader(request.replica_id, request.isolation_level)
+        self.reader = Reader(request.replica_id, request.isolation_level, request.replica_epoch)
         self._full = full
         self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
         self._deadline: Deadline | None = None
@@ -176,6 +176,8 @@ class _Fetch:
         topics: dict[Topic, list[fetch.PartitionRow[FileSlice]]] = {}
         hinted: list[int] = []
         for entry, row in rows.items():
+            if row.size and entry.partition is not None:
+                entry.partition.bytes_out += row.size
             if self._full or self._is_news(entry, row):
                 leader = self._leader_hint(entry, row.error)
                 if leader is not None:

@@ -25,7 +25,7 @@ _LEADER_EPOCHS_FROM = 4
 
 
 def handle(broker: Broker, ctx: RequestContext, request: ListOffsetsRequest) -> None:
-    answer = _Answer(broker, ctx, request.isolation_level == READ_COMMITTED)
+    answer = _Answer(broker, ctx, request.isolation_level == READ_COMMITTED, request.replica_id >= 0)
     seen: set[tuple[str, int]] = set()
     for topic in request.topics:
         rows: list[ListOffsetsPartitionResponse] = []
@@ -48,10 +48,11 @@ def handle(broker: Broker, ctx: RequestContext, request: ListOffsetsRequest) -> 
 class _Answer:
     """Times are looked up in jobs: the response goes out with the last of them."""
 
-    def __init__(self, broker: Broker, ctx: RequestContext, committed_only: bool) -> None:
+    def __init__(self, broker: Broker, ctx: RequestContext, committed_only: bool, for_replica: bool) -> None:
         self._broker = broker
         self._ctx = ctx
         self._committed_only = committed_only
+        self._for_replica = for_replica
         self._running = 0
         self.response = ListOffsetsResponse(throttle_time_ms=ctx.throttle_ms)
 
@@ -77,6 +78,8 @@ class _Answer:
     def _end(self, partition: Partition) -> int:
         """The end of what this reader may see; not before the high watermark has caught up with our own epoch."""
         log = partition.log
+        if self._for_replica:
+            return log.log_end
         if log.high_watermark < partition.require_leader().epoch_start:
             raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
         return log.last_stable_offset if self._committed_only else log.high_watermark

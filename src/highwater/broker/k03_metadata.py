@@ -72,6 +72,11 @@ def _respond(
     topics: list[MetadataRequestTopic],
     errors: dict[str, Code],
 ) -> None:
+    asked_about = (broker.topic(asked.name or asked.topic_id) for asked in topics)
+    leaders = {part.leader for topic in asked_about if topic is not None for part in topic.partitions.values()}
+    if broker.doubts.about(leaders):
+        broker.doubts.wait(lambda: _respond(broker, ctx, request, topics, errors))
+        return
     live = [node.id for node in broker.image.brokers.by_id.values() if not node.fenced]
     nodes = broker.node_endpoints(live, ctx.listener)
     response = MetadataResponse(

@@ -6,6 +6,7 @@ from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
+from highwater.partition.partition import Partition
 from highwater.wire.messages.delete_records_request import DeleteRecordsRequest
 from highwater.wire.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
@@ -14,50 +15,90 @@ from highwater.wire.messages.delete_records_response import (
 )
 
 API = Api(21, (0, 2), DeleteRecordsRequest)
+CHECK_SECONDS = 0.05
 
 
 def handle(broker: Broker, ctx: RequestContext, request: DeleteRecordsRequest) -> None:
     response = DeleteRecordsResponse(throttle_time_ms=ctx.throttle_ms)
+    waiting: list[tuple[Partition, int, DeleteRecordsPartitionResult]] = []
     for topic in request.topics:
-        rows = [_delete(broker, ctx, topic.name, asked.partition_index, asked.offset) for asked in topic.partitions]
+        rows = []
+        for asked in topic.partitions:
+            row = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
+            rows.append(row)
+            try:
+                partition = _delete(broker, ctx, topic.name, asked.partition_index, asked.offset)
+            except KafkaError as failed:
+                row.error_code = failed.code
+            else:
+                waiting.append((partition, partition.log.log_start, row))
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
-    once = _Once(ctx, response)
-    deadline = broker.deadlines.add(max(request.timeout_ms, 0) / 1000, once.expire)
-
-    def written() -> None:
-        deadline.cancel()
-        once.respond()
-
-    broker.store.log_starts.write(written)
+    answer = _Answer(broker, ctx, response, waiting, max(request.timeout_ms, 0) / 1000)
+    broker.store.log_starts.write(answer.stored)
 
 
-class _Once:
-    def __init__(self, ctx: RequestContext, response: DeleteRecordsResponse) -> None:
+class _Answer:
+    """Once the new start is on disk here and every live replica has raised its own, or the time is over."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        ctx: RequestContext,
+        response: DeleteRecordsResponse,
+        waiting: list[tuple[Partition, int, DeleteRecordsPartitionResult]],
+        seconds: float,
+    ) -> None:
+        self._broker = broker
         self._ctx = ctx
         self._response = response
+        self._waiting = waiting
+        self._stored = False
         self._done = False
+        self._deadline = broker.deadlines.add(seconds, self._expire)
 
-    def expire(self) -> None:
-        """The disk did not answer in time: deleted here, but not yet durably."""
-        for topic in self._response.topics:
-            for row in topic.partitions:
-                row.error_code = row.error_code or Code.REQUEST_TIMED_OUT
-        self.respond()
+    def stored(self) -> None:
+        self._stored = True
+        self._check()
 
-    def respond(self) -> None:
+    def _check(self) -> None:
+        if self._done:
+            return
+        for partition, start, row in list(self._waiting):
+            try:
+                low = partition.low_watermark
+            except KafkaError as failed:
+                row.error_code = failed.code
+                self._waiting.remove((partition, start, row))
+                continue
+            if low >= start:
+                row.low_watermark = low
+                self._waiting.remove((partition, start, row))
+        if self._waiting:
+            self._broker.world.clock.call_later(CHECK_SECONDS, self._check)
+        else:
+            self._respond()
+
+    def _expire(self) -> None:
+        for _, _, row in self._waiting:
+            row.error_code = Code.REQUEST_TIMED_OUT
+        if not self._stored:
+            for topic in self._response.topics:
+                for row in topic.partitions:
+                    row.error_code = row.error_code or Code.REQUEST_TIMED_OUT
+        self._respond()
+
+    def _respond(self) -> None:
         if not self._done:
             self._done = True
+            self._deadline.cancel()
             self._ctx.respond(self._response)
 
 
-def _delete(broker: Broker, ctx: RequestContext, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
-    try:
-        if not ctx.authorize("Delete", "Topic", topic):
-            raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
-        partition = broker.hosted.find(topic, index)
-        if partition is None:
-            raise KafkaError(broker.not_hosted(topic, index))
-        partition.raise_log_start(offset)
-    except KafkaError as failed:
-        return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=failed.code)
-    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=partition.log.log_start)
+def _delete(broker: Broker, ctx: RequestContext, topic: str, index: int, offset: int) -> Partition:
+    if not ctx.authorize("Delete", "Topic", topic):
+        raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
+    partition = broker.hosted.find(topic, index)
+    if partition is None:
+        raise KafkaError(broker.not_hosted(topic, index))
+    partition.raise_log_start(offset)
+    return partition

@@ -66,6 +66,8 @@ class Lifecycle:
         self._applied_offset = applied_offset
         self.epoch = -1
         self.standing = Standing.STARTING
+        self.answered_at = world.clock.monotonic()
+        """When a controller last answered a heartbeat, or was first asked to let us go."""
         self._timer: Timer | None = None
         self._asking = False
         self._waiting: list[tuple[Standing, asyncio.Future[None]]] = []
@@ -141,6 +143,7 @@ class Lifecycle:
         """Ask for a controlled shutdown; GONE once the controller agrees."""
         if self.standing in (Standing.FENCED, Standing.ACTIVE):
             self._set(Standing.LEAVING)
+            self.answered_at = self._world.clock.monotonic()
             self._beat()
 
     def stop(self) -> None:
@@ -170,6 +173,8 @@ class Lifecycle:
         self._asking = False
         if self.standing is Standing.GONE:
             return
+        if answer is not None:
+            self.answered_at = self._world.clock.monotonic()
         interval = self._config.get(BROKER_HEARTBEAT_INTERVAL_MS) / 1000
         if answer is None:
             interval = RETRY_SECONDS

@@ -1,6 +1,7 @@
 """Makes this node what a new metadata image says: replicas are made, given their roles, reconfigured and removed.
 
-In this order, so that no step sees what a later one takes away: delete -> leaders -> followers -> settings -> tell.
+In this order, so that no step sees what a later one takes away: delete -> leaders -> followers and their fetchers ->
+settings -> tell.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections.abc import Callable
 from highwater.broker.broker import Broker
 from highwater.config import FETCH_MAX_BYTES, LogConfig
 from highwater.errors import KafkaError
-from highwater.metadata.changes import Changes
+from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ResourceType, broker_resource, topic_resource
 from highwater.metadata.topics import PartitionImage, TopicImage
-from highwater.model import TopicPartition, Uuid
+from highwater.model import Endpoint, TopicPartition, Uuid
 from highwater.partition.partition import Partition
 
 CREATE_AT_ONCE = 4
@@ -63,9 +64,9 @@ class Publisher:
                 _log.warning("%s is not this broker's any more: dropped", tp)
                 broker.store.delete(tp)
             else:
-                broker.hosted.add(Partition(log))
+                broker.hosted.add(Partition(log, self._broker.in_sync))
         wanted = [(topic, index, part) for topic, index, part in image.topics.each_partition()]
-        await self._place(wanted)
+        await self._place(image, wanted)
         self._tell(image)
 
     async def apply(self, image: MetadataImage, changes: Changes) -> None:
@@ -77,26 +78,33 @@ class Publisher:
             topic = image.topics.by_id[topic_id]
             wanted += [(topic, index, topic.partitions[index]) for index in indexes]
         self._take_settings(image)
-        await self._place(wanted)
+        await self._place(image, wanted)
+        self._reach_moved_leaders(image, changes)
         self._reconfigure(image, changes)
-        self._tell(image)
+        self._tell(image, changes)
 
     def _drop(self, name: str, topic_id: Uuid, index: int) -> None:
         partition = self._broker.hosted.find(topic_id, index)
         if partition is not None:
             self._broker.hosted.remove(partition)
+            self._broker.fetchers.unfollow(partition)
             partition.close()
             self._broker.store.delete(TopicPartition(name, index))
 
-    async def _place(self, wanted: list[tuple[TopicImage, int, PartitionImage]]) -> None:
-        mine = [each for each in wanted if self._broker.node_id in each[2].replicas]
-        missing = [each for each in mine if self._broker.hosted.find(each[0].id, each[1]) is None]
+    async def _place(self, image: MetadataImage, wanted: list[tuple[TopicImage, int, PartitionImage]]) -> None:
+        local, hosted = self._broker.node_id, self._broker.hosted
+        for topic, index, part in wanted:
+            if local not in part.replicas:
+                self._drop(topic.name, topic.id, index)
+        mine = [each for each in wanted if local in each[2].replicas]
+        missing = [each for each in mine if hosted.find(each[0].id, each[1]) is None]
         for at in range(0, len(missing), CREATE_AT_ONCE):
             await asyncio.gather(*(self._create(topic, index) for topic, index, _ in missing[at : at + CREATE_AT_ONCE]))
-        for at, (topic, index, image) in enumerate(mine):
-            partition = self._broker.hosted.find(topic.id, index)
+        mine.sort(key=lambda each: each[2].leader != local)
+        for at, (topic, index, part) in enumerate(mine):
+            partition = hosted.find(topic.id, index)
             if partition is not None:
-                self._assign(partition, image)
+                await self._assign(image, partition, part)
             if at % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
 
@@ -107,14 +115,46 @@ class Publisher:
         except KafkaError as failed:
             _log.error("%s", failed)
             return
-        self._broker.hosted.add(Partition(log))
+        self._broker.hosted.add(Partition(log, self._broker.in_sync))
 
-    def _assign(self, partition: Partition, image: PartitionImage) -> None:
-        local = self._broker.node_id
-        if image.leader == local:
-            partition.lead(local, image.leader_epoch, image.partition_epoch, image.replicas, image.isr)
-        else:
-            partition.step_down(image.leader, image.leader_epoch, image.partition_epoch, image.replicas)
+    async def _assign(self, image: MetadataImage, partition: Partition, part: PartitionImage) -> None:
+        broker = self._broker
+        if part.partition_epoch < partition.partition_epoch:
+            return
+        if part.leader == broker.node_id:
+            broker.fetchers.unfollow(partition)
+            await _settled(partition)
+            partition.lead(broker.node_id, part.leader_epoch, part.partition_epoch, part.replicas, part.isr)
+            return
+        same = (partition.leader_id, partition.epoch) == (part.leader, part.leader_epoch)
+        if same and broker.fetchers.follows(partition):
+            partition.partition_epoch = part.partition_epoch
+            partition.replicas = part.replicas
+            return
+        broker.fetchers.unfollow(partition)
+        await _settled(partition)
+        partition.step_down(part.leader, part.leader_epoch, part.partition_epoch, part.replicas)
+        self._follow(image, partition)
+
+    def _follow(self, image: MetadataImage, partition: Partition) -> None:
+        leader = image.brokers.get(partition.leader_id)
+        at = None if leader is None else leader.listener(self._broker.config.inter_broker_listener)
+        if at is not None and partition.log.offline is None:
+            self._broker.fetchers.follow(partition, partition.leader_id, Endpoint(at.host, at.port))
+
+    def _let_in(self, changes: Changes) -> None:
+        """A follower that has caught up may have waited only for its broker to be unfenced."""
+        returned = [broker for broker in changes.brokers if self._broker.image.brokers.is_active(broker)]
+        for partition in self._broker.hosted if returned else ():
+            for broker in returned:
+                partition.let_in(broker)
+
+    def _reach_moved_leaders(self, image: MetadataImage, changes: Changes) -> None:
+        """A leader that registered anew may listen elsewhere, or be known only now."""
+        moved = set(changes.brokers)
+        for partition in self._broker.hosted:
+            if partition.leader is None and partition.leader_id in moved:
+                self._follow(image, partition)
 
     def _take_settings(self, image: MetadataImage) -> None:
         """What new logs are made with, and topic settings fall back on, comes before everything else."""
@@ -134,6 +174,17 @@ class Publisher:
                 overrides = image.configs.of(topic_resource(partition.tp.topic))
                 partition.reconfigure(LogConfig.resolve(self._broker.config, overrides))
 
-    def _tell(self, image: MetadataImage) -> None:
+    def _tell(self, image: MetadataImage, changes: Changes = NOTHING) -> None:
         self._broker.image = image
+        for broker in changes.brokers:
+            self._broker.doubts.clear(broker)
+        self._let_in(changes)
+        self._broker.doubts.settle()
         self._applied()
+
+
+async def _settled(partition: Partition) -> None:
+    """No role is taken while the log is being cut."""
+    if partition.cutting is not None and not partition.cutting.done():
+        await asyncio.wait([partition.cutting])
+    partition.cutting = None

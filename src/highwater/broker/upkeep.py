@@ -32,6 +32,7 @@ class Upkeep:
         self._later("log-starts", first, self._checkpoint_log_starts)
         self._later("high-watermarks", self._high_watermark_ms(), self._checkpoint_high_watermarks)
         self._later("producers", get(settings.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS), self._expire_producers)
+        self._later("in-sync", self._in_sync_ms(), self._shrink)
         self._later("flush", int(FLUSH_CHECK_SECONDS * 1000), self._flush_by_age)
 
     def stop(self) -> None:
@@ -84,6 +85,12 @@ class Upkeep:
     def _checkpoint_high_watermarks(self) -> None:
         self._broker.store.high_watermarks.write()
         self._later("high-watermarks", self._high_watermark_ms(), self._checkpoint_high_watermarks)
+
+    def _in_sync_ms(self) -> int:
+        return self._broker.config.get(settings.REPLICA_LAG_TIME_MAX_MS) // 2
+
+    def _shrink(self) -> None:
+        self._each(Partition.shrink, lambda: self._later("in-sync", self._in_sync_ms(), self._shrink))
 
     def _expire_producers(self) -> None:
         now = self._broker.world.clock.wall_ms()

@@ -18,7 +18,9 @@ class Noun(NamedTuple):
 NOUNS: dict[str, Noun] = {
     "up": Noun("highwater.cli.up", "Start a cluster on this machine, and keep it up until Ctrl-C."),
     "node": Noun("highwater.cli.node", "Run one node in the foreground."),
+    "status": Noun("highwater.cli.status", "Show how replication stands, with reasons."),
     "demo": Noun("highwater.cli.demo", "See a node killed and brought back, and what became of the records."),
+    "sim": Noun("highwater.cli.sim", "Run clusters in the simulated world, under seeded faults."),
     "storage": Noun("highwater.cli.storage", "Format a node's directories, or show how they are formatted."),
     "topics": Noun("highwater.cli.topics", "Create, delete, describe or change topics."),
     "configs": Noun("highwater.cli.configs", "Describe or change the settings of topics and brokers."),
@@ -26,6 +28,8 @@ NOUNS: dict[str, Noun] = {
     "console-consumer": Noun("highwater.cli.console_consumer", "Print the records of topics."),
     "get-offsets": Noun("highwater.cli.get_offsets", "Show the offsets of partitions, by position or time."),
     "delete-records": Noun("highwater.cli.delete_records", "Delete records up to given offsets."),
+    "leader-election": Noun("highwater.cli.leader_election", "Elect preferred leaders, or unclean ones."),
+    "quorum": Noun("highwater.cli.quorum", "Describe the metadata quorum."),
     "dump-log": Noun("highwater.cli.dump_log", "Print segments, indexes, snapshots and checkpoints."),
 }
 

@@ -15,7 +15,7 @@ from highwater.config.kinds import ConfigError
 from highwater.config.node import NodeConfig
 from highwater.config.properties import environment_overrides, parse_properties
 from highwater.controller.features import BOOTSTRAP_LEVELS, unsupported_levels
-from highwater.metadata.features import KRAFT_VERSION, METADATA_VERSION, FeaturesImage
+from highwater.metadata.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, FeaturesImage
 from highwater.model import Endpoint, uuid_text
 from highwater.raft_node.format import Format, FormatError, InitialVoter, format_directories, random_directory_id
 from highwater.raft_node.meta_properties import MetaProperties, read_meta_properties
@@ -182,6 +182,8 @@ def feature_levels(release: str | None, settings: tuple[str, ...], *, dynamic: b
             levels[METADATA_VERSION] = metadata_level(release)
         except ValueError as error:
             raise FormatError(str(error)) from error
+    if asked.get(METADATA_VERSION, levels[METADATA_VERSION]) < METADATA_LEVELS["4.1-IV0"]:
+        del levels[ELR_VERSION]  # Not yet a default then.
     for name, level in asked.items():
         if name == METADATA_VERSION:
             allowed = level in METADATA_LEVELS.values()

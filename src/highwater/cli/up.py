@@ -17,7 +17,7 @@ from random import SystemRandom
 import click
 
 from highwater.config import ConfigError, NodeConfig, format_properties, parse_properties
-from highwater.model import Endpoint, NodeId, uuid_text
+from highwater.model import ZERO_UUID, Endpoint, NodeId, Uuid, uuid_text
 from highwater.raft_node.format import Format, InitialVoter, format_directories, random_directory_id
 from highwater.raft_node.meta_properties import read_meta_properties
 from highwater.world.real_disk import RealDisk
@@ -32,9 +32,14 @@ class Member:
     """One node of the cluster, as `nodes.json` lists it."""
 
     id: int
+    roles: tuple[str, ...]
     port: int
+    """Of its clients; of the quorum where it has none."""
     home: Path
     pid: int = 0
+    http: str = ""
+    controller_port: int = 0
+    directory_id: Uuid = ZERO_UUID
 
     @property
     def config(self) -> Path:
@@ -61,10 +66,11 @@ class Member:
     def describe(self) -> dict[str, object]:
         return {
             "id": self.id,
-            "roles": ["broker", "controller"],
+            "roles": list(self.roles),
             "pid": self.pid,
             "host": "127.0.0.1",
             "port": self.port,
+            "http": self.http,
             "log_dir": str(self.log_dir),
             "config": str(self.config),
             "argv": self.argv,
@@ -96,19 +102,34 @@ def free_port() -> int:
         return port
 
 
+VOTERS = 3
+FIRST_CONTROLLER_ID = 101
+
+
 class LocalCluster:
     """The processes of one data directory."""
 
-    def __init__(self, data_dir: Path, brokers: int, port: int, extra: dict[str, str]) -> None:
+    def __init__(self, data_dir: Path, brokers: int, port: int, extra: dict[str, str], controllers: int = 0) -> None:
         self._dir = data_dir.absolute()
         self._extra = extra
         self._dir.mkdir(parents=True, exist_ok=True)
-        self.members = [Member(node, port + node - 1, self._dir / f"node-{node}") for node in range(1, brokers + 1)]
+        self.members = []
+        for number in range(1, brokers + 1):
+            votes = controllers == 0 and number <= VOTERS
+            roles = ("broker", "controller") if votes else ("broker",)
+            self.members.append(Member(number, roles, port + number - 1, self._dir / f"node-{number}"))
+        for number in range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers):
+            self.members.append(Member(number, ("controller",), 0, self._dir / f"node-{number}"))
+        self._brokers = brokers
         self._children: list[int] = []
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{member.port}" for member in self.members)
+        return ",".join(f"127.0.0.1:{member.port}" for member in self.members if "broker" in member.roles)
+
+    @property
+    def _voters(self) -> list[Member]:
+        return [member for member in self.members if "controller" in member.roles]
 
     def prepare(self) -> None:
         """Write each node's settings and format its directory, where that was not done by an earlier run."""
@@ -119,13 +140,20 @@ class LocalCluster:
         disk = RealDisk()
         known = [read_meta_properties(disk, member.log_dir) for member in self.members]
         self.cluster_id = next((meta.cluster_id for meta in known if meta is not None), self._new_id())
+        random = SystemRandom()
         for member, meta in zip(self.members, known, strict=True):
-            controller_port = self._controller_port(member)
-            properties = self._properties(member, controller_port)
+            formatted = None if meta is None else meta.directory_id
+            member.directory_id = formatted or random_directory_id(random)
+            member.http = f"127.0.0.1:{free_port()}"
+            if "controller" in member.roles:
+                member.controller_port = self._controller_port(member)
+                member.port = member.port or member.controller_port
+        for member, meta in zip(self.members, known, strict=True):
+            properties = self._properties(member)
             NodeConfig.parse(properties)
             member.config.write_text(format_properties(properties))
             if meta is None:
-                self._format(disk, member, controller_port)
+                self._format(disk, member)
 
     @staticmethod
     def _new_id() -> str:
@@ -142,27 +170,43 @@ class LocalCluster:
                 return port
         return free_port()
 
-    def _properties(self, member: Member, controller_port: int) -> dict[str, str]:
-        count = len(self.members)
+    def _properties(self, member: Member) -> dict[str, str]:
+        listeners = []
+        if "broker" in member.roles:
+            listeners.append(f"PLAINTEXT://127.0.0.1:{member.port}")
+        if "controller" in member.roles:
+            listeners.append(f"CONTROLLER://127.0.0.1:{member.controller_port}")
         properties = {
-            "process.roles": "broker,controller",
+            "process.roles": ",".join(member.roles),
             "node.id": str(member.id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{member.port},CONTROLLER://127.0.0.1:{controller_port}",
+            "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+            "controller.quorum.bootstrap.servers": ",".join(
+                f"127.0.0.1:{voter.controller_port}" for voter in self._voters
+            ),
+            "highwater.http.listener": member.http,
             "log.dirs": str(member.log_dir),
-            "offsets.topic.replication.factor": str(min(3, count)),
-            "transaction.state.log.replication.factor": str(min(3, count)),
-            "transaction.state.log.min.isr": str(min(2, count)),
+            "offsets.topic.replication.factor": str(min(3, self._brokers)),
+            "transaction.state.log.replication.factor": str(min(3, self._brokers)),
+            "transaction.state.log.min.isr": str(min(2, self._brokers)),
         }
         return {**properties, **self._extra}
 
-    def _format(self, disk: RealDisk, member: Member, controller_port: int) -> None:
-        random = SystemRandom()
-        voter = InitialVoter(NodeId(member.id), Endpoint("127.0.0.1", controller_port), random_directory_id(random))
-        wanted = Format(self.cluster_id, NodeId(member.id), [member.log_dir], member.log_dir, "CONTROLLER", [voter])
-        format_directories(disk, wanted, now_ms=int(time.time() * 1000), random=random)
+    def _format(self, disk: RealDisk, member: Member) -> None:
+        voters = [
+            InitialVoter(NodeId(voter.id), Endpoint("127.0.0.1", voter.controller_port), voter.directory_id)
+            for voter in self._voters
+        ]
+        wanted = Format(
+            self.cluster_id,
+            NodeId(member.id),
+            [member.log_dir],
+            member.log_dir,
+            "CONTROLLER",
+            voters if "controller" in member.roles else [],
+        )
+        format_directories(disk, wanted, now_ms=int(time.time() * 1000), random=SystemRandom())
 
     def start(self) -> None:
         """All nodes as forks of this process, which has everything imported; returns when each is ready."""
@@ -254,7 +298,14 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
 
 
 @click.command("up")
-@click.option("--brokers", default=1, show_default=True, help="How many nodes, each broker and controller.")
+@click.option("--brokers", default=3, show_default=True, type=click.IntRange(1), help="How many brokers.")
+@click.option(
+    "--controllers",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Processes for the quorum alone; 0 lets the first three brokers be the quorum too.",
+)
 @click.option("--port", default=9092, show_default=True, help="The first node's client port; the others follow it.")
 @click.option(
     "--data-dir",
@@ -265,13 +316,13 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting for every node. Repeatable.")
 @click.option("--restart", is_flag=True, help="Start a node again that died.")
-def command(brokers: int, port: int, data_dir: Path, settings: tuple[str, ...], restart: bool) -> None:
+def command(
+    brokers: int, controllers: int, port: int, data_dir: Path, settings: tuple[str, ...], restart: bool
+) -> None:
     """Start a cluster on this machine, one process per node, and keep it up until Ctrl-C or SIGTERM.
 
     When it can be used, a line begins with "ready" and holds bootstrap=HOST:PORT. DIR/nodes.json lists the processes.
     """
-    if brokers != 1:
-        raise click.UsageError(f"--brokers {brokers}: this version runs a single node; replication is not there yet.")
 
     def stop(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -279,7 +330,7 @@ def command(brokers: int, port: int, data_dir: Path, settings: tuple[str, ...], 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     try:
-        cluster = LocalCluster(data_dir, brokers, port, parse_settings(settings))
+        cluster = LocalCluster(data_dir, brokers, port, parse_settings(settings), controllers)
         cluster.prepare()
     except (ConfigError, ValueError) as wrong:
         raise click.ClickException(str(wrong)) from wrong

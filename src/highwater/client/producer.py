@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from highwater.client.answers import check
 from highwater.client.client import Client
-from highwater.client.failures import ClientFailure
+from highwater.client.failures import ClientFailure, Disconnected, RequestTimeout
 from highwater.errors import Code, KafkaError
 from highwater.model import ZERO_UUID, TopicPartition
 from highwater.wire.compression import Codec
@@ -64,7 +64,7 @@ class Producer:
         """Store (timestamp, key, value, headers) tuples as one batch; gives its base offset, -1 with acks=0."""
         batch = self._sealed(partition, records)
         try:
-            base_offset = self.client.retrying(lambda: self._attempt(partition, batch), await_topic=True)
+            base_offset = self.client.retrying(lambda: self._asked(partition, batch), await_topic=True)
         except (KafkaError, ClientFailure):
             # Whether the batch was stored is unknown, so its sequence may not be used for another one.
             self._identity = None
@@ -93,6 +93,14 @@ class Producer:
         response = self.client.ask(request, InitProducerIdResponse)
         check(response.error_code)
         return Identity(response.producer_id, response.producer_epoch)
+
+    def _asked(self, partition: TopicPartition, batch: bytearray) -> int:
+        """A leader that is gone may have a successor: the next attempt looks for it anew."""
+        try:
+            return self._attempt(partition, batch)
+        except (Disconnected, RequestTimeout):
+            self.client.forget(partition.topic)
+            raise
 
     def _attempt(self, partition: TopicPartition, batch: bytearray) -> int:
         topic = self.client.topic(partition.topic, create=self.create_topics)

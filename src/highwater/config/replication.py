@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.config.kinds import BOOLEAN, INT, LONG, at_least
+from highwater.config.kinds import BOOLEAN, INT, LONG, at_least, between
 from highwater.config.setting import Setting, Update
 
 _ONE_NODE = "a cluster is one node, which has no followers"
@@ -22,7 +22,6 @@ UNCLEAN_LEADER_ELECTION_ENABLE = Setting(
     False,
     "Whether a replica outside the ISR may lead, losing records, if none other is left.",
     update=Update.CLUSTER_WIDE,
-    inert=_ONE_NODE,
 )
 UNCLEAN_LEADER_ELECTION_INTERVAL_MS = Setting(
     "unclean.leader.election.interval.ms",
@@ -31,10 +30,9 @@ UNCLEAN_LEADER_ELECTION_INTERVAL_MS = Setting(
     "How often leaderless partitions are looked for.",
     at_least(1),
     internal=True,
-    inert=_ONE_NODE,
 )
 AUTO_LEADER_REBALANCE_ENABLE = Setting(
-    "auto.leader.rebalance.enable", BOOLEAN, True, "Whether leaders move back to preferred replicas.", inert=_ONE_NODE
+    "auto.leader.rebalance.enable", BOOLEAN, True, "Whether leaders move back to preferred replicas."
 )
 LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS = Setting(
     "leader.imbalance.check.interval.seconds",
@@ -42,7 +40,13 @@ LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS = Setting(
     300,
     "How often misplaced leaders are looked for.",
     at_least(1),
-    inert=_ONE_NODE,
+)
+LEADER_IMBALANCE_PER_BROKER_PERCENTAGE = Setting(
+    "leader.imbalance.per.broker.percentage",
+    INT,
+    0,
+    "The share of its leaderships that a broker may miss before they move back. Kafka 4 has no such setting.",
+    between(0, 100),
 )
 
 NUM_REPLICA_FETCHERS = Setting(

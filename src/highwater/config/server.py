@@ -118,6 +118,12 @@ REQUEST_TIMEOUT_MS = Setting(
 FETCH_MAX_BYTES = Setting(
     "fetch.max.bytes", INT, 57671680, "The most that one fetch response carries, whatever was asked.", at_least(1024)
 )
+HIGHWATER_HTTP_LISTENER: Setting[str | None] = Setting(
+    "highwater.http.listener",
+    STRING,
+    None,
+    "host:port where /status and /metrics are served over HTTP; off if not set, port 0 takes a free one.",
+)
 MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = Setting(
     "max.incremental.fetch.session.cache.slots", INT, 1000, "Fetch sessions kept at a time.", at_least(0)
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from highwater.config import NodeConfig
 from highwater.controller.decision import Decision
@@ -40,15 +41,22 @@ def current_registration(head: MetadataImage, broker: int, epoch: int) -> Broker
     return registration
 
 
-def fence_broker(head: MetadataImage, config: NodeConfig, broker: NodeId, epoch: int) -> list[Message]:
-    """Takes the broker out of every ISR and elects other leaders. Nothing, if that epoch is gone or fenced already."""
+def fence_broker(
+    head: MetadataImage, config: NodeConfig, broker: NodeId, epoch: int, limit: int | None = None
+) -> list[Message]:
+    """Takes the broker out of every ISR and elects other leaders. Nothing, if that epoch is gone or fenced already.
+
+    With a `limit`, of so many partitions at a time: call again on the next head until the broker is fenced there. It
+    is fenced last, so that a controller that takes over in between finds the work undone and begins anew.
+    """
     registration = head.brokers.get(broker)
     if registration is None or registration.epoch != epoch or registration.fenced:
         return []
-    return [
-        *reelect(head, config, with_isr_member(head, broker), leaving=broker),
-        BrokerRegistrationChangeRecord(broker_id=broker, broker_epoch=epoch, fenced=FENCE),
-    ]
+    changes = reelect(head, config, with_isr_member(head, broker), leaving=broker)
+    records = list(changes if limit is None else islice(changes, limit))
+    if limit is None or len(records) < limit:
+        records.append(BrokerRegistrationChangeRecord(broker_id=broker, broker_epoch=epoch, fenced=FENCE))
+    return records
 
 
 def unfence_broker(head: MetadataImage, config: NodeConfig, broker: NodeId, epoch: int) -> list[Message]:
@@ -68,7 +76,7 @@ def begin_controlled_shutdown(
         change.append(
             BrokerRegistrationChangeRecord(broker_id=broker, broker_epoch=registration.epoch, in_controlled_shutdown=1)
         )
-    return change + reelect(head, config, with_isr_member(head, broker), leaving=broker)
+    return [*change, *reelect(head, config, with_isr_member(head, broker), leaving=broker)]
 
 
 def forget_incarnation(head: MetadataImage, config: NodeConfig, broker: NodeId, *, clean: bool) -> list[Message]:
@@ -79,7 +87,7 @@ def forget_incarnation(head: MetadataImage, config: NodeConfig, broker: NodeId, 
             *reelect(head, config, with_isr_member(head, broker), unclean_shutdown=broker),
             *reelect(head, config, with_elr_member(head, broker), unclean_shutdown=broker),
         ]
-    return reelect(head, config, with_isr_member(head, broker), leaving=broker)
+    return list(reelect(head, config, with_isr_member(head, broker), leaving=broker))
 
 
 def _directories_offline(

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from highwater.config import NodeConfig
+from highwater.controller.reassignment import assignment, completed
 from highwater.controller.settings import ElectionRules, election_rules
-from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.cluster import MetadataImage
-from highwater.metadata.topics import PartitionImage, Recovery, TopicImage
+from highwater.metadata.topics import PartitionImage, Place, Recovery, TopicImage
 from highwater.model import NO_NODE, NodeId, Uuid
 from highwater.wire.codec import Message
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord
 
 Acceptable = Callable[[NodeId], bool]
-Place = tuple[TopicImage, int, PartitionImage]
 
 
 class Election(Enum):
@@ -38,29 +37,30 @@ NOBODY = Winner(NO_NODE)
 
 def elect(
     partition: PartitionImage,
+    replicas: Sequence[NodeId],
     isr: Sequence[NodeId],
     elr: Sequence[NodeId],
     acceptable: Acceptable,
     election: Election,
     elr_enabled: bool = False,
 ) -> Winner:
-    """The leader of a partition that is to have this ISR and ELR."""
+    """The leader of a partition that is to have these replicas, this ISR and ELR."""
 
     def valid(replica: NodeId) -> bool:
         return (replica in isr or (not isr and replica in elr)) and acceptable(replica)
 
-    order = (partition.leader, *partition.replicas)
+    order = (partition.leader, *replicas)
     if election is Election.PREFERRED:
-        order = (*partition.replicas[:1], *order)
+        order = (*replicas[:1], *order)
     for replica in order:
         if valid(replica):
             return Winner(replica)
     if elr_enabled and not isr and not elr and len(partition.last_known_elr) == 1:
         last_leader = partition.last_known_elr[0]
-        if last_leader in partition.replicas and acceptable(last_leader):
+        if last_leader in replicas and acceptable(last_leader):
             return Winner(last_leader, unclean=True)
     if election is Election.UNCLEAN:
-        return next((Winner(replica, True) for replica in partition.replicas if acceptable(replica)), NOBODY)
+        return next((Winner(replica, True) for replica in replicas if acceptable(replica)), NOBODY)
     return NOBODY
 
 
@@ -73,14 +73,21 @@ def partition_change(
     rules: ElectionRules,
     election: Election = Election.ONLINE,
     unclean_shutdown: NodeId = NO_NODE,
+    recovery: Recovery | None = None,
 ) -> PartitionChangeRecord | None:
-    """The record that gives a partition this ISR and whatever leader follows from it; None if nothing changes.
+    """The record that gives a partition this ISR and whatever follows from it: the end of a reassignment, the ELR, the
+    leader. None if nothing changes.
 
     Without ELR the last member never leaves the ISR: it alone is known to have everything.
     """
     changed: dict[str, Any] = {}
-    elr = _eligible(partition, isr, rules, unclean_shutdown)
-    winner = elect(partition, isr, elr, acceptable, election, rules.elr)
+    if (done := completed(partition, isr)) is not None:
+        replicas, isr = done
+        changed.update(assignment(partition, replicas))
+    else:
+        replicas = partition.replicas
+    elr = _eligible(partition, replicas, isr, rules, unclean_shutdown)
+    winner = elect(partition, replicas, isr, elr, acceptable, election, rules.elr)
     if winner.leader != partition.leader:
         changed["leader"] = winner.leader
         if winner.leader in elr:
@@ -89,48 +96,107 @@ def partition_change(
             isr, elr = [winner.leader], []
             if partition.recovery is not Recovery.RECOVERING:
                 changed["leader_recovery_state"] = int(Recovery.RECOVERING)
-        if rules.elr and (winner.leader == NO_NODE) != bool(partition.last_known_elr):
-            # Whoever led last is remembered while nobody does.
-            changed["last_known_elr"] = [partition.leader] if winner.leader == NO_NODE else []
+    elif len(replicas) < len(partition.replicas):
+        # Named though it stays: a new leader epoch tells the replicas that are gone from those that serve.
+        changed["leader"] = partition.leader
+    if rules.elr and "leader" in changed:
+        # Whoever led last is remembered while nobody does.
+        if winner.leader == NO_NODE and partition.has_leader and not partition.last_known_elr:
+            changed["last_known_elr"] = [partition.leader]
+        elif winner.leader != NO_NODE and partition.last_known_elr:
+            changed["last_known_elr"] = []
     if tuple(elr) != partition.elr:
         changed["eligible_leader_replicas"] = elr
     if tuple(isr) != partition.isr and (isr or rules.elr):
         changed["isr"] = list(isr)
+    if recovery is not None and recovery is not partition.recovery:
+        changed["leader_recovery_state"] = int(recovery)
     return PartitionChangeRecord(topic_id=topic_id, partition_id=index, **changed) if changed else None
 
 
 def _eligible(
-    partition: PartitionImage, isr: Sequence[NodeId], rules: ElectionRules, unclean_shutdown: NodeId
+    partition: PartitionImage,
+    replicas: Sequence[NodeId],
+    isr: Sequence[NodeId],
+    rules: ElectionRules,
+    unclean_shutdown: NodeId,
 ) -> list[NodeId]:
     """While the ISR is smaller than min.insync.replicas, who left it still has all that was ever committed, unless
     it stopped without syncing."""
     if not rules.elr or len(isr) >= rules.min_isr:
         return []
     candidates = sorted({*partition.elr, *partition.isr})
-    return [replica for replica in candidates if replica not in isr and replica != unclean_shutdown]
+    return [r for r in candidates if r in replicas and r not in isr and r != unclean_shutdown]
 
 
 def with_isr_member(head: MetadataImage, broker: NodeId) -> Iterator[Place]:
-    return (place for place in head.topics.each_partition() if broker in place[2].isr)
+    return (place for place in head.topics.hosted_by(broker) if broker in place[2].isr)
 
 
 def with_elr_member(head: MetadataImage, broker: NodeId) -> Iterator[Place]:
-    return (place for place in head.topics.each_partition() if broker in place[2].elr)
+    return (place for place in head.topics.hosted_by(broker) if broker in place[2].elr)
 
 
 def leaderless(head: MetadataImage) -> Iterator[Place]:
-    return (place for place in head.topics.each_partition() if not place[2].has_leader)
+    return (place for place in head.topics.astray() if not place[2].has_leader)
 
 
 def in_directory(head: MetadataImage, broker: NodeId, directory: Uuid) -> Iterator[Place]:
-    for place in head.topics.each_partition():
-        partition = place[2]
-        if broker in partition.replicas and partition.directory(broker) == directory:
-            yield place
+    return (place for place in head.topics.hosted_by(broker) if place[2].directory(broker) == directory)
 
 
 def leads_any(head: MetadataImage, broker: NodeId) -> bool:
-    return any(partition.leader == broker for _, _, partition in head.topics.each_partition())
+    return any(partition.leader == broker for _, _, partition in head.topics.hosted_by(broker))
+
+
+class Electorate:
+    """Who may lead, and by which rules: worked out once for a whole decision."""
+
+    __slots__ = ("_config", "_head", "_present", "_rules")
+
+    def __init__(
+        self, head: MetadataImage, config: NodeConfig, *, gone: Sequence[NodeId] = (), returning: NodeId = NO_NODE
+    ) -> None:
+        self._head = head
+        self._config = config
+        self._present = {
+            broker.id: broker
+            for broker in head.brokers.by_id.values()
+            if (broker.active or broker.id == returning) and broker.id not in gone
+        }
+        self._rules: dict[Uuid, ElectionRules] = {}
+
+    def rules(self, topic: TopicImage) -> ElectionRules:
+        rules = self._rules.get(topic.id)
+        if rules is None:
+            rules = self._rules[topic.id] = election_rules(self._head, topic, self._config)
+        return rules
+
+    def acceptable(self, partition: PartitionImage) -> Acceptable:
+        """Present, with the directory of its replica online."""
+
+        def acceptable(replica: NodeId) -> bool:
+            broker = self._present.get(replica)
+            return broker is not None and broker.has_online(partition.directory(replica))
+
+        return acceptable
+
+    def change(
+        self,
+        place: Place,
+        isr: Sequence[NodeId],
+        election: Election | None = None,
+        unclean_shutdown: NodeId = NO_NODE,
+        recovery: Recovery | None = None,
+    ) -> PartitionChangeRecord | None:
+        """By the topic's own rule of election unless told otherwise."""
+        topic, index, partition = place
+        rules = self.rules(topic)
+        if election is None:
+            election = Election.UNCLEAN if rules.unclean else Election.ONLINE
+        return partition_change(
+            topic.id, index, partition, isr, self.acceptable(partition), rules, election, unclean_shutdown, recovery
+        )
 
 
 def reelect(
@@ -141,40 +207,12 @@ def reelect(
     leaving: NodeId = NO_NODE,
     returning: NodeId = NO_NODE,
     unclean_shutdown: NodeId = NO_NODE,
-) -> list[Message]:
+) -> Iterator[Message]:
     """Leaders and ISRs of `places` once `leaving` or `unclean_shutdown` is gone, or `returning` is back."""
     gone = (leaving, unclean_shutdown)
-    present = {
-        broker.id: broker
-        for broker in head.brokers.by_id.values()
-        if (broker.active or broker.id == returning) and broker.id not in gone
-    }
-    records: list[Message] = []
-    known: dict[Uuid, ElectionRules] = {}
-    for topic, index, partition in places:
-        rules = known.get(topic.id)
-        if rules is None:
-            rules = known[topic.id] = election_rules(head, topic, config)
-        record = partition_change(
-            topic.id,
-            index,
-            partition,
-            [replica for replica in partition.isr if replica not in gone],
-            _acceptable(partition, present),
-            rules,
-            Election.UNCLEAN if rules.unclean else Election.ONLINE,
-            unclean_shutdown,
-        )
+    electorate = Electorate(head, config, gone=gone, returning=returning)
+    for place in places:
+        isr = [replica for replica in place[2].isr if replica not in gone]
+        record = electorate.change(place, isr, unclean_shutdown=unclean_shutdown)
         if record is not None:
-            records.append(record)
-    return records
-
-
-def _acceptable(partition: PartitionImage, present: Mapping[NodeId, BrokerRegistration]) -> Acceptable:
-    """Present, with the directory of its replica online."""
-
-    def acceptable(replica: NodeId) -> bool:
-        broker = present.get(replica)
-        return broker is not None and broker.has_online(partition.directory(replica))
-
-    return acceptable
+            yield record

@@ -10,7 +10,7 @@ from highwater.config import MIN_INSYNC_REPLICAS, NodeConfig
 from highwater.controller.decision import Decision, told
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
-from highwater.metadata.configs import CLUSTER_DEFAULT
+from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType
 from highwater.metadata.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, UNSUPPORTED, FeaturesImage
 from highwater.metadata.features import SUPPORTED as SUPPORTED
 from highwater.metadata.features import unsupported_levels as unsupported_levels
@@ -23,7 +23,7 @@ from highwater.wire.messages.feature_level_record import FeatureLevelRecord
 from highwater.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from highwater.wire.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
 
-BOOTSTRAP_LEVELS: Final[Mapping[str, int]] = MappingProxyType({METADATA_VERSION: 30})
+BOOTSTRAP_LEVELS: Final[Mapping[str, int]] = MappingProxyType({METADATA_VERSION: 30, ELR_VERSION: 1})
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
@@ -45,23 +45,36 @@ def activation_records(head: MetadataImage, bootstrap: Sequence[Message], config
         return records
     records += [BeginTransactionRecord(name="Bootstrap records"), *bootstrap]
     if any(isinstance(r, FeatureLevelRecord) and r.name == ELR_VERSION and r.feature_level for r in bootstrap):
-        # With ELR the bound belongs to the cluster: brokers that disagree on it would disagree on what is committed.
-        records.append(
-            ConfigRecord(
-                resource_type=CLUSTER_DEFAULT.type,
-                resource_name=CLUSTER_DEFAULT.name,
-                name=MIN_INSYNC_REPLICAS.name,
-                value=str(config.get(MIN_INSYNC_REPLICAS)),
-            )
-        )
+        records += _one_bound(head, config)
     return [*records, EndTransactionRecord()]
 
 
+def _one_bound(head: MetadataImage, config: NodeConfig) -> list[Message]:
+    """With ELR min.insync.replicas belongs to the cluster: brokers that disagree on it would disagree on what is
+    committed. This controller's own value becomes everybody's, unless there is one already."""
+
+    def bound(resource: ConfigResource, value: str | None) -> Message:
+        return ConfigRecord(
+            resource_type=resource.type, resource_name=resource.name, name=MIN_INSYNC_REPLICAS.name, value=value
+        )
+
+    records: list[Message] = []
+    if MIN_INSYNC_REPLICAS.name not in head.configs.of(CLUSTER_DEFAULT):
+        records.append(bound(CLUSTER_DEFAULT, str(config.with_dynamic({}).get(MIN_INSYNC_REPLICAS))))
+    for resource, values in sorted(head.configs.by_resource.items()):
+        per_broker = resource.type == ResourceType.BROKER and resource != CLUSTER_DEFAULT
+        if per_broker and MIN_INSYNC_REPLICAS.name in values:
+            records.append(bound(resource, None))
+    return records
+
+
 def update_features(
-    head: MetadataImage, request: UpdateFeaturesRequest, version: int, kraft_version: int
+    head: MetadataImage, request: UpdateFeaturesRequest, version: int, kraft_version: int, config: NodeConfig
 ) -> Decision[UpdateFeaturesResponse]:
     """All or nothing."""
     records: list[Message] = []
+    if any(update.feature == ELR_VERSION and update.max_version_level > 0 for update in request.feature_updates):
+        records += _one_bound(head, config)
     try:
         for update in request.feature_updates:
             records += _update(head, update, kraft_version)

@@ -16,7 +16,7 @@ KRAFT_VERSION = "kraft.version"
 ELR_VERSION = "eligible.leader.replicas.version"
 
 SUPPORTED: Final[Mapping[str, VersionRange]] = MappingProxyType(
-    {METADATA_VERSION: VersionRange(30, 30), KRAFT_VERSION: VersionRange(1, 1)}
+    {METADATA_VERSION: VersionRange(30, 30), KRAFT_VERSION: VersionRange(1, 1), ELR_VERSION: VersionRange(0, 1)}
 )
 """What this software does, as its nodes say when they register and in ApiVersions."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -61,6 +61,12 @@ class Registry:
         self._by_key[api.key] = Registered(
             api, handle, api.decode or api.request.decode, *api.versions, api.request.FLEXIBLE
         )
+
+    def replace(self, key: int, handle: Handle, decode: Decode) -> Registered:
+        """Answer this API otherwise from the next request on; gives what was there, to put it back."""
+        before = self._by_key[key]
+        self._by_key[key] = replace(before, handle=handle, decode=decode)
+        return before
 
     def find(self, key: int) -> Registered | None:
         return self._by_key.get(key)

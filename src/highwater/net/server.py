@@ -101,6 +101,11 @@ class Server:
         """By listener name, as really bound."""
         return {name: one.socket.endpoint for name, one in self._listening.items() if one.socket is not None}
 
+    @property
+    def registries(self) -> list[Registry]:
+        """What is answered here, each once."""
+        return list({id(one.registry): one.registry for one in self._listening.values()}.values())
+
     def hold(self, *names: str) -> None:
         """Until `release` these listeners (all, if none is named) answer ApiVersions alone; other requests wait."""
         for name in names or self._listening:

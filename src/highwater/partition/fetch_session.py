@@ -30,7 +30,9 @@ class FetchEntry:
     __slots__ = (
         "epoch",
         "index",
+        "is_fresh",
         "last_fetched_epoch",
+        "log_start",
         "max_bytes",
         "offset",
         "partition",
@@ -47,7 +49,10 @@ class FetchEntry:
         self.offset: Offset = 0
         self.epoch: Epoch = -1
         self.last_fetched_epoch: Epoch = -1
+        self.log_start: Offset = -1
         self.max_bytes = 0
+        self.is_fresh = False
+        """Told by the request under way: for a follower, an acknowledgement that has not been counted yet."""
         self.partition: Partition | None = None
         self.sent_high_watermark: Offset = -1
         self.sent_log_start: Offset = -1
@@ -63,7 +68,7 @@ class FetchEntry:
             self.partition.unwatch(self)
         self.partition = partition
         if partition is not None:
-            partition.watch(self)
+            partition.watch(self, self.session.privileged)
 
 
 class FetchSession:
@@ -90,7 +95,14 @@ class FetchSession:
             self.on_mark()
 
     def update(
-        self, topic: Topic, index: int, epoch: Epoch, offset: Offset, last_fetched_epoch: Epoch, max_bytes: int
+        self,
+        topic: Topic,
+        index: int,
+        epoch: Epoch,
+        offset: Offset,
+        last_fetched_epoch: Epoch,
+        log_start: Offset,
+        max_bytes: int,
     ) -> None:
         entry = self.entries.get((topic, index))
         if entry is None:
@@ -98,7 +110,9 @@ class FetchSession:
         entry.epoch = epoch
         entry.offset = offset
         entry.last_fetched_epoch = last_fetched_epoch
+        entry.log_start = log_start
         entry.max_bytes = max_bytes
+        entry.is_fresh = True
         self.dirty[entry] = None
 
     def forget(self, topic: Topic, indexes: Iterable[int]) -> None:
@@ -107,6 +121,9 @@ class FetchSession:
             if entry is not None:
                 entry.bind(None)
                 self.dirty.pop(entry, None)
+
+    def last_fetch(self) -> float:
+        return self.last_used
 
     def overtake(self) -> None:
         """A further request came, or the session ends: who waits in it waits no longer."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from highwater.errors import Code, KafkaError
 from highwater.log import peek
-from highwater.model import Epoch, Offset
+from highwater.model import Epoch, NodeId, Offset
 from highwater.partition.fetch_session import FetchEntry
 from highwater.partition.partition import Partition
 from highwater.world import FileSlice
@@ -16,10 +16,11 @@ READ_COMMITTED = 1
 
 
 class Reader(NamedTuple):
-    """Who fetches: a consumer (replica -1) with its isolation level, or a follower."""
+    """Who fetches: a consumer (replica -1) with its isolation level, or a follower of a broker epoch."""
 
     replica: int
     isolation: int
+    broker_epoch: int = -1
 
 
 class FetchRow(NamedTuple):
@@ -48,6 +49,13 @@ def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int
         diverging = _divergence(entry, partition)
         if diverging is not None:
             return FetchRow(Code.NONE, high_watermark, last_stable, log_start, diverging=diverging)
+    if reader.replica >= 0 and entry.is_fresh:
+        entry.is_fresh = False
+        _check_range(entry, partition)
+        partition.follower_fetched(
+            NodeId(reader.replica), entry.offset, entry.log_start, reader.broker_epoch, entry.session.last_fetch
+        )
+        high_watermark, last_stable = log.high_watermark, log.last_stable_offset
     committed_only = reader.isolation == READ_COMMITTED and reader.replica < 0
     limit = log.log_end if reader.replica >= 0 else last_stable if committed_only else high_watermark
     if entry.offset > limit and reader.replica < 0 and entry.offset <= log.log_end:
@@ -59,6 +67,13 @@ def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int
         found = log.aborted_transactions(entry.offset, limit) if parts else []
         aborted = [(each.producer_id, each.first_offset) for each in found]
     return FetchRow(Code.NONE, high_watermark, last_stable, log_start, aborted, parts, size=size)
+
+
+def _check_range(entry: FetchEntry, partition: Partition) -> None:
+    """An offset that we do not have is no acknowledgement."""
+    log = partition.log
+    if not log.log_start <= entry.offset <= log.log_end:
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {entry.offset} is not in [{log.log_start}, {log.log_end}]")
 
 
 def _divergence(entry: FetchEntry, partition: Partition) -> tuple[Epoch, Offset] | None:

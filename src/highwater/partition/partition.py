@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Task
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -10,6 +11,7 @@ from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
 from highwater.log.log import Appended, Log, Origin
 from highwater.model import NO_NODE, Epoch, NodeId, Offset, TopicPartition, Uuid
+from highwater.partition.in_sync import InSync
 from highwater.replication.leader import LeaderState
 from highwater.wire.compression import Codec
 from highwater.wire.records.append import Rules, validate_append
@@ -47,50 +49,72 @@ def rules_of(config: LogConfig) -> Rules:
 
 class Partition:
     __slots__ = (
+        "_followers",
+        "_in_sync",
+        "_readers",
+        "_unsynced",
         "_waiting",
-        "_watchers",
+        "bytes_in",
+        "bytes_out",
+        "cutting",
         "epoch",
         "leader",
         "leader_id",
         "log",
         "partition_epoch",
+        "records_in",
         "replicas",
         "rules",
         "topic_id",
         "tp",
     )
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, in_sync: InSync) -> None:
         self.tp: TopicPartition = log.partition
         self.topic_id: Uuid = log.topic_id
         self.log = log
+        self._in_sync = in_sync
         self.leader: LeaderState | None = None
         self.leader_id = NO_NODE
         self.epoch: Epoch = -1
         self.partition_epoch = -1
         self.replicas: tuple[NodeId, ...] = ()
         self.rules = rules_of(log.config)
+        self.records_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.cutting: Task[None] | None = None
+        """A truncation under way: nothing may be appended, and no role taken, before it has ended."""
         self._waiting: deque[tuple[Offset, Waiting]] = deque()
-        self._watchers: dict[Watcher, None] = {}
-        log.durable_listener = self.advance
+        self._readers: dict[Watcher, None] = {}
+        """Consumers: they see what is committed."""
+        self._followers: dict[Watcher, None] = {}
+        """Replicas: they see what is written."""
+        self._unsynced: list[tuple[Offset, Callable[[], None]]] = []
+        log.durable_listener = self._synced
 
     # Roles
 
     def lead(
         self, local: NodeId, epoch: Epoch, partition_epoch: int, replicas: Sequence[NodeId], isr: Sequence[NodeId]
     ) -> None:
-        """Lead from now on in `epoch`, or learn a new ISR within it."""
+        """Lead from now on in `epoch`, or learn a new ISR within it. What the controller's own answer has told already
+        is no news: it must not take back a change that was asked for since."""
+        is_news = partition_epoch > self.partition_epoch
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
         self.leader_id = local
         if self.leader is not None and self.epoch == epoch:
-            self.leader.isr_changed(isr)
+            if is_news:
+                self.leader.assigned(replicas, isr)
+                self.let_in_joining()
         else:
             self.epoch = epoch
             self.log.assign_epoch(epoch, self.log.log_end)
-            self.leader = LeaderState(local, epoch, self.log.log_end, replicas, isr)
+            self.leader = LeaderState(local, epoch, self.log.log_end, replicas, isr, self._in_sync.now())
         self.advance()
-        self._mark_watchers()
+        self._mark(self._readers)
+        self._mark(self._followers)
 
     def step_down(self, leader: NodeId, epoch: Epoch, partition_epoch: int, replicas: Sequence[NodeId]) -> None:
         """Another replica leads, or none: whoever waits here is sent away."""
@@ -110,7 +134,9 @@ class Partition:
         waiting, self._waiting = self._waiting, deque()
         for _, told in waiting:
             told(why)
-        self._mark_watchers()
+        self._tell_synced()
+        self._mark(self._readers)
+        self._mark(self._followers)
 
     def reconfigure(self, config: LogConfig) -> None:
         self.log.config = config
@@ -147,8 +173,41 @@ class Partition:
             raise KafkaError(Code.RECORD_LIST_TOO_LARGE)
         appended = self.log.append_as_leader(batch, leader.epoch, Origin.CLIENT)
         if not appended.duplicate:
+            self.records_in += appended.last_offset - appended.base_offset + 1
+            self.bytes_in += len(batch.data)
+            leader.appended(appended.base_offset)
+            if self._followers:
+                self._mark(self._followers)
             self.advance()
         return appended
+
+    def append_fetched(self, data: memoryview, leader_high_watermark: Offset, leader_log_start: Offset) -> None:
+        """What the leader has, as it has it; then its high watermark and log start, as far as they are ours."""
+        if len(data):
+            self.log.append_as_follower(data)
+        moved = min(leader_high_watermark, self.log.log_end)
+        if moved > self.log.high_watermark:
+            self.log.high_watermark = moved
+            self._mark(self._readers)
+        if leader_log_start > self.log.log_start:
+            self.log.raise_log_start(min(leader_log_start, self.log.log_end))
+
+    def when_durable(self, end: Offset, told: Callable[[], None]) -> None:
+        """`told` once everything below `end` is synced, or the log has failed and it never will be."""
+        self._unsynced.append((end, told))
+        self.log.flush()
+
+    def _synced(self) -> None:
+        self.advance()
+        self._tell_synced()
+
+    def _tell_synced(self) -> None:
+        waiting, self._unsynced = self._unsynced, []
+        for end, told in waiting:
+            if self.log.durable_end >= end or self.log.offline is not None:
+                told()
+            else:
+                self._unsynced.append((end, told))
 
     def advance(self) -> None:
         """Move the high watermark as far as the in-sync replicas allow, and tell who waited for it."""
@@ -156,15 +215,25 @@ class Partition:
         if leader is None or log.offline is not None:
             return
         local_end = log.durable_end if log.flush_each_append else log.log_end
-        moved = leader.high_watermark(local_end, log.high_watermark, log.config.min_insync_replicas)
-        if moved <= log.high_watermark:
+        current = log.high_watermark
+        joining = self._joining if len(leader.maximal_isr) < len(leader.replicas) else _nobody
+        moved = leader.high_watermark(local_end, current, log.config.min_insync_replicas, joining)
+        if moved <= current:
             return
         log.high_watermark = moved
         waiting = self._waiting
         while waiting and waiting[0][0] <= moved:
             waiting.popleft()[1](Code.NONE)
-        if self._watchers:
-            self._mark_watchers()
+        if self._readers:
+            self._mark(self._readers)
+
+    def _joining(self, replica: NodeId) -> bool:
+        """A replica that is nearly there holds the high watermark back a little, or it would never get there."""
+        leader = self.leader
+        if leader is None or replica in leader.maximal_isr or not self._in_sync.is_eligible(replica, leader):
+            return False
+        caught_up_at = leader.caught_up_at(replica, self.log.log_end)
+        return self._in_sync.now() - caught_up_at <= self._in_sync.lag_seconds()
 
     def when_committed(self, end: Offset, told: Waiting) -> None:
         """`told` once the high watermark has reached `end`; ends must be asked for in order of appends."""
@@ -179,16 +248,69 @@ class Partition:
         if not 0 <= offset <= self.log.high_watermark:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"the high watermark is {self.log.high_watermark}")
         if self.log.raise_log_start(offset):
-            self._mark_watchers()
+            self._mark(self._readers)
+            self._mark(self._followers)
+
+    # Followers
+
+    def follower_fetched(
+        self, replica: NodeId, offset: Offset, log_start: Offset, broker_epoch: int, last_fetch: Callable[[], float]
+    ) -> None:
+        """The acknowledgement: everything below `offset` is on that replica."""
+        leader = self.require_leader()
+        now = self._in_sync.now()
+        log_end = self.log.log_end
+        if not leader.fetched(replica, offset, log_start, broker_epoch, log_end, now, last_fetch):
+            raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, f"replica {replica} has a newer incarnation")
+        if replica not in leader.maximal_isr:
+            self._in_sync.maybe_expand(self, leader, replica)
+        self.advance()
+
+    @property
+    def low_watermark(self) -> Offset:
+        """What no live replica has any more: below it records are gone for good."""
+        leader = self.require_leader()
+        starts = [
+            progress.log_start
+            for replica, progress in leader.followers.items()
+            if self._in_sync.broker_epoch(replica) is not None
+        ]
+        return min([self.log.log_start, *starts])
+
+    def let_in(self, replica: NodeId) -> None:
+        """Its broker may be in ISRs again: ask for it to be, if it has caught up."""
+        if self.leader is not None and replica in self.leader.followers and replica not in self.leader.maximal_isr:
+            self._in_sync.maybe_expand(self, self.leader, replica)
+            self.advance()
+
+    def let_in_joining(self) -> None:
+        """Ask for whoever caught up while another change was asked for: one that has all it wants says nothing more,
+        and below min.insync.replicas nothing more may be written."""
+        if self.leader is not None:
+            for replica in self.leader.followers:
+                if self._joining(replica):
+                    self._in_sync.maybe_expand(self, self.leader, replica)
+
+    def shrink(self) -> None:
+        """Ask the controller to drop whoever was not caught up for too long."""
+        if self.leader is not None:
+            self._in_sync.maybe_shrink(self, self.leader)
+            self.let_in_joining()
 
     # Watching
 
-    def watch(self, watcher: Watcher) -> None:
-        self._watchers[watcher] = None
+    def watch(self, watcher: Watcher, follower: bool = False) -> None:
+        (self._followers if follower else self._readers)[watcher] = None
 
     def unwatch(self, watcher: Watcher) -> None:
-        self._watchers.pop(watcher, None)
+        self._readers.pop(watcher, None)
+        self._followers.pop(watcher, None)
 
-    def _mark_watchers(self) -> None:
-        for watcher in list(self._watchers):
+    @staticmethod
+    def _mark(watchers: dict[Watcher, None]) -> None:
+        for watcher in list(watchers):
             watcher.mark()
+
+
+def _nobody(replica: NodeId) -> bool:
+    return False

@@ -8,28 +8,46 @@ from types import ModuleType
 from highwater.net.context import RequestContext
 from highwater.net.registry import Registry, Role
 from highwater.raft_node import (
+    k01_fetch,
     k19_create_topics,
     k20_delete_topics,
     k37_create_partitions,
+    k43_elect_leaders,
     k44_incremental_alter_configs,
+    k52_vote,
+    k53_begin_quorum_epoch,
+    k54_end_quorum_epoch,
     k55_describe_quorum,
+    k56_alter_partition,
     k58_envelope,
+    k59_fetch_snapshot,
     k62_broker_registration,
     k63_broker_heartbeat,
+    k64_unregister_broker,
     k67_allocate_producer_ids,
+    k70_controller_registration,
 )
 from highwater.raft_node.active import ActiveController
 from highwater.wire.messages.envelope_request import EnvelopeRequest
 
 HANDLERS: tuple[ModuleType, ...] = (
+    k01_fetch,
     k19_create_topics,
     k20_delete_topics,
     k37_create_partitions,
+    k43_elect_leaders,
     k44_incremental_alter_configs,
+    k52_vote,
+    k53_begin_quorum_epoch,
+    k54_end_quorum_epoch,
     k55_describe_quorum,
+    k56_alter_partition,
+    k59_fetch_snapshot,
     k62_broker_registration,
     k63_broker_heartbeat,
+    k64_unregister_broker,
     k67_allocate_producer_ids,
+    k70_controller_registration,
 )
 
 

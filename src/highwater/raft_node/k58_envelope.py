@@ -19,7 +19,7 @@ from highwater.wire.messages.request_header import RequestHeader
 from highwater.world import FileSlice
 
 API = Api(58, (0, 0), EnvelopeRequest)
-FORWARDED: Final = frozenset((19, 20, 37, 44, 55))
+FORWARDED: Final = frozenset((19, 20, 37, 43, 44, 55, 64))
 """What brokers pass on; the rest they have no business to wrap."""
 log = logging.getLogger(__name__)
 

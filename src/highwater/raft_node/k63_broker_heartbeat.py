@@ -25,6 +25,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerHea
     def decide() -> HeartbeatDecision:
         decided = heartbeat(controller.head, request, controller.config, controller.liveness)
         if decided.state is not None:
+            controller.watch(ctx.connection, NodeId(request.broker_id), request.broker_epoch)
             controller.liveness.heard(
                 NodeId(request.broker_id),
                 request.broker_epoch,

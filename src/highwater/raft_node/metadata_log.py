@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from highwater.kernel import BadRecords
 from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log, Origin
 from highwater.log.names import segment_file
@@ -45,6 +46,13 @@ class LoadedMetadata:
     batches: list[CommittedBatch] = field(default_factory=list)
     voters: VoterSet | None = None
     voters_offset: Offset = -1
+    log_has_voters: bool = False
+    """False where the voters come from the snapshot alone."""
+
+    @property
+    def is_bootstrap(self) -> bool:
+        """Only the checkpoint that formatting wrote."""
+        return self.snapshot is not None and self.snapshot.position.offset == 0
 
 
 def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, LoadedMetadata]:
@@ -79,12 +87,20 @@ def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, Load
 
 
 def _take(found: LoadedMetadata, header: records.Header, data: memoryview) -> None:
-    if header.is_control:
-        for control in parse_control(data):
-            if control.type == ControlType.KRAFT_VOTERS:
-                record = VotersRecord.decode(control.value, CONTROL_VERSION)
-                found.voters, found.voters_offset = VoterSet.from_record(record), control.offset
+    for offset, voters in voters_in(header, data):
+        found.voters, found.voters_offset, found.log_has_voters = voters, offset, True
     found.batches.append(decoded(header, data))
+
+
+def voters_in(header: records.Header, data: memoryview) -> list[tuple[Offset, VoterSet]]:
+    """The voter sets that a control batch writes, with the offsets of their records."""
+    if not header.is_control:
+        return []
+    return [
+        (control.offset, VoterSet.from_record(VotersRecord.decode(control.value, CONTROL_VERSION)))
+        for control in parse_control(data)
+        if control.type == ControlType.KRAFT_VOTERS
+    ]
 
 
 def decoded(header: records.Header, data: memoryview) -> CommittedBatch:
@@ -137,6 +153,25 @@ class MetadataLog:
         batch = records.build([(now_ms, None, encode(value), ()) for value in values], leader_epoch=epoch)
         header = self._append(batch, epoch)
         return CommittedBatch(header.last_offset, epoch, tuple(values), header.size, now_ms)
+
+    def append_fetched(self, data: bytes, epoch: Epoch) -> tuple[list[CommittedBatch], list[tuple[Offset, VoterSet]]]:
+        """Whole batches of the leader, checked and decoded before any of them is written.
+
+        A batch of a later epoch than the fetch was made in is left for the next fetch (KAFKA-18723).
+        """
+        view = memoryview(data)
+        batches, voters, end = [], [], 0
+        for position, size, header in records.walk(view):
+            if header.leader_epoch > epoch:
+                break
+            batch = view[position : position + size]
+            batches.append(decoded(header, batch))
+            voters += voters_in(header, batch)
+            end = position + size
+        if not batches:
+            raise BadRecords("no whole batch was fetched")
+        self.log.append_as_follower(view[:end])
+        return batches, voters
 
     def append_epoch_start(self, start: EpochStart, now_ms: int) -> CommittedBatch:
         """The control batch a leader begins its epoch with."""

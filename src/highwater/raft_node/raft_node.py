@@ -2,47 +2,69 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 from highwater.config import LogConfig, NodeConfig
-from highwater.errors import KafkaError
+from highwater.errors import Code, KafkaError
+from highwater.kernel import BadRecords
 from highwater.log.checkpoint import read_file, replace_file
 from highwater.log.log import Log
-from highwater.metadata.changes import Changes
-from highwater.metadata.cluster import MetadataImage
+from highwater.log.truncation import restart_at, truncate_to
+from highwater.metadata.changes import NOTHING, Changes
+from highwater.metadata.cluster import MetadataImage, difference
 from highwater.metadata.replay import apply
 from highwater.model import (
     METADATA_TOPIC,
     METADATA_TOPIC_ID,
+    NO_NODE,
+    Endpoint,
     Epoch,
     NodeId,
     Offset,
     TopicPartition,
 )
+from highwater.net.client import Gone
+from highwater.net.deadlines import DeadlineQueue
+from highwater.net.probe import Probe
 from highwater.quorum import (
     NEVER_LOGGED,
+    Caller,
     ElectionState,
+    FetchAnswer,
+    FollowerFetch,
     Identity,
     Leadership,
+    Listener,
     LogPosition,
     Quorum,
     Ready,
+    Role,
     Timing,
     VoterSet,
 )
+from highwater.quorum.voters import endpoint_of
+from highwater.raft_node.installing import Installation
 from highwater.raft_node.metadata_log import CommittedBatch, LoadedMetadata, MetadataLog, load_metadata
+from highwater.raft_node.peers import Peers
+from highwater.raft_node.snapshots import Snapshot, image_of
 from highwater.raft_node.snapshotter import Snapshotter
-from highwater.wire.codec import Message
+from highwater.wire.codec import Malformed, Message
+from highwater.wire.messages.fetch_snapshot_response import FetchSnapshotResponse
 from highwater.world import Disk, Step, Timer, World
 from highwater.world.jobs import finished
 
 QUORUM_STATE = "quorum-state"
+LEAVE_CHECK_SECONDS = 0.01
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
 _log = logging.getLogger(__name__)
+
+Answer = Callable[[Any], None]
 
 
 @dataclass(slots=True)
@@ -60,20 +82,29 @@ def _read_quorum_state(disk: Disk, path: PurePath) -> Generator[Step, None, byte
 
 
 class RaftNode:
-    def __init__(self, world: World, config: NodeConfig, identity: Identity, log_config: LogConfig) -> None:
+    def __init__(
+        self, world: World, config: NodeConfig, identity: Identity, log_config: LogConfig, deadlines: DeadlineQueue
+    ) -> None:
         self._world = world
         self._config = config
         self.identity = identity
         self._log_config = log_config
+        self.deadlines = deadlines
         self.directory = PurePath(config.metadata_log_dir) / str(PARTITION)
         self.committed = MetadataImage(identity.cluster_id)
         self._listeners: Listeners | None = None
         self._pending: deque[CommittedBatch] = deque()
         """Batches in the log that are not applied yet, oldest first."""
-        self._inputs: deque[Callable[[float], Ready]] = deque()
-        self._storing = False
+        self._voters: list[tuple[Offset, VoterSet]] = []
+        """Voter sets by the offset of their record, oldest first: a truncation may take the last ones back."""
+        self._inputs: deque[tuple[Callable[[float], Ready], Answer | None]] = deque()
+        self._blocked = False
+        self._news: list[Callable[[], None]] = []
+        self._probing: set[Endpoint] = set()
         self._timer: Timer | None = None
         self._stopped = False
+        self._leader_high_watermark: Offset = -1
+        """The highest that a leader has told this node."""
 
     # Opening
 
@@ -84,20 +115,28 @@ class RaftNode:
         state = await finished(self._world, _read_quorum_state, self.directory / QUORUM_STATE)
         stored = None if state is None else ElectionState.from_json(state.decode())
         self._adopt(loaded)
-        voters, voters_offset = loaded.voters, loaded.voters_offset
-        if voters is None:
+        if loaded.voters is None and self._config.is_controller:
             raise RuntimeError(f"{self.directory} names no voters: format the directory first")
-        if loaded.snapshot is not None and loaded.snapshot.position.offset == 0:
-            voters_offset = max(voters_offset, NEVER_LOGGED)
-        self.voters: VoterSet = voters
+        if loaded.voters is not None:
+            at = loaded.voters_offset if loaded.log_has_voters or not loaded.is_bootstrap else NEVER_LOGGED
+            self._voters.append((at, loaded.voters))
+        self._peers = Peers(
+            self._world,
+            self.deadlines,
+            f"raft-{self.identity.node.key.id}",
+            timing.request_timeout,
+            self._answered,
+            lambda correlation: self._feed(lambda now: self.quorum.failed(correlation, now)),
+            self._lost,
+        )
         self.quorum = Quorum(
             self.identity,
-            voters,
+            self.voters,
             self.log,
             self._world.random("quorum"),
             stored,
             self._world.clock.monotonic(),
-            voters_offset=voters_offset,
+            voters_offset=self._voters[-1][0] if self._voters else NEVER_LOGGED,
             timing=timing,
         )
         self._feed(self.quorum.start)
@@ -118,88 +157,138 @@ class RaftNode:
         self.log = MetadataLog(log, loaded.snapshots)
         self._pending.extend(loaded.batches)
         if loaded.snapshot is not None:
-            position = loaded.snapshot.position
-            batches = [record for batch in loaded.snapshot.batches for record in batch]
-            self.committed, _ = apply(self.committed, batches, position.offset - 1, position.epoch)
+            self.committed = image_of(loaded.snapshot, self.identity.cluster_id)
         since = sum(batch.size for batch in loaded.batches)
         self.snapshotter = Snapshotter(self._world, self._config, self.directory, self.log, since, self.fail)
 
     # The quorum's inputs and what follows from them
 
-    def _feed(self, step: Callable[[float], Ready]) -> None:
-        """One input at a time: the next one waits until the last one's vote or epoch is on disk."""
-        self._inputs.append(step)
-        if not self._storing:
+    def _feed(self, step: Callable[[float], Ready], answer: Answer | None = None) -> None:
+        """One input at a time: the next waits until the last one's vote is on disk and its cut is made."""
+        self._inputs.append((step, answer))
+        if not self._blocked:
             self._run()
 
     def _run(self) -> None:
-        while self._inputs and not self._storing and not self._stopped:
-            step = self._inputs.popleft()
+        while self._inputs and not self._blocked and not self._stopped:
+            step, answer = self._inputs.popleft()
             try:
                 ready = step(self._world.clock.monotonic())
             except Exception as failed:  # noqa: BLE001 a broken invariant of the quorum stops the node
                 self.fail(failed)
                 return
-            if ready.election is not None:
-                self._storing = True
-                self._store(ready.election, ready)
+            if ready.election is not None or ready.truncate_to is not None:
+                self._block(self._prepare(ready, answer))
             else:
-                self._carry_out(ready)
+                self._carry_out(ready, answer)
         self._set_timer()
 
-    def _store(self, state: ElectionState, ready: Ready) -> None:
-        def stored(result: Exception | None) -> None:
-            if result is not None:
-                self.fail(result)
+    def _answered(self, correlation: int, answer: Message | FetchAnswer) -> None:
+        if isinstance(answer, FetchAnswer) and answer.error is Code.NONE:
+            self._leader_high_watermark = max(self._leader_high_watermark, answer.high_watermark)
+        self._feed(lambda now: self.quorum.answered(correlation, answer, now))
+
+    def _block(self, work: Coroutine[Any, Any, None]) -> None:
+        """Nothing else is fed until `work` is done."""
+        self._blocked = True
+
+        async def run() -> None:
+            try:
+                await work
+            except Exception as failed:  # noqa: BLE001 without its metadata the node has no business going on
+                self.fail(failed)
                 return
-            self._storing = False
-            self._carry_out(ready)
+            self._blocked = False
             self._run()
 
-        path = self.directory / QUORUM_STATE
-        self._world.run(replace_file, path, state.to_json().encode(), done=stored)
+        self._world.spawn("quorum", run())
 
-    def _carry_out(self, ready: Ready) -> None:
+    async def _prepare(self, ready: Ready, answer: Answer | None) -> None:
+        if ready.election is not None:
+            path = self.directory / QUORUM_STATE
+            await finished(self._world, replace_file, path, ready.election.to_json().encode())
+        if ready.truncate_to is not None:
+            await self._truncate(ready.truncate_to)
+        self._carry_out(ready, answer)
+
+    async def _truncate(self, offset: Offset) -> None:
+        _log.info("%s is cut to %d: its leader's history is another", PARTITION, offset)
+        await truncate_to(self._world, self.log.log, offset)
+        end = self.log.written_end
+        while self._pending and self._pending[-1].last_offset >= end:
+            self._pending.pop()
+        if self._voters and self._voters[-1][0] >= end:
+            while self._voters and self._voters[-1][0] >= end:
+                self._voters.pop()
+            self._voters_changed()
+        self._inputs.append((self.quorum.log_flushed, None))
+
+    def _carry_out(self, ready: Ready, answer: Answer | None) -> None:
+        if ready.append is not None:
+            self._append_fetched(bytes(ready.append))
         if ready.epoch_start is not None:
             if ready.epoch_start.voters is not None:
-                self.voters = VoterSet.from_record(ready.epoch_start.voters)
-                offset = self.log.written_end
-                voters = self.voters
-                self._inputs.append(lambda now: self.quorum.voters_changed(voters, offset, now))
+                self._voters.append((self.log.written_end, VoterSet.from_record(ready.epoch_start.voters)))
+                self._voters_changed()
             try:
                 batch = self.log.append_epoch_start(ready.epoch_start, self._world.clock.wall_ms())
             except KafkaError as failed:
                 self.fail(failed)
                 return
             self._pending.append(batch)
+        if ready.fetch_snapshot is not None:
+            self._fetch_snapshot(ready.fetch_snapshot)
+        if answer is not None:
+            answer(ready.answer)
+        for request in ready.requests:
+            self._peers.send(request)
         if ready.high_watermark is not None:
             self.log.log.high_watermark = ready.high_watermark
             self._commit(ready.high_watermark)
         if ready.leadership is not None:
-            leadership = ready.leadership
-            self._world.clock.call_soon(self._told.leadership, leadership)
+            self._world.clock.call_soon(self._told.leadership, ready.leadership)
+        if ready.wake_fetches or ready.leadership is not None:
+            news, self._news = self._news, []
+            for wake in news:
+                self._world.clock.call_soon(wake)
 
     @property
     def _told(self) -> Listeners:
         assert self._listeners is not None, "not opened"
         return self._listeners
 
+    def _append_fetched(self, data: bytes) -> None:
+        """Records of the leader. What fails its checks is fetched again, later."""
+        try:
+            appended, voters = self.log.append_fetched(data, self.quorum.epoch)
+        except (KafkaError, BadRecords, Malformed) as bad:
+            _log.warning("%s: fetched records are refused: %s", PARTITION, bad)
+            self._inputs.append((self.quorum.records_rejected, None))
+            return
+        self._pending.extend(appended)
+        if voters:
+            self._voters.extend(voters)
+            self._voters_changed()
+        self.log.log.flush()
+
+    def _voters_changed(self) -> None:
+        voters, offset = self.voters, self._voters[-1][0] if self._voters else NEVER_LOGGED
+        self._inputs.append((lambda now: self.quorum.voters_changed(voters, offset, now), None))
+
     def _commit(self, high_watermark: Offset) -> None:
         """Apply every whole batch below the high watermark, as one step."""
-        values: list[Message] = []
-        changes = None
+        changes = NOTHING
         size = 0
         last: CommittedBatch | None = None
         while self._pending and self._pending[0].last_offset < high_watermark:
             last = self._pending.popleft()
             size += last.size
             if last.records:
-                values = list(last.records)
-                self.committed, changed = apply(self.committed, values, last.last_offset, last.epoch)
-                changes = changed if changes is None else changes.then(changed)
+                self.committed, changed = apply(self.committed, last.records, last.last_offset, last.epoch)
+                changes = changes.then(changed)
         if last is None:
             return
-        self._world.clock.call_soon(self._told.committed, self.committed, changes or Changes())
+        self._world.clock.call_soon(self._told.committed, self.committed, changes)
         position = LogPosition(last.epoch, last.last_offset + 1)
         self.snapshotter.committed(self.committed, position, self.voters, size, last.timestamp)
 
@@ -207,7 +296,7 @@ class RaftNode:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        deadline = None if self._stopped else self.quorum.next_deadline()
+        deadline = None if self._stopped or self._blocked else self.quorum.next_deadline()
         if deadline is not None:
             delay = max(deadline - self._world.clock.monotonic(), 0.0)
             self._timer = self._world.clock.call_later(delay, self._tick)
@@ -222,7 +311,95 @@ class RaftNode:
             self._stopped = True
             self._told.failed(failed)
 
-    # For the active controller
+    # Snapshots of the leader
+
+    def _fetch_snapshot(self, position: LogPosition) -> None:
+        leader = self.quorum.leader_id
+        endpoint = None if leader is None else endpoint_of(self.quorum.leader_listeners, self.identity.listener)
+        if leader is None or endpoint is None:
+            self._inputs.append((self.quorum.snapshot_done, None))
+            return
+
+        def told(answer: FetchSnapshotResponse, code: Code) -> None:
+            current = answer.topics[0].partitions[0].current_leader
+            other = None if current.leader_id == NO_NODE else NodeId(current.leader_id)
+            nodes = [node for node in answer.node_endpoints if node.node_id == current.leader_id]
+            known = tuple(Listener(self.identity.listener, node.host, node.port) for node in nodes)
+            self._feed(lambda now: self.quorum.snapshot_answered(code, other, current.leader_epoch, known, now))
+
+        def done(snapshot: Snapshot | None) -> None:
+            if snapshot is None:
+                self._feed(self.quorum.snapshot_done)
+            else:
+                self._block(self._install(snapshot))
+
+        Installation(
+            self._world,
+            self._peers,
+            self.identity,
+            self.directory,
+            position,
+            (leader, endpoint, self.quorum.epoch),
+            told,
+            done,
+        )
+
+    async def _install(self, snapshot: Snapshot) -> None:
+        """Only while it is still wanted, and ahead of the log in Raft's order: epoch first."""
+        position = snapshot.position
+        if position == self.quorum.fetching_snapshot and position > LogPosition(
+            self.log.last_epoch, self.log.durable_end
+        ):
+            await restart_at(self._world, self.log.log, position.offset)
+            self._pending.clear()
+            before, self.committed = self.committed, image_of(snapshot, self.identity.cluster_id)
+            self.log.snapshots = [position]
+            self.log.log.high_watermark = position.offset
+            if snapshot.voters is not None:
+                self._voters = [(position.offset - 1, snapshot.voters)]
+                self._voters_changed()
+            changes = difference(before, self.committed)
+            self._world.clock.call_soon(self._told.committed, self.committed, changes)
+        self._inputs.append((self.quorum.snapshot_done, None))
+        self._inputs.append((self.quorum.log_flushed, None))
+
+    # Noticing death
+
+    def _lost(self, endpoint: Endpoint, reason: Gone) -> None:
+        """The connection to our leader is gone: a hint. Two refused dials are the proof."""
+        quorum = self.quorum
+        leader, epoch = quorum.leader_id, quorum.epoch
+        is_leader = leader is not None and endpoint == endpoint_of(quorum.leader_listeners, self.identity.listener)
+        if quorum.role is not Role.FOLLOWER or not is_leader or endpoint in self._probing or self._stopped:
+            return
+        self._probing.add(endpoint)
+
+        def verdict(dead: bool) -> None:
+            self._probing.discard(endpoint)
+            if dead and leader is not None and not self._stopped:
+                self._feed(lambda now: self.quorum.leader_is_dead(leader, epoch, now))
+
+        Probe(self._world, endpoint, self.deadlines, verdict)
+
+    # For the handlers and the active controller
+
+    @property
+    def voters(self) -> VoterSet:
+        return self._voters[-1][1] if self._voters else VoterSet()
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether what this node has applied is what the leader called committed when it last told."""
+        if self.committed.features.metadata_version is None:
+            return False
+        if self.quorum.role is Role.LEADER:
+            return not self._pending
+        return 0 <= self._leader_high_watermark <= self.log.log.high_watermark
+
+    @property
+    def is_deciding(self) -> bool:
+        """Whether what the quorum last decided is still being written: nobody has been told of it yet."""
+        return self._blocked
 
     @property
     def epoch(self) -> Epoch:
@@ -232,15 +409,42 @@ class RaftNode:
     def leader_id(self) -> NodeId | None:
         return self.quorum.leader_id
 
+    def endpoint_of(self, node: NodeId, listener: str) -> Endpoint | None:
+        if node == self.quorum.leader_id:
+            return endpoint_of(self.quorum.leader_listeners, listener)
+        return endpoint_of(self.voters.listeners(node), listener)
+
+    def requested(self, request: Message | FollowerFetch, caller: Caller, answer: Answer) -> None:
+        """A request of a peer; it is answered once what the answer promises is on disk."""
+        self._feed(lambda now: self.quorum.requested(request, caller, now), answer)
+
+    def wait_for_news(self, wake: Callable[[], None]) -> None:
+        """Call `wake` once when the log has grown, its high watermark moved, or the leader changed."""
+        self._news.append(wake)
+
     def append(self, values: list[Message], epoch: Epoch) -> Offset:
         """Write a decision; it is in force once committed. Returns its last offset."""
         batch = self.log.append(values, epoch, self._world.clock.wall_ms())
         self._pending.append(batch)
         return batch.last_offset
 
+    def resign(self, epoch: Epoch) -> None:
+        self._feed(lambda now: self.quorum.resign(epoch, now))
+
+    async def leave(self, seconds: float) -> None:
+        """Resign if leading, so that another is elected at once, and wait for it a little."""
+        self._feed(self.quorum.stop)
+        try:
+            async with asyncio.timeout(seconds):
+                while not self.quorum.may_stop and not self._stopped:
+                    await asyncio.sleep(LEAVE_CHECK_SECONDS)
+        except TimeoutError:
+            _log.warning("no other leader of the quorum was seen before this node stopped")
+
     async def close(self) -> None:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        self._peers.close()
         await self.snapshotter.close()
         self.log.log.close()

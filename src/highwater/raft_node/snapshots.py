@@ -16,6 +16,7 @@ from highwater.log.checkpoint import replace_file
 from highwater.log.scan import BadBatch, scan
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.records import decode, encode
+from highwater.metadata.replay import apply
 from highwater.metadata.snapshot import snapshot_records
 from highwater.quorum import KRAFT_VERSION, LogPosition, VoterSet
 from highwater.wire import records
@@ -52,6 +53,13 @@ class Snapshot:
     voters: VoterSet | None = None
     batches: list[list[Message]] = field(default_factory=list)
     whole: bool = False
+
+
+def image_of(snapshot: Snapshot, cluster_id: str) -> MetadataImage:
+    records = [record for batch in snapshot.batches for record in batch]
+    position = snapshot.position
+    image, _ = apply(MetadataImage(cluster_id), records, position.offset - 1, position.epoch)
+    return image
 
 
 def list_snapshots(disk: Disk, directory: PurePath) -> list[LogPosition]:

@@ -9,11 +9,14 @@ from highwater.wire.messages.create_topics_request import CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest
 from highwater.wire.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
+from highwater.wire.messages.elect_leaders_response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from highwater.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from highwater.wire.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
+from highwater.wire.messages.unregister_broker_response import UnregisterBrokerResponse
 
 
 def create_topics(request: CreateTopicsRequest, code: Code) -> CreateTopicsResponse:
@@ -51,3 +54,22 @@ def incremental_alter_configs(request: IncrementalAlterConfigsRequest, code: Cod
             for resource in request.resources
         ]
     )
+
+
+def elect_leaders(request: ElectLeadersRequest, code: Code, version: int = 2) -> ElectLeadersResponse:
+    """Version 0 has no room for a code at the top."""
+    results = [
+        ReplicaElectionResult(
+            topic=named.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=code, error_message=code.description)
+                for index in named.partitions
+            ],
+        )
+        for named in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code if version > 0 else 0, replica_election_results=results)
+
+
+def unregister_broker(code: Code) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(error_code=code, error_message=code.description)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import time
+import weakref
 from asyncio import AbstractEventLoop, Task
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,8 @@ class RealWorld:
         self._flush_thread = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._random = random.SystemRandom()
         self._tasks: set[Task[None]] = set()
+        self._jobs: weakref.WeakSet[RealJob] = weakref.WeakSet()
+        self._dead = False
         self._net = RealNet(loop)
         self._disk = RealDisk(Flusher(loop, self._flush_thread))
         self.clock: Clock = RealClock(loop)
@@ -65,11 +68,17 @@ class RealWorld:
         step: Callable[[Step], None] | None = None,
         where: Literal["thread", "process"] = "thread",
     ) -> RealJob:
+        if self._dead:
+            raise Dead
         started = RealJob(self._loop, job, args, done, step)
+        self._jobs.add(started)
         started.start(self._threads, where)
         return started
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> Task[None]:
+        if self._dead:
+            coroutine.close()
+            raise Dead
         task = self._loop.create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -81,10 +90,13 @@ class RealWorld:
             self._on_failure(task.get_name(), failed)
 
     def crash(self) -> None:
+        self._dead = True
         for task in list(self._tasks):
             task.cancel()
         self._net.crash()
         self._disk.crash()
+        for job in list(self._jobs):
+            job.crash()
 
     def close(self) -> None:
         """Let running jobs end and give the threads back."""

@@ -149,6 +149,7 @@ class RealDisk:
         self._files: weakref.WeakValueDictionary[PurePath, RealFile] = weakref.WeakValueDictionary()
         self._open: OrderedDict[int, weakref.ref[RealFile]] = OrderedDict()
         self._lock = threading.Lock()
+        self._lock_files: set[int] = set()
         self._dead = False
 
     def open(self, path: PurePath, create: bool = False) -> RealFile:
@@ -265,7 +266,13 @@ class RealDisk:
         except OSError as failed:
             os.close(fd)
             raise AlreadyLocked(failed.errno, "another node is using this directory", str(path)) from failed
-        return lambda: os.close(fd)
+        self._lock_files.add(fd)
+        return lambda: self._unlock(fd)
+
+    def _unlock(self, fd: int) -> None:
+        if fd in self._lock_files:
+            self._lock_files.discard(fd)
+            os.close(fd)
 
     def flush(self, files: Collection[File], done: Callable[[OSError | None], None]) -> None:
         self._check_alive()
@@ -284,3 +291,5 @@ class RealDisk:
                 if file is not None and not file._busy:
                     self._close(file)
             self._open.clear()
+        for fd in list(self._lock_files):
+            self._unlock(fd)

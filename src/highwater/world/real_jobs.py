@@ -32,16 +32,26 @@ class RealJob:
         self._done = done
         self._step = step
         self._cancelled = threading.Event()
+        self._disk: RealDisk | None = None
 
     def cancel(self) -> None:
         self._cancelled.set()
+
+    def crash(self) -> None:
+        """Its disk is dead at its next call; `done` is not called."""
+        self._cancelled.set()
+        if self._disk is not None:
+            self._disk.crash()
 
     def start(self, executor: Executor, where: str) -> None:
         executor.submit(self._drive_process if where == "process" else self._drive_thread)
 
     def _drive_thread(self) -> None:
         try:
-            steps = self._job(RealDisk(descriptors=64), *self._args)
+            self._disk = RealDisk(descriptors=64)
+            if self._cancelled.is_set():
+                return
+            steps = self._job(self._disk, *self._args)
             while True:
                 self._report(next(steps))
                 if self._cancelled.is_set():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from asyncio import AbstractEventLoop, BufferedProtocol, Transport
+from asyncio import AbstractEventLoop, BaseTransport, BufferedProtocol, Transport
 from collections.abc import Callable
 from ssl import SSLContext
+from typing import cast
 
 from highwater.model import Endpoint
 from highwater.world import Dead, Refused, Unreachable
@@ -26,7 +27,8 @@ class RealNet:
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._listeners: list[RealListener] = []
-        self._dialled: set[Transport] = set()
+        self._transports: set[Transport] = set()
+        self._sweep_at = 64
         self._dead = False
 
     async def listen(
@@ -34,7 +36,7 @@ class RealNet:
     ) -> RealListener:
         self._check_alive()
         server = await self._loop.create_server(
-            factory, at.host or None, at.port, ssl=tls, reuse_address=True, backlog=1024
+            lambda: self._tracked(factory()), at.host or None, at.port, ssl=tls, reuse_address=True, backlog=1024
         )
         listener = RealListener(server, Endpoint(at.host, server.sockets[0].getsockname()[1]))
         self._listeners.append(listener)
@@ -55,10 +57,29 @@ class RealNet:
         if raw is not None:
             with contextlib.suppress(OSError):
                 raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A plain set: uvloop's transports with TLS take no weak references.
-        self._dialled = {open_one for open_one in self._dialled if not open_one.is_closing()}
-        self._dialled.add(transport)
+        self._track(transport)
         return transport
+
+    def _tracked(self, protocol: BufferedProtocol) -> BufferedProtocol:
+        """Learns the transport of an accepted connection on its way to the protocol: a crash closes those too."""
+
+        def connection_made(transport: BaseTransport) -> None:
+            del protocol.connection_made
+            if self._dead:
+                cast(Transport, transport).abort()
+                return
+            self._track(cast(Transport, transport))
+            protocol.connection_made(transport)
+
+        protocol.connection_made = connection_made  # type: ignore[method-assign]
+        return protocol
+
+    def _track(self, transport: Transport) -> None:
+        """In a plain set, swept as it grows: uvloop's transports with TLS take no weak references."""
+        if len(self._transports) >= self._sweep_at:
+            self._transports = {open_one for open_one in self._transports if not open_one.is_closing()}
+            self._sweep_at = max(64, 2 * len(self._transports))
+        self._transports.add(transport)
 
     def _check_alive(self) -> None:
         if self._dead:
@@ -68,5 +89,5 @@ class RealNet:
         self._dead = True
         for listener in self._listeners:
             listener.close()
-        for transport in self._dialled:
+        for transport in list(self._transports):
             transport.abort()

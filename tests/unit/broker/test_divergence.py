@@ -51,27 +51,23 @@ def log_of(living: Living) -> Log:
     [
         ({"log_dirs": "/data,/more"}, "log.dirs: one directory is supported"),
         (
-            {"process_roles": "controller", "listeners": f"CONTROLLER://{NODE}:9093"},
-            "this version runs broker,controller in one process only",
-        ),
-        (
             {"controller_quorum_bootstrap_servers": "", "controller_quorum_voters": f"1@{NODE}:9093,2@other:9093"},
-            "a quorum of one voter, this node, is supported",
+            "a fixed quorum of several voters is not supported",
         ),
     ],
 )
-def test_only_one_node_with_one_directory_and_itself_as_voter_is_run(settings: dict[str, str], problem: str) -> None:
+def test_one_directory_is_used_and_voters_are_named_by_formatting(settings: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         Living(**settings)
 
 
-def test_neither_groups_nor_transactions_are_advertised_and_features_are_two() -> None:
+def test_neither_groups_nor_transactions_are_advertised_and_features_are_three() -> None:
     with Living().start() as living:
         asked = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         answer = living.ask(asked, ApiVersionsResponse, 4)
         assert not {each.api_key for each in answer.api_keys} & set(GROUPS_AND_TRANSACTIONS)
         finalized = {each.name: each.max_version_level for each in answer.finalized_features}
-        assert finalized == {"metadata.version": 30, "kraft.version": 1}
+        assert finalized == {"metadata.version": 30, "kraft.version": 1, "eligible.leader.replicas.version": 1}
 
 
 def test_no_coordinator_is_available() -> None:

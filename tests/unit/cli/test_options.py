@@ -220,7 +220,11 @@ def test_replicas_on_their_way_do_not_count_as_missing() -> None:
 
 
 def test_features_are_ours_unless_asked_otherwise() -> None:
-    assert feature_levels(None, (), dynamic=True) == {"metadata.version": 30, "kraft.version": 1}
+    assert feature_levels(None, (), dynamic=True) == {
+        "metadata.version": 30,
+        "kraft.version": 1,
+        "eligible.leader.replicas.version": 1,
+    }
     assert feature_levels("3.9", ("group.version=1",), dynamic=False) == {
         "metadata.version": 21,
         "kraft.version": 0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from highwater.config import NodeConfig
 from highwater.metadata.brokers import FENCE
@@ -55,7 +56,9 @@ def then(image: MetadataImage, records: Sequence[Message]) -> MetadataImage:
     return apply(image, records, image.offset + len(records), 1)[0]
 
 
-def registered(broker: int, rack: str | None = None, fenced: bool = False, shutting_down: bool = False) -> Message:
+def registered(
+    broker: int, rack: str | None = None, fenced: bool = False, shutting_down: bool = False
+) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=broker,
         broker_epoch=epoch(broker),
@@ -89,7 +92,7 @@ def with_topic(
     *partitions: Sequence[int],
     isr: Sequence[int] | None = None,
     leader: int | None = None,
-    **fields: list[int],
+    **fields: Any,
 ) -> MetadataImage:
     """One partition for each list of replicas; all in sync and led by the first of the ISR unless told otherwise."""
     records: list[Message] = [TopicRecord(name=name, topic_id=topic_id(name))]

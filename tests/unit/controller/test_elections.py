@@ -79,7 +79,10 @@ def test_the_current_leader_comes_first_then_replicas_in_order_then_the_risky_on
     elr_on: bool,
     winner: tuple[int, bool],
 ) -> None:
-    assert elect(partition, nodes(*isr), partition.elr, lambda r: r in live, election, elr_on) == winner
+    assert (
+        elect(partition, partition.replicas, nodes(*isr), partition.elr, lambda r: r in live, election, elr_on)
+        == winner
+    )
 
 
 def test_a_change_that_changes_nothing_is_no_record() -> None:
@@ -218,3 +221,18 @@ def test_fencing_leaves_other_brokers_partitions_alone() -> None:
     head = fence(with_topic(cluster(1, 2, 3), "a", [2, 3]), 3)
     records = fence_broker(head, CONFIG, NodeId(1), epoch(1))
     assert records == [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch(1), fenced=1)]
+
+
+def test_a_broker_can_be_fenced_a_part_at_a_time_and_is_fenced_last() -> None:
+    head = with_topic(cluster(1, 2, 3), "a", *[[1, 2]] * 5)
+    head = with_topic(head, "b", *[[1, 2]] * 3, isr=[1])
+    at_once = fenced(head, 1)
+    steps = 0
+    while head.brokers.is_active(1):
+        records = fence_broker(head, CONFIG, NodeId(1), epoch(1), limit=3)
+        assert len(records) <= 3
+        head = then(head, records)
+        steps += 1
+    assert steps == 3
+    assert head.topics == at_once.topics
+    assert head.brokers == at_once.brokers

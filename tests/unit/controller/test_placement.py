@@ -6,10 +6,17 @@ from random import Random
 
 import pytest
 
+from highwater.controller.brokers import fence_broker
+from highwater.controller.partitions import create_partitions
 from highwater.controller.placement import UsableBroker, place, usable_brokers
+from highwater.controller.topics import create_topics
 from highwater.errors import Code, KafkaError
 from highwater.model import NodeId
-from tests.unit.controller.clusters import EMPTY, nodes, registered, then
+from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from tests.unit.controller.clusters import EMPTY, epoch, node_config, nodes, registered, then
+
+CONFIG = node_config()
 
 
 def shape(racks: tuple[str | None, ...], fenced: int = 0) -> list[UsableBroker]:
@@ -44,6 +51,24 @@ def test_every_small_shape_places_as_kafka_promises() -> None:
             for rack, used in spread.items():
                 idle_elsewhere = any(spread[other] < used - 1 and spread[other] < in_rack[other] for other in in_rack)
                 assert not idle_elsewhere, (racks, replicas, rack)
+
+
+def test_no_rack_takes_a_partition_with_it_be_it_placed_at_first_or_added_later() -> None:
+    for racks, fenced, factor in SHAPES:
+        if fenced or factor == 1 or len(set(racks)) == 1:
+            continue
+        head = then(EMPTY, [registered(n + 1, rack) for n, rack in enumerate(racks)])
+        first = CreatableTopic(name="t", num_partitions=3, replication_factor=factor)
+        made = create_topics(head, CreateTopicsRequest(topics=[first]), CONFIG, Random(len(racks)))
+        head = then(head, made.records)
+        more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=9, assignments=None)])
+        head = then(head, create_partitions(head, more, Random(factor)).records)
+        assert len(head.topics.by_name["t"].partitions) == 9
+        for failed in set(racks):
+            after = head
+            for broker in [n + 1 for n, rack in enumerate(racks) if rack == failed]:
+                after = then(after, fence_broker(after, CONFIG, NodeId(broker), epoch(broker)))
+            assert all(partition.has_leader for _, _, partition in after.topics.each_partition()), (racks, failed)
 
 
 def test_leaders_are_even_where_racks_are_even_and_their_number_and_size_share_no_factor() -> None:

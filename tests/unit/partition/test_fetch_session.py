@@ -70,7 +70,7 @@ def test_a_follower_takes_a_consumers_place_and_never_the_other_way() -> None:
 def test_a_mark_makes_an_entry_dirty_and_wakes_who_waits() -> None:
     session = FetchSession(1, False, False, 0.0)
     woken: list[int] = []
-    session.update("orders", 0, -1, 5, -1, 1000)
+    session.update("orders", 0, -1, 5, -1, -1, 1000)
     entry = session.entries["orders", 0]
     assert list(session.dirty) == [entry]
     session.dirty.clear()

@@ -15,6 +15,7 @@ from highwater.partition import fetching
 from highwater.partition.fetch_session import FetchEntry, FetchSession
 from highwater.partition.fetching import FetchRow, Reader
 from highwater.partition.hosted import Hosted
+from highwater.partition.in_sync import InSync
 from highwater.partition.partition import Partition
 from highwater.wire.compression import Codec
 from tests.unit.log.bench import START_MS, Bench, append, batch, on_real_disk, until
@@ -24,9 +25,18 @@ CONSUMER = Reader(-1, 0)
 Play = Callable[[Bench, Partition], Coroutine[Any, Any, None]]
 
 
+def alone() -> InSync:
+    """A broker that knows of no other: nobody can join an ISR, and nothing is asked of a controller."""
+
+    def ask(*proposal: object) -> None:
+        raise AssertionError(f"asked for {proposal}")
+
+    return InSync(lambda: 0.0, lambda: 30.0, lambda replica: None, ask)
+
+
 def played(directory: Path, play: Play, isr: tuple[NodeId, ...] = (ME,), **changes: object) -> None:
     async def with_partition(bench: Bench) -> None:
-        partition = Partition(await bench.create())
+        partition = Partition(await bench.create(), alone())
         partition.lead(ME, 3, 0, (ME,) if isr == (ME,) else (ME, OTHER, THIRD), isr)
         await play(bench, partition)
 
@@ -40,7 +50,7 @@ def write(partition: Partition, *values: bytes, acks: int = -1, **more: Any) -> 
 
 def read(partition: Partition, offset: int, reader: Reader = CONSUMER, epoch: int = -1, last: int = -1) -> FetchRow:
     session = FetchSession(0, False, False, 0.0)
-    session.update("orders", 0, epoch, offset, last, 1 << 20)
+    session.update("orders", 0, epoch, offset, last, -1, 1 << 20)
     entry: FetchEntry = session.entries["orders", 0]
     return fetching.read(entry, partition, reader, 1 << 20, True)
 
@@ -66,7 +76,7 @@ def test_an_election_is_remembered_before_anything_is_written(tmp_path: Path) ->
 def test_a_single_replica_commits_as_it_writes_and_tells_its_watchers(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         session = FetchSession(1, False, False, 0.0)
-        session.update("orders", 0, -1, 0, -1, 1000)
+        session.update("orders", 0, -1, 0, -1, -1, 1000)
         session.entries["orders", 0].bind(partition)
         session.dirty.clear()
         assert write(partition, b"a", b"b") == 0

@@ -25,7 +25,7 @@ def test_it_never_goes_back() -> None:
 def test_a_new_leader_waits_for_the_first_word_of_every_in_sync_follower() -> None:
     leader = state((1, 2))
     assert leader.high_watermark(15, 10, 1) == 10
-    leader.isr_changed([NodeId(1)])
+    leader.assigned(leader.replicas, [NodeId(1)])
     assert leader.high_watermark(15, 10, 1) == 15
 
 

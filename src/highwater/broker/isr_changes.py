@@ -1,0 +1,120 @@
+"""AlterPartition on its way: the ISR changes that this broker's leaders ask for, gathered into one request."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from highwater.broker.controller_channel import ControllerChannel
+from highwater.errors import Code, code_of
+from highwater.model import NodeId, Uuid
+from highwater.partition.in_sync import Changed
+from highwater.partition.partition import Partition
+from highwater.replication.leader import LeaderState, Proposal
+from highwater.wire.messages.alter_partition_request import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from highwater.wire.messages.alter_partition_response import AlterPartitionResponse
+from highwater.world import World
+
+RETRY_SECONDS = 0.05
+PATIENCE_SECONDS = 30.0
+_log = logging.getLogger(__name__)
+
+Asked = tuple[Partition, LeaderState, Proposal, Callable[[Changed], None]]
+
+
+class IsrChanges:
+    """One request under way; what is asked for meanwhile goes into the next. An answer that is lost is asked for
+    again: the controller knows a repeated change (KAFKA-14144)."""
+
+    def __init__(
+        self,
+        world: World,
+        local: NodeId,
+        controller: ControllerChannel,
+        broker_epoch: Callable[[], int],
+        broker_epoch_of: Callable[[NodeId], int | None],
+    ) -> None:
+        self._world = world
+        self._local = local
+        self._controller = controller
+        self._broker_epoch = broker_epoch
+        self._broker_epoch_of = broker_epoch_of
+        self._waiting: dict[tuple[Uuid, int], Asked] = {}
+        self._under_way = False
+
+    def ask(
+        self, partition: Partition, leader: LeaderState, proposal: Proposal, done: Callable[[Changed], None]
+    ) -> None:
+        self._waiting[partition.topic_id, partition.tp.partition] = (partition, leader, proposal, done)
+        if not self._under_way:
+            self._under_way = True
+            self._world.clock.call_soon(self._send)
+
+    def _send(self) -> None:
+        asked, self._waiting = self._waiting, {}
+        asked = {key: each for key, each in asked.items() if each[1].proposal is each[2] and each[0].leader is each[1]}
+        if not asked:
+            self._under_way = False
+            return
+        topics: dict[Uuid, TopicData] = {}
+        for (topic_id, index), (_, leader, proposal, _) in asked.items():
+            isr = [
+                BrokerState(broker_id=member, broker_epoch=self._epoch_of(leader, member)) for member in proposal.isr
+            ]
+            topics.setdefault(topic_id, TopicData(topic_id=topic_id, partitions=[])).partitions.append(
+                PartitionData(
+                    partition_index=index,
+                    leader_epoch=leader.epoch,
+                    new_isr_with_epochs=isr,
+                    partition_epoch=proposal.partition_epoch,
+                )
+            )
+        request = AlterPartitionRequest(
+            broker_id=self._local, broker_epoch=self._broker_epoch(), topics=list(topics.values())
+        )
+        self._controller.ask(
+            request, AlterPartitionResponse, lambda answer: self._answered(asked, answer), PATIENCE_SECONDS
+        )
+
+    def _epoch_of(self, leader: LeaderState, member: NodeId) -> int:
+        """Of the incarnation that fetched, not of the one registered since: that one may lack what this one had."""
+        if member == self._local:
+            return self._broker_epoch()
+        told = leader.followers[member].broker_epoch if member in leader.followers else -1
+        return told if told >= 0 else self._broker_epoch_of(member) or -1
+
+    def _answered(self, asked: dict[tuple[Uuid, int], Asked], answer: AlterPartitionResponse | None) -> None:
+        if answer is None or answer.error_code:
+            why = "no answer" if answer is None else code_of(answer.error_code).name
+            _log.warning("the controller did not take %d changes of ISRs: %s", len(asked), why)
+            self._again(asked)
+            return
+        again: dict[tuple[Uuid, int], Asked] = {}
+        told = {(topic.topic_id, row.partition_index): row for topic in answer.topics for row in topic.partitions}
+        for key, each in asked.items():
+            row = told.get(key)
+            if row is None or row.error_code == Code.NOT_CONTROLLER:
+                again[key] = each
+                continue
+            isr = tuple(NodeId(member) for member in row.isr)
+            each[3](Changed(code_of(row.error_code), isr, row.leader_epoch, row.partition_epoch))
+        if again:
+            self._again(again)
+        else:
+            self._next()
+
+    def _again(self, asked: dict[tuple[Uuid, int], Asked]) -> None:
+        for key, each in asked.items():
+            self._waiting.setdefault(key, each)
+        self._world.clock.call_later(RETRY_SECONDS, self._send)
+
+    def _next(self) -> None:
+        self._under_way = False
+        if self._waiting:
+            self._under_way = True
+            self._world.clock.call_soon(self._send)

@@ -1,0 +1,16 @@
+"""ElectLeaders (43): give partitions their preferred leader, or any leader at all. Decided by the active controller."""
+
+from __future__ import annotations
+
+from highwater.broker.broker import Broker
+from highwater.broker.forwarding import forward
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire import refusals
+from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
+
+API = Api(43, (0, 2), ElectLeadersRequest)
+
+
+def handle(broker: Broker, ctx: RequestContext, request: ElectLeadersRequest) -> None:
+    forward(broker, ctx, request, lambda code: refusals.elect_leaders(request, code, ctx.version))

@@ -1,0 +1,433 @@
+"""The cluster that a test holds: nodes to start and kill, links to cut, calls to fail, and conditions to wait for."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from highwater.client.admin import Admin, NewTopic
+from highwater.client.client import Client
+from highwater.cluster.host import Host, State
+from highwater.cluster.layout import ClusterFailed, Layout, Member
+from highwater.cluster.links import Links
+from highwater.cluster.reading import CLIENT_ID, StoredRecord, stored_records
+from highwater.cluster.rules import Failure, Rules, rule_for
+from highwater.cluster.view import PartitionView, View
+from highwater.model import NodeId, TopicPartition
+
+READY_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 20.0
+ORDER_SECONDS: Final = 10.0
+WAIT_SECONDS: Final = 30.0
+POLL_SECONDS: Final = 0.005
+
+
+class Cluster:
+    """Brokers 1…n on free ports of this machine, the first three also the quorum; or controllers 101… apart from them.
+
+    In this process each node has a thread and real sockets; with `processes` each is a process. Use it as a context
+    manager, or call `open` and `close`. Without `data_dir` its data is gone at the end.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        controllers: int = 0,
+        config: Mapping[str, object] | None = None,
+        data_dir: str | Path | None = None,
+        processes: bool = False,
+        racks: Sequence[str] | None = None,
+    ) -> None:
+        self._shape = (brokers, controllers, racks)
+        self._config = {key: _text(value) for key, value in (config or {}).items()}
+        self._data_dir = None if data_dir is None else Path(data_dir).absolute()
+        self._processes = processes
+        self._links = Links()
+        self._rules = Rules()
+        self._hosts: dict[NodeId, Host] = {}
+        self._layout: Layout | None = None
+        self._verbs = threading.RLock()
+
+    # --- opening and closing
+
+    def __enter__(self) -> Cluster:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Returns when every broker is unfenced and knows all the others."""
+        brokers, controllers, racks = self._shape
+        self._home = self._data_dir or Path(tempfile.mkdtemp(prefix="highwater-"))
+        try:
+            self._layout = Layout(self._home, brokers, controllers, racks, self._config)
+            self._peers = {at: member.id for member in self._layout.members for at in member.endpoints}
+            self.start(*self.nodes)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """A controlled shutdown where data is kept; else every node is killed and its data removed."""
+        with self._verbs:
+            self._wake_all()
+            running = [host for host in self._hosts.values() if host.state is not State.DOWN]
+            if self._data_dir is not None:
+                self._each(running, lambda host: host.stop(STOP_SECONDS))
+            else:
+                self._each(running, lambda host: host.kill())
+            self._hosts.clear()
+            if self._layout is not None:
+                self._layout.release()
+                self._layout = None
+            if self._data_dir is None:
+                shutil.rmtree(self._home, ignore_errors=True)
+
+    def _wake_all(self) -> None:
+        for host in self._hosts.values():
+            if host.state is State.PAUSED:
+                host.resume()
+
+    @staticmethod
+    def _each(hosts: Collection[Host], act: Callable[[Host], object]) -> None:
+        threads = [threading.Thread(target=act, args=(host,)) for host in hosts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    # --- what it is
+
+    @property
+    def _members(self) -> list[Member]:
+        if self._layout is None:
+            raise ClusterFailed("the cluster is not open")
+        return self._layout.members
+
+    @property
+    def nodes(self) -> list[int]:
+        return [member.id for member in self._members]
+
+    @property
+    def brokers(self) -> list[int]:
+        return [member.id for member in self._members if member.is_broker]
+
+    @property
+    def cluster_id(self) -> str:
+        if self._layout is None:
+            raise ClusterFailed("the cluster is not open")
+        return self._layout.cluster_id
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Of all brokers, whether they run or not."""
+        return ",".join(member.bootstrap for member in self._members if member.is_broker)
+
+    def get_bootstrap_server(self) -> str:
+        return self.bootstrap_servers
+
+    def log_dir(self, node: int) -> Path:
+        return self._member(node).log_dir
+
+    def state(self, node: int) -> str:
+        """up, paused or down"""
+        host = self._hosts.get(self._member(node).id)
+        return (State.DOWN if host is None else host.state).value
+
+    def _member(self, node: int) -> Member:
+        for member in self._members:
+            if member.id == node:
+                return member
+        raise ValueError(f"there is no node {node}; there are {self.nodes}")
+
+    def _running(self, node: int, *states: State) -> Host:
+        host = self._hosts.get(self._member(node).id)
+        allowed = states or (State.UP, State.PAUSED)
+        if host is None or host.state not in allowed:
+            raise ValueError(f"node {node} is {self.state(node)}")
+        return host
+
+    # --- nodes
+
+    def start(self, *nodes: int, wait: bool = True, seconds: float = READY_SECONDS) -> None:
+        """Start nodes that are down; returns when each serves. Several at once, where one needs the others."""
+        with self._verbs:
+            for node in nodes:
+                if self.state(node) != State.DOWN.value:
+                    raise ValueError(f"node {node} is {self.state(node)}")
+            started = [self._begin(self._member(node)) for node in nodes]
+        if wait:
+            self._wait_ready(started, seconds)
+
+    def _begin(self, member: Member) -> Host:
+        from highwater.cluster.process_host import ProcessHost
+        from highwater.cluster.thread_host import ThreadHost
+
+        host = (ProcessHost if self._processes else ThreadHost)(member, self._others(member), self._decide)
+        commands: list[tuple[str, Any]] = list(self._links.commands(member.id, map(NodeId, self.nodes)))
+        commands += [("arm", [rule.id, rule.role.value, *rule[2:]]) for rule in self._rules.armed_for(member.id)]
+        host.begin(commands)
+        self._hosts[member.id] = host
+        return host
+
+    def _others(self, member: Member) -> dict[Any, NodeId]:
+        return {at: node for at, node in self._peers.items() if node != member.id}
+
+    def _wait_ready(self, hosts: Sequence[Host], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        for host in hosts:
+            if not host.wait_ready(deadline - time.monotonic()):
+                why = host.failure or f"not ready after {seconds:g} s"
+                raise ClusterFailed(f"node {host.member.id}: {why}")
+        brokers = {host.member.id for host in hosts if host.member.is_broker}
+        self.wait_until(lambda: self._all_know(brokers), deadline - time.monotonic(), "the brokers know each other")
+
+    def _all_know(self, brokers: set[NodeId]) -> bool:
+        looks = self._looks(None, whole=True)
+        newest = max((seen["offset"] for seen in looks), default=-1)
+        return all(
+            brokers <= set(seen["brokers"]) and (seen["published"] is None or seen["published"] >= newest)
+            for seen in looks
+        )
+
+    def stop(self, *nodes: int, seconds: float = STOP_SECONDS) -> None:
+        """A controlled shutdown, one after the other: leaderships are handed over first."""
+        with self._verbs:
+            for node in nodes:
+                if not self._running(node, State.UP).stop(seconds):
+                    raise ClusterFailed(f"node {node} did not stop within {seconds:g} s, and was killed")
+
+    def kill(self, *nodes: int) -> None:
+        """As kill -9, all at once: connections break, what was not synced is left to the operating system."""
+        with self._verbs:
+            self._each([self._running(node) for node in nodes], lambda host: host.kill())
+
+    def pause(self, *nodes: int) -> None:
+        """As SIGSTOP: the node does nothing, its connections stay open."""
+        with self._verbs:
+            for node in nodes:
+                self._running(node, State.UP).pause()
+
+    def resume(self, *nodes: int) -> None:
+        with self._verbs:
+            for node in nodes:
+                self._running(node, State.PAUSED).resume()
+
+    # --- links
+
+    def cut(self, one: int, other: int, *, one_way: bool = False) -> None:
+        """Hold all bytes between two nodes, or only those from the first to the second; clients are not touched."""
+        with self._verbs:
+            self._links.cut(self._member(one).id, self._member(other).id, one_way)
+            self._relink()
+
+    def slow(self, one: int, other: int, *, ms: float) -> None:
+        """Let bytes between two nodes take this much longer, each way."""
+        with self._verbs:
+            self._links.slow(self._member(one).id, self._member(other).id, ms / 1000)
+            self._relink()
+
+    def heal(self) -> None:
+        """Mend all links, and let no call fail any more. What a cut held arrives now."""
+        with self._verbs:
+            self._links.heal()
+            self._relink()
+            self._disarm(self._rules.clear())
+
+    def restore(self, seconds: float = READY_SECONDS) -> None:
+        """Heal, resume what is paused and start what is down."""
+        with self._verbs:
+            self.heal()
+            self._wake_all()
+            down = [node for node in self.nodes if self.state(node) == State.DOWN.value]
+        if down:
+            self.start(*down, seconds=seconds)
+
+    def _relink(self) -> None:
+        for host in list(self._hosts.values()):
+            for verb, argument in self._links.commands(host.member.id, map(NodeId, self.nodes)):
+                self._order(host, verb, argument)
+
+    def _order(self, host: Host, verb: str, argument: object) -> None:
+        """In force when this returns; a paused node finds it when it goes on, a dead one at its start."""
+        if host.state is State.PAUSED:
+            host.tell(verb, argument)
+        elif host.state is State.UP:
+            with contextlib.suppress(ConnectionError):
+                host.call(verb, argument, ORDER_SECONDS)
+
+    # --- failing calls
+
+    def fail(self, api: str, error: str, *, node: int | None = None) -> Failure:
+        """Let calls of clients fail: `fail("Produce", "NOT_LEADER_OR_FOLLOWER").once()`, or `.times(n)`, `.on_call(n)`,
+        `.always()`. Calls of all nodes are counted together; `node` takes those of one. "close_connection" is an error
+        too. `.fired` tells how many calls failed. Fetches of followers are not counted: `cut` and `slow` are for them.
+        """
+        member = None if node is None else self._member(node)
+        on_controller = member is not None and not member.is_broker
+        rule = rule_for(self._rules.next_id(), api, error, on_controller)
+        return Failure(rule, None if member is None else member.id, self._arm)
+
+    def _arm(self, failure: Failure) -> None:
+        with self._verbs:
+            self._rules.add(failure)
+            rule = failure.rule
+            for host in list(self._hosts.values()):
+                if failure.node in (None, host.member.id):
+                    self._order(host, "arm", [rule.id, rule.role.value, *rule[2:]])
+
+    def _decide(self, node: NodeId, rules: Sequence[int]) -> int | None:
+        """Called from the threads of nodes: takes no lock but the rules' own, and waits for nobody."""
+        chosen = self._rules.decide(node, rules)
+        self._disarm(self._rules.take_spent())
+        return chosen
+
+    def _disarm(self, rules: Sequence[int]) -> None:
+        for rule_id in rules:
+            for host in list(self._hosts.values()):
+                if host.state is not State.DOWN:
+                    host.tell("disarm", rule_id)
+
+    # --- topics
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        config: Mapping[str, object] | None = None,
+        assignment: Sequence[Sequence[int]] = (),
+    ) -> None:
+        """Returns when every partition has a leader and every reachable broker knows of it."""
+        factor = min(3, len(self.brokers)) if replication_factor is None else replication_factor
+        settings = {key: _text(value) for key, value in (config or {}).items()}
+        topic = NewTopic(name, -1 if assignment else partitions, -1 if assignment else factor, assignment, settings)
+        with self.client() as client:
+            Admin(client).create_topics([topic])
+        self.wait_until(lambda: self._is_known(name), what=f"topic {name} has leaders")
+
+    def _is_known(self, topic: str) -> bool:
+        looks = self._looks(topic, whole=True)
+        newest = max((seen["offset"] for seen in looks), default=-1)
+        return bool(looks) and all(
+            "partitions" in seen
+            and all(leader >= 0 for leader, *_ in seen["partitions"].values())
+            and (seen["published"] is None or seen["published"] >= newest)
+            for seen in looks
+        )
+
+    def client(self, seconds: float = WAIT_SECONDS) -> Client:
+        """A client of the brokers that run now, for the tests of the cluster itself."""
+        running = [
+            host.member.bootstrap
+            for host in self._hosts.values()
+            if host.member.is_broker and host.state is State.UP and host.wait_ready(0)
+        ]
+        if not running:
+            raise ClusterFailed("no broker runs")
+        return Client(running, client_id=CLIENT_ID, timeout=seconds, request_timeout=min(seconds, 10.0))
+
+    def records(self, topic: str, partition: int | None = None, *, seconds: float = WAIT_SECONDS) -> list[StoredRecord]:
+        """What a consumer reads now from beginning to end, by partition and offset."""
+        indexes = sorted(self.view(topic).partitions) if partition is None else [partition]
+        with self.client() as client:
+            bootstrap = ",".join(map(str, client.bootstrap))
+        return stored_records(bootstrap, [TopicPartition(topic, index) for index in indexes], seconds)
+
+    # --- looking and waiting
+
+    def view(self, topic: str | None = None) -> View:
+        """By the node that has seen most of the metadata; those paused or down are not asked."""
+        looks = self._looks(topic)
+        if not looks:
+            raise ClusterFailed("no node runs")
+        return View.of(max(looks, key=lambda seen: (seen["offset"], seen["epoch"])))
+
+    def _looks(self, topic: str | None, whole: bool = False) -> list[dict[str, Any]]:
+        """What each running node sees; with `whole`, only nodes that no cut keeps from hearing the news."""
+        looks = []
+        for host in list(self._hosts.values()):
+            if host.failure is not None:
+                raise ClusterFailed(f"node {host.member.id} ended by itself: {host.failure}")
+            if host.state is not State.UP or (whole and self._links.touches(host.member.id)):
+                continue
+            with contextlib.suppress(ConnectionError):
+                seen = host.call("look", topic, ORDER_SECONDS)
+                if seen is not None:
+                    looks.append(seen)
+        return looks
+
+    def partition(self, topic: str, partition: int) -> PartitionView:
+        found = self.view(topic).partitions.get(partition)
+        if found is None:
+            raise ValueError(f"there is no partition {topic}-{partition}")
+        return found
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """None while there is none."""
+        return self.partition(topic, partition).leader
+
+    def isr(self, topic: str, partition: int) -> set[int]:
+        return set(self.partition(topic, partition).isr)
+
+    def controller(self) -> int | None:
+        """The active controller; None while there is none."""
+        return self.view().controller
+
+    def wait_for_isr(
+        self, topic: str, partition: int, wanted: int | Collection[int], seconds: float = WAIT_SECONDS
+    ) -> set[int]:
+        """Until the ISR has this size, or these members; gives it."""
+
+        def reached() -> bool:
+            isr = self.isr(topic, partition)
+            return len(isr) == wanted if isinstance(wanted, int) else isr == set(wanted)
+
+        self.wait_until(reached, seconds, f"the ISR of {topic}-{partition} is {wanted}")
+        return self.isr(topic, partition)
+
+    def wait_for_leader(
+        self,
+        topic: str,
+        partition: int,
+        wanted: int | None = None,
+        *,
+        other_than: int | None = None,
+        seconds: float = WAIT_SECONDS,
+    ) -> int:
+        """Until the partition is led: by anybody, by the one wanted, or by another one than named; gives the leader."""
+        led: list[int] = []
+
+        def reached() -> bool:
+            leader = self.leader(topic, partition)
+            if leader is None or leader == other_than or wanted not in (None, leader):
+                return False
+            led.append(leader)
+            return True
+
+        self.wait_until(reached, seconds, f"{topic}-{partition} has the leader wanted")
+        return led[-1]
+
+    def wait_until(
+        self, condition: Callable[[], object], seconds: float = WAIT_SECONDS, what: str = "the condition holds"
+    ) -> None:
+        """Ask again and again; raises TimeoutError, with the state of the nodes."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                states = ", ".join(f"{node} {self.state(node)}" for node in self.nodes)
+                raise TimeoutError(f"not within {seconds:.1f} s: {what} (nodes: {states})")
+            time.sleep(POLL_SECONDS)
+
+
+def _text(value: object) -> str:
+    """As a properties file would say it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,38 @@
+"""Which links between nodes are cut or slow, as the test said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from highwater.faults import Condition
+from highwater.model import NodeId
+
+
+class Links:
+    def __init__(self) -> None:
+        self._cut: set[tuple[NodeId, NodeId]] = set()
+        self._delay: dict[frozenset[NodeId], float] = {}
+
+    def cut(self, one: NodeId, other: NodeId, one_way: bool) -> None:
+        """Bytes from `one` to `other`, and back unless one way."""
+        self._cut.add((one, other))
+        if not one_way:
+            self._cut.add((other, one))
+
+    def slow(self, one: NodeId, other: NodeId, seconds: float) -> None:
+        self._delay[frozenset((one, other))] = seconds
+
+    def heal(self) -> None:
+        self._cut.clear()
+        self._delay.clear()
+
+    def touches(self, node: NodeId) -> bool:
+        return any(node in pair for pair in self._cut)
+
+    def between(self, node: NodeId, peer: NodeId) -> Condition:
+        """As `node` has to treat its own connections to `peer`."""
+        delay = self._delay.get(frozenset((node, peer)), 0.0)
+        return Condition((node, peer) in self._cut, (peer, node) in self._cut, delay)
+
+    def commands(self, node: NodeId, peers: Iterable[NodeId]) -> list[tuple[str, object]]:
+        return [("link", [peer, *self.between(node, peer)]) for peer in peers if peer != node]

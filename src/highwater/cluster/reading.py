@@ -1,0 +1,61 @@
+"""Reading what a cluster holds, from the first record to where the partitions end now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from highwater.client.client import Client
+from highwater.client.consumer import Consumer
+from highwater.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
+from highwater.errors import KafkaError
+from highwater.model import TopicPartition
+
+CLIENT_ID = "highwater-cluster"
+
+
+class StoredRecord(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def stored_records(bootstrap: str, partitions: Iterable[TopicPartition], seconds: float) -> list[StoredRecord]:
+    """All records below the high watermarks of this moment, by partition and offset; raises TimeoutError."""
+    wanted = list(partitions)
+    deadline = time.monotonic() + seconds
+    records: list[StoredRecord] = []
+    with Client(bootstrap, client_id=CLIENT_ID, timeout=seconds, request_timeout=min(seconds, 5.0)) as client:
+        ends = _offsets(client, wanted, LATEST)
+        consumer = Consumer(client)
+        positions = _offsets(client, wanted, EARLIEST)
+        while unread := {partition: at for partition, at in positions.items() if at < ends[partition]}:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"reading came to {unread} only, the ends are {ends}")
+            consumer.positions = unread
+            for fetched in consumer.poll(0.2):
+                topic, partition = fetched.partition
+                for each in fetched:
+                    headers = tuple((name, value) for name, value in each.headers)
+                    records.append(
+                        StoredRecord(topic, partition, each.offset, each.timestamp, each.key, each.value, headers)
+                    )
+            positions |= consumer.positions
+    records.sort(key=lambda record: (record.topic, record.partition, record.offset))
+    return records
+
+
+def _offsets(client: Client, partitions: list[TopicPartition], where: int) -> dict[TopicPartition, int]:
+    found = list_offsets(client, dict.fromkeys(partitions, where), await_topic=True)
+    offsets = {}
+    for partition, at in found.items():
+        if isinstance(at, KafkaError):
+            raise at
+        assert isinstance(at, FoundOffset)
+        offsets[partition] = at.offset
+    return offsets

@@ -1,0 +1,146 @@
+"""Elections that somebody asks for (ElectLeaders, KIP-460), and those that the controller holds by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import IntEnum
+from itertools import islice
+from typing import Final
+
+from highwater.config import (
+    AUTO_LEADER_REBALANCE_ENABLE,
+    LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS,
+    LEADER_IMBALANCE_PER_BROKER_PERCENTAGE,
+    UNCLEAN_LEADER_ELECTION_INTERVAL_MS,
+    NodeConfig,
+)
+from highwater.controller.decision import MAX_RECORDS, Decision, told
+from highwater.controller.elections import Election, Electorate, leaderless
+from highwater.errors import Code, KafkaError
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.topics import PartitionImage
+from highwater.model import NodeId
+from highwater.wire import refusals
+from highwater.wire.codec import Message
+from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
+from highwater.wire.messages.elect_leaders_response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
+
+MAX_ELECTIONS: Final = 1000
+"""What one round by itself changes at most; if it changed so many, the next may follow at once."""
+
+
+class ElectionType(IntEnum):
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+def elect_leaders(
+    head: MetadataImage, request: ElectLeadersRequest, config: NodeConfig
+) -> Decision[ElectLeadersResponse]:
+    """Of the partitions named, or of all; of all, those that need no election are left out of the answer."""
+    try:
+        kind = ElectionType(request.election_type)
+    except ValueError:
+        return Decision(refusals.elect_leaders(request, Code.INVALID_REQUEST))
+    electorate = Electorate(head, config)
+    records: list[Message] = []
+    results = []
+    for name, indexes in _asked(head, request):
+        result = ReplicaElectionResult(topic=name)
+        for index in indexes:
+            outcome = PartitionResult(partition_id=index, error_message=None)
+            try:
+                records.append(_elected(head, name, index, kind, electorate))
+            except KafkaError as error:
+                if request.topic_partitions is None and error.code == Code.ELECTION_NOT_NEEDED:
+                    continue
+                outcome.error_code, outcome.error_message = error.code, told(error)
+            result.partition_result.append(outcome)
+        results.append(result)
+    if len(records) > MAX_RECORDS:
+        return Decision(refusals.elect_leaders(request, Code.POLICY_VIOLATION))
+    return Decision(ElectLeadersResponse(replica_election_results=results), records)
+
+
+def _asked(head: MetadataImage, request: ElectLeadersRequest) -> Iterator[tuple[str, list[int]]]:
+    if request.topic_partitions is None:
+        for topic in head.topics.by_id.values():
+            yield topic.name, sorted(topic.partitions)
+    else:
+        for named in request.topic_partitions:
+            yield named.topic, named.partitions
+
+
+def _elected(head: MetadataImage, name: str, index: int, kind: ElectionType, electorate: Electorate) -> Message:
+    """Raises KafkaError."""
+    topic = head.topics.by_name.get(name)
+    if topic is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
+    preferred = kind is ElectionType.PREFERRED
+    if partition.has_preferred_leader if preferred else partition.has_leader:
+        raise KafkaError(Code.ELECTION_NOT_NEEDED)
+    election = Election.PREFERRED if preferred else Election.UNCLEAN
+    record = electorate.change((topic, index, partition), partition.isr, election)
+    if record is None:
+        raise KafkaError(Code.PREFERRED_LEADER_NOT_AVAILABLE if preferred else Code.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+    return record
+
+
+def rebalance_interval(config: NodeConfig) -> float:
+    """Seconds from one `rebalance` to the next."""
+    return float(config.get(LEADER_IMBALANCE_CHECK_INTERVAL_SECONDS))
+
+
+def unclean_interval(config: NodeConfig) -> float:
+    """Seconds from one `elect_unclean` to the next."""
+    return config.get(UNCLEAN_LEADER_ELECTION_INTERVAL_MS) / 1000
+
+
+def rebalance(head: MetadataImage, config: NodeConfig, limit: int = MAX_ELECTIONS) -> list[Message]:
+    """Gives leaderships back to preferred replicas that can take them: of those brokers that miss more than
+    `leader.imbalance.per.broker.percentage` of what they should lead. Nothing, if that is switched off."""
+    if not config.get(AUTO_LEADER_REBALANCE_ENABLE):
+        return []
+    tolerated = config.get(LEADER_IMBALANCE_PER_BROKER_PERCENTAGE)
+    deprived = _deprived(head, tolerated) if tolerated else None
+    electorate = Electorate(head, config)
+    changes = (
+        electorate.change(place, place[2].isr, Election.PREFERRED)
+        for place in head.topics.astray()
+        if not _must_stay(place[2], electorate) and (deprived is None or preferred(place[2]) in deprived)
+    )
+    return list(islice((record for record in changes if record is not None), limit))
+
+
+def _must_stay(partition: PartitionImage, electorate: Electorate) -> bool:
+    """Seen at a glance, for the sake of the rounds while a broker is down: its replicas are in no ISR."""
+    still = preferred(partition) not in partition.isr and not (partition.adding or partition.removing)
+    return still and electorate.acceptable(partition)(partition.leader)
+
+
+def preferred(partition: PartitionImage) -> NodeId:
+    return partition.replicas[0]
+
+
+def _deprived(head: MetadataImage, tolerated: int) -> set[NodeId]:
+    missing = Counter(preferred(partition) for _, _, partition in head.topics.astray())
+
+    def due(broker: NodeId) -> int:
+        return sum(preferred(partition) == broker for _, _, partition in head.topics.hosted_by(broker))
+
+    return {broker for broker, count in missing.items() if count * 100 > tolerated * due(broker)}
+
+
+def elect_unclean(head: MetadataImage, config: NodeConfig, limit: int = MAX_ELECTIONS) -> list[Message]:
+    """Leaders for partitions without one, whose topics would rather lose records than wait."""
+    electorate = Electorate(head, config)
+    changes = (
+        electorate.change(place, place[2].isr, Election.UNCLEAN)
+        for place in leaderless(head)
+        if electorate.rules(place[0]).unclean
+    )
+    return list(islice((record for record in changes if record is not None), limit))

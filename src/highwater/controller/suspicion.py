@@ -1,0 +1,86 @@
+"""Whether a broker is fenced before its session is over.
+
+Fencing is only an availability decision, epochs keep it safe, so it may be quick where the evidence is good. A closed
+connection is a hint; the proof is a port that refuses twice, a little apart, for the same incarnation. A port that
+accepts proves nothing: a stopped process accepts too. All else waits for the session timer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from highwater.model import NodeId
+
+FENCINGS: Final = 3
+FENCINGS_WITHIN: Final = 60.0
+"""Fenced by proof so often within so many seconds, an incarnation is fenced by the timer alone."""
+AT_ONCE: Final = 1.0
+"""Brokers that vanish within so many seconds of each other vanish together."""
+LATE: Final = 0.5
+"""A timer that fires so many seconds late proves that we were stalled, not that the brokers were silent."""
+
+
+def was_stalled(due: float, now: float) -> bool:
+    """Of a timer that should have fired at `due`: then input is drained and sessions are extended before any ends."""
+    return now - due > LATE
+
+
+@dataclass(slots=True)
+class _Record:
+    epoch: int
+    vanished_at: float | None = None
+    fenced_at: deque[float] = field(default_factory=deque)
+
+
+class Suspicion:
+    """Soft state of the active controller; `now` is its monotonic clock, in seconds."""
+
+    __slots__ = ("_records",)
+
+    def __init__(self) -> None:
+        self._records: dict[NodeId, _Record] = {}
+
+    def hint(self, broker: NodeId, epoch: int, now: float) -> bool:
+        """Its connection closed: is a probe worth while? A new controller, which had no connections, probes without."""
+        record = self._of(broker, epoch)
+        record.vanished_at = now
+        return not _is_damped(record, now)
+
+    def proven(self, broker: NodeId, epoch: int, now: float, unfenced: int) -> bool:
+        """It refused twice: is it to be fenced now? `unfenced` counts the brokers that there were to vanish.
+
+        True counts as done.
+        """
+        record = self._of(broker, epoch)
+        if record.vanished_at is None:
+            record.vanished_at = now
+        if _is_damped(record, now) or self._doubts_itself(now, unfenced):
+            return False
+        record.fenced_at.append(now)
+        return True
+
+    def heard(self, broker: NodeId, epoch: int) -> None:
+        """It sent a heartbeat, and has not vanished."""
+        self._of(broker, epoch).vanished_at = None
+
+    def _of(self, broker: NodeId, epoch: int) -> _Record:
+        """Another incarnation shows that the one before was dead: nothing is held against it."""
+        record = self._records.get(broker)
+        if record is None or record.epoch != epoch:
+            record = self._records[broker] = _Record(epoch)
+        return record
+
+    def _doubts_itself(self, now: float, unfenced: int) -> bool:
+        """One broker may die; when half of them vanish together, it is rather we who are cut off."""
+        times = [record.vanished_at for record in self._records.values()]
+        vanished = sum(at is not None and now - at <= AT_ONCE for at in times)
+        return vanished > 1 and 2 * vanished >= unfenced
+
+
+def _is_damped(record: _Record, now: float) -> bool:
+    """Proven dead again and again, and alive each time."""
+    while record.fenced_at and record.fenced_at[0] <= now - FENCINGS_WITHIN:
+        record.fenced_at.popleft()
+    return len(record.fenced_at) >= FENCINGS

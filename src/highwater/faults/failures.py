@@ -1,0 +1,104 @@
+"""Requests answered with an error on purpose: a handler is replaced while a rule is in force, and put back after."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from highwater.errors import code_of
+from highwater.faults.answers import refuse
+from highwater.net.context import RequestContext
+from highwater.net.registry import Decode, Handle, Registered, Registry, Role
+from highwater.wire.codec import Malformed
+
+CLOSE_CONNECTION: Final = -2
+"""In the place of an error code: no answer, the connection is closed. (-1 is UNKNOWN_SERVER_ERROR.)"""
+
+Arbiter = Callable[[Sequence[int], Callable[[int | None], None]], None]
+"""(ids of the rules that a request falls under, told which of them strikes, if any): now or later, once."""
+
+_FETCH: Final = 1
+log = logging.getLogger(__name__)
+
+
+class Rule(NamedTuple):
+    id: int
+    role: Role
+    api_key: int
+    code: int
+
+
+class Failures:
+    """The rules in force on one node. How often each strikes is decided outside, for all nodes together."""
+
+    def __init__(self, registries: Sequence[Registry], arbiter: Arbiter) -> None:
+        self._registries = {registry.role: registry for registry in registries}
+        self._arbiter = arbiter
+        self._rules: dict[tuple[Role, int], list[Rule]] = {}
+        self._replaced: dict[tuple[Role, int], Registered] = {}
+
+    def arm(self, rule: Rule) -> None:
+        """Does nothing where no listener of this node answers the API."""
+        place = (rule.role, rule.api_key)
+        registry = self._registries.get(rule.role)
+        entry = None if registry is None else registry.find(rule.api_key)
+        if registry is None or entry is None:
+            return
+        if place not in self._replaced:
+            self._replaced[place] = registry.replace(
+                rule.api_key, self._disturbed(place, entry.handle), _copying(entry.decode)
+            )
+        self._rules.setdefault(place, []).append(rule)
+
+    def disarm(self, rule_id: int) -> None:
+        for place, rules in list(self._rules.items()):
+            rules[:] = [rule for rule in rules if rule.id != rule_id]
+            if not rules:
+                del self._rules[place]
+                before = self._replaced.pop(place)
+                self._registries[place[0]].replace(place[1], before.handle, before.decode)
+
+    def _disturbed(self, place: tuple[Role, int], handle: Handle) -> Handle:
+        def disturbed(ctx: RequestContext, request: Any) -> None:
+            rules = {rule.id: rule for rule in self._rules.get(place, ())}
+            if not rules or _is_of_a_replica(ctx, request):
+                handle(ctx, request)
+                return
+            settled = False
+
+            def settle(chosen: int | None) -> None:
+                nonlocal settled
+                settled = True
+                _answer(ctx, request, handle, None if chosen is None else rules[chosen])
+
+            self._arbiter(list(rules), settle)
+            if not settled:  # a later request of this connection must not overtake this one
+                ctx.slot.mute()
+
+        return disturbed
+
+
+def _answer(ctx: RequestContext, request: Any, handle: Handle, rule: Rule | None) -> None:
+    try:
+        if rule is None:
+            handle(ctx, request)
+        elif rule.code == CLOSE_CONNECTION or getattr(request, "acks", 1) == 0:
+            ctx.slot.close_connection()
+        else:
+            ctx.respond_parts(refuse(ctx.api_key, ctx.version, request, code_of(rule.code)))
+    except Malformed:
+        ctx.slot.close_connection()
+    except Exception:  # the boundary between one request and the node: the arbiter may have answered later
+        log.exception("a request of %s under a rule failed", ctx.client_id)
+        ctx.slot.close_connection()
+
+
+def _is_of_a_replica(ctx: RequestContext, request: Any) -> bool:
+    """Followers fetch by the same API as consumers do; the rules are about clients. Links are for replication."""
+    return ctx.api_key == _FETCH and request.replica_id >= 0
+
+
+def _copying(decode: Decode) -> Decode:
+    """A request that waits for its arbiter outlives the buffer that it arrived in."""
+    return lambda data, version: decode(memoryview(bytearray(data)), version)

@@ -1,0 +1,51 @@
+"""Whether a process is dead: proven by two refused dials, hinted at by nothing less.
+
+A dying listener may still accept once, and a stopped process accepts for ever: a dial that succeeds proves nothing, so
+it is tried again for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from highwater.model import Endpoint
+from highwater.net.client import ClientConnection, Gone
+from highwater.net.deadlines import DeadlineQueue
+from highwater.world import World
+
+APART_SECONDS = 0.005
+AGAIN_SECONDS = 0.02
+TRIES = 25
+PATIENCE_SECONDS = 1.0
+
+
+class Probe:
+    """One question, one answer: `verdict(True)` if nothing listens there, twice in a row and at least 5 ms apart."""
+
+    def __init__(self, world: World, at: Endpoint, deadlines: DeadlineQueue, verdict: Callable[[bool], None]) -> None:
+        self._world = world
+        self._at = at
+        self._deadlines = deadlines
+        self._verdict = verdict
+        self._refused = 0
+        self._tries = 0
+        self._dial()
+
+    def _dial(self) -> None:
+        self._tries += 1
+        connection = ClientConnection(self._world, self._at, "probe", self._deadlines, self._gone)
+        connection.open(connection.close, PATIENCE_SECONDS, negotiate=False)
+
+    def _gone(self, reason: Gone) -> None:
+        if reason is Gone.REFUSED:
+            self._refused += 1
+            if self._refused == 2:
+                self._verdict(True)
+                return
+            self._world.clock.call_later(APART_SECONDS, self._dial)
+            return
+        self._refused = 0
+        if reason is Gone.TIMED_OUT or self._tries >= TRIES:
+            self._verdict(False)
+        else:
+            self._world.clock.call_later(AGAIN_SECONDS, self._dial)

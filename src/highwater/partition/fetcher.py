@@ -1,0 +1,414 @@
+"""A follower at work: one conversation with one leader broker, over all partitions that it leads and we follow.
+
+The fetch session keeps both sides' costs to what changed. The next fetch is the acknowledgement of the last one's
+records, so in flush mode it leaves only after they are synced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from highwater.errors import Code, KafkaError, code_of
+from highwater.kernel import BadRecords
+from highwater.log.truncation import restart_at, truncate_to
+from highwater.model import Endpoint, NodeId, Offset, TopicPartition, Uuid
+from highwater.net.client import CallFailed, ClientConnection, Gone
+from highwater.net.deadlines import DeadlineQueue
+from highwater.partition.followed import Followed, State
+from highwater.partition.partition import Partition
+from highwater.replication.follower import Then, after_error, cut_for_divergence, out_of_range
+from highwater.wire.messages.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from highwater.wire.messages.fetch_response import FetchResponse, PartitionData
+from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
+from highwater.world import World
+
+CONNECT_SECONDS = 5.0
+EARLIEST, LATEST = -2, -1
+_SESSION_LOST = (
+    Code.FETCH_SESSION_ID_NOT_FOUND,
+    Code.INVALID_FETCH_SESSION_EPOCH,
+    Code.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+_log = logging.getLogger(__name__)
+
+
+class Limits:
+    """replica.fetch.* as they are in force."""
+
+    def __init__(
+        self, wait_ms: int, min_bytes: int, partition_bytes: int, response_bytes: int, backoff: float, timeout: float
+    ) -> None:
+        self.wait_ms = wait_ms
+        self.min_bytes = min_bytes
+        self.partition_bytes = partition_bytes
+        self.response_bytes = response_bytes
+        self.backoff = backoff
+        self.timeout = timeout
+
+
+class Fetcher:
+    """Runs while it follows anything; `doubt` is told of a lost connection: a hint that the leader died."""
+
+    def __init__(
+        self,
+        world: World,
+        deadlines: DeadlineQueue,
+        local: NodeId,
+        leader: NodeId,
+        endpoint: Endpoint,
+        broker_epoch: Callable[[], int],
+        limits: Callable[[], Limits],
+        doubt: Callable[[NodeId], None],
+        write_recovery_points: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._world = world
+        self._deadlines = deadlines
+        self._local = local
+        self._doubt = doubt
+        self._write_recovery_points = write_recovery_points
+        self.leader = leader
+        self.endpoint = endpoint
+        self._broker_epoch = broker_epoch
+        self._limits = limits
+        self._followed: dict[tuple[Uuid, int], Followed] = {}
+        self._changed: dict[Followed, None] = {}
+        self._forgotten: dict[tuple[Uuid, int], None] = {}
+        self._connection: ClientConnection | None = None
+        self._open = False
+        self._in_flight = False
+        self._syncing: dict[Followed, None] = {}
+        """Whose records are not synced yet: the next fetch would acknowledge them."""
+        self._session_id = 0
+        self._session_epoch = 0
+        self._scheduled = False
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    # What is followed
+
+    def follow(self, partition: Partition) -> None:
+        """Begin at the log's end, in the partition's present epoch. Also after a change of epoch with the same
+        leader: what was fetched under the old one is checked anew (KAFKA-7164)."""
+        key = (partition.topic_id, partition.tp.partition)
+        self._stop(key)
+        followed = Followed(partition)
+        self._followed[key] = followed
+        self._changed[followed] = None
+        self._forgotten.pop(key, None)
+        self._sync_first(followed)
+        self._soon()
+
+    def follows(self, partition: Partition) -> bool:
+        """In the partition's present epoch."""
+        followed = self._followed.get((partition.topic_id, partition.tp.partition))
+        return followed is not None and followed.partition is partition and followed.epoch == partition.epoch
+
+    def feeds(self, partition: Partition) -> bool:
+        return (partition.topic_id, partition.tp.partition) in self._followed
+
+    def unfollow(self, topic_id: Uuid, index: int) -> None:
+        """Nothing of a fetch under way is taken in for it any more (KAFKA-13207)."""
+        key = (topic_id, index)
+        if self._stop(key):
+            self._forgotten[key] = None
+
+    def _stop(self, key: tuple[Uuid, int]) -> bool:
+        followed = self._followed.pop(key, None)
+        if followed is None:
+            return False
+        followed.state = State.STOPPED
+        self._changed.pop(followed, None)
+        self._synced(followed)
+        return True
+
+    def close(self) -> None:
+        self._closed = True
+        for followed in self._followed.values():
+            followed.state = State.STOPPED
+        self._followed.clear()
+        if self._connection is not None:
+            self._connection.close()
+
+    # The conversation
+
+    def _soon(self) -> None:
+        if not self._scheduled and not self._closed:
+            self._scheduled = True
+            self._world.clock.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self._closed or self._in_flight or self._syncing:
+            return
+        if self._connection is None:
+            if self._followed:
+                self._dial()
+        elif self._open and (self._session_epoch == 0 or self._followed):
+            self._fetch(self._connection)
+
+    def _dial(self) -> None:
+        client_id = f"broker-{self._local}-fetcher"
+        connection = ClientConnection(self._world, self.endpoint, client_id, self._deadlines, self._lost)
+        self._connection = connection
+        connection.open(self._opened, CONNECT_SECONDS)
+
+    def _opened(self) -> None:
+        self._open = True
+        self._new_session()
+        self._turn()
+
+    def _new_session(self) -> None:
+        self._session_id = self._session_epoch = 0
+        self._forgotten.clear()
+        self._changed = {followed: None for followed in self._followed.values() if followed.fetches}
+
+    def _lost(self, reason: Gone) -> None:
+        self._connection = None
+        self._open = False
+        self._in_flight = False
+        if not self._closed:
+            if reason is Gone.LOST:
+                self._doubt(self.leader)
+            self._world.clock.call_later(self._pause(reason), self._soon)
+
+    def _pause(self, reason: Gone) -> float:
+        """A leader that restarts is back soon; only one that does not answer is left alone for the whole backoff."""
+        return 0.05 if reason in (Gone.REFUSED, Gone.LOST) else self._limits().backoff
+
+    def _fetch(self, connection: ClientConnection) -> None:
+        limits = self._limits()
+        version = connection.pick(FetchRequest.API_KEY, FetchRequest.VERSIONS)
+        if version is None or version < 13:
+            connection.close()
+            return
+        epochs = {followed: followed.partition.epoch for followed in self._followed.values()}
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=self._local, replica_epoch=self._broker_epoch()),
+            max_wait_ms=limits.wait_ms,
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.response_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=self._wanted(limits),
+            forgotten_topics_data=self._unwanted(),
+        )
+        if version < 15:
+            request.replica_id, request.replica_state = self._local, ReplicaState()
+        self._in_flight = True
+        timeout = limits.wait_ms / 1000 + limits.timeout
+        connection.send(
+            request, version, FetchResponse, lambda answer: self._answered(connection, answer, epochs), timeout
+        )
+
+    def _wanted(self, limits: Limits) -> list[FetchTopic]:
+        topics: dict[Uuid, FetchTopic] = {}
+        for followed in self._changed:
+            topic_id, index = followed.partition.topic_id, followed.partition.tp.partition
+            topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[]))
+            log = followed.partition.log
+            topic.partitions.append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=followed.partition.epoch,
+                    fetch_offset=log.log_end,
+                    last_fetched_epoch=followed.last_epoch,
+                    log_start_offset=log.log_start,
+                    partition_max_bytes=limits.partition_bytes,
+                )
+            )
+        self._changed.clear()
+        return list(topics.values())
+
+    def _unwanted(self) -> list[ForgottenTopic]:
+        topics: dict[Uuid, ForgottenTopic] = {}
+        for topic_id, index in self._forgotten:
+            topics.setdefault(topic_id, ForgottenTopic(topic_id=topic_id, partitions=[])).partitions.append(index)
+        self._forgotten.clear()
+        return list(topics.values())
+
+    def _answered(
+        self, connection: ClientConnection, answer: FetchResponse | CallFailed, epochs: dict[Followed, int]
+    ) -> None:
+        self._in_flight = False
+        if self._closed or isinstance(answer, CallFailed):
+            return
+        if answer.error_code:
+            code = code_of(answer.error_code)
+            if code not in _SESSION_LOST:
+                _log.warning("fetch from broker %d: %s", self.leader, code.name)
+                self._world.clock.call_later(self._limits().backoff, self._soon)
+            self._new_session()
+            if code in _SESSION_LOST:
+                self._soon()
+            return
+        self._session_id = answer.session_id
+        self._session_epoch = 1 if self._session_epoch >= 2**31 - 1 else self._session_epoch + 1
+        if answer.session_id == 0:
+            self._session_epoch = 0
+        for topic in answer.responses:
+            for row in topic.partitions:
+                followed = self._followed.get((topic.topic_id, row.partition_index))
+                if followed is not None and followed.fetches and epochs.get(followed) == followed.partition.epoch:
+                    self._take(followed, row)
+        if answer.session_id == 0:
+            self._new_session()
+        self._soon()
+
+    # One partition's answer
+
+    def _take(self, followed: Followed, row: PartitionData) -> None:
+        code = code_of(row.error_code)
+        if code is not Code.NONE:
+            self._failed(followed, code)
+        elif row.diverging_epoch.end_offset >= 0:
+            self._diverged(followed, row.diverging_epoch.epoch, row.diverging_epoch.end_offset)
+        else:
+            self._append(followed, row)
+
+    def _append(self, followed: Followed, row: PartitionData) -> None:
+        partition = followed.partition
+        log = partition.log
+        before = log.log_end
+        try:
+            data = followed.acceptable(memoryview(row.records or b""))
+            partition.append_fetched(data, row.high_watermark, row.log_start_offset)
+        except (KafkaError, BadRecords) as bad:
+            _log.warning("%s: fetched records are refused: %s", partition.tp, bad)
+            self._later(followed)
+            return
+        followed.pause = 0.0
+        if log.log_end == before:
+            return
+        self._changed[followed] = None
+        self._sync_first(followed)
+
+    def _sync_first(self, followed: Followed) -> None:
+        """Also what an earlier leader sent, or an earlier life wrote: whoever leads now hears of it by our fetch."""
+        if followed.is_unsynced:
+            self._syncing[followed] = None
+            followed.when_durable(lambda: self._synced(followed))
+
+    def _synced(self, followed: Followed) -> None:
+        if followed in self._syncing:
+            del self._syncing[followed]
+            self._soon()
+
+    def _failed(self, followed: Followed, code: Code) -> None:
+        then = after_error(code)
+        if then is Then.RESET:
+            self._reset(followed)
+        elif then is Then.WAIT:
+            followed.state = State.PARKED
+            self._drop(followed)
+        else:
+            self._later(followed)
+
+    def _drop(self, followed: Followed) -> None:
+        """Out of the session, until something brings it back."""
+        self._changed.pop(followed, None)
+        self._forgotten[followed.partition.topic_id, followed.partition.tp.partition] = None
+
+    def _later(self, followed: Followed) -> None:
+        followed.state = State.PAUSED
+        self._drop(followed)
+        pause = followed.next_pause(self._limits().backoff)
+        self._world.clock.call_later(pause, self._resume, followed, State.PAUSED)
+
+    def _resume(self, followed: Followed, only: State) -> None:
+        if followed.state is only:
+            followed.state = State.FETCHING
+            self._forgotten.pop((followed.partition.topic_id, followed.partition.tp.partition), None)
+            self._changed[followed] = None
+            self._soon()
+
+    def _diverged(self, followed: Followed, epoch: int, leader_end: Offset) -> None:
+        partition = followed.partition
+        log = partition.log
+        cut = cut_for_divergence(log.epoch_cache, log.log_end, epoch, leader_end)
+        if cut < log.high_watermark:
+            _log.warning("%s: cut to %d, below its high watermark %d", partition.tp, cut, log.high_watermark)
+        self._cut(followed, cut)
+
+    def _cut(self, followed: Followed, offset: Offset) -> None:
+        followed.state = State.TRUNCATING
+        self._drop(followed)
+
+        async def cut() -> None:
+            await truncate_to(self._world, followed.partition.log, max(offset, followed.partition.log.log_start))
+            await self._recovery_points_written()
+            self._resume(followed, State.TRUNCATING)
+
+        _log.info("%s is cut to %d: its leader's history is another", followed.partition.tp, offset)
+        followed.partition.cutting = self._world.spawn(f"truncate {followed.partition.tp}", cut())
+
+    async def _recovery_points_written(self) -> None:
+        """One beyond the new end would let a power cut pass for damage."""
+        written = asyncio.get_running_loop().create_future()
+        self._write_recovery_points(lambda: None if written.done() else written.set_result(None))
+        await written
+
+    def _reset(self, followed: Followed) -> None:
+        """Our end is not in the leader's log: ask where its log begins and ends."""
+        followed.state = State.TRUNCATING
+        self._drop(followed)
+        partition, connection = followed.partition, self._connection
+        if connection is None:
+            self._resume(followed, State.TRUNCATING)
+            return
+        found: dict[int, Offset] = {}
+
+        def answered(when: int, answer: ListOffsetsResponse | CallFailed) -> None:
+            if isinstance(answer, CallFailed) or answer.topics[0].partitions[0].error_code:
+                if followed.state is State.TRUNCATING:
+                    self._later(followed)
+                return
+            found[when] = answer.topics[0].partitions[0].offset
+            if len(found) == 2 and followed.state is State.TRUNCATING:
+                self._apply_reset(followed, found[EARLIEST], found[LATEST])
+
+        for when in (EARLIEST, LATEST):
+            request = _list_offsets(self._local, partition.tp, partition.epoch, when)
+            version = connection.pick(ListOffsetsRequest.API_KEY, ListOffsetsRequest.VERSIONS) or 1
+            connection.send(
+                request,
+                version,
+                ListOffsetsResponse,
+                lambda answer, when=when: answered(when, answer),  # type: ignore[misc]
+                self._limits().timeout,
+            )
+
+    def _apply_reset(self, followed: Followed, leader_start: Offset, leader_end: Offset) -> None:
+        log = followed.partition.log
+        reset = out_of_range(log.log_start, log.log_end, leader_start, leader_end)
+        if reset.truncate_to is not None:
+            _log.warning(
+                "%s: the leader ends at %d, we at %d: the tail is dropped", log.partition, leader_end, log.log_end
+            )
+            self._cut(followed, reset.truncate_to)
+        elif reset.restart_at is not None:
+            start = reset.restart_at
+
+            async def restart() -> None:
+                await restart_at(self._world, log, start)
+                await self._recovery_points_written()
+                self._resume(followed, State.TRUNCATING)
+
+            followed.partition.cutting = self._world.spawn(f"restart {log.partition}", restart())
+        else:
+            self._resume(followed, State.TRUNCATING)
+
+
+def _list_offsets(local: NodeId, tp: TopicPartition, epoch: int, when: int) -> ListOffsetsRequest:
+    partition = ListOffsetsPartition(partition_index=tp.partition, current_leader_epoch=epoch, timestamp=when)
+    return ListOffsetsRequest(replica_id=local, topics=[ListOffsetsTopic(name=tp.topic, partitions=[partition])])

@@ -1,0 +1,86 @@
+"""All fetchers of a broker: one per leader, and the periodic look at who is still in sync."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from highwater.model import Endpoint, NodeId
+from highwater.net.deadlines import DeadlineQueue
+from highwater.partition.fetcher import Fetcher, Limits
+from highwater.partition.partition import Partition
+from highwater.world import World
+
+
+class Fetchers:
+    """Never two fetchers for one partition: the old one lets go before the next one begins."""
+
+    def __init__(
+        self,
+        world: World,
+        deadlines: DeadlineQueue,
+        local: NodeId,
+        broker_epoch: Callable[[], int],
+        limits: Callable[[], Limits],
+        doubt: Callable[[NodeId], None],
+        write_recovery_points: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._world = world
+        self._deadlines = deadlines
+        self._local = local
+        self._broker_epoch = broker_epoch
+        self._limits = limits
+        self._doubt = doubt
+        self._write_recovery_points = write_recovery_points
+        self._by_leader: dict[NodeId, Fetcher] = {}
+        self._of: dict[Partition, Fetcher] = {}
+
+    def follow(self, partition: Partition, leader: NodeId, at: Endpoint) -> None:
+        fetcher = self._by_leader.get(leader)
+        if fetcher is None or fetcher.endpoint != at:
+            moved = [] if fetcher is None else [each for each, of in self._of.items() if of is fetcher]
+            if fetcher is not None:
+                fetcher.close()
+            fetcher = self._by_leader[leader] = Fetcher(
+                self._world,
+                self._deadlines,
+                self._local,
+                leader,
+                at,
+                self._broker_epoch,
+                self._limits,
+                self._doubt,
+                self._write_recovery_points,
+            )
+            for each in moved:
+                self._of[each] = fetcher
+                if each is not partition:
+                    fetcher.follow(each)
+        current = self._of.get(partition)
+        if current is fetcher and fetcher.follows(partition):
+            return
+        if current is not None and current is not fetcher:
+            current.unfollow(partition.topic_id, partition.tp.partition)
+        self._of[partition] = fetcher
+        fetcher.follow(partition)
+
+    def unfollow(self, partition: Partition) -> None:
+        fetcher = self._of.pop(partition, None)
+        if fetcher is None:
+            return
+        fetcher.unfollow(partition.topic_id, partition.tp.partition)
+        if not len(fetcher):
+            fetcher.close()
+            self._by_leader.pop(fetcher.leader, None)
+
+    def follows(self, partition: Partition) -> bool:
+        return partition in self._of
+
+    def following(self, partition: Partition) -> int:
+        """How many fetchers feed it: one, or none."""
+        return sum(1 for fetcher in self._by_leader.values() if fetcher.feeds(partition))
+
+    def close(self) -> None:
+        for fetcher in self._by_leader.values():
+            fetcher.close()
+        self._by_leader.clear()
+        self._of.clear()

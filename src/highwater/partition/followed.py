@@ -1,0 +1,66 @@
+"""One partition as a fetcher follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from highwater.partition.partition import Partition
+from highwater.wire import records
+
+FIRST_PAUSE = 0.01
+
+
+class State(Enum):
+    FETCHING = "fetching"
+    TRUNCATING = "truncating"
+    """Its log is being cut, or it is being found out where to."""
+    PAUSED = "paused"
+    """After an error, for the backoff."""
+    PARKED = "parked"
+    """Fenced: only newer metadata can help."""
+    STOPPED = "stopped"
+
+
+class Followed:
+    __slots__ = ("epoch", "partition", "pause", "state")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.epoch = partition.epoch
+        self.state = State.FETCHING
+        self.pause = 0.0
+
+    def next_pause(self, longest: float) -> float:
+        """A new leader often learns of its role some milliseconds after its followers: the first pauses are short."""
+        self.pause = min(max(FIRST_PAUSE, self.pause * 2), longest)
+        return self.pause
+
+    @property
+    def fetches(self) -> bool:
+        return self.state is State.FETCHING
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of our last record, by which the leader sees whether our history is its own (KIP-595)."""
+        return self.partition.log.epoch_cache.latest
+
+    def acceptable(self, data: memoryview) -> memoryview:
+        """The whole batches that follow our log. One of a later epoch than ours is left for the next fetch: the
+        leader may have changed while it read (KAFKA-18723)."""
+        end = 0
+        for position, size, header in records.walk(data):
+            if header.leader_epoch > self.partition.epoch:
+                break
+            end = position + size
+        return data[:end]
+
+    @property
+    def is_unsynced(self) -> bool:
+        """In flush mode a fetch at the log's end would acknowledge what a power cut may still take."""
+        log = self.partition.log
+        return log.flush_each_append and log.durable_end < log.log_end and log.offline is None
+
+    def when_durable(self, done: Callable[[], None]) -> None:
+        """`done` once all that is written now is synced, or never will be."""
+        self.partition.when_durable(self.partition.log.log_end, done)

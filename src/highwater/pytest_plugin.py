@@ -1,0 +1,88 @@
+"""Fixtures for tests that need a Kafka cluster: `kafka_cluster`, `kafka_topic` and `durability_check`.
+
+Settings in pytest.ini or pyproject.toml: `highwater_brokers`, `highwater_controllers`, `highwater_processes` and
+`highwater_config` (lines of key=value). The mark `kafka_topic(partitions=…, replication_factor=…, config=…)` shapes
+the topic of one test.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from highwater.cluster import Cluster
+    from highwater.cluster.durability import DurabilityCheck
+
+MARK = "kafka_topic"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("highwater_brokers", "Brokers of the kafka_cluster fixture.", default="3")
+    parser.addini("highwater_controllers", "Controllers apart from the brokers; 0 combines them.", default="0")
+    parser.addini("highwater_processes", "A process per node, so that kill is SIGKILL.", type="bool", default=False)
+    parser.addini("highwater_config", "Settings of every node, key=value on each line.", type="linelist", default=[])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", f"{MARK}(partitions=1, replication_factor=None, config=None): the topic of the kafka_topic fixture"
+    )
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
+    """One cluster for the session, of each worker under xdist, on free ports. Faults end with the test."""
+    from highwater.cluster import Cluster
+
+    settings = {}
+    for line in pytestconfig.getini("highwater_config"):
+        key, equals, value = line.partition("=")
+        if not equals:
+            raise pytest.UsageError(f"highwater_config: {line!r} is not key=value")
+        settings[key.strip()] = value.strip()
+    with Cluster(
+        brokers=int(pytestconfig.getini("highwater_brokers")),
+        controllers=int(pytestconfig.getini("highwater_controllers")),
+        processes=pytestconfig.getini("highwater_processes"),
+        config=settings,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka_topic(request: pytest.FixtureRequest, kafka_cluster: Cluster) -> Iterator[str]:
+    """The name of a fresh topic. After the test the cluster is whole again: healed, resumed, started."""
+    shape = _shape(request)
+    name = re.sub(r"[^a-zA-Z0-9._-]", "-", request.node.name)[:180] + f"-{_next_number(request.config)}"
+    kafka_cluster.create_topic(name, **shape)
+    yield name
+    kafka_cluster.restore()
+
+
+@pytest.fixture
+def durability_check(
+    request: pytest.FixtureRequest, kafka_cluster: Cluster, kafka_topic: str
+) -> Iterator[DurabilityCheck]:
+    """Sends to the test's topic with acks=all; `verify` proves that nothing acknowledged was lost or doubled."""
+    from highwater.cluster.durability import DurabilityCheck
+
+    check = DurabilityCheck(kafka_cluster, kafka_topic, partitions=_shape(request).get("partitions", 1))
+    yield check
+    check.close()
+
+
+def _shape(request: pytest.FixtureRequest) -> dict[str, Any]:
+    mark = request.node.get_closest_marker(MARK)
+    return {} if mark is None else dict(mark.kwargs)
+
+
+_NUMBER = pytest.StashKey[int]()
+
+
+def _next_number(config: pytest.Config) -> int:
+    config.stash[_NUMBER] = config.stash.get(_NUMBER, 0) + 1
+    return config.stash[_NUMBER]

@@ -1,0 +1,135 @@
+"""Fetching a snapshot from the leader piece by piece, and putting it in place of a log that is too old."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from pathlib import PurePath
+from typing import Any
+
+from highwater.errors import Code, code_of
+from highwater.model import METADATA_TOPIC, Endpoint, NodeId
+from highwater.quorum import Identity, LogPosition
+from highwater.raft_node.peers import Peers
+from highwater.raft_node.snapshots import Snapshot, read_snapshot, snapshot_name
+from highwater.wire.messages.fetch_snapshot_request import (
+    FetchSnapshotRequest,
+    PartitionSnapshot,
+    SnapshotId,
+    TopicSnapshot,
+)
+from highwater.wire.messages.fetch_snapshot_response import FetchSnapshotResponse
+from highwater.world import Disk, Step, World
+
+PIECE_BYTES = 1 << 20
+
+
+def read_piece(
+    disk: Disk, directory: PurePath, position: LogPosition, start: int, size: int
+) -> Generator[Step, None, tuple[int, bytes]]:
+    """A job: the size of the whole file and a piece of it."""
+    file = disk.open(directory / snapshot_name(position))
+    yield Step()
+    piece = bytes(file.read(start, size)) if 0 <= start < file.size else b""
+    whole = file.size
+    file.close()
+    return whole, piece
+
+
+def _aside(directory: PurePath, position: LogPosition) -> PurePath:
+    return directory / (snapshot_name(position) + ".part")
+
+
+def add_piece(
+    disk: Disk, directory: PurePath, position: LogPosition, start: int, piece: bytes
+) -> Generator[Step, None, int]:
+    """A job: the file's new size."""
+    file = disk.open(_aside(directory, position), create=True)
+    file.truncate(start)
+    file.append(piece)
+    yield Step()
+    size = file.size
+    file.close()
+    return size
+
+
+def finish(disk: Disk, directory: PurePath, position: LogPosition) -> Generator[Step, None, Snapshot | None]:
+    """A job: sync, rename and read it; None where what came is damaged, and is thrown away."""
+    aside, whole = _aside(directory, position), directory / snapshot_name(position)
+    file = disk.open(aside)
+    file.sync()
+    yield Step()
+    disk.rename(aside, whole)
+    disk.sync_dir(directory)
+    file.close()
+    snapshot = read_snapshot(disk, directory, position)
+    if snapshot is None:
+        disk.unlink(whole)
+    return snapshot
+
+
+class Installation:
+    """One snapshot on its way. `told` of every answer of the leader; `done` with the snapshot, or None if given up."""
+
+    def __init__(
+        self,
+        world: World,
+        peers: Peers,
+        identity: Identity,
+        directory: PurePath,
+        position: LogPosition,
+        leader: tuple[NodeId, Endpoint, int],
+        told: Callable[[FetchSnapshotResponse, Code], None],
+        done: Callable[[Snapshot | None], None],
+    ) -> None:
+        self._world = world
+        self._peers = peers
+        self._identity = identity
+        self._directory = directory
+        self._position = position
+        self._leader = leader
+        self._told = told
+        self._done = done
+        self._ask(0)
+
+    def _ask(self, start: int) -> None:
+        _, endpoint, epoch = self._leader
+        part = PartitionSnapshot(
+            partition=0,
+            current_leader_epoch=epoch,
+            snapshot_id=SnapshotId(end_offset=self._position.offset, epoch=self._position.epoch),
+            position=start,
+            replica_directory_id=self._identity.node.key.directory_id,
+        )
+        request = FetchSnapshotRequest(
+            cluster_id=self._identity.cluster_id,
+            replica_id=self._identity.node.key.id,
+            max_bytes=PIECE_BYTES,
+            topics=[TopicSnapshot(name=METADATA_TOPIC, partitions=[part])],
+        )
+        self._peers.ask(endpoint, request, FetchSnapshotResponse, lambda answer: self._answered(start, answer))
+
+    def _answered(self, start: int, answer: FetchSnapshotResponse | None) -> None:
+        parts = [part for topic in answer.topics for part in topic.partitions] if answer is not None else []
+        if answer is None or answer.error_code or len(parts) != 1:
+            self._done(None)
+            return
+        part = parts[0]
+        code = code_of(part.error_code)
+        self._told(answer, code)
+        if code is not Code.NONE or part.position != start:
+            self._done(None)
+            return
+        piece = bytes(part.unaligned_records)
+
+        def added(size: Any) -> None:
+            if isinstance(size, Exception) or not piece:
+                self._done(None)
+            elif size < part.size:
+                self._ask(size)
+            else:
+                self._world.run(finish, self._directory, self._position, done=self._finished)
+
+        self._world.run(add_piece, self._directory, self._position, start, piece, done=added)
+
+    def _finished(self, result: Snapshot | Exception | None) -> None:
+        self._done(None if isinstance(result, Exception) else result)

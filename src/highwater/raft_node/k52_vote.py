@@ -1,0 +1,20 @@
+"""Vote (52): a replica asks for a vote, or (v2) whether it would get one (KIP-996)."""
+
+from __future__ import annotations
+
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.quorum import Caller
+from highwater.raft_node.active import ActiveController
+from highwater.wire.messages.vote_request import VoteRequest
+from highwater.wire.messages.vote_response import VoteResponse
+
+API = Api(52, (0, 2), VoteRequest)
+
+
+def handle(controller: ActiveController, ctx: RequestContext, request: VoteRequest) -> None:
+    if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
+        ctx.respond(VoteResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
+        return
+    controller.raft.requested(request, Caller(ctx.version, ctx.listener), ctx.respond)

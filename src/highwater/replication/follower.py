@@ -1,0 +1,61 @@
+"""A follower's decisions: where to begin, where to cut, what an error means. Pure."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from highwater.errors import Code
+from highwater.model import Epoch, Offset
+
+
+class EpochHistory(Protocol):
+    def end_of(self, epoch: Epoch, log_end: Offset) -> tuple[Epoch, Offset]: ...
+
+
+def cut_for_divergence(history: EpochHistory, log_end: Offset, epoch: Epoch, leader_end: Offset) -> Offset:
+    """Where to truncate when the leader says that its `epoch` ended at `leader_end` (KIP-101, KIP-279, KIP-595).
+
+    By epoch, never by high watermark. If our own history has no such epoch, its largest smaller one decides and the
+    next fetch asks again.
+    """
+    own_epoch, own_end = history.end_of(epoch, log_end)
+    if own_epoch < 0:
+        return min(leader_end, log_end)
+    if own_epoch != epoch:
+        return min(own_end, log_end)
+    return min(own_end, leader_end, log_end)
+
+
+class Then(Enum):
+    RETRY = "retry"
+    """Ask again after a pause."""
+    WAIT = "wait"
+    """Only newer metadata can help."""
+    RESET = "reset"
+    """The offset is out of the leader's range: look where the leader is."""
+
+
+_RESETS = (Code.OFFSET_OUT_OF_RANGE,)
+_WAITS = (Code.FENCED_LEADER_EPOCH,)
+
+
+def after_error(code: Code) -> Then:
+    if code in _RESETS:
+        return Then.RESET
+    return Then.WAIT if code in _WAITS else Then.RETRY
+
+
+class Reset(NamedTuple):
+    truncate_to: Offset | None = None
+    restart_at: Offset | None = None
+    fetch_at: Offset | None = None
+
+
+def out_of_range(log_start: Offset, log_end: Offset, leader_start: Offset, leader_end: Offset) -> Reset:
+    """Our end is beyond the leader's (an unclean election, KAFKA-7414): cut to it. Below its start: begin there."""
+    if leader_end < log_end:
+        return Reset(truncate_to=max(leader_end, log_start))
+    if leader_start > log_end:
+        return Reset(restart_at=leader_start)
+    return Reset(fetch_at=log_end)

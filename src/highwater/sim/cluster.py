@@ -1,0 +1,181 @@
+"""Three to five nodes in one simulation: formatted once, then started, crashed and started again on their disks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from random import Random
+
+from highwater.model import Endpoint, NodeId, TopicPartition, Uuid
+from highwater.node import Node
+from highwater.raft_node.format import InitialVoter
+from highwater.sim.hosting import HostedNode
+from highwater.sim.simulation import Simulation
+from highwater.world import Dead
+
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+HOST = "127.0.0.1"
+"""Simulated machines share its ports, as the nodes of one real machine do."""
+BROKER_PORTS, CONTROLLER_PORTS = 9000, 9500
+Note = Callable[[str, str], None]
+
+PROPERTIES: Mapping[str, str] = {
+    "controller.listener.names": "CONTROLLER",
+    "log.dirs": "/data",
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "300",
+    "replica.lag.time.max.ms": "1000",
+    "replica.fetch.wait.max.ms": "300",
+    "replica.fetch.backoff.ms": "200",
+    "replica.socket.timeout.ms": "1500",
+    "controller.quorum.election.timeout.ms": "400",
+    "controller.quorum.election.backoff.max.ms": "300",
+    "controller.quorum.fetch.timeout.ms": "800",
+    "controller.quorum.request.timeout.ms": "700",
+    "leader.imbalance.check.interval.seconds": "3",
+    "internal.metadata.log.segment.bytes": "8000",
+    "metadata.log.max.record.bytes.between.snapshots": "3000",
+    "metadata.max.retention.bytes": "12000",
+    "replica.high.watermark.checkpoint.interval.ms": "300",
+    "log.flush.offset.checkpoint.interval.ms": "250",
+    "log.initial.task.delay.ms": "50",
+    "log.retention.check.interval.ms": "500",
+    "offsets.topic.replication.factor": "3",
+    "min.insync.replicas": "2",
+}
+"""The patience of a real cluster, shortened: what a seed can wait for, happens in it."""
+
+
+class Member:
+    """One node over its lives. A life that the node itself ended is told to `failed`."""
+
+    def __init__(self, sim: Simulation, number: int, voters: int) -> None:
+        self.id = NodeId(number)
+        self.name = f"n{number}"
+        self.broker = Endpoint(HOST, BROKER_PORTS + number)
+        self.controller = Endpoint(HOST, CONTROLLER_PORTS + number)
+        self.is_voter = number <= voters
+        self.hosted = HostedNode(sim, self.name, self._properties(voters))
+        self.serves = False
+        self.lives = 0
+        self.wanted = False
+        """Whether it is to run: a node that is down and not wanted was taken down."""
+
+    def _properties(self, voters: int) -> dict[str, str]:
+        listeners = [f"PLAINTEXT://{self.broker}"]
+        if self.is_voter:
+            listeners.append(f"CONTROLLER://{self.controller}")
+        bootstrap = ",".join(f"{HOST}:{CONTROLLER_PORTS + number}" for number in range(1, voters + 1))
+        return {
+            **PROPERTIES,
+            "process.roles": "broker,controller" if self.is_voter else "broker",
+            "node.id": str(self.id),
+            "listeners": ",".join(listeners),
+            "advertised.listeners": ",".join(listeners),
+            "controller.quorum.bootstrap.servers": bootstrap,
+        }
+
+    @property
+    def node(self) -> Node | None:
+        return self.hosted.node
+
+
+class SimCluster:
+    """`voters` of the nodes are controllers too; the others are brokers alone."""
+
+    def __init__(self, sim: Simulation, size: int, voters: int, random: Random, note: Note) -> None:
+        self.sim = sim
+        self.note = note
+        self.members = {f"n{number}": Member(sim, number, voters) for number in range(1, size + 1)}
+        self._directories = {name: Uuid(random.randbytes(16)) for name in self.members}
+        self.failures: list[str] = []
+        """Nodes that gave up of their own accord, or could not start."""
+        self._starting: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.members)
+
+    @property
+    def bootstrap(self) -> list[Endpoint]:
+        return [member.broker for member in self.members.values()]
+
+    async def format(self) -> None:
+        voters = [
+            InitialVoter(member.id, member.controller, self._directories[member.name])
+            for member in self.members.values()
+            if member.is_voter
+        ]
+        for member in self.members.values():
+            await member.hosted.format(CLUSTER_ID, voters if member.is_voter else [])
+
+    # Lives
+
+    def is_up(self, name: str) -> bool:
+        """Its process runs, be it paused or still starting."""
+        return self.members[name].wanted and self.sim.is_alive(name)
+
+    def live(self) -> list[Member]:
+        """Members that run and have been made: their parts can be looked at."""
+        return [member for member in self.members.values() if self.is_up(member.name) and member.node is not None]
+
+    def serving(self) -> list[Member]:
+        return [member for member in self.live() if member.serves]
+
+    def start(self, name: str) -> None:
+        """Begin a life; it serves some time later."""
+        member = self.members[name]
+        member.wanted = True
+        member.serves = False
+        member.lives += 1
+        member.hosted.node = None
+        self._starting[name] = asyncio.get_running_loop().create_task(self._life(member))
+
+    async def _life(self, member: Member) -> None:
+        life = member.lives
+        try:
+            await member.hosted.start()
+        except Dead:
+            pass
+        except Exception as failed:  # noqa: BLE001 - whatever keeps a node from starting is a finding
+            self.failures.append(f"{member.name} cannot start: {failed!r}")
+            self.note(member.name, f"cannot start: {failed!r}")
+            self.sim.crash(member.name, power_loss=False)
+        else:
+            if member.lives == life:
+                member.serves = True
+                self.note(member.name, "serves")
+        if member.lives == life:
+            self.look_for_failures()
+
+    def look_for_failures(self) -> None:
+        for member in self.members.values():
+            if member.hosted.gave_up is not None:
+                self.failures.append(f"{member.name} gave up: {member.hosted.gave_up!r}")
+                self.note(member.name, f"gave up: {member.hosted.gave_up!r}")
+                member.hosted.gave_up = None
+
+    def take_down(self, name: str, power_loss: bool) -> None:
+        member = self.members[name]
+        self.sim.crash(name, power_loss)
+        member.wanted = member.serves = False
+
+    # What a scenario aims at
+
+    def active_controller(self) -> str | None:
+        active = [
+            member
+            for member in self.live()
+            if member.node and member.node.controller and member.node.controller.is_active
+        ]
+        return max(active, key=lambda member: member.node.raft.epoch).name if active else None  # type: ignore[union-attr]
+
+    def leader_of(self, partition: TopicPartition) -> str | None:
+        """The replica that leads in the latest epoch, if one does."""
+        best: tuple[int, str] | None = None
+        for member in self.serving():
+            broker = None if member.node is None else member.node.broker
+            hosted = None if broker is None else broker.hosted.get(partition)
+            if hosted is not None and hosted.leader is not None and (best is None or hosted.epoch > best[0]):
+                best = (hosted.epoch, member.name)
+        return None if best is None else best[1]

@@ -1,0 +1,138 @@
+"""Each invariant holds in an ordinary state, and has a crafted one that it does not let pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from highwater.metadata.brokers import BrokerRegistration, BrokersImage
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.partitions import PartitionImage
+from highwater.metadata.topics import TopicImage, TopicsImage
+from highwater.model import NO_NODE, NodeId, TopicPartition, Uuid
+from highwater.sim import invariants
+from highwater.sim.invariants import Invariant, Violation, all_invariants
+from highwater.sim.view import Batch, ClusterView, NodeView, ReplicaView
+
+TP = TopicPartition("t", 0)
+TOPIC = Uuid(b"t" * 16)
+NODES = (NodeId(1), NodeId(2), NodeId(3))
+
+
+def broker(number: int, epoch: int = 7, fenced: bool = False) -> BrokerRegistration:
+    return BrokerRegistration(
+        NodeId(number),
+        epoch,
+        Uuid(bytes(16)),
+        (),
+        {},
+        None,
+        fenced,
+        in_controlled_shutdown=False,
+        directories=(),
+        cordoned=None,
+    )
+
+
+def part(
+    isr: Sequence[int] = (1, 2, 3), leader: int = 1, leader_epoch: int = 5, partition_epoch: int = 9
+) -> PartitionImage:
+    members = tuple(map(NodeId, isr))
+    return PartitionImage(NODES, (Uuid(bytes(16)),) * 3, members, NodeId(leader), leader_epoch, partition_epoch)
+
+
+def image(
+    partition: PartitionImage | None = None, offset: int = 100, brokers: Sequence[BrokerRegistration] = ()
+) -> MetadataImage:
+    topic = TopicImage("t", TOPIC, {0: partition or part()})
+    by_id = {each.id: each for each in brokers or [broker(number) for number in NODES]}
+    topics = TopicsImage({TOPIC: topic}, {"t": topic})
+    return MetadataImage("c", offset, 3, brokers=BrokersImage(by_id), topics=topics)
+
+
+BATCHES = (Batch(0, 3, 4, 111), Batch(4, 9, 5, 222))
+FOLLOWER = ReplicaView(
+    epoch=5, partition_epoch=9, log_end=12, durable_end=12, high_watermark=10, flushed=True, fetchers=1, batches=BATCHES
+)
+LEADER = replace(FOLLOWER, leads=True, isr=(1, 2, 3), maximal_isr=(1, 2, 3), fetchers=0)
+
+
+def node(number: int, replica: ReplicaView, seen: MetadataImage) -> NodeView:
+    leads = number == 1
+    return NodeView(number, 1, 3, leads, 100, 3 if leads else None, 7, seen, {TP: replica})
+
+
+def healthy(seen: MetadataImage | None = None) -> ClusterView:
+    truth = seen or image()
+    return ClusterView((node(1, LEADER, truth), node(2, FOLLOWER, truth), node(3, FOLLOWER, truth)), truth)
+
+
+def with_node(number: int, **changes: object) -> ClusterView:
+    view = healthy()
+    nodes = [replace(each, **changes) if each.id == number else each for each in view.nodes]  # type: ignore[arg-type]
+    return ClusterView(tuple(nodes), view.truth)
+
+
+def with_replica(number: int, **changes: object) -> ClusterView:
+    before = LEADER if number == 1 else FOLLOWER
+    return with_node(number, replicas={TP: replace(before, **changes)})  # type: ignore[arg-type]
+
+
+CRAFTED: list[tuple[Callable[[], Invariant], ClusterView]] = [
+    (invariants.OneQuorumLeader, with_node(2, leads_quorum=True)),
+    (invariants.OneQuorumLeader, with_node(1, life=2)),
+    (invariants.QuorumEpochRises, with_node(3, quorum_epoch=2)),
+    (invariants.OneActiveController, with_node(2, active_epoch=3)),
+    (invariants.CommittedMetadataStays, with_node(2, metadata_high_watermark=99)),
+    (invariants.SameImage, with_node(2, image=image(part(isr=(1, 2))))),
+    (invariants.OnePartitionLeader, with_replica(2, leads=True)),
+    (invariants.PartitionEpochsRise, healthy(image(part(leader_epoch=4), 101))),
+    (invariants.PartitionEpochsRise, healthy(image(part(partition_epoch=8), 101))),
+    (invariants.PartitionEpochsRise, healthy(image(part(isr=(1, 2)), 101))),
+    (invariants.ReplicaEpochRises, with_replica(2, epoch=4)),
+    (invariants.LeaderInIsr, healthy(image(part(isr=(2, 3))))),
+    (invariants.LeaderInIsr, healthy(image(part(isr=(), leader=NO_NODE)))),
+    (invariants.FencedNotInIsr, healthy(image(brokers=[broker(1), broker(2), broker(3, fenced=True)]))),
+    (invariants.OffsetsInOrder, with_replica(2, log_end=9)),
+    (invariants.OffsetsInOrder, with_replica(2, log_start=11)),
+    (invariants.HighWatermarkRises, with_replica(2, high_watermark=9)),
+    (invariants.IsrHoldsCommitted, with_replica(3, log_end=9, high_watermark=9)),
+    (invariants.FlushedIsrHoldsCommitted, with_replica(3, durable_end=9)),
+    (invariants.LeaderComplete, with_replica(1, log_end=9, high_watermark=9)),
+    (invariants.MaximalIsr, with_replica(1, maximal_isr=(1, 2))),
+    (invariants.LogMatching, with_replica(3, batches=(BATCHES[0], Batch(4, 9, 5, 333)))),
+    (invariants.LogMatching, with_replica(3, batches=(BATCHES[0], Batch(4, 9, 4, 222)))),
+    (invariants.LogMatching, with_replica(3, batches=(BATCHES[0], Batch(6, 9, 5, 444)))),
+    (invariants.OneFetcher, with_replica(2, fetchers=2)),
+    (invariants.OneFetcher, with_replica(1, fetchers=1)),
+    (invariants.BrokerEpochsRise, healthy(image(offset=101, brokers=[broker(1), broker(2), broker(3, epoch=6)]))),
+]
+
+
+def test_a_healthy_cluster_breaks_nothing() -> None:
+    for invariant in all_invariants():
+        invariant.check(healthy())
+        invariant.check(healthy())
+
+
+@pytest.mark.parametrize(("make", "view"), CRAFTED, ids=lambda each: getattr(each, "__name__", ""))
+def test_an_invariant_does_not_let_its_violation_pass(make: Callable[[], Invariant], view: ClusterView) -> None:
+    invariant = make()
+    invariant.check(healthy())
+    with pytest.raises(Violation):
+        invariant.check(view)
+
+
+def test_every_invariant_has_a_crafted_violation() -> None:
+    assert {type(each).__name__ for each in all_invariants()} == {make.__name__ for make, _ in CRAFTED}
+
+
+def test_a_broker_that_has_not_registered_its_life_yet_is_counted_on_by_nobody() -> None:
+    lost = replace(FOLLOWER, log_end=9, high_watermark=9, durable_end=9)
+    view = with_node(3, broker_epoch=-1, replicas={TP: lost})
+    for make in (invariants.IsrHoldsCommitted, invariants.FlushedIsrHoldsCommitted):
+        invariant: Invariant = make()
+        invariant.check(healthy())
+        invariant.check(view)

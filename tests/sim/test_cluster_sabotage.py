@@ -1,0 +1,77 @@
+"""The seeds are worth their time only if they find breakage: each rule of replication is broken on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from pathlib import PurePath
+from typing import Any
+
+import pytest
+
+from highwater.partition import fetching
+from highwater.partition.followed import Followed
+from highwater.raft_node import raft_node
+from highwater.replication.leader import LeaderState
+from highwater.sim.trial import Trial
+from highwater.world import Disk, Step
+
+SEEDS = 200
+
+
+def first_finding() -> str:
+    for seed in range(SEEDS):
+        found = Trial(seed)()
+        if found is not None:
+            return "\n".join(found.faults)
+    raise AssertionError(f"{SEEDS} seeds have found nothing")
+
+
+def unsynced(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, None]:
+    """replace_file without the sync before the rename."""
+    aside = path.with_name(path.name + ".tmp")
+    file = disk.open(aside, create=True)
+    file.truncate(0)
+    file.append(data)
+    yield Step()
+    disk.rename(aside, path)
+    yield Step()
+    disk.sync_dir(path.parent)
+    file.close()
+
+
+@pytest.mark.slow
+def test_a_high_watermark_that_waits_for_nobody_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hasty(leader: LeaderState, local_end: int, current: int, *_: Any) -> int:
+        return max(local_end, current)
+
+    monkeypatch.setattr(LeaderState, "high_watermark", hasty)
+    assert "HoldsCommitted" in first_finding()
+
+
+@pytest.mark.slow
+def test_a_log_that_is_not_cut_where_epochs_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "_divergence", lambda entry, partition: None)
+    assert "LogMatching" in first_finding()
+
+
+@pytest.mark.slow
+def test_a_vote_that_is_not_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raft_node, "replace_file", unsynced)
+    found = first_finding()
+    assert "quorum-state" in found or "QuorumLeader" in found or "QuorumEpoch" in found or "cannot start" in found
+
+
+@pytest.mark.slow
+def test_a_leader_that_does_not_count_who_may_already_be_in_the_isr_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LeaderState, "maximal_isr", property(lambda leader: leader.isr))
+    assert "MaximalIsr" in first_finding()
+
+
+@pytest.mark.slow
+def test_a_follower_that_fetches_on_before_it_has_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_once(followed: Followed, done: Callable[[], None]) -> None:
+        followed.partition.log.flush()
+        done()
+
+    monkeypatch.setattr(Followed, "when_durable", at_once)
+    assert "FlushedIsrHoldsCommitted" in first_finding()
