@@ -31,6 +31,7 @@ class MeasuredNode(Node):
         self._profile_file = home / f"node-{self.config.node_id}.pstats"
         self._profile: cProfile.Profile | None = None
         self._due = self.world.clock.monotonic()
+        self._cpu = 0.0
         self._sample()
         if "HIGHWATER_BENCH_STALLS" in os.environ:
             watching = (home / f"node-{self.config.node_id}.stalls", threading.get_ident())
@@ -50,16 +51,23 @@ class MeasuredNode(Node):
             self._profile = None
             gauge.profile_dumped = True
         self._due = clock.monotonic() + INTERVAL
+        self._cpu = time.thread_time()
         clock.call_later(INTERVAL, self._sample)
 
     def _note_stalls(self, to: Path, loop_thread: int) -> None:
+        """What a late loop is at, once per stall. Little time on the processor: it waited for the disk, or its turn."""
+        processor = time.pthread_getcpuclockid(loop_thread)
+        noted = 0.0
         with to.open("a", buffering=1) as out:
             while True:
                 time.sleep(STALL / 4)
-                late = time.monotonic() - self._due
-                if late > STALL:
+                due = self._due
+                late = time.monotonic() - due
+                if late > STALL and due != noted:
+                    noted = due
+                    worked = time.clock_gettime(processor) - self._cpu
                     stack = traceback.format_stack(sys._current_frames()[loop_thread], limit=8)
-                    print(f"{late * 1000:.0f} ms late\n{''.join(stack)}", file=out)
+                    print(f"{late * 1000:.0f} ms late, {worked * 1000:.0f} at work\n{''.join(stack)}", file=out)
 
 
 if __name__ == "__main__":

@@ -110,3 +110,12 @@ def save(results: Sequence[Result], told: Mapping[str, object], name: str) -> Pa
     ]
     path.write_text(json.dumps({**told, "rows": rows}, indent=2))
     return path
+
+
+def keep_stalls(directory: Path) -> None:
+    """Save what the nodes noted of their stalls from a directory that is about to go."""
+    for noted in sorted(directory.glob("*.stalls")):
+        RESULTS.mkdir(exist_ok=True)
+        kept = RESULTS / noted.name
+        kept.write_bytes(noted.read_bytes())
+        print(f"what held the loop up: {kept}")

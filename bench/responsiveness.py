@@ -81,10 +81,7 @@ def run(directory: Path, quick: bool, stalls: bool) -> None:
     told = report.circumstances(1, 1)
     path.write_text(json.dumps({**told, "phases": [asdict(phase) for phase in phases]}, indent=2))
     click.echo(f"written to {path}")
-    for noted in sorted(system.directory.glob("*.stalls")):
-        kept = report.RESULTS / noted.name
-        kept.write_bytes(noted.read_bytes())
-        click.echo(f"what held the loop up: {kept}")
+    report.keep_stalls(system.directory)
 
 
 # What takes long

@@ -35,7 +35,7 @@ OURS, THEIRS = Highwater.name, Apache.name
 @click.option("--responsive/--no-responsive", "responsive", default=None,
               help="Whether a node answers at all times. Done unless rows are named.")  # fmt: skip
 @click.option("--profile", metavar="ROWS", help="Instead: where our node spends its time in these workloads.")
-@click.option("--stalls", is_flag=True, help="With --responsive: note what held our loop up (slows it a little).")
+@click.option("--stalls", is_flag=True, help="Note what held our loop up, in bench/results (slows it a little).")
 @click.option("--list", "listing", is_flag=True, help="Name the workloads and their rows.")
 def main(
     quick: bool,
@@ -62,7 +62,7 @@ def main(
             return
         start = rows is None or "start" in rows.split(",")
         if start or rows:
-            bench = Bench(directory, nodes, rounds or (2 if quick else 5), only, jvm_options)
+            bench = Bench(directory, nodes, rounds or (2 if quick else 5), only, jvm_options, stalls)
             bench.run(_chosen(table, rows), start)
         if responsive or (responsive is None and rows is None and only != "apache"):
             responsiveness.run(directory, quick, stalls)
@@ -82,11 +82,14 @@ def _chosen(table: Sequence[Workload], names: str | None) -> list[Workload]:
 class Bench:
     """Both systems by turns, so that whatever else the machine does meets both."""
 
-    def __init__(self, directory: Path, nodes: int, rounds: int, only: str | None, jvm_options: str) -> None:
+    def __init__(
+        self, directory: Path, nodes: int, rounds: int, only: str | None, jvm_options: str, stalls: bool
+    ) -> None:
         self._directory = directory
         self._nodes = nodes
         self._rounds = rounds
         self._jvm_options = jvm_options
+        self._stalls = stalls
         self._names = [name for name in (OURS, THEIRS) if only is None or name.lower().startswith(only)]
         self._fresh = 0
         self._results: dict[str, Result] = {}
@@ -141,12 +144,13 @@ class Bench:
         finally:
             for system in systems.values():
                 system.stop()
+                report.keep_stalls(system.directory)
 
     def _system(self, name: str, *, measured: bool) -> System:
         self._fresh += 1
         directory = self._directory / str(self._fresh)
         if name == OURS:
-            return Highwater(directory, self._nodes, measured=measured)
+            return Highwater(directory, self._nodes, measured=measured, stalls=self._stalls)
         return Apache(directory, self._nodes, jvm_options=self._jvm_options)
 
     def _turn(self, at: int) -> list[str]:

@@ -186,6 +186,7 @@ def test_a_cut_stays_over_a_restart(cluster: Cluster, topic: str) -> None:
     leader, lagging = cluster.leader(topic, 0), follower(cluster, topic)
     third = ({1, 2, 3} - {leader, lagging}).pop()
     assert leader is not None
+    send(cluster, topic, b"before")
     cluster.kill(lagging)
     cluster.cut(leader, lagging)
     cluster.start(lagging, wait=False)

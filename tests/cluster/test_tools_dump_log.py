@@ -16,6 +16,7 @@ from highwater.model import TopicPartition
 from highwater.wire.compression import Codec
 from highwater.wire.records import walk
 from tests.apache import Ran
+from tests.cluster.nodes import wait_until
 from tests.cluster.tools import Call, Server, apache, call, difference, ours, reason
 
 LOG = "00000000000000000000.log"
@@ -75,6 +76,7 @@ def copied(server: Server, transactional_topic: str, tmp_path_factory: pytest.Te
     fill(server)
     if not server.is_ours:
         join_a_group(server)
+    wait_until(lambda: any((server.log_dir / "dump-segments-0").glob("*.snapshot")))
     target = tmp_path_factory.mktemp("dump") / "data"
     target.mkdir()
     for source in server.log_dir.iterdir():

@@ -40,7 +40,7 @@ def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int
     """Raises KafkaError, or `peek.WouldBlock` where a job must look the place up first."""
     leader = partition.require_leader()
     partition.check_epoch(entry.epoch)
-    if reader.replica >= 0 and reader.replica not in leader.replicas:
+    if reader.replica >= 0 and reader.replica not in leader.followers:
         raise KafkaError(Code.UNKNOWN_LEADER_EPOCH, f"replica {reader.replica} is not assigned here")
     log = partition.log
     high_watermark, log_start = log.high_watermark, log.log_start

@@ -232,6 +232,8 @@ class Partition:
         leader = self.leader
         if leader is None or replica in leader.maximal_isr or not self._in_sync.is_eligible(replica, leader):
             return False
+        if leader.followers[replica].end < 0:
+            return False  # it has said nothing in this epoch, and may never
         caught_up_at = leader.caught_up_at(replica, self.log.log_end)
         return self._in_sync.now() - caught_up_at <= self._in_sync.lag_seconds()
 
@@ -295,6 +297,7 @@ class Partition:
         """Ask the controller to drop whoever was not caught up for too long."""
         if self.leader is not None:
             self._in_sync.maybe_shrink(self, self.leader)
+            self.advance()  # who held the high watermark back by being nearly there may have fallen behind
             self.let_in_joining()
 
     # Watching
