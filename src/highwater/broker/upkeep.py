@@ -12,6 +12,8 @@ from highwater.world import Timer
 NEVER_MS = 2**62
 SLICE = 50
 """Partitions looked at between two turns of the loop."""
+DROPPED_AT_ONCE = 4
+"""Segments of a log let go between two turns of the loop: each costs some renames, which may wait for the disk."""
 FLUSH_CHECK_SECONDS = 0.1
 
 
@@ -62,12 +64,17 @@ class Upkeep:
         slice_from(0)
 
     def _retain(self) -> None:
-        store = self._broker.store
         interval = self._broker.config.get(settings.LOG_RETENTION_CHECK_INTERVAL_MS)
-        self._each(
-            lambda partition: store.apply_retention(partition.log),
-            lambda: self._later("retention", interval, self._retain),
-        )
+        self._each(self._let_go, lambda: self._later("retention", interval, self._retain))
+
+    def _let_go(self, partition: Partition) -> None:
+        gone = self._broker.store.apply_retention(partition.log, DROPPED_AT_ONCE)
+        if gone == DROPPED_AT_ONCE:
+            self._broker.world.clock.call_soon(self._let_go_more, partition)
+
+    def _let_go_more(self, partition: Partition) -> None:
+        if not self._stopped and self._broker.hosted.get(partition.tp) is partition:
+            self._let_go(partition)
 
     def _checkpoint_recovery_points(self) -> None:
         self._broker.store.recovery_points.write()

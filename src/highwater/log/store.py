@@ -263,8 +263,8 @@ class LogStore:
         if result is not None and not isinstance(result, FileNotFoundError):
             _log.error("deleted files are left behind: %s", result)
 
-    def apply_retention(self, log: Log) -> int:
-        """Let go what the log's settings no longer keep; returns how many segments went."""
+    def apply_retention(self, log: Log, at_most: int | None = None) -> int:
+        """Let go what the log's settings no longer keep, the oldest first; returns how many segments went."""
         if log.offline is not None:
             return 0
         facts = [
@@ -279,6 +279,8 @@ class LogStore:
         clock = self._world.clock
         now = self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic())
         gone = expired(facts, log.config, now, log.high_watermark, log.log_start)
+        if at_most is not None:
+            gone = min(gone, at_most)
         if gone == len(log.segments):
             try:
                 log.roll()

@@ -20,6 +20,7 @@ TOPIC_IDS: Final = 13
 _acks_timeout = Layout(">hi")
 _int32 = Layout(">i")
 _row = Layout(">ihqq")
+_plain_row = Layout(">ihqqqbbb")
 
 PartitionRecords = tuple[int, memoryview | None]
 """(partition, records left in the request's buffer)"""
@@ -129,6 +130,10 @@ def encode_response(
 
 def _write_row(w: Writer, version: int, row: PartitionRow) -> None:
     partition, error, base_offset, append_time_ms, log_start, record_errors, message, leader = row
+    if version >= FLEXIBLE and record_errors is None and message is None and leader is None:
+        # No record errors, no message, no tags: nearly every row there is.
+        w.buffer += _plain_row.pack(partition, error, base_offset, append_time_ms, log_start, 1, 0, 0)
+        return
     w.buffer += _row.pack(partition, error, base_offset, append_time_ms)
     if version >= LOG_START:
         w.int64(log_start)
