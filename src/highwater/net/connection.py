@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from highwater.net.server import Listening, Server
 
 _ANSWERED_WHILE_HELD: Final = API_VERSIONS.key.to_bytes(2, "big")
+_TAKEN_PER_TURN: Final = 1 << 20
+"""After so many bytes a connection lets the others have their turn; the loop alone would read on while more comes."""
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,8 @@ class Connection(BufferedProtocol):
         self._deaf = False
         self._ending = False
         self._paused = False
+        self._taken = 0
+        self._resting = False
         self._parked: memoryview | None = None
         self._starved = False
         self._receiving = 0
@@ -73,6 +77,10 @@ class Connection(BufferedProtocol):
         self.last_active = self._clock.monotonic()
         self._stats.bytes_in += nbytes
         self._frames.received(nbytes)
+        self._taken += nbytes
+        if self._taken >= _TAKEN_PER_TURN and not self._resting:
+            self._resting = True
+            self._clock.call_soon(self._rested)
         self._outbox.cork()
         self._pump()
         self._outbox.uncork()
@@ -202,13 +210,18 @@ class Connection(BufferedProtocol):
 
     def _steer(self) -> None:
         """Read if and only if another request could be taken."""
-        pause = self._starved or self._blocked()
+        pause = self._starved or self._resting or self._blocked()
         if pause is not self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = pause
             if pause:
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+
+    def _rested(self) -> None:
+        self._taken = 0
+        self._resting = False
+        self._steer()
 
     def _account(self) -> None:
         """Tell the budget what a large frame takes: one that is arriving, or one that waits for a hold to end."""

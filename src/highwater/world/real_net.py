@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import encodings.idna  # noqa: F401  # for names of hosts: else the loop would import it when it first dials
 import socket
 from asyncio import AbstractEventLoop, BaseTransport, BufferedProtocol, Transport
 from collections.abc import Callable

@@ -6,6 +6,8 @@ import asyncio
 import os
 import socket
 import struct
+import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from pathlib import Path, PurePath
 from typing import Any
@@ -118,6 +120,35 @@ def test_large_requests_and_file_answers_pass_unharmed(make_loop: Any, tmp_path:
         for frame, end in zip(peer.frames, (content[-5:], content[99_995:100_000]), strict=True):
             assert frame[4:] == content[1000:2_501_000] + end
         assert place.asked.bodies[0] == content
+
+    here(scenario, make_loop)
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_a_peer_that_sends_without_pause_does_not_keep_the_others_from_their_turn(make_loop: Any) -> None:
+    request = ask(1, bytes(512 * 1024))
+
+    async def scenario(place: Here) -> None:
+        turn = 0
+        handled: Counter[int] = Counter()
+
+        def next_turn() -> None:
+            nonlocal turn
+            turn += 1
+            if handled.total() < 40:
+                place.world.clock.call_soon(next_turn)
+
+        def react(ctx: RequestContext, body: memoryview) -> None:
+            handled[turn] += 1
+            time.sleep(0.002)  # long enough for the next request to be there already
+            ctx.respond_parts([b"ok"])
+
+        place.asked.react = react
+        next_turn()
+        with socket.create_connection(place.at) as peer:
+            await place.loop.run_in_executor(None, peer.sendall, request * 40)
+            await place.until(lambda: handled.total() == 40)
+        assert max(handled.values()) <= 4
 
     here(scenario, make_loop)
 
