@@ -7,7 +7,7 @@ import pstats
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -22,6 +22,7 @@ from bench.workloads import Sample
 from tests.apache import why_unavailable
 
 SETTLE_SECONDS = 2.0
+CALM_SECONDS = 5.0
 OURS, THEIRS = Highwater.name, Apache.name
 
 
@@ -128,6 +129,7 @@ class Bench:
                     workload.run(system)  # unmeasured: connections, caches and the JVM's compiler warm up
                 for at in range(self._rounds):
                     for name in self._turn(at):
+                        _await_calm(systems.values())
                         for row, sample in zip(workload.rows, workload.run(systems[name]), strict=True):
                             self._add(row, name, sample)
             for name, system in systems.items():
@@ -159,6 +161,16 @@ class Bench:
 
     def _add(self, row: Row, system: str, sample: Sample) -> None:
         self._results.setdefault(row.name, Result(row)).samples.setdefault(system, []).append(sample)
+
+
+def _await_calm(systems: Iterable[System]) -> None:
+    """Until neither system works: a compiler, a collector or a deletion of one must not burden the other."""
+    until = time.monotonic() + CALM_SECONDS
+    while time.monotonic() < until:
+        before = sum(system.cpu_seconds() for system in systems)
+        time.sleep(0.25)
+        if sum(system.cpu_seconds() for system in systems) - before < 0.04:
+            return
 
 
 def profile_node(directory: Path, nodes: int, workloads: Sequence[Workload]) -> None:
