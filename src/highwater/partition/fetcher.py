@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from highwater.errors import Code, KafkaError, code_of
 from highwater.kernel import BadRecords
+from highwater.log.durability import sync_with_directory
+from highwater.log.log import Log
 from highwater.log.truncation import restart_at, truncate_to
 from highwater.model import Endpoint, NodeId, Offset, TopicPartition, Uuid
 from highwater.net.client import CallFailed, ClientConnection, Gone
@@ -30,6 +32,7 @@ from highwater.wire.messages.fetch_response import FetchResponse, PartitionData
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
 from highwater.world import World
+from highwater.world.jobs import finished
 
 CONNECT_SECONDS = 5.0
 EARLIEST, LATEST = -2, -1
@@ -345,12 +348,22 @@ class Fetcher:
         self._drop(followed)
 
         async def cut() -> None:
-            await truncate_to(self._world, followed.partition.log, max(offset, followed.partition.log.log_start))
+            log = followed.partition.log
+            if await truncate_to(self._world, log, max(offset, log.log_start)):
+                await self._cut_synced(log)
             await self._recovery_points_written()
             self._resume(followed, State.TRUNCATING)
 
         _log.info("%s is cut to %d: its leader's history is another", followed.partition.tp, offset)
         followed.partition.cutting = self._world.spawn(f"truncate {followed.partition.tp}", cut())
+
+    async def _cut_synced(self, log: Log) -> None:
+        """Or a power cut could bring a batch back in the place of the one that was fetched instead: it is whole, and
+        its checksum does not cover the epoch that tells them apart."""
+        try:
+            await finished(self._world, sync_with_directory, [log.active.file], log.directory)
+        except OSError as failed:
+            log.storage_failed(failed)
 
     async def _recovery_points_written(self) -> None:
         """One beyond the new end would let a power cut pass for damage."""

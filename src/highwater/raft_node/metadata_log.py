@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from highwater.kernel import BadRecords
+from highwater.log.durability import sync_with_directory
 from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log, Origin
 from highwater.log.names import segment_file
 from highwater.log.scan import scan
+from highwater.log.truncation import truncate_to
 from highwater.metadata.records import decode, encode
 from highwater.model import Epoch, Offset
 from highwater.quorum import EpochStart, LogPosition, VoterSet
@@ -20,7 +22,8 @@ from highwater.wire.codec import Message
 from highwater.wire.messages.voters_record import VotersRecord
 from highwater.wire.records.append import Validated
 from highwater.wire.records.control import ControlType, build_control, parse_control
-from highwater.world import Disk, Step
+from highwater.world import Disk, Step, World
+from highwater.world.jobs import finished
 
 INDEX_INTERVAL = 4096
 
@@ -148,6 +151,11 @@ class MetadataLog:
         if known < 0:
             return LogPosition(self.last_epoch, self.log.durable_end)
         return LogPosition(known, end)
+
+    async def truncate_to(self, world: World, offset: Offset) -> None:
+        """Durably: a power cut must not bring back what was cut, in the place of what is fetched instead."""
+        if await truncate_to(world, self.log, offset):
+            await finished(world, sync_with_directory, [self.log.active.file], self.log.directory)
 
     def append(self, values: Sequence[Message], epoch: Epoch, now_ms: int) -> CommittedBatch:
         batch = records.build([(now_ms, None, encode(value), ()) for value in values], leader_epoch=epoch)

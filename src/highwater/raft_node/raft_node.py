@@ -15,7 +15,7 @@ from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
 from highwater.log.checkpoint import read_file, replace_file
 from highwater.log.log import Log
-from highwater.log.truncation import restart_at, truncate_to
+from highwater.log.truncation import restart_at
 from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage, difference
 from highwater.metadata.replay import apply
@@ -213,7 +213,7 @@ class RaftNode:
 
     async def _truncate(self, offset: Offset) -> None:
         _log.info("%s is cut to %d: its leader's history is another", PARTITION, offset)
-        await truncate_to(self._world, self.log.log, offset)
+        await self.log.truncate_to(self._world, offset)
         end = self.log.written_end
         while self._pending and self._pending[-1].last_offset >= end:
             self._pending.pop()

@@ -308,31 +308,47 @@ class Trial:
                 await asyncio.sleep(random.uniform(0.005, 0.05))
         client.close()
 
-    async def _ask_latest(self, client: Client, partition: TopicPartition) -> None:
-        """The end that readers are told never goes back, unless an old leader tells it, whose epoch shows that."""
+    async def _ask_latest(self, client: Client, partition: TopicPartition) -> int | None:
+        """The end that readers are told never goes back, unless an old leader tells it, whose epoch shows that. None
+        where there is no answer now: a new leader does not know the end at once."""
         leader, _ = await client.leader(partition, CALL_SECONDS)
         wanted = ListOffsetsPartition(partition_index=partition.partition, timestamp=LATEST)
-        request = ListOffsetsRequest(
-            replica_id=-1, topics=[ListOffsetsTopic(name=partition.topic, partitions=[wanted])]
-        )
+        topic = ListOffsetsTopic(name=partition.topic, partitions=[wanted])
+        request = ListOffsetsRequest(replica_id=-1, topics=[topic])
         answer = await client.ask(leader, request, ListOffsetsResponse, CALL_SECONDS)
         row = answer.topics[0].partitions[0]
         if row.error_code:
             client.forget_leaders()
-            return
+            return None
         epoch, end = self.load.ends.get(partition, (-1, 0))
         if row.leader_epoch >= epoch:
             if row.offset < end:
                 text = f"{end} in epoch {epoch} to {row.offset} in epoch {row.leader_epoch}"
                 self.load.wrong.append(f"{partition}: the end that readers are told went back from {text}")
             self.load.ends[partition] = (row.leader_epoch, row.offset)
+        return row.offset
 
     async def _read_everything(self, client: Client) -> None:
         for partition in self.partitions:
+            end = await self._find_end(client, partition)
             page = await Reader(client).read_all(partition, HEAL_SECONDS)
+            while page.high_watermark < end:
+                await client.back_off()
+                page = await Reader(client).read_all(partition, HEAL_SECONDS)
             self.load.whole[partition] = page
             self.timeline.note("auditor", f"{partition} holds [{page.log_start}, {page.high_watermark})")
         client.close()
+
+    async def _find_end(self, client: Client, partition: TopicPartition) -> int:
+        while True:
+            try:
+                end = await self._ask_latest(client, partition)
+            except (KafkaError, CallFailed):
+                client.forget_leaders()
+                end = None
+            if end is not None:
+                return end
+            await client.back_off()
 
     # The verdict
 

@@ -1,0 +1,126 @@
+"""Changes of the ISR that cross each other, and a follower's sync before it says anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from highwater.errors import Code
+from highwater.model import NodeId
+from highwater.partition.followed import Followed
+from highwater.partition.in_sync import Changed, InSync
+from highwater.partition.partition import Partition
+from highwater.replication.leader import LeaderState, Proposal
+from tests.unit.log.bench import START_MS, Bench, batch, on_real_disk, until
+
+ME, OTHER, THIRD = NodeId(1), NodeId(2), NodeId(3)
+ALL = (ME, OTHER, THIRD)
+EPOCH, BROKER_EPOCH = 3, 7
+
+
+class Controller:
+    """What was asked of it, with the way to answer."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.asked: list[tuple[tuple[NodeId, ...], Callable[[Changed], None]]] = []
+        self.in_sync = InSync(lambda: self.now, lambda: 1.0, lambda replica: BROKER_EPOCH, self.ask)
+
+    def ask(
+        self, partition: Partition, leader: LeaderState, proposal: Proposal, done: Callable[[Changed], None]
+    ) -> None:
+        self.asked.append((proposal.isr, done))
+
+
+def played(
+    directory: Path, play: Callable[[Controller, Partition], Coroutine[Any, Any, None]], **changes: object
+) -> None:
+    async def with_partition(bench: Bench) -> None:
+        controller = Controller()
+        await play(controller, Partition(await bench.create(), controller.in_sync))
+
+    on_real_disk(directory, with_partition, **changes)
+
+
+def fetch(controller: Controller, partition: Partition, replica: NodeId, offset: int) -> None:
+    partition.follower_fetched(replica, offset, 0, BROKER_EPOCH, lambda: controller.now)
+
+
+def test_metadata_that_the_answer_has_told_already_takes_no_later_request_back(tmp_path: Path) -> None:
+    async def play(controller: Controller, partition: Partition) -> None:
+        partition.lead(ME, EPOCH, 1, ALL, (ME,))
+        fetch(controller, partition, OTHER, 0)
+        isr, answer = controller.asked.pop()
+        assert isr == (ME, OTHER)
+        answer(Changed(Code.NONE, isr, EPOCH, 2))
+        fetch(controller, partition, THIRD, 0)
+        assert partition.leader is not None
+        assert partition.leader.maximal_isr == ALL
+        pending = partition.leader.proposal
+        partition.lead(ME, EPOCH, 2, ALL, isr)
+        assert partition.leader.proposal is pending, "the controller may have let the third one in by now"
+        partition.lead(ME, EPOCH, 3, ALL, ALL)
+        assert (partition.leader.isr, partition.leader.proposal) == (ALL, None)
+
+    played(tmp_path, play)
+
+
+def test_who_catches_up_while_it_is_being_dropped_is_asked_for_again(tmp_path: Path) -> None:
+    async def play(controller: Controller, partition: Partition) -> None:
+        partition.lead(ME, EPOCH, 1, ALL, ALL)
+        partition.append(memoryview(batch((b"v",))), -1, 9, START_MS)
+        controller.now += 2.0
+        partition.shrink()
+        isr, answer = controller.asked.pop()
+        assert isr == (ME,)
+        fetch(controller, partition, OTHER, 1)
+        assert not controller.asked, "one change at a time"
+        answer(Changed(Code.NONE, isr, EPOCH, 2))
+        assert [isr for isr, _ in controller.asked] == [(ME, OTHER)]
+
+    played(tmp_path, play, min_insync_replicas=2)
+
+
+def test_who_does_not_fetch_is_not_asked_for_again(tmp_path: Path) -> None:
+    async def play(controller: Controller, partition: Partition) -> None:
+        partition.lead(ME, EPOCH, 1, ALL, ALL)
+        fetch(controller, partition, OTHER, 0)
+        partition.append(memoryview(batch((b"v",))), -1, 9, START_MS)
+        controller.now += 2.0
+        partition.shrink()
+        isr, answer = controller.asked.pop()
+        answer(Changed(Code.NONE, isr, EPOCH, 2))
+        partition.shrink()
+        assert not controller.asked
+
+    played(tmp_path, play, min_insync_replicas=2)
+
+
+def test_in_flush_mode_a_follower_knows_what_it_has_not_synced_and_is_told_when_it_has(tmp_path: Path) -> None:
+    async def play(controller: Controller, partition: Partition) -> None:
+        partition.step_down(OTHER, EPOCH, 1, ALL)
+        partition.append_fetched(memoryview(batch((b"v",))), 0, 0)
+        told: list[str] = []
+        for follower in ("of the old leader", "of the new one"):
+            followed = Followed(partition)
+            assert followed.is_unsynced
+            followed.when_durable(lambda follower=follower: told.append(follower))  # type: ignore[misc]
+        assert not told
+        await until(lambda: bool(told))
+        assert (told, Followed(partition).is_unsynced) == (["of the old leader", "of the new one"], False)
+
+    played(tmp_path, play, flush_messages=1)
+
+
+def test_who_waits_for_a_sync_is_told_when_the_disk_fails(tmp_path: Path) -> None:
+    async def play(controller: Controller, partition: Partition) -> None:
+        partition.step_down(OTHER, EPOCH, 1, ALL)
+        partition.append_fetched(memoryview(batch((b"v",))), 0, 0)
+        told: list[bool] = []
+        partition.when_durable(5, lambda: told.append(True))
+        partition.log.offline = OSError("the disk failed")
+        partition.release(Code.KAFKA_STORAGE_ERROR)
+        assert told == [True]
+
+    played(tmp_path, play, flush_messages=1)
