@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 
 import kafka
-import kafka.codec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer
@@ -22,7 +21,6 @@ Headers = tuple[tuple[str, bytes | None], ...]
 Record = tuple[int | None, bytes | None, bytes | None, Headers]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-KAFKA_PYTHON_CODECS = tuple(codec for codec in CODECS if codec == "none" or getattr(kafka.codec, f"has_{codec}")())
 """The others need packages that it does not bring along."""
 FIRST_TIME = 1_600_000_000_000
 STEP = 10
@@ -101,7 +99,7 @@ def confluent_read(bootstrap: str, topic: str, count: int) -> Iterator[Record]:
 
 
 def kafka_python_write(bootstrap: str, topic: str, records: Sequence[Record]) -> None:
-    for codec, idempotent, part in sliced(records, KAFKA_PYTHON_CODECS):
+    for codec, idempotent, part in sliced(records, CODECS):
         producer = kafka.KafkaProducer(
             bootstrap_servers=bootstrap,
             compression_type=None if codec == "none" else codec,

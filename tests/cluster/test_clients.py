@@ -56,7 +56,7 @@ CASES = {
         clients.kafka_python_write,
         lambda: text_records(COUNT),
         True,
-        clients.KAFKA_PYTHON_CODECS,
+        clients.CODECS,
         (clients.confluent_read, clients.kafka_python_read, clients.kcat_read, clients.console_read),
     ),
     "aiokafka": Case(
@@ -81,9 +81,6 @@ CASES = {
         (clients.aiokafka_read, clients.kcat_read, clients.console_read),
     ),
 }
-if set(clients.KAFKA_PYTHON_CODECS) == set(clients.CODECS):
-    for name in ("aiokafka", "ConsoleProducer"):
-        CASES[name] = CASES[name]._replace(readers=(*CASES[name].readers, clients.kafka_python_read))
 
 
 @pytest.fixture(scope="module")
