@@ -50,7 +50,7 @@ def test_nothing_is_acknowledged_before_it_is_synced_nor_before_a_new_segments_n
                 for number in range(1, ROLLS + 1):
                     stamp = 1_700_000_000_000 + 2000 * number
                     assert produce(client, TP, [b"rolls"], timestamp=stamp) == (Code.NONE, 2 * number - 1)
-                    assert produce(client, TP, [b"stays"], timestamp=stamp) == (Code.NONE, 2 * number)
+                    assert produce(client, TP, [b"stays"], timestamp=stamp, acks=1) == (Code.NONE, 2 * number)
     finally:
         node.kill()
     trace = calls(output)

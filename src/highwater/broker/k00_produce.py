@@ -63,7 +63,9 @@ def _append(answer: _Answer, topic: str | Uuid, index: int, records: memoryview 
     append_time = appended.append_time if log.config.log_append_time else -1
     rows.append((index, 0, appended.base_offset, append_time, log.log_start, None, None, None))
     if answer.acks == -1 and log.high_watermark <= appended.last_offset:
-        answer.wait_for(partition, appended.last_offset + 1, rows, len(rows) - 1)
+        answer.wait_for_commit(partition, appended.last_offset + 1, rows, len(rows) - 1)
+    elif answer.acks == 1 and log.flush_each_append and log.durable_end <= appended.last_offset:
+        answer.wait_for_sync(partition, appended.last_offset + 1, rows, len(rows) - 1)
 
 
 def _failed(
@@ -90,19 +92,31 @@ class _Answer:
         self._deadline: Deadline | None = None
         self._sent = False
 
-    def wait_for(self, partition: Partition, end: int, rows: list[Row], at: int) -> None:
+    def wait_for_commit(self, partition: Partition, end: int, rows: list[Row], at: int) -> None:
         key = (id(rows), at)
         self._left[key] = rows
-        partition.when_committed(end, lambda code: self._told(key, code, partition))
+        partition.when_committed(end, lambda code: self._committed(key, code, partition))
 
-    def _told(self, key: tuple[int, int], code: Code, partition: Partition) -> None:
-        rows = self._left.pop(key, None)
-        if rows is None:
-            return
+    def wait_for_sync(self, partition: Partition, end: int, rows: list[Row], at: int) -> None:
+        """flush.messages=1 holds for every acknowledgement, that of the leader alone too."""
+        key = (id(rows), at)
+        self._left[key] = rows
+        partition.when_durable(end, lambda: self._synced(key, partition))
+
+    def _committed(self, key: tuple[int, int], code: Code, partition: Partition) -> None:
         if code is Code.NONE and not partition.require_leader().enough_in_sync(
             partition.log.config.min_insync_replicas
         ):
             code = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        self._told(key, code)
+
+    def _synced(self, key: tuple[int, int], partition: Partition) -> None:
+        self._told(key, Code.NONE if partition.log.offline is None else Code.KAFKA_STORAGE_ERROR)
+
+    def _told(self, key: tuple[int, int], code: Code) -> None:
+        rows = self._left.pop(key, None)
+        if rows is None:
+            return
         if code is not Code.NONE:
             rows[key[1]] = _failed(rows[key[1]][0], code)
         if not self._left:

@@ -132,16 +132,17 @@ def test_flush_ms_is_kept_without_a_flush_scheduler() -> None:
         assert log_of(living).durable_end == 1
 
 
-@pytest.mark.parametrize(("acks", "first"), [(1, "send"), (-1, "sync")])
-def test_in_flush_mode_acks_all_waits_for_the_sync_and_acks_1_does_not(acks: int, first: str) -> None:
-    with Living(log_flush_interval_messages="1").start() as living:
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize(("interval", "first"), [("1", "sync"), ("2", "send")])
+def test_only_if_each_message_is_flushed_do_producers_wait_for_the_sync(acks: int, interval: str, first: str) -> None:
+    with Living(log_flush_interval_messages=interval).start() as living:
         living.create_topic("t")
-        batch = batch_of(living, b"v")
+        batch = batch_of(living, b"v", b"w")
         seen: list[str] = []
 
         def watch(event: Event) -> None:
             synced = event.kind == "sync" and event.subject.endswith("t-0/00000000000000000000.log")
-            if event.node == NODE and event.phase == "before" and log_of(living).log_end == 1:
+            if event.node == NODE and event.phase == "before" and log_of(living).log_end == 2:
                 seen.extend([event.kind] if synced or (event.kind == "send" and CLIENT in event.subject) else [])
 
         living.sim.on_event(watch)
