@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -14,12 +13,13 @@ from highwater import config as settings
 from highwater.broker.apis import broker_registry
 from highwater.broker.broker import Broker
 from highwater.broker.controller_channel import ControllerChannel
+from highwater.broker.directories import ReplicaDirectories
 from highwater.broker.isr_changes import IsrChanges
 from highwater.broker.lifecycle import Lifecycle, Standing
 from highwater.broker.metrics import BrokerMetrics
 from highwater.broker.producer_ids import ProducerIds
 from highwater.broker.publisher import Publisher
-from highwater.broker.status import describe
+from highwater.broker.status import aged, as_json, describe
 from highwater.broker.upkeep import Upkeep
 from highwater.config import ConfigError, LogConfig, NodeConfig
 from highwater.controller.features import SUPPORTED, bootstrap_records, unsupported_levels
@@ -33,6 +33,7 @@ from highwater.model import Endpoint, NodeId, Uuid
 from highwater.net.api_versions import Features, register_api_versions
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.http import HttpServer, Page
+from highwater.net.metrics import CONTENT_TYPE, Collector, NetMetrics, exposition
 from highwater.net.server import Limits, ListenerSpec, Server
 from highwater.net.stats import LoopLag
 from highwater.partition.fetch_session import FetchSessions
@@ -44,6 +45,7 @@ from highwater.quorum import Identity, Leadership, Listener, ReplicaKey, Timing,
 from highwater.raft_node.active import ActiveController
 from highwater.raft_node.apis import controller_registry
 from highwater.raft_node.meta_properties import MetaProperties, read_meta_properties
+from highwater.raft_node.metrics import QuorumMetrics
 from highwater.raft_node.raft_node import Listeners, RaftNode
 from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
@@ -115,7 +117,8 @@ class Node:
         self.directory_id = meta.directory_id or Uuid(bytes(16))
         self._make()
         self.server.hold()
-        await self.server.start()
+        if self.config.is_controller:
+            await self.server.start(*(each.name for each in self.config.controller_listeners))
         self.raft.identity = self._identity()
         await self.raft.open(Listeners(self._committed, self._led, self._failed), _timing(self.config))
         if self.config.is_controller:
@@ -191,7 +194,7 @@ class Node:
             ),
             self.deadlines,
             self._channel,
-            ProducerIds(config.node_id, self._channel, self._broker_epoch),
+            ProducerIds(config.node_id, self._channel, self._broker_epoch, world.clock.monotonic),
             InSync(
                 world.clock.monotonic,
                 lambda: broker.config.get(settings.REPLICA_LAG_TIME_MAX_MS) / 1000,
@@ -215,7 +218,11 @@ class Node:
     # A broker's way into the cluster
 
     async def _serve(self, broker: Broker) -> None:
-        """Catch up with the metadata, open the logs, register, be unfenced, and let the clients in."""
+        """Catch up with the metadata, open the logs, register, be unfenced, and let the clients in.
+
+        Clients are refused until the logs are open: they go elsewhere at once, and that nothing listens here proves
+        to the controller that our last life is over.
+        """
         while not self.raft.is_caught_up:
             self._progress.clear()
             await self._progress.wait()
@@ -223,13 +230,18 @@ class Node:
         unsupported = unsupported_levels(image.features)
         if unsupported:
             raise ConfigError(f"{self.directory}: {'; '.join(unsupported)}")
-        publisher = Publisher(broker, self._applied)
+        directories = ReplicaDirectories(
+            self.world, broker.node_id, self.directory_id, self._channel, self._broker_epoch
+        )
+        publisher = Publisher(broker, directories, self._applied)
         await publisher.begin(image)
         self._publisher = publisher
         publisher.offer(self.raft.committed, difference(image, self.raft.committed))
         self._publishing = self.world.spawn("publisher", publisher.run())
+        await self.server.start(*(each.name for each in self.config.broker_listeners))
         previous = broker.store.found.broker_epoch
         await self.lifecycle.register(self.config.advertised_listeners, self.server.endpoints, previous)
+        broker.producer_ids.prefetch()
         await self.lifecycle.reached(Standing.ACTIVE)
         self.upkeep.start()
 
@@ -237,12 +249,14 @@ class Node:
         listener = self.config.get(settings.HIGHWATER_HTTP_LISTENER)
         if listener is None:
             return
-        self.http = HttpServer(self.world, {"/status": self._status_page, "/metrics": self._metrics_page})
+        pages = {"/status": self._status_page, "/metrics": self._metrics_page}
+        self.http = HttpServer(self.world, pages, (each.endpoint.host for each in self.config.advertised_listeners))
         host, _, port = listener.rpartition(":")
         self.http_endpoint = await self.http.start(Endpoint(host, int(port)))
+        _log.info("/status and /metrics are served at http://%s", self.http_endpoint)
 
     def status(self) -> dict[str, Any]:
-        """What this node knows of itself, with reasons."""
+        """What this node knows of itself; of its partitions `as_json` tells."""
         quorum = self.raft.quorum
         told: dict[str, Any] = {
             "node": self.config.node_id,
@@ -255,22 +269,21 @@ class Node:
                 "voters": list(quorum.voters.ids),
             },
         }
+        if self.controller is not None:
+            told["decisions"] = aged(self.controller.changes, self.world.clock.monotonic())
         if self.broker is not None:
             standing = self.lifecycle.standing.value
             told |= describe(self.broker, self.lifecycle.epoch, standing, quorum.leader_id)
         return told
 
     def _status_page(self) -> Page:
-        return Page("application/json", json.dumps(self.status(), indent=1).encode())
+        return Page("application/json", as_json(self.status(), self.broker))
 
     def _metrics_page(self) -> Page:
-        if self.broker is None:
-            return Page("text/plain; version=0.0.4", b"")
-        active = self.controller
-        metrics = BrokerMetrics(
-            self.broker, self.server.stats, self.lag, lambda: active is not None and active.is_active
-        )
-        return Page("text/plain; version=0.0.4; charset=utf-8", metrics.exposition())
+        parts: list[Collector] = [QuorumMetrics(self.raft, self.controller), NetMetrics(self.server, self.lag)]
+        if self.broker is not None:
+            parts.append(BrokerMetrics(self.broker))
+        return Page(CONTENT_TYPE, exposition(parts))
 
     # What the parts tell each other
 
@@ -298,6 +311,9 @@ class Node:
         self._progress.set()
         if self.controller is not None:
             self.controller.leadership_changed(leadership)
+        if self.broker is not None and leadership.leader_id is not None:
+            self._channel.controller_moved()
+            self.lifecycle.controller_moved()
 
     def _applied(self) -> None:
         if self._publisher is not None:

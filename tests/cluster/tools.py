@@ -20,6 +20,8 @@ MAIN_CLASSES = {
     "configs": "kafka.admin.ConfigCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",

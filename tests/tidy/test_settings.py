@@ -56,6 +56,15 @@ def test_every_setting_that_is_not_listed_as_doing_nothing_is_read_by_the_code()
     assert not unread, "accepted, not listed in docs/divergence.md, and read by nobody: " + ", ".join(unread)
 
 
+def test_no_setting_that_is_read_is_listed_as_doing_nothing() -> None:
+    code = code_outside_config()
+    by_topic = {fallback.setting.name for setting in TOPIC_SETTINGS.values() for fallback in setting.fallbacks}
+    inert = [name for name, setting in SETTINGS.items() if setting.inert and name not in by_topic]
+    words = {name: READ_BY_CONFIG_ITSELF.get(name) or CONSTANTS[name] for name in inert}
+    read = [name for name, word in words.items() if re.search(rf"\b{word}\b", code)]
+    assert not read, "said to do nothing, and read all the same: " + ", ".join(read)
+
+
 def test_every_topic_setting_that_is_not_listed_as_doing_nothing_is_read_by_the_code() -> None:
     code = code_outside_config()
     derived = {

@@ -11,6 +11,7 @@ from highwater.broker.producer_ids import ProducerIds
 from highwater.config import FETCH_MAX_BYTES, LogConfig, NodeConfig
 from highwater.errors import Code
 from highwater.log.store import LogStore
+from highwater.metadata.brokers import BrokersImage
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import topic_resource
 from highwater.metadata.topics import PartitionImage, TopicImage
@@ -63,6 +64,9 @@ class Broker:
         self.settings_image = image
         """Where the settings of topics are read while an image is being applied."""
         self.fetch_max_bytes = config.get(FETCH_MAX_BYTES)
+        self._resolved_for = config
+        self._resolved: dict[tuple[tuple[str, str], ...], LogConfig] = {}
+        self._reached: dict[str, tuple[BrokersImage, frozenset[int]]] = {}
         self.doubts = Doubts(world.clock)
         self._applying: list[Callable[[], None]] | None = None
         """Who waits while newer metadata is known and not applied yet; None while there is none."""
@@ -113,7 +117,24 @@ class Broker:
         return Code.NOT_LEADER_OR_FOLLOWER
 
     def log_config(self, topic: str) -> LogConfig:
-        return LogConfig.resolve(self.config, self.settings_image.configs.of(topic_resource(topic)))
+        """Worked out once for all topics with the same settings of their own: most have none."""
+        if self._resolved_for is not self.config:
+            self._resolved_for, self._resolved = self.config, {}
+        overrides = self.settings_image.configs.of(topic_resource(topic))
+        settings = tuple(sorted(overrides.items()))
+        resolved = self._resolved.get(settings)
+        if resolved is None:
+            resolved = self._resolved[settings] = LogConfig.resolve(self.config, overrides)
+        return resolved
+
+    def reached_through(self, listener: str) -> frozenset[int]:
+        """The brokers that have this listener, alive or not; worked out once while no broker changes."""
+        brokers = self.image.brokers
+        known = self._reached.get(listener)
+        if known is None or known[0] is not brokers:
+            nodes = frozenset(node.id for node in brokers.by_id.values() if node.listener(listener) is not None)
+            known = self._reached[listener] = (brokers, nodes)
+        return known[1]
 
     def node_endpoints(self, nodes: Iterable[int], listener: str) -> list[NodeEndpoint]:
         """Where these brokers are reached by who came through `listener`; those without it are left out."""

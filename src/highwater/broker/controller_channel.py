@@ -70,6 +70,11 @@ class ControllerChannel:
         self._waiting.append(call)
         self._pump()
 
+    def controller_moved(self) -> None:
+        """Another one is known: what the old one, which may be stopped or cut off, does not answer is asked of it."""
+        if self._connection is not None and self._connection.peer != self._controller():
+            self._connection.close()
+
     def close(self) -> None:
         self._closed = True
         if self._connection is not None:

@@ -6,13 +6,19 @@ old leader it would come back after a second; told the truth some milliseconds l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 
 from highwater.model import NodeId
 from highwater.world import Clock
 
-SECONDS = 0.15
+HINT_SECONDS = 0.01
+"""A dying process closes its connections one after the other, ours perhaps after the client's."""
+ACQUAINTED_SECONDS = 0.2
+"""Who has been connected for so long and asks again may have lost something; who has just come has not."""
+DOUBT_SECONDS = 0.3
 """Longer than a fencing by proof and an election take, shorter than anyone would notice."""
+PATIENCE_SECONDS = 1.0
+"""What a question waits at most, however long its leader refuses connections and nobody fences it."""
 
 
 class Doubts:
@@ -21,29 +27,42 @@ class Doubts:
         self._until: dict[NodeId, float] = {}
         self._waiting: list[Callable[[], None]] = []
 
-    def cast(self, leader: NodeId) -> None:
-        """The connection to this broker was lost: a hint."""
-        self._until[leader] = self._clock.monotonic() + SECONDS
-        self._clock.call_later(SECONDS, self._expire, leader)
+    def cast(self, broker: NodeId) -> None:
+        """A connection with this broker was lost, or is refused: a hint."""
+        self._until[broker] = self._clock.monotonic() + DOUBT_SECONDS
+        self._clock.call_later(DOUBT_SECONDS, self._expire, broker)
 
-    def about(self, leaders: Iterable[NodeId]) -> bool:
-        return bool(self._until) and any(leader in self._until for leader in leaders)
+    def ask(
+        self, leaders: Callable[[], Collection[NodeId]], connected_at: float | None, answer: Callable[[], None]
+    ) -> None:
+        """`answer` as soon as there is no doubt about any of those who lead by then."""
+        asked_at = self._clock.monotonic()
 
-    def wait(self, told: Callable[[], None]) -> None:
-        """`told` when newer metadata is there, or the doubt is over."""
-        self._waiting.append(told)
+        def look() -> None:
+            if self._is_about(leaders()) and self._clock.monotonic() < asked_at + PATIENCE_SECONDS:
+                self._waiting.append(look)
+            else:
+                answer()
+
+        if connected_at is None or asked_at - connected_at < ACQUAINTED_SECONDS or not leaders():
+            look()
+        else:
+            self._clock.call_later(HINT_SECONDS, look)
 
     def settle(self) -> None:
         """Newer metadata is there: it has the answer, or the next one will."""
         waiting, self._waiting = self._waiting, []
-        for told in waiting:
-            told()
+        for look in waiting:
+            look()
 
-    def clear(self, leader: NodeId) -> None:
+    def clear(self, broker: NodeId) -> None:
         """It is known again what became of it: fenced, or heard of."""
-        self._until.pop(leader, None)
+        self._until.pop(broker, None)
 
-    def _expire(self, leader: NodeId) -> None:
-        if self._until.get(leader, 0.0) <= self._clock.monotonic():
-            self._until.pop(leader, None)
-            self.settle()
+    def _is_about(self, leaders: Collection[NodeId]) -> bool:
+        return any(leader in self._until for leader in leaders)
+
+    def _expire(self, broker: NodeId) -> None:
+        if self._until.get(broker, 0.0) <= self._clock.monotonic():
+            self._until.pop(broker, None)
+        self.settle()

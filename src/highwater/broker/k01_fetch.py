@@ -9,6 +9,7 @@ from __future__ import annotations
 from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
 from highwater.log.peek import WouldBlock
+from highwater.model import NodeId
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
 from highwater.net.registry import Api
@@ -53,6 +54,8 @@ def _session(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> 
         broker.sessions.remove_id(request.session_id)
         if not request.topics:
             return FetchSession(0, by_id, False, now), True
+        if request.replica_id >= 0 and ctx.connection is not None:
+            ctx.connection.on_close(lambda: broker.doubts.cast(NodeId(request.replica_id)))
         return broker.sessions.create(by_id, request.replica_id >= 0, now), True
     return broker.sessions.resume(request.session_id, request.session_epoch, by_id, now), False
 
@@ -113,12 +116,10 @@ class _Fetch:
             urgent = urgent or row.error is not Code.NONE or row.diverging is not None
             if not row.size and row.error is Code.NONE:
                 del self.session.dirty[entry]
-        if not urgent and total < self.request.min_bytes:
+        if not urgent and (total < self.request.min_bytes or (self._locating and total == 0)):
             for entry, row in rows.items():
-                if row.size or row.high_watermark != entry.sent_high_watermark:
+                if self._is_news(entry, row):
                     self.session.dirty[entry] = None
-            return True
-        if self._locating and total == 0 and not at_once and self.request.max_wait_ms > 0:
             return True
         self._respond(rows)
         return False
@@ -177,7 +178,10 @@ class _Fetch:
         hinted: list[int] = []
         for entry, row in rows.items():
             if row.size and entry.partition is not None:
-                entry.partition.bytes_out += row.size
+                if self.reader.replica >= 0:
+                    entry.partition.replication_bytes_out += row.size
+                else:
+                    entry.partition.bytes_out += row.size
             if self._full or self._is_news(entry, row):
                 leader = self._leader_hint(entry, row.error)
                 if leader is not None:

@@ -12,7 +12,7 @@ from highwater.broker.internal_topics import is_internal
 from highwater.config import AUTO_CREATE_TOPICS_ENABLE, REQUEST_TIMEOUT_MS
 from highwater.errors import Code, code_of
 from highwater.metadata.topics import PartitionImage
-from highwater.model import NO_NODE, ZERO_UUID
+from highwater.model import NO_NODE, ZERO_UUID, NodeId
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -72,11 +72,22 @@ def _respond(
     topics: list[MetadataRequestTopic],
     errors: dict[str, Code],
 ) -> None:
-    asked_about = (broker.topic(asked.name or asked.topic_id) for asked in topics)
-    leaders = {part.leader for topic in asked_about if topic is not None for part in topic.partitions.values()}
-    if broker.doubts.about(leaders):
-        broker.doubts.wait(lambda: _respond(broker, ctx, request, topics, errors))
-        return
+    def leaders() -> set[NodeId]:
+        asked_about = (broker.topic(asked.name or asked.topic_id) for asked in topics)
+        found = {part.leader for topic in asked_about if topic is not None for part in topic.partitions.values()}
+        return found - {broker.node_id, NO_NODE}
+
+    connected_at = None if ctx.connection is None else ctx.connection.since
+    broker.doubts.ask(leaders, connected_at, lambda: _answer(broker, ctx, request, topics, errors))
+
+
+def _answer(
+    broker: Broker,
+    ctx: RequestContext,
+    request: MetadataRequest,
+    topics: list[MetadataRequestTopic],
+    errors: dict[str, Code],
+) -> None:
     live = [node.id for node in broker.image.brokers.by_id.values() if not node.fenced]
     nodes = broker.node_endpoints(live, ctx.listener)
     response = MetadataResponse(
@@ -140,7 +151,7 @@ def leader_for(broker: Broker, ctx: RequestContext, image: PartitionImage) -> tu
     """The leader as this listener's clients can use it."""
     if image.leader == NO_NODE or not broker.image.brokers.is_active(image.leader):
         return Code.LEADER_NOT_AVAILABLE, NO_NODE
-    if not broker.node_endpoints([image.leader], ctx.listener):
+    if image.leader not in broker.reached_through(ctx.listener):
         old = ctx.api_key == API.key and ctx.version < _LISTENER_ERROR_FROM
         return (Code.LEADER_NOT_AVAILABLE if old else Code.LISTENER_NOT_FOUND), NO_NODE
     return Code.NONE, image.leader
@@ -148,8 +159,7 @@ def leader_for(broker: Broker, ctx: RequestContext, image: PartitionImage) -> tu
 
 def offline(broker: Broker, ctx: RequestContext, image: PartitionImage) -> list[int]:
     """Replicas on brokers that are fenced, gone, or not to be reached through this listener."""
-    reachable = {node.id for node in broker.node_endpoints(image.replicas, ctx.listener)}
-    brokers = broker.image.brokers
+    reachable, brokers = broker.reached_through(ctx.listener), broker.image.brokers
     return [
         replica
         for replica in image.replicas

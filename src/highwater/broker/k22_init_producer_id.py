@@ -23,10 +23,8 @@ def handle(broker: Broker, ctx: RequestContext, request: InitProducerIdRequest) 
         refuse(Code.CLUSTER_AUTHORIZATION_FAILED)
         return
 
-    def told(producer_id: int | None) -> None:
-        if producer_id is None:
-            refuse(Code.COORDINATOR_LOAD_IN_PROGRESS)
-        else:
-            ctx.respond(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
-
-    broker.producer_ids.take(told)
+    producer_id = broker.producer_ids.take()
+    if producer_id is None:
+        refuse(Code.COORDINATOR_LOAD_IN_PROGRESS)  # not a timeout, which old clients take for the end
+    else:
+        ctx.respond(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))

@@ -28,6 +28,7 @@ from highwater.world import Timer, World
 RETRY_SECONDS = 0.1
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 _log = logging.getLogger(__name__)
+_state_change_log = logging.getLogger("highwater.state_change")
 
 
 class NotRegistered(Exception):
@@ -105,7 +106,7 @@ class Lifecycle:
             answer = await self._ask_registration(request)
             if answer is not None and answer.error_code == Code.NONE:
                 self.epoch = answer.broker_epoch
-                self.standing = Standing.FENCED
+                self._set(Standing.FENCED, f"registered with epoch {self.epoch}")
                 self._beat()
                 return
             if answer is not None:
@@ -139,15 +140,21 @@ class Lifecycle:
         if self.standing in (Standing.FENCED, Standing.LEAVING) and self.epoch >= 0:
             self._beat()
 
+    def controller_moved(self) -> None:
+        """Be heard at once: a controller that has never heard us has no connection to lose when we die."""
+        self._controller.controller_moved()
+        if self.epoch >= 0:
+            self._beat()
+
     def leave(self) -> None:
         """Ask for a controlled shutdown; GONE once the controller agrees."""
         if self.standing in (Standing.FENCED, Standing.ACTIVE):
-            self._set(Standing.LEAVING)
+            self._set(Standing.LEAVING, "it is being stopped")
             self.answered_at = self._world.clock.monotonic()
             self._beat()
 
     def stop(self) -> None:
-        self._set(Standing.GONE)
+        self._set(Standing.GONE, "it stops")
         if self._timer is not None:
             self._timer.cancel()
         self._controller.close()
@@ -182,16 +189,20 @@ class Lifecycle:
             _log.warning("heartbeat: %s", code_of(answer.error_code).name)
         elif self.standing is Standing.LEAVING:
             if answer.should_shut_down:
-                self._set(Standing.GONE)
+                self._set(Standing.GONE, "the controller let it go")
                 return
             interval = 0.05
         else:
-            self._set(Standing.FENCED if answer.is_fenced else Standing.ACTIVE)
+            standing = Standing.FENCED if answer.is_fenced else Standing.ACTIVE
+            self._set(standing, "so the controller answered its heartbeat")
             if answer.is_fenced:
                 interval = 0.05
         self._timer = self._world.clock.call_later(interval, self._beat)
 
-    def _set(self, standing: Standing) -> None:
+    def _set(self, standing: Standing, why: str) -> None:
+        if standing is not self.standing:
+            change = f"{self.standing.value} -> {standing.value}"
+            _state_change_log.info("broker %d %s: %s", self._config.node_id, change, why)
         self.standing = standing
         waiting, self._waiting = self._waiting, []
         for wanted, future in waiting:

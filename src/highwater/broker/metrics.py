@@ -1,186 +1,161 @@
-"""Metrics for Prometheus, under the names that dashboards for jmx_exporter and kafka_exporter use.
+"""Metrics of one broker: its replicas as Kafka's own metrics name them, and the cluster as kafka_exporter does.
 
-Counters are plain integers kept where things happen; everything else is read when it is scraped.
+Prometheus adds up what it scrapes from all brokers, so each fact is told once: of a partition by its leader, and of
+the cluster, and of partitions without a leader, by the active broker with the lowest id.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from highwater.broker.broker import Broker
-from highwater.metadata.topics import PartitionImage, TopicImage
-from highwater.net.stats import LoopLag, NetStats
+from highwater.metadata.topics import PartitionImage
+from highwater.net.metrics import Family, counter, gauge, labels
+from highwater.partition.partition import Partition
+from highwater.replication.leader import LeaderState
 
-if TYPE_CHECKING:
-    from prometheus_client import Metric
-
-API_NAMES = {
-    0: "Produce",
-    1: "Fetch",
-    2: "ListOffsets",
-    3: "Metadata",
-    18: "ApiVersions",
-    19: "CreateTopics",
-    20: "DeleteTopics",
-    21: "DeleteRecords",
-    22: "InitProducerId",
-    23: "OffsetForLeaderEpoch",
-    32: "DescribeConfigs",
-    37: "CreatePartitions",
-    43: "ElectLeaders",
-    44: "IncrementalAlterConfigs",
-    55: "DescribeQuorum",
-    60: "DescribeCluster",
-    75: "DescribeTopicPartitions",
-}
+Led = tuple[Partition, LeaderState]
 
 
 class BrokerMetrics:
-    """A Prometheus collector over one broker."""
-
-    def __init__(self, broker: Broker, stats: NetStats, lag: LoopLag, is_controller: Callable[[], bool]) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._stats = stats
-        self._lag = lag
-        self._is_controller = is_controller
 
-    def exposition(self) -> bytes:
-        from prometheus_client import CollectorRegistry, generate_latest
+    def collect(self) -> Iterator[Family]:
+        hosted = sorted(self._broker.hosted, key=lambda each: each.tp)
+        led = [(each, each.leader) for each in hosted if each.leader is not None]
+        yield from self._replicas(hosted, led)
+        yield from _traffic(hosted)
+        yield from _logs(hosted)
+        yield from _partitions(led)
+        yield from self._followers(led)
+        yield from self._cluster()
 
-        registry = CollectorRegistry()
-        registry.register(self)
-        return generate_latest(registry)
-
-    def collect(self) -> Iterator[Metric]:
-        yield from self._broker_gauges()
-        yield from self._topic_counters()
-        yield from self._partition_gauges()
-        yield from self._cluster_gauges()
-        yield from self._network()
-
-    def _broker_gauges(self) -> Iterator[Metric]:
-        from prometheus_client.core import GaugeMetricFamily as Gauge
-
-        led = [each for each in self._broker.hosted if each.leader is not None]
-        under = [each for each in led if each.leader and len(each.leader.isr) < len(each.leader.replicas)]
-        under_min = [
-            each for each in led if each.leader and not each.leader.enough_in_sync(each.log.config.min_insync_replicas)
-        ]
-        at_min = [
-            each
-            for each in led
-            if each.leader and len(each.leader.isr) == min(each.log.config.min_insync_replicas, len(each.replicas))
-        ]
-        offline = [each for each in self._broker.hosted if each.log.offline is not None]
-        server = "kafka_server_replicamanager_"
-        yield Gauge(server + "leadercount", "Partitions led by this broker.", len(led))
-        yield Gauge(server + "partitioncount", "Replicas on this broker.", len(self._broker.hosted))
-        yield Gauge(server + "underreplicatedpartitions", "Led partitions with a small ISR.", len(under))
-        yield Gauge(server + "underminisrpartitioncount", "Led partitions below min ISR.", len(under_min))
-        yield Gauge(server + "atminisrpartitioncount", "Led partitions at min ISR.", len(at_min))
-        yield Gauge(server + "offlinereplicacount", "Replicas whose log failed.", len(offline))
+    def _replicas(self, hosted: list[Partition], led: list[Led]) -> Iterator[Family]:
+        manager = "kafka_server_replicamanager_"
         in_sync = self._broker.in_sync
-        from prometheus_client.core import CounterMetricFamily as Counter
+        offline = sum(each.log.offline is not None for each in hosted)
+        yield gauge(manager + "leadercount", "Partitions led by this broker.", len(led))
+        yield gauge(manager + "partitioncount", "Replicas on this broker.", len(hosted))
+        yield gauge(manager + "offlinereplicacount", "Replicas here whose log failed.", offline)
+        yield gauge(
+            manager + "underreplicatedpartitions", "Led here, not all replicas in sync.", sum(map(_is_short, led))
+        )
+        yield gauge(
+            manager + "underminisrpartitioncount", "Led here, ISR below min.insync.replicas.", sum(map(_is_under, led))
+        )
+        yield gauge(
+            manager + "atminisrpartitioncount", "Led here, ISR just at min.insync.replicas.", sum(map(_is_at, led))
+        )
+        yield counter(manager + "isrshrinks", "Shrinks of ISRs that leaders here asked for.", in_sync.shrinks)
+        yield counter(manager + "isrexpands", "Expansions of ISRs that leaders here asked for.", in_sync.expands)
 
-        yield Counter(server + "isrshrinks", "ISR shrinks asked for by leaders here.", in_sync.shrinks)
-        yield Counter(server + "isrexpands", "ISR expansions asked for by leaders here.", in_sync.expands)
-        active = int(self._is_controller())
-        yield Gauge("kafka_controller_kafkacontroller_activecontrollercount", "1 on the active controller.", active)
+    def _followers(self, led: list[Led]) -> Iterator[Family]:
+        """Whom Kafka's leaders do not tell of: how far each follower is behind, in records and in time."""
+        now = self._broker.in_sync.now()
+        records, seconds = [], []
+        for partition, leader in led:
+            log_end = partition.log.log_end
+            for replica, progress in sorted(leader.followers.items()):
+                names = labels(topic=partition.tp.topic, partition=partition.tp.partition, replica=replica)
+                if progress.end >= 0:
+                    records.append((names, log_end - progress.end))
+                since = max(leader.caught_up_at(replica, log_end), leader.since)
+                seconds.append((names, 0.0 if progress.end >= log_end else now - since))
+        yield gauge("highwater_follower_lag_records", "Records that a follower lacks.", records)
+        yield gauge("highwater_follower_lag_seconds", "Since a follower last had everything.", seconds)
 
-    def _topic_counters(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily as Counter
+    def _cluster(self) -> Iterator[Family]:
+        """kafka_exporter's view."""
+        broker, image = self._broker, self._broker.image
+        active = [each for each in sorted(image.brokers.by_id.values()) if each.active]
+        speaks = bool(active) and active[0].id == broker.node_id
+        if speaks:
+            addresses = broker.node_endpoints((each.id for each in active), broker.config.inter_broker_listener)
+            yield gauge("kafka_brokers", "Brokers that are not fenced.", len(active))
+            info = [(labels(id=at.id, address=f"{at.host}:{at.port}"), 1) for at in addresses]
+            yield gauge("kafka_broker_info", "Who and where the brokers are.", info)
+            counts = [
+                (labels(topic=name), len(topic.partitions)) for name, topic in sorted(image.topics.by_name.items())
+            ]
+            yield gauge("kafka_topic_partitions", "Partitions of a topic.", counts)
+        told = [
+            (labels(topic=topic.name, partition=index), part, broker.hosted.find(topic.id, index))
+            for topic, index, part in sorted(image.topics.each_partition(), key=lambda place: (place[0].name, place[1]))
+            if part.leader == broker.node_id or (speaks and not part.has_leader)
+        ]
+        for name, text, value in _EXPORTED:
+            rows = [(names, value(part)) for names, part, _ in told]
+            yield gauge(f"kafka_topic_partition_{name}", text, rows)
+        led = [(names, hosted.log) for names, _, hosted in told if hosted is not None and hosted.leader is not None]
+        committed = [(names, log.high_watermark) for names, log in led]
+        oldest = [(names, log.log_start) for names, log in led]
+        yield gauge("kafka_topic_partition_current_offset", "The high watermark.", committed)
+        yield gauge("kafka_topic_partition_oldest_offset", "The first offset that is left.", oldest)
 
-        sums: dict[str, list[int]] = {}
-        for partition in self._broker.hosted:
-            totals = sums.setdefault(partition.tp.topic, [0, 0, 0])
-            totals[0] += partition.records_in
-            totals[1] += partition.bytes_in
-            totals[2] += partition.bytes_out
-        names = ("messagesin", "bytesin", "bytesout")
-        for at, name in enumerate(names):
-            family = Counter(f"kafka_server_brokertopicmetrics_{name}", f"{name} by topic.", labels=["topic"])
-            for topic in sorted(sums):
-                family.add_metric([topic], sums[topic][at])
-            yield family
 
-    def _partition_gauges(self) -> Iterator[Metric]:
-        from prometheus_client.core import GaugeMetricFamily as Gauge
+_EXPORTED: tuple[tuple[str, str, Callable[[PartitionImage], float]], ...] = (
+    ("leader", "The leader's id; -1 if there is none.", lambda part: part.leader),
+    ("leader_is_preferred", "1 if the first replica leads.", lambda part: int(part.has_preferred_leader)),
+    ("replicas", "Assigned replicas.", lambda part: len(part.replicas)),
+    ("in_sync_replica", "Replicas in sync.", lambda part: len(part.isr)),
+    ("under_replicated_partition", "1 if not all are in sync.", lambda part: int(len(part.isr) < len(part.replicas))),
+)
 
-        labels = ["topic", "partition"]
-        size = Gauge("kafka_log_log_size", "Bytes on disk.", labels=labels)
-        end = Gauge("kafka_log_log_logendoffset", "Next offset to be written.", labels=labels)
-        start = Gauge("kafka_log_log_logstartoffset", "First offset.", labels=labels)
-        segments = Gauge("kafka_log_log_numlogsegments", "Segments.", labels=labels)
-        lag = Gauge("kafka_cluster_partition_replicaslag", "Records the slowest follower lacks.", labels=labels)
-        for partition in sorted(self._broker.hosted, key=lambda each: each.tp):
-            names = [partition.tp.topic, str(partition.tp.partition)]
-            log = partition.log
-            size.add_metric(names, log.size)
-            end.add_metric(names, log.log_end)
-            start.add_metric(names, log.log_start)
-            segments.add_metric(names, len(log.segments))
-            if partition.leader is not None and partition.leader.followers:
-                slowest = min(progress.end for progress in partition.leader.followers.values())
-                lag.add_metric(names, log.log_end - max(slowest, 0))
-        yield from (size, end, start, segments, lag)
 
-    def _cluster_gauges(self) -> Iterator[Metric]:
-        """kafka_exporter's view: every partition of the cluster, offsets where this broker leads."""
-        from prometheus_client.core import GaugeMetricFamily as Gauge
+def _traffic(hosted: list[Partition]) -> Iterator[Family]:
+    """Of clients by topic; of replication in all, as Kafka has them."""
+    sums: dict[str, list[int]] = {}
+    for partition in hosted:
+        totals = sums.setdefault(partition.tp.topic, [0, 0, 0])
+        totals[0] += partition.records_in
+        totals[1] += partition.bytes_in
+        totals[2] += partition.bytes_out
+    traffic = "kafka_server_brokertopicmetrics_"
+    for at, (name, text) in enumerate(
+        (("messagesin", "Records from clients."), ("bytesin", "Bytes from clients."), ("bytesout", "Bytes to clients."))
+    ):
+        yield counter(traffic + name, text, [(labels(topic=topic), totals[at]) for topic, totals in sums.items()])
+    into = sum(partition.replication_bytes_in for partition in hosted)
+    out = sum(partition.replication_bytes_out for partition in hosted)
+    yield counter(traffic + "replicationbytesin", "Bytes fetched from leaders.", into)
+    yield counter(traffic + "replicationbytesout", "Bytes fetched by followers.", out)
 
-        image = self._broker.image
-        live = sum(1 for broker in image.brokers.by_id.values() if not broker.fenced)
-        yield Gauge("kafka_brokers", "Brokers that are not fenced.", live)
-        counts = Gauge("kafka_topic_partitions", "Partitions of a topic.", labels=["topic"])
-        labels = ["topic", "partition"]
-        families = {
-            name: Gauge(f"kafka_topic_partition_{name}", text, labels=labels)
-            for name, text in (
-                ("leader", "The leader's id."),
-                ("replicas", "Assigned replicas."),
-                ("in_sync_replica", "Replicas in sync."),
-                ("leader_is_preferred", "1 if the first replica leads."),
-                ("under_replicated_partition", "1 if not all replicas are in sync."),
-                ("current_offset", "The high watermark, on the leader."),
-                ("oldest_offset", "The log start, on the leader."),
-            )
-        }
-        offline = 0
-        for topic in sorted(image.topics.by_name.values()):
-            counts.add_metric([topic.name], len(topic.partitions))
-            for index in sorted(topic.partitions):
-                part = topic.partitions[index]
-                offline += not part.has_leader
-                for name, value in self._partition_values(topic, index, part):
-                    families[name].add_metric([topic.name, str(index)], value)
-        yield counts
-        yield from families.values()
-        yield Gauge("kafka_controller_kafkacontroller_offlinepartitionscount", "Partitions with no leader.", offline)
-        topics = len(image.topics.by_name)
-        yield Gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics of the cluster.", topics)
 
-    def _partition_values(self, topic: TopicImage, index: int, part: PartitionImage) -> Iterator[tuple[str, float]]:
-        yield "leader", part.leader
-        yield "replicas", len(part.replicas)
-        yield "in_sync_replica", len(part.isr)
-        yield "leader_is_preferred", int(part.leader == part.replicas[0])
-        yield "under_replicated_partition", int(len(part.isr) < len(part.replicas))
-        hosted = self._broker.hosted.find(topic.id, index)
-        if hosted is not None and hosted.leader is not None:
-            yield "current_offset", hosted.log.high_watermark
-            yield "oldest_offset", hosted.log.log_start
+def _logs(hosted: list[Partition]) -> Iterator[Family]:
+    rows = [(_names(partition), partition.log) for partition in hosted]
+    for name, text, value in (
+        ("size", "Bytes on disk.", lambda log: log.size),
+        ("logstartoffset", "The first offset.", lambda log: log.log_start),
+        ("logendoffset", "The next offset to be written.", lambda log: log.log_end),
+        ("numlogsegments", "Segments.", lambda log: len(log.segments)),
+    ):
+        yield gauge(f"kafka_log_log_{name}", text, [(names, value(log)) for names, log in rows])
 
-    def _network(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily as Counter
-        from prometheus_client.core import GaugeMetricFamily as Gauge
 
-        requests = Counter("kafka_network_requestmetrics_requests", "Requests by API.", labels=["request"])
-        for key, count in sorted(self._stats.requests.items()):
-            requests.add_metric([API_NAMES.get(key, str(key))], count)
-        yield requests
-        stats = self._stats
-        yield Gauge("kafka_server_socket_server_metrics_connection_count", "Open connections.", stats.connections)
-        yield Counter("kafka_server_socket_server_metrics_incoming_byte", "Bytes received.", stats.bytes_in)
-        yield Counter("kafka_server_socket_server_metrics_outgoing_byte", "Bytes sent.", stats.bytes_out)
-        yield Gauge("highwater_loop_lag_max_seconds", "The longest turn of the loop so far.", self._lag.max)
+def _partitions(led: list[Led]) -> Iterator[Family]:
+    rows = [(_names(each[0]), each) for each in led]
+    for name, text, value in (
+        ("replicascount", "Assigned replicas.", lambda each: len(each[1].replicas)),
+        ("insyncreplicascount", "Replicas in sync.", lambda each: len(each[1].isr)),
+        ("underreplicated", "1 if not all replicas are in sync.", _is_short),
+        ("underminisr", "1 if the ISR is below min.insync.replicas.", _is_under),
+        ("atminisr", "1 if the ISR is just at min.insync.replicas.", _is_at),
+    ):
+        yield gauge(f"kafka_cluster_partition_{name}", text, [(names, int(value(each))) for names, each in rows])
+
+
+def _is_short(led: Led) -> bool:
+    return len(led[1].isr) < len(led[1].replicas)
+
+
+def _is_under(led: Led) -> bool:
+    return not led[1].enough_in_sync(led[0].log.config.min_insync_replicas)
+
+
+def _is_at(led: Led) -> bool:
+    return len(led[1].isr) == min(led[0].log.config.min_insync_replicas, len(led[1].replicas))
+
+
+def _names(partition: Partition) -> str:
+    return labels(topic=partition.tp.topic, partition=partition.tp.partition)

@@ -2,52 +2,79 @@
 
 from __future__ import annotations
 
-from collections import deque
+import logging
 from collections.abc import Callable
 
 from highwater.broker.controller_channel import ControllerChannel
-from highwater.errors import Code
+from highwater.errors import Code, code_of
 from highwater.model import NodeId
 from highwater.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from highwater.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 
 WAIT_SECONDS = 60.0
-Told = Callable[[int | None], None]
+RETRY_SECONDS = 0.05
+PREFETCH_AT = 0.9
+"""Of a block: when so much of it is used up, the next one is asked for."""
+_log = logging.getLogger(__name__)
 
 
 class ProducerIds:
-    """Every id is given to one client only. A block that a crash cuts short is never used again."""
+    """Every id is given to one client only. A block that a crash cuts short is never used again.
 
-    def __init__(self, node: NodeId, controller: ControllerChannel, broker_epoch: Callable[[], int]) -> None:
+    Nobody waits for the controller: a client that comes when there is no id is told to try again.
+    """
+
+    def __init__(
+        self,
+        node: NodeId,
+        controller: ControllerChannel,
+        broker_epoch: Callable[[], int],
+        monotonic: Callable[[], float],
+    ) -> None:
         self._node = node
         self._controller = controller
         self._broker_epoch = broker_epoch
-        self._next = 0
-        self._end = 0
-        self._waiting: deque[Told] = deque()
+        self._monotonic = monotonic
+        self._block = range(0)
+        """What is left of the one in use."""
+        self._prefetch_at = 0
+        self._following: range | None = None
         self._asking = False
+        self._not_before = 0.0
 
-    def take(self, told: Told) -> None:
-        """`told` the id, or None if the controller gave none in time: the client tries again."""
-        self._waiting.append(told)
-        self._serve()
+    def take(self) -> int | None:
+        """None where the ids at hand are used up and the controller has given no more yet."""
+        if not self._block and self._following is not None:
+            self._use(self._following)
+        if not self._block:
+            self.prefetch()
+            return None
+        given = self._block[0]
+        self._block = self._block[1:]
+        if given == self._prefetch_at:
+            self.prefetch()
+        return given
 
-    def _serve(self) -> None:
-        while self._waiting and self._next < self._end:
-            self._next += 1
-            self._waiting.popleft()(self._next - 1)
-        if self._waiting and not self._asking:
-            self._asking = True
-            request = AllocateProducerIdsRequest(broker_id=self._node, broker_epoch=self._broker_epoch())
-            self._controller.ask(request, AllocateProducerIdsResponse, self._answered, WAIT_SECONDS)
+    def _use(self, block: range) -> None:
+        self._block, self._following = block, None
+        self._prefetch_at = block.start + int(len(block) * PREFETCH_AT)
+
+    def prefetch(self) -> None:
+        """Have the controller give the next block, unless it is here or on its way."""
+        if self._asking or self._following is not None or self._monotonic() < self._not_before:
+            return
+        self._asking = True
+        request = AllocateProducerIdsRequest(broker_id=self._node, broker_epoch=self._broker_epoch())
+        self._controller.ask(request, AllocateProducerIdsResponse, self._answered, WAIT_SECONDS)
 
     def _answered(self, answer: AllocateProducerIdsResponse | None) -> None:
         self._asking = False
-        if answer is None or answer.error_code != Code.NONE:
-            waiting, self._waiting = self._waiting, deque()
-            for told in waiting:
-                told(None)
+        if answer is None:
+            _log.warning("no controller gave producer ids within %d s", WAIT_SECONDS)
             return
-        self._next = answer.producer_id_start
-        self._end = answer.producer_id_start + answer.producer_id_len
-        self._serve()
+        block = range(answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)
+        if answer.error_code != Code.NONE or not block or block.start < self._block.stop:
+            _log.error("no producer ids: %s, %s after %s", code_of(answer.error_code).name, block, self._block)
+            self._not_before = self._monotonic() + RETRY_SECONDS
+            return
+        self._following = block

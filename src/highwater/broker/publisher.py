@@ -11,16 +11,21 @@ import logging
 from collections.abc import Callable
 
 from highwater.broker.broker import Broker
-from highwater.config import FETCH_MAX_BYTES, LogConfig
+from highwater.broker.directories import ReplicaDirectories
+from highwater.broker.reasons import why_changed
+from highwater.config import FETCH_MAX_BYTES
 from highwater.errors import KafkaError
 from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage
-from highwater.metadata.configs import CLUSTER_DEFAULT, ResourceType, broker_resource, topic_resource
+from highwater.metadata.configs import CLUSTER_DEFAULT, ResourceType, broker_resource
 from highwater.metadata.topics import PartitionImage, TopicImage
 from highwater.model import Endpoint, TopicPartition, Uuid
 from highwater.partition.partition import Partition
 
 CREATE_AT_ONCE = 4
+"""Jobs that make files, side by side."""
+CREATE_SLICE = 16
+"""Partitions that one of them makes."""
 SLICE = 20
 """Role changes between two turns of the loop."""
 _log = logging.getLogger(__name__)
@@ -29,8 +34,9 @@ _log = logging.getLogger(__name__)
 class Publisher:
     """Images come in order; while one is being applied the next ones are gathered into one step."""
 
-    def __init__(self, broker: Broker, applied: Callable[[], None]) -> None:
+    def __init__(self, broker: Broker, directories: ReplicaDirectories, applied: Callable[[], None]) -> None:
         self._broker = broker
+        self._directories = directories
         self._applied = applied
         self._pending: tuple[MetadataImage, Changes] | None = None
         self._news = asyncio.Event()
@@ -80,7 +86,7 @@ class Publisher:
         self._take_settings(image)
         await self._place(image, wanted)
         self._reach_moved_leaders(image, changes)
-        self._reconfigure(image, changes)
+        self._reconfigure(changes)
         self._tell(image, changes)
 
     def _drop(self, name: str, topic_id: Uuid, index: int) -> None:
@@ -98,8 +104,7 @@ class Publisher:
                 self._drop(topic.name, topic.id, index)
         mine = [each for each in wanted if local in each[2].replicas]
         missing = [each for each in mine if hosted.find(each[0].id, each[1]) is None]
-        for at in range(0, len(missing), CREATE_AT_ONCE):
-            await asyncio.gather(*(self._create(topic, index) for topic, index, _ in missing[at : at + CREATE_AT_ONCE]))
+        await self._create([(TopicPartition(topic.name, index), topic.id) for topic, index, _ in missing])
         mine.sort(key=lambda each: each[2].leader != local)
         for at, (topic, index, part) in enumerate(mine):
             partition = hosted.find(topic.id, index)
@@ -108,23 +113,29 @@ class Publisher:
             if at % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
 
-    async def _create(self, topic: TopicImage, index: int) -> None:
-        tp = TopicPartition(topic.name, index)
-        try:
-            log = await self._broker.store.create(tp, topic.id)
-        except KafkaError as failed:
-            _log.error("%s", failed)
-            return
-        self._broker.hosted.add(Partition(log, self._broker.in_sync))
+    async def _create(self, missing: list[tuple[TopicPartition, Uuid]]) -> None:
+        slices = iter([missing[at : at + CREATE_SLICE] for at in range(0, len(missing), CREATE_SLICE)])
+
+        async def one_after_another() -> None:
+            for wanted in slices:
+                for made in await self._broker.store.create_all(wanted):
+                    if isinstance(made, KafkaError):
+                        _log.error("%s", made)
+                    else:
+                        self._broker.hosted.add(Partition(made, self._broker.in_sync))
+
+        await asyncio.gather(*(one_after_another() for _ in range(min(CREATE_AT_ONCE, len(missing)))))
 
     async def _assign(self, image: MetadataImage, partition: Partition, part: PartitionImage) -> None:
         broker = self._broker
         if part.partition_epoch < partition.partition_epoch:
             return
+        self._directories.look(partition.topic_id, partition.tp.partition, part)
+        why = why_changed(image, partition, part)
         if part.leader == broker.node_id:
             broker.fetchers.unfollow(partition)
             await _settled(partition)
-            partition.lead(broker.node_id, part.leader_epoch, part.partition_epoch, part.replicas, part.isr)
+            partition.lead(broker.node_id, part.leader_epoch, part.partition_epoch, part.replicas, part.isr, why)
             return
         same = (partition.leader_id, partition.epoch) == (part.leader, part.leader_epoch)
         if same and broker.fetchers.follows(partition):
@@ -133,7 +144,7 @@ class Publisher:
             return
         broker.fetchers.unfollow(partition)
         await _settled(partition)
-        partition.step_down(part.leader, part.leader_epoch, part.partition_epoch, part.replicas)
+        partition.step_down(part.leader, part.leader_epoch, part.partition_epoch, part.replicas, why)
         self._follow(image, partition)
 
     def _follow(self, image: MetadataImage, partition: Partition) -> None:
@@ -152,7 +163,7 @@ class Publisher:
     def _reach_moved_leaders(self, image: MetadataImage, changes: Changes) -> None:
         """A leader that registered anew may listen elsewhere, or be known only now."""
         moved = set(changes.brokers)
-        for partition in self._broker.hosted:
+        for partition in self._broker.hosted if moved else ():
             if partition.leader is None and partition.leader_id in moved:
                 self._follow(image, partition)
 
@@ -165,14 +176,14 @@ class Publisher:
             broker.fetch_max_bytes = broker.config.get(FETCH_MAX_BYTES)
         broker.settings_image = image
 
-    def _reconfigure(self, image: MetadataImage, changes: Changes) -> None:
+    def _reconfigure(self, changes: Changes) -> None:
         mine = (CLUSTER_DEFAULT, broker_resource(self._broker.node_id))
         everything = any(resource in changes.configs for resource in mine)
         topics = {resource.name for resource in changes.configs if resource.type == ResourceType.TOPIC}
-        for partition in self._broker.hosted:
+        for partition in self._broker.hosted if everything or topics else ():
             if everything or partition.tp.topic in topics:
-                overrides = image.configs.of(topic_resource(partition.tp.topic))
-                partition.reconfigure(LogConfig.resolve(self._broker.config, overrides))
+                partition.reconfigure(self._broker.log_config(partition.tp.topic))
+                self._broker.hosted.reconfigured(partition)
 
     def _tell(self, image: MetadataImage, changes: Changes = NOTHING) -> None:
         self._broker.image = image
@@ -180,6 +191,7 @@ class Publisher:
             self._broker.doubts.clear(broker)
         self._let_in(changes)
         self._broker.doubts.settle()
+        self._directories.report()
         self._applied()
 
 

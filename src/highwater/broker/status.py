@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from highwater.broker.broker import Broker
+from highwater.broker.reasons import absence
 from highwater.model import NodeId, uuid_text
 from highwater.partition.partition import Partition
 from highwater.replication.leader import LeaderState
 
+AT_ONCE = 50
+"""Partitions described between two turns of the loop."""
+
 
 def describe(broker: Broker, broker_epoch: int, standing: str, controller: int | None) -> dict[str, Any]:
-    """For /status, as plain values."""
+    """For /status, as plain values; the partitions follow in `as_json`."""
     image = broker.image
     return {
         "node": broker.node_id,
@@ -20,16 +26,31 @@ def describe(broker: Broker, broker_epoch: int, standing: str, controller: int |
         "cluster_id": broker.cluster_id,
         "controller": controller,
         "metadata_offset": image.offset,
+        "replica_lag_time_max_ms": int(broker.in_sync.lag_seconds() * 1000),
         "brokers": [
             {"id": each.id, "epoch": each.epoch, "fenced": each.fenced, "rack": each.rack}
             for each in sorted(image.brokers.by_id.values())
         ],
-        "partitions": [describe_partition(broker, each) for each in sorted(broker.hosted, key=lambda each: each.tp)],
     }
+
+
+def as_json(told: dict[str, Any], broker: Broker | None) -> Iterator[bytes]:
+    """What is told of a node, and then of its partitions, a few at a time."""
+    text = json.dumps(told)
+    if broker is None:
+        yield text.encode()
+        return
+    yield f'{text[:-1]}, "partitions": ['.encode()
+    hosted = sorted(broker.hosted, key=lambda each: each.tp)
+    for at in range(0, len(hosted), AT_ONCE):
+        rows = ", ".join(json.dumps(describe_partition(broker, each)) for each in hosted[at : at + AT_ONCE])
+        yield (rows if at + AT_ONCE >= len(hosted) else f"{rows}, ").encode()
+    yield b"]}"
 
 
 def describe_partition(broker: Broker, partition: Partition) -> dict[str, Any]:
     log = partition.log
+    now = broker.in_sync.now()
     told: dict[str, Any] = {
         "topic": partition.tp.topic,
         "partition": partition.tp.partition,
@@ -46,10 +67,10 @@ def describe_partition(broker: Broker, partition: Partition) -> dict[str, Any]:
         "segments": len(log.segments),
         "replicas": list(partition.replicas),
         "offline": None if log.offline is None else str(log.offline),
+        "changes": aged(partition.changes, now),
     }
     leader = partition.leader
     if leader is not None:
-        now = broker.in_sync.now()
         told["isr"] = list(leader.isr)
         told["min_isr"] = log.config.min_insync_replicas
         told["pending_isr"] = None if leader.proposal is None else list(leader.proposal.isr)
@@ -57,44 +78,50 @@ def describe_partition(broker: Broker, partition: Partition) -> dict[str, Any]:
     return told
 
 
+def aged(changes: Iterable[tuple[float, str]], now: float) -> list[dict[str, Any]]:
+    """The last ones first."""
+    return [{"seconds_ago": round(now - at, 3), "what": what} for at, what in reversed(list(changes))]
+
+
 def _follower(broker: Broker, partition: Partition, leader: LeaderState, replica: NodeId, now: float) -> dict[str, Any]:
     log_end = partition.log.log_end
-    progress = leader.followers[replica]
-    behind = now - leader.caught_up_at(replica, log_end)
+    end = leader.followers[replica].end
+    behind_since = max(leader.caught_up_at(replica, log_end), leader.since)
     in_isr = replica in leader.isr
     return {
         "id": replica,
         "in_isr": in_isr,
-        "log_end": progress.end,
-        "lag": None if progress.end < 0 else log_end - progress.end,
-        "lag_ms": 0 if progress.end >= log_end else int(behind * 1000),
+        "log_end": end,
+        "lag": None if end < 0 else log_end - end,
+        "lag_ms": 0 if end >= log_end else int((now - behind_since) * 1000),
         "why": None if in_isr else why_not_in_sync(broker, partition, leader, replica, now),
     }
 
 
 def why_not_in_sync(broker: Broker, partition: Partition, leader: LeaderState, replica: NodeId, now: float) -> str:
-    """The first of Kafka's conditions that this replica does not meet."""
+    """The first of Kafka's conditions that this replica does not meet, with how long it lags and how long it may."""
     progress = leader.followers[replica]
     registration = broker.image.brokers.get(replica)
-    if registration is None:
-        return f"broker {replica} is not registered"
-    if registration.fenced:
-        return f"broker {replica} is fenced"
-    if registration.in_controlled_shutdown:
-        return f"broker {replica} is shutting down"
+    missing = absence(broker.image, replica)
+    lag = _lag(leader, replica, partition.log.log_end, now, broker.in_sync.lag_seconds())
+    if registration is None or missing is not None:
+        return f"broker {replica} {missing}; {lag}"
     if progress.end < 0:
-        return f"it has not fetched from this leader since epoch {leader.epoch} began"
+        return f"{lag}; it has not fetched in epoch {leader.epoch}"
     if progress.broker_epoch not in (-1, registration.epoch):
-        return f"it fetches as broker epoch {progress.broker_epoch}, registered is {registration.epoch}"
-    limit = broker.in_sync.lag_seconds()
-    behind = now - leader.caught_up_at(replica, partition.log.log_end)
+        return f"it fetches as broker epoch {progress.broker_epoch}, registered is {registration.epoch}; {lag}"
     if progress.end < partition.log.high_watermark:
-        return (
-            f"last caught up {behind:.1f} s ago, limit {limit:.0f} s; "
-            f"{partition.log.high_watermark - progress.end} records below the high watermark"
-        )
+        return f"{lag}; {partition.log.high_watermark - progress.end} records below the high watermark"
     if progress.end < leader.epoch_start:
-        return f"it has not reached offset {leader.epoch_start}, where this leader's epoch began"
+        return f"{lag}; it has not reached offset {leader.epoch_start}, where epoch {leader.epoch} began"
     if leader.proposal is not None:
-        return "its return to the ISR is being asked for"
-    return "it has caught up and will be let in at its next fetch"
+        return "it has caught up; its return to the ISR is being asked for"
+    return "it has caught up, and will be let in at its next fetch"
+
+
+def _lag(leader: LeaderState, replica: NodeId, leader_end: int, now: float, limit: float) -> str:
+    caught_up = leader.caught_up_at(replica, leader_end)
+    if caught_up < leader.since:
+        term = f"in the {now - leader.since:.1f} s of epoch {leader.epoch}"
+        return f"not caught up {term}, limit {limit:g} s"
+    return f"last caught up {now - caught_up:.1f} s ago, limit {limit:g} s"

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from highwater import config as settings
 from highwater.broker.broker import Broker
+from highwater.partition.hosted import NEVER_MS
 from highwater.partition.partition import Partition
 from highwater.world import Timer
 
-NEVER_MS = 2**62
 SLICE = 50
 """Partitions looked at between two turns of the loop."""
 DROPPED_AT_ONCE = 4
@@ -112,9 +112,9 @@ class Upkeep:
         """flush.ms: nothing written stays unsynced for longer (in Kafka only where the flush scheduler runs)."""
         now = self._broker.world.clock.monotonic()
         since = self._unflushed_since
-        for partition in self._broker.hosted:
+        for partition in self._broker.hosted.flushed_by_age:
             log = partition.log
-            if log.config.flush_ms >= NEVER_MS or log.offline is not None:
+            if log.offline is not None:
                 continue
             if log.durable_end >= log.log_end:
                 since.pop(partition, None)

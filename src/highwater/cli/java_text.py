@@ -33,4 +33,5 @@ def exception_text(error: KafkaError) -> str:
     name = _IRREGULAR.get(error.code)
     if name is None:
         name = "".join(word.capitalize() for word in error.code.name.split("_")) + "Exception"
-    return f"{_PACKAGE}{name}: {_WORDING.get(error.code, error.message)}"
+    has_own_text = error.message != error.code.description
+    return f"{_PACKAGE}{name}: {error.message if has_own_text else _WORDING.get(error.code, error.message)}"

@@ -147,14 +147,15 @@ def serve(path: Path, overrides: tuple[str, ...], pid_file: Path | None, ready: 
 
 
 def _log_to(output: Path | None) -> None:
-    """To a file, or to standard error."""
-    logging.basicConfig(
-        level=logging.INFO,
-        format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)",
-        filename=output,
-        force=True,
-    )
+    """To a file, with the changes of state in state-change.log beside it; or all to standard error."""
+    layout = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
+    logging.basicConfig(level=logging.INFO, format=layout, filename=output, force=True)
     if output is not None:
+        changes = logging.FileHandler(output.with_name("state-change.log"))
+        changes.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(message)s"))
+        state_change_log = logging.getLogger("highwater.state_change")
+        state_change_log.addHandler(changes)
+        state_change_log.propagate = False
         log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)

@@ -18,11 +18,11 @@ COLUMNS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp",
 
 
 @click.group("quorum")
-@click.option("--bootstrap-server", metavar="SERVERS", required=True, help="The servers to connect to.")
+@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the brokers to connect to.")
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 @click.pass_context
-def command(context: click.Context, bootstrap_server: str, command_config: str | None) -> None:
-    """Describe the metadata quorum."""
+def command(context: click.Context, bootstrap_server: str | None, command_config: str | None) -> None:
+    """Describe the metadata quorum: who leads it, who follows, and how far each replica is."""
     context.obj = (bootstrap_server, command_config)
 
 
@@ -31,17 +31,19 @@ def command(context: click.Context, bootstrap_server: str, command_config: str |
 @click.option("--replication", is_flag=True, help="Every replica and how far it has come.")
 @click.option("--human-readable", is_flag=True, help="With --replication: times as ages.")
 @click.pass_obj
-def describe(servers: tuple[str, str | None], status: bool, replication: bool, human_readable: bool) -> None:
-    """Describe the quorum's state."""
+def describe(servers: tuple[str | None, str | None], status: bool, replication: bool, human_readable: bool) -> None:
+    """Describe the quorum's state: --status or --replication."""
+    bootstrap, path = servers
+    if bootstrap is None:
+        fail("--bootstrap-server is required, before describe")
     if status and replication:
         fail("Only one of --status or --replication should be specified with describe sub-command")
     if not status and not replication:
         fail("One of --status or --replication must be specified with describe sub-command")
     if status and human_readable:
         fail("The option --human-readable is only supported along with --replication")
-    path = servers[1]
     try:
-        with open_client(servers[0], load_properties(path) if path else {}, client_id="adminclient") as client:
+        with open_client(bootstrap, load_properties(path) if path else {}, client_id="adminclient") as client:
             admin = Admin(client)
             quorum = admin.describe_quorum()
             cluster_id = admin.describe_cluster().cluster_id

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 
 import click
 
-from highwater.sim.trial import Trial
+from highwater.sim.tally import Tally
+from highwater.sim.timeline import LAST_LINES
+from highwater.sim.trial import SECONDS, Trial
+
+LONGEST = 2**31
 
 
 @click.command(name="sim")
 @click.option("--seeds", type=click.IntRange(min=1), help="How many seeds to run, from --first on.")
-@click.option("--seed", type=click.IntRange(min=0), help="The one seed to run, with its whole timeline.")
+@click.option("--seed", type=click.IntRange(min=0), help="The one seed to run.")
 @click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="The first of --seeds.")
-@click.option("--seconds", type=click.FloatRange(min=1), default=8.0, show_default=True, help="Virtual, of faults.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=SECONDS, show_default=True, help="Virtual, of faults.")
 @click.option("--keep-going", is_flag=True, help="Do not stop at the first seed that fails.")
-def command(seeds: int | None, seed: int | None, first: int, seconds: float, keep_going: bool) -> None:
+@click.option("--timeline", is_flag=True, help="Tell the whole story of --seed, whether it fails or not.")
+def command(seeds: int | None, seed: int | None, first: int, seconds: float, keep_going: bool, timeline: bool) -> None:
     """Run whole clusters on a virtual clock under seeded faults, and check every promise.
 
     Exits with 1 if a seed found anything wrong; the same seed finds it again.
@@ -26,51 +30,38 @@ def command(seeds: int | None, seed: int | None, first: int, seconds: float, kee
     if (seeds is None) == (seed is None):
         raise click.UsageError("Give either --seeds or --seed.")
     if seed is not None:
-        sys.exit(_run_one(seed, seconds))
+        sys.exit(_run_one(seed, seconds, timeline))
     assert seeds is not None
     sys.exit(_run_many(range(first, first + seeds), seconds, keep_going))
 
 
-def _run_one(seed: int, seconds: float) -> int:
-    trial = Trial(seed, seconds)
+def _run_one(seed: int, seconds: float, timeline: bool) -> int:
+    trial, tally = Trial(seed, seconds), Tally()
     found = trial()
+    tally.add(trial, found)
     if found is not None:
-        click.echo(found.text())
+        click.echo(found.text(LONGEST if timeline else LAST_LINES))
         return 1
-    click.echo("faults:")
-    for line in trial.nemesis.done:
+    click.echo(f"seed {seed}: {trial.shape.text()}\n")
+    for line in trial.timeline.lines if timeline else ["faults:", *trial.nemesis.done]:
         click.echo(line)
-    click.echo(_summary([seed], [], trial.seen, trial.sim.now))
-    click.echo(f"trace {trial.sim.trace_hash}")
+    click.echo(f"\n{tally.text()}\ntrace     {trial.sim.trace_hash}")
     return 0
 
 
 def _run_many(seeds: Sequence[int], seconds: float, keep_going: bool) -> int:
     begun = time.monotonic()
-    seen: Counter[str] = Counter()
-    run: list[int] = []
-    failed: list[int] = []
-    virtual = 0.0
+    tally = Tally()
     for seed in seeds:
-        trial = Trial(seed, seconds)
-        found = trial()
-        run.append(seed)
-        seen += trial.seen
-        virtual += trial.sim.now
+        found = tally.run(seed, seconds)
         if found is not None:
-            failed.append(seed)
-            click.echo(
-                f"\n{found.text()}" if not keep_going or len(failed) == 1 else f"\nseed {seed}: {found.faults[0]}"
-            )
+            is_first = len(tally.failed) == 1
+            click.echo(f"\n{found.text()}" if is_first else f"\nseed {seed}: {found.faults[0]}")
             if not keep_going:
                 break
-        rate = len(run) / max(time.monotonic() - begun, 1e-9)
-        click.echo(f"\r{len(run)}/{len(seeds)} seeds, {len(failed)} failed, {rate:.1f} seeds/s ", err=True, nl=False)
+        rate = tally.seeds / max(time.monotonic() - begun, 1e-9)
+        progress = f"{tally.seeds}/{len(seeds)} seeds, {len(tally.failed)} failed, {rate:.1f} seeds/s "
+        click.echo(f"\r{progress}", err=True, nl=False)
     click.echo("", err=True)
-    click.echo(_summary(run, failed, seen, virtual))
-    return 1 if failed else 0
-
-
-def _summary(run: Sequence[int], failed: Sequence[int], seen: Counter[str], virtual: float) -> str:
-    counts = " ".join(f"{name}={seen[name]}" for name in ("acked", "unknown", "failed", "read"))
-    return f"seeds {len(run)}, failed {list(failed)}, {virtual:.0f} virtual seconds, records: {counts}"
+    click.echo(tally.text())
+    return 1 if tally.failed else 0

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-SECONDS = 2.0
+SECONDS = 1.0
+"""How long a node may take to answer: one that is stopped never does."""
+PIPED_WIDTH = 240
+REFRESH_SECONDS = 0.5
+
+Status = dict[str, Any]
 
 
-def ask(http: str) -> dict[str, Any] | None:
+class Address(NamedTuple):
+    node: str
+    http: str
+
+
+Answer = tuple[Address, Status | None]
+
+
+def ask(http: str) -> Status | None:
     """A node's /status; None where it does not answer."""
     connection = HTTPConnection(http, timeout=SECONDS)
     try:
         connection.request("GET", "/status")
-        status: dict[str, Any] = json.loads(connection.getresponse().read())
+        status: Status = json.loads(connection.getresponse().read())
         return status
     except (OSError, HTTPException, ValueError):
         return None
@@ -29,85 +45,154 @@ def ask(http: str) -> dict[str, Any] | None:
         connection.close()
 
 
-def show(addresses: list[tuple[str, str]], topic: str | None) -> Group:
-    answers = [(name, ask(http)) for name, http in addresses]
-    return Group(_nodes(answers), _partitions([each for _, each in answers if each is not None], topic))
+def ask_all(addresses: Sequence[Address]) -> list[Answer]:
+    """All at once: a node that is silent keeps nobody waiting for the others."""
+    with ThreadPoolExecutor(max_workers=max(len(addresses), 1)) as pool:
+        return list(zip(addresses, pool.map(ask, (each.http for each in addresses)), strict=True))
 
 
-def _nodes(answers: list[tuple[str, dict[str, Any] | None]]) -> Table:
-    table = Table(title="Nodes")
-    for column in ("node", "standing", "quorum", "leader", "epoch", "metadata offset"):
-        table.add_column(column)
-    for name, status in answers:
+def show(answers: list[Answer], topic: str | None, changes: int) -> Group:
+    led = sorted(_led(answers, topic), key=lambda part: (part["topic"], part["partition"]))
+    parts = [_nodes(answers), _partitions(led), _followers(led)]
+    if changes:
+        parts.append(_changes(answers, topic, changes))
+    return Group(*parts)
+
+
+def _nodes(answers: list[Answer]) -> Table:
+    table = _table("Nodes", "node", "standing", "quorum", "leader", "epoch", "metadata offset")
+    for address, status in answers:
         if status is None:
-            table.add_row(name, "[red]no answer[/red]", "", "", "", "")
+            table.add_row(address.node, f"[red]no answer[/red] at {address.http}", "", "", "", "")
             continue
         quorum = status["quorum"]
-        table.add_row(
-            name,
-            str(status.get("standing", "controller")),
-            quorum["role"],
-            str(quorum["leader"]),
-            str(quorum["epoch"]),
-            str(status.get("metadata_offset", quorum["high_watermark"])),
+        offset = status.get("metadata_offset", quorum["high_watermark"])
+        standing = status.get("standing", "controller")
+        _add(table, address.node, standing, quorum["role"], quorum["leader"], quorum["epoch"], offset)
+    return table
+
+
+def _led(answers: list[Answer], topic: str | None) -> Iterator[dict[str, Any]]:
+    for _, status in answers:
+        for part in () if status is None else status.get("partitions", ()):
+            if part["role"] == "leader" and topic in (None, part["topic"]):
+                yield part
+
+
+def _partitions(led: list[dict[str, Any]]) -> Table:
+    columns = ("partition", "leader", "epoch", "log start", "high watermark", "log end", "replicas", "ISR", "min ISR")
+    table = _table("Partitions, as their leaders see them", *columns)
+    for part in led:
+        in_sync = _ids(part["isr"])
+        whole = len(part["isr"]) == len(part["replicas"])
+        _add(
+            table,
+            f"{part['topic']}-{part['partition']}",
+            part["leader"],
+            part["leader_epoch"],
+            part["log_start"],
+            part["high_watermark"],
+            part["log_end"],
+            _ids(part["replicas"]),
+            in_sync if whole else f"[red]{in_sync}[/red]",
+            part["min_isr"],
         )
     return table
 
 
-def _partitions(statuses: list[dict[str, Any]], topic: str | None) -> Table:
-    table = Table(title="Partitions, as their leaders see them")
-    for column in ("partition", "leader", "epoch", "start", "high watermark", "end", "ISR", "followers"):
+def _followers(led: list[dict[str, Any]]) -> Table:
+    table = _table("Followers", "partition", "replica", "state", "lag, records", "lag, ms", "why it is out of sync")
+    for part in led:
+        for follower in part["followers"]:
+            _add(
+                table,
+                f"{part['topic']}-{part['partition']}",
+                follower["id"],
+                "in sync" if follower["in_isr"] else "[red]out of sync[/red]",
+                "unknown" if follower["lag"] is None else follower["lag"],
+                follower["lag_ms"],
+                follower["why"] or "",
+            )
+    return table
+
+
+def _changes(answers: list[Answer], topic: str | None, count: int) -> Table:
+    """Of all nodes together: what was decided, and what each replica made of it."""
+    found: list[tuple[float, str, str]] = []
+    for address, status in answers:
+        if status is None:
+            continue
+        if topic is None:
+            found += [(each["seconds_ago"], address.node, each["what"]) for each in status.get("decisions", ())]
+        for part in status.get("partitions", ()):
+            if topic in (None, part["topic"]):
+                name = f"{part['topic']}-{part['partition']}"
+                found += [(each["seconds_ago"], address.node, f"{name} {each['what']}") for each in part["changes"]]
+    table = _table("Last changes", "seconds ago", "node", "change")
+    for seconds, node, what in sorted(found)[:count]:
+        _add(table, f"{seconds:.1f}", node, what)
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in columns:
         table.add_column(column)
-    rows = [
-        (part["topic"], part["partition"], part)
-        for status in statuses
-        for part in status.get("partitions", ())
-        if part["role"] == "leader" and topic in (None, part["topic"])
-    ]
-    for name, index, part in sorted(rows, key=lambda row: row[:2]):
-        table.add_row(
-            f"{name}-{index}",
-            str(part["leader"]),
-            str(part["leader_epoch"]),
-            str(part["log_start"]),
-            str(part["high_watermark"]),
-            str(part["log_end"]),
-            ",".join(map(str, part["isr"])),
-            "\n".join(_follower(each) for each in part["followers"]),
-        )
     return table
 
 
-def _follower(follower: dict[str, Any]) -> str:
-    lag = "unknown" if follower["lag"] is None else f"{follower['lag']} records, {follower['lag_ms']} ms"
-    if follower["in_isr"]:
-        return f"{follower['id']}: in sync, behind by {lag}"
-    return f"[red]{follower['id']}: out of sync[/red], behind by {lag}: {follower['why']}"
+def _add(table: Table, *cells: object) -> None:
+    table.add_row(*map(str, cells))
+
+
+def _ids(nodes: list[int]) -> str:
+    return ",".join(map(str, nodes))
+
+
+def _addresses(data_dir: Path, http: Sequence[str]) -> list[Address]:
+    if http:
+        return [Address(each, each) for each in http]
+    path = data_dir / "nodes.json"
+    try:
+        nodes = json.loads(path.read_text())["nodes"]
+        return [Address(str(node["id"]), node["http"]) for node in nodes]
+    except FileNotFoundError as missing:
+        raise click.ClickException(
+            f"{path} is not there: is `highwater up` running, with this --data-dir?"
+        ) from missing
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise click.ClickException(f"{path} is no list of nodes as `highwater up` writes it") from wrong
 
 
 @click.command("status")
 @click.option("--data-dir", default="highwater-data", show_default=True, type=click.Path(path_type=Path),
               help="The data directory of `highwater up`.")  # fmt: skip
-@click.option("--http", "http", multiple=True, metavar="HOST:PORT", help="Nodes to ask, instead of nodes.json.")
+@click.option("--http", "http", multiple=True, metavar="HOST:PORT",
+              help="A node to ask, by its highwater.http.listener, instead of nodes.json. Repeatable.")  # fmt: skip
 @click.option("--topic", help="Only this topic.")
+@click.option("--changes", default=10, show_default=True, type=click.IntRange(0), metavar="N",
+              help="How many of the last changes of leaders, ISRs and brokers to show.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="What the nodes answered, by node, as JSON.")
 @click.option("--watch", is_flag=True, help="Go on showing it until Ctrl-C.")
-def command(data_dir: Path, http: tuple[str, ...], topic: str | None, watch: bool) -> None:
-    """Show each partition's leader, epoch, offsets, ISR and followers, and why a follower is out of sync."""
-    addresses = [(address, address) for address in http]
-    if not addresses:
-        try:
-            nodes = json.loads((data_dir / "nodes.json").read_text())["nodes"]
-        except FileNotFoundError as missing:
-            raise click.ClickException(f"{missing.filename} is not there: is `highwater up` running?") from missing
-        addresses = [(str(node["id"]), node["http"]) for node in nodes]
-    console = Console()
+def command(data_dir: Path, http: tuple[str, ...], topic: str | None, changes: int, as_json: bool, watch: bool) -> None:
+    """Show how replication stands: each partition's leader, epoch, offsets and ISR, each follower's lag in records and
+    milliseconds, why a follower is out of the ISR, and what changed last and why."""
+    addresses = _addresses(data_dir, http)
+    answers = ask_all(addresses)
+    if all(status is None for _, status in answers):
+        asked = ", ".join(each.http for each in addresses)
+        raise click.ClickException(f"no node answers at {asked}: is the cluster running?")
+    if as_json:
+        click.echo(json.dumps({address.node: status for address, status in answers}, indent=1))
+        return
+    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
     if not watch:
-        console.print(show(addresses, topic))
+        console.print(show(answers, topic, changes))
         return
     try:
-        with Live(show(addresses, topic), console=console) as live:
+        with Live(show(answers, topic, changes), console=console) as live:
             while True:
-                time.sleep(0.5)
-                live.update(show(addresses, topic))
+                time.sleep(REFRESH_SECONDS)
+                live.update(show(ask_all(addresses), topic, changes))
     except KeyboardInterrupt:
         return

@@ -92,7 +92,16 @@ def is_alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    return not _is_dead_child(pid)
+
+
+def _is_dead_child(pid: int) -> bool:
+    """Ended, and not yet looked after by whoever started it, which need not be us."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state in ("Z", "X")
 
 
 def free_port() -> int:

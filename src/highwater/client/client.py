@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from highwater.client.connection import MAX_RESPONSE_BYTES, Connection
+from highwater.client.connection import DIAL_TIMEOUT, MAX_RESPONSE_BYTES, Connection
 from highwater.client.failures import ClientFailure, Disconnected, RequestTimeout, Unreachable
 from highwater.errors import Code, KafkaError, code_of, is_retriable
 from highwater.model import NO_NODE, ZERO_UUID, Endpoint, NodeId, TopicPartition, Uuid
@@ -18,6 +18,8 @@ from highwater.wire.messages.metadata_response import MetadataResponse, Metadata
 
 FIRST_BACKOFF = 0.05
 LAST_BACKOFF = 1.0
+FIRST_PATIENCE = 1.0
+"""With a server that is one of several."""
 
 # A topic that is not there is an answer for a tool, but a moment's confusion for who has just created it.
 _UNKNOWN = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
@@ -105,7 +107,7 @@ class Client:
             connection.close()
         self._connections.clear()
 
-    def connection(self, endpoint: Endpoint) -> Connection:
+    def connection(self, endpoint: Endpoint, *, dial_timeout: float = DIAL_TIMEOUT) -> Connection:
         """The live connection to `endpoint`, dialled if there is none."""
         known = self._connections.get(endpoint)
         if known is None or not known.is_open:
@@ -113,25 +115,30 @@ class Client:
                 endpoint,
                 client_id=self.client_id,
                 timeout=self.request_timeout,
+                dial_timeout=dial_timeout,
                 max_response_bytes=self.max_response_bytes,
             )
         return known
 
     def any_connection(self) -> Connection:
-        """A connection to whichever broker can be had; Unreachable where no server accepts one."""
+        """A connection to whichever broker can be had; Unreachable where no server accepts one.
+
+        One that accepts and says nothing, as a stopped process does, is left for the others until they were tried.
+        """
         known = [broker.endpoint for broker in self.view.brokers.values()]
         candidates = list(dict.fromkeys([*known, *self.bootstrap]))
         for endpoint in candidates:
             connection = self._connections.get(endpoint)
             if connection is not None and connection.is_open:
                 return connection
-        refusals = []
-        for endpoint in candidates:
-            try:
-                return self.connection(endpoint)
-            except (Disconnected, RequestTimeout) as failure:
-                refusals.append(str(failure))
-        raise Unreachable("; ".join(refusals))
+        refusals: dict[Endpoint, str] = {}
+        for patience in (FIRST_PATIENCE, DIAL_TIMEOUT) if len(candidates) > 1 else (DIAL_TIMEOUT,):
+            for endpoint in candidates:
+                try:
+                    return self.connection(endpoint, dial_timeout=patience)
+                except (Disconnected, RequestTimeout) as failure:
+                    refusals[endpoint] = str(failure)
+        raise Unreachable("; ".join(refusals.values()))
 
     def broker_connection(self, node: NodeId) -> Connection:
         broker = self.view.brokers.get(node)

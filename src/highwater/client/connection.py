@@ -49,8 +49,10 @@ class Connection:
         *,
         client_id: str = SOFTWARE_NAME,
         timeout: float = 30.0,
+        dial_timeout: float = DIAL_TIMEOUT,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
+        """`dial_timeout` bounds both the dial and the first answer: a stopped server accepts, and says nothing."""
         self.endpoint = endpoint
         self.client_id = client_id
         self.timeout = timeout
@@ -59,9 +61,10 @@ class Connection:
         self._next_correlation_id = 0
         self._in_flight: deque[Ticket] = deque()
         self._ranges: dict[int, tuple[int, int]] = {}
-        self._socket: socket.socket | None = _dial(endpoint, min(timeout, DIAL_TIMEOUT))
+        patience = min(timeout, dial_timeout)
+        self._socket: socket.socket | None = _dial(endpoint, patience)
         try:
-            self._ranges = self._negotiate()
+            self._ranges = self._negotiate(patience)
         except BaseException:
             self.close()
             raise
@@ -184,12 +187,12 @@ class Connection:
             self.close()
             raise BadAnswer(f"{self.endpoint} sent a malformed {answer.__name__}: {error}") from error
 
-    def _negotiate(self) -> dict[int, tuple[int, int]]:
+    def _negotiate(self, timeout: float) -> dict[int, tuple[int, int]]:
         """Ask for the version ranges with our newest ApiVersions, then with the server's (KIP-511)."""
         version = ApiVersionsRequest.VERSIONS[1]
         for _ in range(2):
             request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
-            frame = self._receive_frame(self.send(request, version), None)
+            frame = self._receive_frame(self.send(request, version), timeout)
             refused = len(frame) >= 2 and _SHORT.unpack_from(frame)[0] == Code.UNSUPPORTED_VERSION
             response = self._decode(frame, ApiVersionsResponse, 0 if refused else version, tagged=False)
             ranges = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}

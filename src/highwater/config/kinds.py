@@ -138,6 +138,19 @@ class RangeOr:
 
 
 @dataclass(frozen=True, slots=True)
+class HostAndPort:
+    def check(self, name: str, value: str | None, /) -> None:
+        if value is None:
+            return
+        host, colon, port = value.rpartition(":")
+        if not host or not colon or not port.isdecimal() or int(port) > 65535:
+            raise Refusal("it must be host:port")
+
+    def __str__(self) -> str:
+        return "host:port"
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     words: tuple[str, ...]
 

@@ -6,8 +6,7 @@ from highwater.config.kinds import BOOLEAN, INT, LIST, LONG, STRING, at_least
 from highwater.config.listeners import BootstrapServers, Voters
 from highwater.config.setting import Setting
 
-_ONE_VOTER = "the metadata quorum is one voter, from which no other node fetches"
-_ALONE = "the only controller is the node itself, found in its own directory"
+_FIXED_PIECES = "one answer holds up to 8 MiB of the metadata log, or 1 MiB of a snapshot"
 
 CONTROLLER_QUORUM_VOTERS = Setting(
     "controller.quorum.voters",
@@ -22,7 +21,6 @@ CONTROLLER_QUORUM_BOOTSTRAP_SERVERS = Setting(
     (),
     "Where controllers may be found, as host:port, when the voters are in the metadata log itself.",
     BootstrapServers(),
-    inert=_ALONE,
 )
 CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS = Setting(
     "controller.quorum.election.timeout.ms", INT, 1000, "How long a candidate waits for votes.", at_least(0)
@@ -53,7 +51,7 @@ CONTROLLER_QUORUM_FETCH_MAX_BYTES = Setting(
     1 << 20,
     "The most of the metadata log in one answer.",
     at_least(1),
-    inert=_ONE_VOTER,
+    inert=_FIXED_PIECES,
 )
 CONTROLLER_QUORUM_FETCH_SNAPSHOT_MAX_BYTES = Setting(
     "controller.quorum.fetch.snapshot.max.bytes",
@@ -61,7 +59,7 @@ CONTROLLER_QUORUM_FETCH_SNAPSHOT_MAX_BYTES = Setting(
     1 << 20,
     "The most of a snapshot in one answer.",
     at_least(1),
-    inert=_ONE_VOTER,
+    inert=_FIXED_PIECES,
 )
 CONTROLLER_QUORUM_AUTO_JOIN_ENABLE = Setting(
     "controller.quorum.auto.join.enable",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from highwater.config.kinds import BOOLEAN, INT, LONG, at_least, between
 from highwater.config.setting import Setting, Update
 
-_ONE_NODE = "a cluster is one node, which has no followers"
+_ONE_CONVERSATION = "a follower fetches from each leader by one connection, in one session"
+_SYSTEM_SIZES = "the system and the event loop size socket buffers and backlogs"
 _NO_PURGATORY = "waiting requests are swept by deadline, not by count"
 
 MIN_INSYNC_REPLICAS = Setting(
@@ -56,19 +57,19 @@ NUM_REPLICA_FETCHERS = Setting(
     "Connections by which a follower fetches from one leader.",
     at_least(1),
     Update.CLUSTER_WIDE,
-    inert=_ONE_NODE,
+    inert=_ONE_CONVERSATION,
 )
 REPLICA_LAG_TIME_MAX_MS = Setting(
-    "replica.lag.time.max.ms", LONG, 30_000, "A follower behind for so long leaves the ISR.", inert=_ONE_NODE
+    "replica.lag.time.max.ms", LONG, 30_000, "A follower behind for so long leaves the ISR."
 )
 REPLICA_SOCKET_TIMEOUT_MS = Setting(
-    "replica.socket.timeout.ms", INT, 30_000, "How long a follower waits for an answer.", inert=_ONE_NODE
+    "replica.socket.timeout.ms", INT, 30_000, "How long a follower waits for an answer."
 )
 REPLICA_SOCKET_RECEIVE_BUFFER_BYTES = Setting(
-    "replica.socket.receive.buffer.bytes", INT, 65536, "SO_RCVBUF of a follower's connection.", inert=_ONE_NODE
+    "replica.socket.receive.buffer.bytes", INT, 65536, "SO_RCVBUF of a follower's connection.", inert=_SYSTEM_SIZES
 )
 REPLICA_FETCH_MAX_BYTES = Setting(
-    "replica.fetch.max.bytes", INT, 1 << 20, "What a follower asks for per partition.", at_least(0), inert=_ONE_NODE
+    "replica.fetch.max.bytes", INT, 1 << 20, "What a follower asks for per partition.", at_least(0)
 )
 REPLICA_FETCH_RESPONSE_MAX_BYTES = Setting(
     "replica.fetch.response.max.bytes",
@@ -76,16 +77,13 @@ REPLICA_FETCH_RESPONSE_MAX_BYTES = Setting(
     10 << 20,
     "What a follower asks for at a time.",
     at_least(0),
-    inert=_ONE_NODE,
 )
 REPLICA_FETCH_WAIT_MAX_MS = Setting(
-    "replica.fetch.wait.max.ms", INT, 500, "How long a follower's fetch may wait for records.", inert=_ONE_NODE
+    "replica.fetch.wait.max.ms", INT, 500, "How long a follower's fetch may wait for records."
 )
-REPLICA_FETCH_MIN_BYTES = Setting(
-    "replica.fetch.min.bytes", INT, 1, "What a follower's fetch waits for.", inert=_ONE_NODE
-)
+REPLICA_FETCH_MIN_BYTES = Setting("replica.fetch.min.bytes", INT, 1, "What a follower's fetch waits for.")
 REPLICA_FETCH_BACKOFF_MS = Setting(
-    "replica.fetch.backoff.ms", INT, 1000, "How long a follower rests after an error.", at_least(0), inert=_ONE_NODE
+    "replica.fetch.backoff.ms", INT, 1000, "How long a follower rests after an error.", at_least(0)
 )
 REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = Setting(
     "replica.high.watermark.checkpoint.interval.ms", LONG, 5000, "How often high watermarks are written."

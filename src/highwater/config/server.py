@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from highwater.config.kinds import BOOLEAN, INT, INT_MAX, LIST, LONG, STRING, at_least, list_of, one_of
+from highwater.config.kinds import BOOLEAN, INT, INT_MAX, LIST, LONG, STRING, HostAndPort, at_least, list_of, one_of
 from highwater.config.setting import REQUIRED, Setting, Update
 
 _LOOP = "one event loop serves a node"
 _SYSTEM_SIZES = "the system and the event loop size socket buffers and backlogs"
-_NO_PEER = "a cluster is one node, which dials no other broker"
 _CLUSTER_WIDE = Update.CLUSTER_WIDE
 
 NODE_ID: Setting[int] = Setting("node.id", INT, REQUIRED, "The node's number, unique in the cluster.", at_least(0))
@@ -51,7 +50,7 @@ CONTROLLER_LISTENER_NAMES: Setting[tuple[str, ...]] = Setting(
     list_of(may_be_empty=False),
 )
 INTER_BROKER_LISTENER_NAME: Setting[str | None] = Setting(
-    "inter.broker.listener.name", STRING, None, "The listener by which brokers reach each other.", inert=_NO_PEER
+    "inter.broker.listener.name", STRING, None, "The listener by which brokers reach each other."
 )
 SECURITY_INTER_BROKER_PROTOCOL = Setting(
     "security.inter.broker.protocol",
@@ -123,6 +122,7 @@ HIGHWATER_HTTP_LISTENER: Setting[str | None] = Setting(
     STRING,
     None,
     "host:port where /status and /metrics are served over HTTP; off if not set, port 0 takes a free one.",
+    HostAndPort(),
 )
 MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS = Setting(
     "max.incremental.fetch.session.cache.slots", INT, 1000, "Fetch sessions kept at a time.", at_least(0)

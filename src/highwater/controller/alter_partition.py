@@ -44,7 +44,8 @@ def alter_partition(
         )
         for topic in request.topics
     ]
-    return Decision(AlterPartitionResponse(topics=topics), round_.records, round_.refusal)
+    why = f"leader {leader} asked for it"
+    return Decision(AlterPartitionResponse(topics=topics), round_.records, round_.refusal, why)
 
 
 class _Round:

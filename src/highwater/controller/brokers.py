@@ -42,9 +42,15 @@ def current_registration(head: MetadataImage, broker: int, epoch: int) -> Broker
 
 
 def fence_broker(
-    head: MetadataImage, config: NodeConfig, broker: NodeId, epoch: int, limit: int | None = None
+    head: MetadataImage,
+    config: NodeConfig,
+    broker: NodeId,
+    epoch: int,
+    limit: int | None = None,
+    silent: Sequence[NodeId] = (),
 ) -> list[Message]:
-    """Takes the broker out of every ISR and elects other leaders. Nothing, if that epoch is gone or fenced already.
+    """Takes the broker out of every ISR and elects other leaders, none of them from the `silent`, whose turn comes
+    next. Nothing, if that epoch is gone or fenced already.
 
     With a `limit`, of so many partitions at a time: call again on the next head until the broker is fenced there. It
     is fenced last, so that a controller that takes over in between finds the work undone and begins anew.
@@ -52,7 +58,7 @@ def fence_broker(
     registration = head.brokers.get(broker)
     if registration is None or registration.epoch != epoch or registration.fenced:
         return []
-    changes = reelect(head, config, with_isr_member(head, broker), leaving=broker)
+    changes = reelect(head, config, with_isr_member(head, broker), leaving=broker, silent=silent)
     records = list(changes if limit is None else islice(changes, limit))
     if limit is None or len(records) < limit:
         records.append(BrokerRegistrationChangeRecord(broker_id=broker, broker_epoch=epoch, fenced=FENCE))
@@ -140,24 +146,27 @@ def heartbeat(
         others_know=others_know,
     )
     records: list[Message] = []
+    why = ""
     if state is not current:
         if state is BrokerState.UNFENCED:
-            records = unfence_broker(head, config, broker, epoch)
+            records, why = unfence_broker(head, config, broker, epoch), "it has caught up with the metadata"
         elif state is BrokerState.CONTROLLED_SHUTDOWN:
-            records = begin_controlled_shutdown(head, config, registration)
+            records, why = begin_controlled_shutdown(head, config, registration), "it asked for it"
         else:
             records = fence_broker(head, config, broker, epoch)
+            why = "it shuts down" if state is BrokerState.SHUTDOWN else "it asked for it"
     if request.offline_log_dirs:
         # Decided on what the change of state leaves, or both would change the same partitions.
         after, _ = apply(head, records, head.offset + len(records), head.epoch)
         records += _directories_offline(after, config, registration, request.offline_log_dirs)
+        why = why or f"directories of broker {broker} are offline"
     records += _directories_cordoned(registration, request.cordoned_log_dirs)
     response = BrokerHeartbeatResponse(
         is_caught_up=caught_up,
         is_fenced=state in (BrokerState.FENCED, BrokerState.SHUTDOWN),
         should_shut_down=state is BrokerState.SHUTDOWN,
     )
-    return HeartbeatDecision(response, records, state=state)
+    return HeartbeatDecision(response, records, why=why, state=state)
 
 
 def _current_state(

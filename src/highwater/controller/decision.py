@@ -37,6 +37,8 @@ class Decision(Generic[R_co]):
     records: Sequence[Message] = ()
     refusal: KafkaError | None = None
     """Why there is nothing to do, where the answer has room for the code alone: for whoever keeps a log."""
+    why: str = ""
+    """What led to the records, for the state-change log."""
 
 
 class Randomness(Protocol):

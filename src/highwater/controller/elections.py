@@ -207,10 +207,12 @@ def reelect(
     leaving: NodeId = NO_NODE,
     returning: NodeId = NO_NODE,
     unclean_shutdown: NodeId = NO_NODE,
+    silent: Sequence[NodeId] = (),
 ) -> Iterator[Message]:
-    """Leaders and ISRs of `places` once `leaving` or `unclean_shutdown` is gone, or `returning` is back."""
+    """Leaders and ISRs of `places` once `leaving` or `unclean_shutdown` is gone, or `returning` is back. Nobody elects
+    the `silent`."""
     gone = (leaving, unclean_shutdown)
-    electorate = Electorate(head, config, gone=gone, returning=returning)
+    electorate = Electorate(head, config, gone=(*gone, *silent), returning=returning)
     for place in places:
         isr = [replica for replica in place[2].isr if replica not in gone]
         record = electorate.change(place, isr, unclean_shutdown=unclean_shutdown)

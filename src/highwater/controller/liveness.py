@@ -61,6 +61,11 @@ class Liveness:
         over = [(s.last_contact, broker, s.epoch) for broker, s in self._sessions.items() if self._is_over(s, now)]
         return [(broker, epoch) for _, broker, epoch in sorted(over)]
 
+    def silent_for(self, broker: NodeId, now: float) -> float:
+        """Seconds since it was last heard of; 0 of one that has no session."""
+        session = self._sessions.get(broker)
+        return 0.0 if session is None else now - session.last_contact
+
     def next_expiry(self) -> float | None:
         """When the first session will be over, if nothing is heard."""
         return min((session.last_contact + self._timeout for session in self._sessions.values()), default=None)

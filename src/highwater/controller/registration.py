@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from highwater.config import NodeConfig
@@ -43,11 +43,15 @@ def register_broker(
     now: float,
     next_offset: int,
     kraft_version: int,
+    outlives: Callable[[BrokerRegistration], bool] = lambda existing: False,
 ) -> Decision[BrokerRegistrationResponse]:
-    """A new incarnation gets `next_offset`, where the log will take these records, as its epoch, and starts fenced."""
+    """A new incarnation gets `next_offset`, where the log will take these records, as its epoch, and starts fenced.
+
+    `outlives` is asked where the session of an incarnation with the same directory stands in its way: `Succession`.
+    """
     existing = head.brokers.get(request.broker_id)
     try:
-        _check_identity(head, request, existing, liveness, now)
+        _check_identity(head, request, existing, liveness, now, outlives)
         _check_directories(head, request)
         _check_features(request, {**head.features.levels, KRAFT_VERSION: kraft_version})
         _check_listeners(listener.security_protocol for listener in request.listeners)
@@ -55,6 +59,7 @@ def register_broker(
         return Decision(BrokerRegistrationResponse(error_code=error.code), refusal=error)
     records: list[Message] = []
     record = _registration_record(request)
+    why = "its first life" if existing is None else "it told anew what it is"
     if existing is not None and existing.incarnation == request.incarnation_id:
         record.broker_epoch = existing.epoch
         record.fenced = existing.fenced
@@ -64,7 +69,9 @@ def register_broker(
         clean = version >= 3 and request.previous_broker_epoch == stored_epoch
         records += forget_incarnation(head, config, NodeId(request.broker_id), clean=clean)
         record.broker_epoch = next_offset
-    return Decision(BrokerRegistrationResponse(broker_epoch=record.broker_epoch), [*records, record])
+        if existing is not None:
+            why = "it started again after a clean stop" if clean else "it started again, and did not stop cleanly"
+    return Decision(BrokerRegistrationResponse(broker_epoch=record.broker_epoch), [*records, record], why=why)
 
 
 def _check_identity(
@@ -73,6 +80,7 @@ def _check_identity(
     existing: BrokerRegistration | None,
     liveness: Liveness,
     now: float,
+    outlives: Callable[[BrokerRegistration], bool],
 ) -> None:
     if request.cluster_id != head.cluster_id:
         raise KafkaError(Code.INCONSISTENT_CLUSTER_ID)
@@ -81,7 +89,9 @@ def _check_identity(
         and existing.incarnation != request.incarnation_id
         and liveness.has_session(existing.id, existing.epoch, now)
     ):
-        raise KafkaError(Code.DUPLICATE_BROKER_REGISTRATION)
+        shares_directory = any(directory in existing.directories for directory in request.log_dirs)
+        if not (shares_directory and outlives(existing)):
+            raise KafkaError(Code.DUPLICATE_BROKER_REGISTRATION)
     if request.is_migrating_zk_broker:
         raise KafkaError(Code.BROKER_ID_NOT_REGISTERED, "Controller does not support registering ZK brokers.")
 

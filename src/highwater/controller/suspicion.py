@@ -49,7 +49,7 @@ class Suspicion:
         return not _is_damped(record, now)
 
     def proven(self, broker: NodeId, epoch: int, now: float, unfenced: int) -> bool:
-        """It refused twice: is it to be fenced now? `unfenced` counts the brokers that there were to vanish.
+        """It refused twice: is it to be fenced now? `unfenced` counts the brokers that are, this one among them.
 
         True counts as done.
         """
@@ -73,10 +73,14 @@ class Suspicion:
         return record
 
     def _doubts_itself(self, now: float, unfenced: int) -> bool:
-        """One broker may die; when half of them vanish together, it is rather we who are cut off."""
-        times = [record.vanished_at for record in self._records.values()]
-        vanished = sum(at is not None and now - at <= AT_ONCE for at in times)
-        return vanished > 1 and 2 * vanished >= unfenced
+        """One broker may die; when half of them vanish together, it is rather we who are cut off.
+
+        Those that were fenced a moment ago were there to vanish, too.
+        """
+        records = self._records.values()
+        vanished = sum(each.vanished_at is not None and now - each.vanished_at <= AT_ONCE for each in records)
+        fenced = sum(bool(each.fenced_at) and now - each.fenced_at[-1] <= AT_ONCE for each in records)
+        return vanished > 1 and 2 * vanished >= unfenced + fenced
 
 
 def _is_damped(record: _Record, now: float) -> bool:

@@ -22,4 +22,4 @@ def unregister_broker(
         return Decision(UnregisterBrokerResponse(error_code=Code.BROKER_ID_NOT_REGISTERED, error_message=message))
     records = forget_incarnation(head, config, registration.id, clean=False)
     gone = UnregisterBrokerRecord(broker_id=registration.id, broker_epoch=registration.epoch)
-    return Decision(UnregisterBrokerResponse(error_message=None), [*records, gone])
+    return Decision(UnregisterBrokerResponse(error_message=None), [*records, gone], why="somebody asked for it")

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import json
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import PurePath
 
 from highwater.config import LogConfig
@@ -82,8 +82,32 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
     return found
 
 
+def make_partitions(
+    disk: Disk, directory: PurePath, wanted: Sequence[tuple[TopicPartition, Uuid]], now_ms: int
+) -> Generator[Step, None, list[LoadedLog | OSError]]:
+    """A job: the files of new, empty partitions, durable when it ends; or why one of them could not be made.
+
+    All take the same step before any takes the next: syncs that follow each other cost the file system less than
+    syncs with new files between them.
+    """
+    making = {partition: make_partition(disk, directory / str(partition), id_, now_ms) for partition, id_ in wanted}
+    made: dict[TopicPartition, LoadedLog | OSError] = {}
+    while making:
+        for partition, steps in list(making.items()):
+            try:
+                yield next(steps)
+            except StopIteration as end:
+                made[partition] = end.value
+            except OSError as failed:
+                made[partition] = failed
+            if partition in made:
+                del making[partition]
+    disk.sync_dir(directory)
+    return [made[partition] for partition, _ in wanted]
+
+
 def make_partition(disk: Disk, directory: PurePath, topic_id: Uuid, now_ms: int) -> Generator[Step, None, LoadedLog]:
-    """A job: the files of a new, empty partition, durable when it ends. FileExistsError where there is data."""
+    """All but the name of its directory is durable when it ends. FileExistsError where there is data."""
     disk.mkdir(directory)
     for name in disk.list(directory):
         status = disk.stat(directory / name)
@@ -93,7 +117,6 @@ def make_partition(disk: Disk, directory: PurePath, topic_id: Uuid, now_ms: int)
         disk.open(names.segment_file(directory, 0, suffix), create=True).close()
     yield Step()
     yield from checkpoint.replace_file(disk, directory / names.PARTITION_METADATA, partition_metadata.encode(topic_id))
-    disk.sync_dir(directory.parent)
     empty = LoadedSegment(0, now_ms, NO_TIMESTAMP, NO_TIMESTAMP, None, 0)
     return LoadedLog(directory, [empty], 0, 0, 0, [], [], topic_id)
 
@@ -223,14 +246,27 @@ class LogStore:
         return log
 
     async def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
-        directory = self.directory / str(partition)
-        if partition in self.unloaded:
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} is not loaded: {self.unloaded[partition]}")
+        (made,) = await self.create_all([(partition, topic_id)])
+        if isinstance(made, KafkaError):
+            raise made
+        return made
+
+    async def create_all(self, wanted: Sequence[tuple[TopicPartition, Uuid]]) -> list[Log | KafkaError]:
+        """As one job; in the order in which they are wanted."""
+        new = [each for each in wanted if each[0] not in self.unloaded]
         try:
-            loaded = await finished(self._world, make_partition, directory, topic_id, self._world.clock.wall_ms())
+            made = await finished(self._world, make_partitions, self.directory, new, self._world.clock.wall_ms())
         except OSError as failed:
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {failed}") from failed
-        return self._adopt(partition, loaded, self._config_of(partition.topic))
+            made = [failed] * len(new)
+        results = dict(zip((partition for partition, _ in new), made, strict=True))
+        return [self._created(partition, results.get(partition)) for partition, _ in wanted]
+
+    def _created(self, partition: TopicPartition, made: LoadedLog | OSError | None) -> Log | KafkaError:
+        if made is None:
+            return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} is not loaded: {self.unloaded[partition]}")
+        if isinstance(made, OSError):
+            return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {made}")
+        return self._adopt(partition, made, self._config_of(partition.topic))
 
     def delete(self, partition: TopicPartition) -> None:
         """Out of service at once; the files go after file.delete.delay.ms."""

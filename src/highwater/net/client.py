@@ -196,6 +196,7 @@ class ClientConnection(BufferedProtocol):
         frames.settle()
 
     def eof_received(self) -> bool:
+        self._end(Gone.LOST)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -46,7 +46,7 @@ class Connection(BufferedProtocol):
         self._headers = HeaderReader()
         self.principal = ANONYMOUS
         self.peer = Endpoint("", 0)
-        self.last_active = 0.0
+        self.since = self.last_active = 0.0
         self._transport: Transport | None = None
         self._outbox: Outbox
         self._reason: CloseReason | None = None
@@ -65,7 +65,7 @@ class Connection(BufferedProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         self._transport = cast(Transport, transport)
         self.peer = Endpoint(*(transport.get_extra_info("peername") or ("", 0))[:2])
-        self.last_active = self._clock.monotonic()
+        self.since = self.last_active = self._clock.monotonic()
         self._outbox = Outbox(self._server.world, self._transport, self._budget, self._stats, self)
         if not self._server.admit(self, self._listening):
             self.abort(CloseReason.LIMIT)

@@ -51,6 +51,8 @@ class Connected(Protocol):
     """The connection that a request came on: the same object for all its requests."""
 
     principal: Principal
+    since: float
+    """When it was made, by the monotonic clock."""
 
     def on_close(self, fn: Callable[[], None]) -> None:
         """Call `fn` once the peer has closed or the connection broke: a hint, no proof, that the peer died."""

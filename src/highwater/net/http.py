@@ -1,10 +1,15 @@
-"""Just enough HTTP to be looked at by a browser, curl or Prometheus: GET, one answer, close."""
+"""Just enough HTTP to be looked at by a browser, curl or Prometheus: GET, one answer, close.
+
+A page is made a part at a time, with a turn of the loop between two: who looks at a thousand partitions keeps nobody
+waiting who writes to one.
+"""
 
 from __future__ import annotations
 
 import logging
 from asyncio import BaseTransport, BufferedProtocol, Transport
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from ipaddress import ip_address
 from typing import NamedTuple, cast
 
 from highwater.model import Endpoint
@@ -16,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 class Page(NamedTuple):
     content_type: str
-    body: bytes
+    parts: Iterable[bytes]
 
 
 Routes = Mapping[str, Callable[[], Page]]
@@ -24,35 +29,55 @@ Routes = Mapping[str, Callable[[], Page]]
 
 
 class HttpServer:
-    """Read-only. It answers requests whose Host header names a loopback address or its own (against DNS rebinding)."""
+    """Read-only. It answers to an address, to localhost and to its own `names`, and to no other name: a page of
+    somebody else's whose name was turned to this address (DNS rebinding) gets nothing."""
 
-    def __init__(self, world: World, routes: Routes) -> None:
+    def __init__(self, world: World, routes: Routes, names: Iterable[str] = ()) -> None:
         self._world = world
         self._routes = routes
         self._listener: Listener | None = None
-        self.hosts: set[str] = {"localhost", "127.0.0.1", "[::1]"}
+        self._names = {"localhost", *names}
 
     async def start(self, at: Endpoint) -> Endpoint:
-        self.hosts.add(at.host)
+        self._names.add(at.host)
         self._listener = await self._world.net.listen(lambda: _Request(self), at)
         return self._listener.endpoint
 
-    def answer(self, request: bytes) -> bytes:
+    def answer(self, request: bytes) -> Iterator[bytes]:
+        """The parts of the response; an error of the page's own comes while they are taken."""
+        yield from self._chosen(request)
+
+    def _chosen(self, request: bytes) -> Iterator[bytes]:
         head, *lines = request.decode("latin-1").split("\r\n")
         words = head.split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            return _response(400, Page("text/plain", b"not an HTTP request\n"))
+            return _response(400, _text("not an HTTP request"))
         if words[0] not in ("GET", "HEAD"):
-            return _response(405, Page("text/plain", b"only GET is answered\n"))
+            return _response(405, _text("only GET is answered"))
         host = next((line[5:].strip() for line in lines if line.lower().startswith("host:")), "localhost")
-        if host.rpartition(":")[0] not in self.hosts and host not in self.hosts:
-            return _response(403, Page("text/plain", b"this host name is not ours\n"))
+        if not self._is_ours(host):
+            return _response(403, _text("this host name is not ours"))
         route = self._routes.get(words[1].partition("?")[0])
         if route is None:
-            known = " ".join(sorted(self._routes))
-            return _response(404, Page("text/plain", f"not here; try {known}\n".encode()))
-        response = _response(200, route())
-        return response if words[0] == "GET" else response[: response.index(b"\r\n\r\n") + 4]
+            return _response(404, _text(f"not here; try {' '.join(sorted(self._routes))}"))
+        page = route()
+        return _response(200, page if words[0] == "GET" else Page(page.content_type, ()))
+
+    def soon(self, then: Callable[[Iterator[bytes]], None], parts: Iterator[bytes]) -> None:
+        self._world.clock.call_soon(then, parts)
+
+    def _is_ours(self, host: str) -> bool:
+        """Of a Host header: a name or an address, and maybe a port."""
+        name, colon, port = host.rpartition(":")
+        if not colon or not port.isdigit():
+            name = host
+        if name in self._names:
+            return True
+        try:
+            ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        return True
 
     def close(self) -> None:
         if self._listener is not None:
@@ -62,12 +87,17 @@ class HttpServer:
 _REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"}
 
 
-def _response(status: int, page: Page) -> bytes:
-    head = (
+def _text(line: str) -> Page:
+    return Page("text/plain", (f"{line}\n".encode(),))
+
+
+def _response(status: int, page: Page) -> Iterator[bytes]:
+    """Its end is the connection's: how long a page is becomes known as it is made."""
+    yield (
         f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {page.content_type}\r\n"
-        f"Content-Length: {len(page.body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode("ascii") + page.body
+        f"Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+    ).encode("ascii")
+    yield from page.parts
 
 
 class _Request(BufferedProtocol):
@@ -77,6 +107,7 @@ class _Request(BufferedProtocol):
         self._server = server
         self._buffer = bytearray(MAX_REQUEST)
         self._got = 0
+        self._answered = False
         self._transport: Transport | None = None
 
     def connection_made(self, transport: BaseTransport) -> None:
@@ -86,17 +117,37 @@ class _Request(BufferedProtocol):
         return memoryview(self._buffer)[self._got :]
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._answered:
+            return  # whatever it says now, it has asked its one question
         self._got += nbytes
         assert self._transport is not None
         end = self._buffer.find(b"\r\n\r\n", 0, self._got)
         if end < 0 and self._got < MAX_REQUEST:
             return
-        if end >= 0:
-            try:
-                self._transport.write(self._server.answer(bytes(self._buffer[:end])))
-            except Exception:  # noqa: BLE001 the boundary between one look and the node
-                _log.exception("a page could not be made")
-        self._transport.close()
+        if end < 0:
+            self._transport.close()
+        else:
+            self._answered = True
+            asked = bytes(self._buffer[:end])
+            self._got = 0
+            self._send(self._server.answer(asked))
+
+    def _send(self, parts: Iterator[bytes]) -> None:
+        assert self._transport is not None
+        if self._transport.is_closing():
+            return
+        try:
+            part = next(parts, None)
+        except Exception:  # noqa: BLE001 the boundary between one look and the node
+            _log.exception("a page could not be made")
+            self._transport.abort()  # half of it must not pass for the whole
+            return
+        if part is None:
+            self._transport.close()
+        else:
+            self._transport.write(part)
+            self._server.soon(self._send, parts)
 
     def eof_received(self) -> bool:
-        return False
+        """Who has asked and says no more still waits for the answer."""
+        return self._answered

@@ -85,16 +85,19 @@ class Server:
         self._closing = False
         self._empty = Event()
 
-    async def start(self) -> None:
+    async def start(self, *names: str) -> None:
+        """Let these listeners (all, if none is named) listen. Until then they refuse whoever dials."""
         try:
-            for listening in self._listening.values():
+            for name in names or self._listening:
+                listening = self._listening[name]
                 listening.socket = await self.world.net.listen(
                     partial(Connection, self, listening), listening.at, listening.tls
                 )
         except OSError:
             self._stop_listening()
             raise
-        self._sweeper = self.world.clock.call_later(self._sweep_interval, self._sweep)
+        if self._sweeper is None:
+            self._sweeper = self.world.clock.call_later(self._sweep_interval, self._sweep)
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:

@@ -60,6 +60,9 @@ class FetchEntry:
     def mark(self) -> None:
         self.session.mark(self)
 
+    def note(self) -> None:
+        self.session.dirty[self] = None
+
     def bind(self, partition: Partition | None) -> None:
         """Watch the partition that stands for the entry now, and no other."""
         if partition is self.partition:

@@ -83,6 +83,8 @@ class Fetcher:
         self._broker_epoch = broker_epoch
         self._limits = limits
         self._followed: dict[tuple[Uuid, int], Followed] = {}
+        self._fetching: dict[Followed, None] = {}
+        """Those that are not being cut, nor waiting after an error: without one there is nothing to ask for."""
         self._changed: dict[Followed, None] = {}
         self._forgotten: dict[tuple[Uuid, int], None] = {}
         self._connection: ClientConnection | None = None
@@ -107,7 +109,7 @@ class Fetcher:
         self._stop(key)
         followed = Followed(partition)
         self._followed[key] = followed
-        self._changed[followed] = None
+        self._fetching[followed] = self._changed[followed] = None
         self._forgotten.pop(key, None)
         self._sync_first(followed)
         self._soon()
@@ -131,6 +133,7 @@ class Fetcher:
         if followed is None:
             return False
         followed.state = State.STOPPED
+        self._fetching.pop(followed, None)
         self._changed.pop(followed, None)
         self._synced(followed)
         return True
@@ -157,7 +160,7 @@ class Fetcher:
         if self._connection is None:
             if self._followed:
                 self._dial()
-        elif self._open and (self._session_epoch == 0 or self._followed):
+        elif self._open and self._fetching:
             self._fetch(self._connection)
 
     def _dial(self) -> None:
@@ -174,14 +177,14 @@ class Fetcher:
     def _new_session(self) -> None:
         self._session_id = self._session_epoch = 0
         self._forgotten.clear()
-        self._changed = {followed: None for followed in self._followed.values() if followed.fetches}
+        self._changed = dict(self._fetching)
 
     def _lost(self, reason: Gone) -> None:
         self._connection = None
         self._open = False
         self._in_flight = False
         if not self._closed:
-            if reason is Gone.LOST:
+            if reason in (Gone.LOST, Gone.REFUSED):
                 self._doubt(self.leader)
             self._world.clock.call_later(self._pause(reason), self._soon)
 
@@ -282,16 +285,18 @@ class Fetcher:
     def _append(self, followed: Followed, row: PartitionData) -> None:
         partition = followed.partition
         log = partition.log
-        before = log.log_end
+        before = log.log_start, log.log_end
         try:
             data = followed.acceptable(memoryview(row.records or b""))
+            if row.records and not data:
+                raise KafkaError(Code.UNKNOWN_LEADER_EPOCH, f"they are of a later epoch than {partition.epoch}")
             partition.append_fetched(data, row.high_watermark, row.log_start_offset)
         except (KafkaError, BadRecords) as bad:
             _log.warning("%s: fetched records are refused: %s", partition.tp, bad)
             self._later(followed)
             return
         followed.pause = 0.0
-        if log.log_end == before:
+        if (log.log_start, log.log_end) == before:
             return
         self._changed[followed] = None
         self._sync_first(followed)
@@ -319,6 +324,7 @@ class Fetcher:
 
     def _drop(self, followed: Followed) -> None:
         """Out of the session, until something brings it back."""
+        self._fetching.pop(followed, None)
         self._changed.pop(followed, None)
         self._forgotten[followed.partition.topic_id, followed.partition.tp.partition] = None
 
@@ -332,7 +338,7 @@ class Fetcher:
         if followed.state is only:
             followed.state = State.FETCHING
             self._forgotten.pop((followed.partition.topic_id, followed.partition.tp.partition), None)
-            self._changed[followed] = None
+            self._fetching[followed] = self._changed[followed] = None
             self._soon()
 
     def _diverged(self, followed: Followed, epoch: int, leader_end: Offset) -> None:
@@ -341,9 +347,9 @@ class Fetcher:
         cut = cut_for_divergence(log.epoch_cache, log.log_end, epoch, leader_end)
         if cut < log.high_watermark:
             _log.warning("%s: cut to %d, below its high watermark %d", partition.tp, cut, log.high_watermark)
-        self._cut(followed, cut)
+        self._cut(followed, cut, f"epoch {epoch} of leader {self.leader} ends at {leader_end}")
 
-    def _cut(self, followed: Followed, offset: Offset) -> None:
+    def _cut(self, followed: Followed, offset: Offset, why: str) -> None:
         followed.state = State.TRUNCATING
         self._drop(followed)
 
@@ -354,7 +360,7 @@ class Fetcher:
             await self._recovery_points_written()
             self._resume(followed, State.TRUNCATING)
 
-        _log.info("%s is cut to %d: its leader's history is another", followed.partition.tp, offset)
+        followed.partition.tell(_cut_told(followed.partition.log, offset, why))
         followed.partition.cutting = self._world.spawn(f"truncate {followed.partition.tp}", cut())
 
     async def _cut_synced(self, log: Log) -> None:
@@ -408,9 +414,10 @@ class Fetcher:
             _log.warning(
                 "%s: the leader ends at %d, we at %d: the tail is dropped", log.partition, leader_end, log.log_end
             )
-            self._cut(followed, reset.truncate_to)
+            self._cut(followed, reset.truncate_to, f"leader {self.leader} ends at {leader_end}")
         elif reset.restart_at is not None:
             start = reset.restart_at
+            followed.partition.tell(f"begins anew at {start}: leader {self.leader} has nothing before it any more")
 
             async def restart() -> None:
                 await restart_at(self._world, log, start)
@@ -420,6 +427,13 @@ class Fetcher:
             followed.partition.cutting = self._world.spawn(f"restart {log.partition}", restart())
         else:
             self._resume(followed, State.TRUNCATING)
+
+
+def _cut_told(log: Log, offset: Offset, why: str) -> str:
+    """Below the high watermark there was what consumers may have seen: an unclean election can take it away."""
+    committed = max(log.high_watermark - offset, 0)
+    lost = f", {committed} of them committed" if committed else ""
+    return f"cut from {log.log_end} to {offset}, {log.log_end - offset} records{lost}: {why}"
 
 
 def _list_offsets(local: NodeId, tp: TopicPartition, epoch: int, when: int) -> ListOffsetsRequest:

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from highwater.model import TopicPartition, Uuid
 from highwater.partition.partition import Partition
 
+NEVER_MS = 2**62
+"""An interval that is as good as for ever."""
+
 
 class Hosted:
     """Hot-path look-ups take two dictionary steps and make no key objects."""
@@ -14,14 +17,24 @@ class Hosted:
     def __init__(self) -> None:
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[Uuid, dict[int, Partition]] = {}
+        self.flushed_by_age: dict[Partition, None] = {}
+        """Those with a flush.ms: looked at many times a second, and usually none."""
 
     def add(self, partition: Partition) -> None:
         topic, index = partition.tp
         self._by_name.setdefault(topic, {})[index] = partition
         self._by_id.setdefault(partition.topic_id, {})[index] = partition
+        self.reconfigured(partition)
+
+    def reconfigured(self, partition: Partition) -> None:
+        if partition.log.config.flush_ms < NEVER_MS:
+            self.flushed_by_age[partition] = None
+        else:
+            self.flushed_by_age.pop(partition, None)
 
     def remove(self, partition: Partition) -> None:
         topic, index = partition.tp
+        self.flushed_by_age.pop(partition, None)
         for table, key in ((self._by_name, topic), (self._by_id, partition.topic_id)):
             of_topic = table[key]  # type: ignore[index]
             del of_topic[index]

@@ -84,11 +84,11 @@ class InSync:
                 f"{replica} last caught up {now - leader.caught_up_at(replica, end):.1f} s ago" for replica in out
             )
             isr = tuple(replica for replica in leader.isr if replica not in out)
-            self._propose(partition, leader, isr, f"{ages}, the limit is {limit:.1f} s")
+            self._propose(partition, leader, isr, f"{ages}, limit {limit:g} s")
 
     def _propose(self, partition: Partition, leader: LeaderState, isr: tuple[NodeId, ...], why: str) -> None:
-        _log.info("%s: ISR %s -> %s is asked for: %s", partition.tp, list(leader.isr), list(isr), why)
-        proposal = leader.propose(isr, partition.partition_epoch)
+        _log.debug("%s: ISR %s -> %s is asked for: %s", partition.tp, list(leader.isr), list(isr), why)
+        proposal = leader.propose(isr, partition.partition_epoch, why)
         if proposal.expands:
             self.expands += 1
         else:
@@ -102,7 +102,7 @@ class InSync:
         if changed.code is Code.NONE:
             if changed.partition_epoch > partition.partition_epoch:
                 partition.partition_epoch = changed.partition_epoch
-                leader.assigned(leader.replicas, changed.isr)
+                partition.take_isr(leader, leader.replicas, changed.isr)
                 partition.let_in_joining()
             else:
                 leader.withdraw(proposal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from asyncio import Task
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,12 +19,17 @@ from highwater.wire.records.append import Rules, validate_append
 
 _CODECS = {"uncompressed": 0, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 _ZSTD_FROM_PRODUCE = 7
+REMEMBERED = 8
+_state_change_log = logging.getLogger("highwater.state_change")
 
 
 class Watcher(Protocol):
     """A reader that wants to know when there may be more, or an error, for it."""
 
     def mark(self) -> None: ...
+
+    def note(self) -> None:
+        """There is news that can wait for the next answer."""
 
 
 Waiting = Callable[[Code], None]
@@ -56,6 +62,7 @@ class Partition:
         "_waiting",
         "bytes_in",
         "bytes_out",
+        "changes",
         "cutting",
         "epoch",
         "leader",
@@ -64,6 +71,8 @@ class Partition:
         "partition_epoch",
         "records_in",
         "replicas",
+        "replication_bytes_in",
+        "replication_bytes_out",
         "rules",
         "topic_id",
         "tp",
@@ -83,8 +92,12 @@ class Partition:
         self.records_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
+        self.replication_bytes_in = 0
+        self.replication_bytes_out = 0
         self.cutting: Task[None] | None = None
         """A truncation under way: nothing may be appended, and no role taken, before it has ended."""
+        self.changes: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
+        """The last ones of its state here, with the time of each."""
         self._waiting: deque[tuple[Offset, Waiting]] = deque()
         self._readers: dict[Watcher, None] = {}
         """Consumers: they see what is committed."""
@@ -96,7 +109,13 @@ class Partition:
     # Roles
 
     def lead(
-        self, local: NodeId, epoch: Epoch, partition_epoch: int, replicas: Sequence[NodeId], isr: Sequence[NodeId]
+        self,
+        local: NodeId,
+        epoch: Epoch,
+        partition_epoch: int,
+        replicas: Sequence[NodeId],
+        isr: Sequence[NodeId],
+        why: str = "the controller decided it",
     ) -> None:
         """Lead from now on in `epoch`, or learn a new ISR within it. What the controller's own answer has told already
         is no news: it must not take back a change that was asked for since."""
@@ -106,18 +125,41 @@ class Partition:
         self.leader_id = local
         if self.leader is not None and self.epoch == epoch:
             if is_news:
-                self.leader.assigned(replicas, isr)
+                self.take_isr(self.leader, replicas, isr, why)
                 self.let_in_joining()
         else:
             self.epoch = epoch
             self.log.assign_epoch(epoch, self.log.log_end)
             self.leader = LeaderState(local, epoch, self.log.log_end, replicas, isr, self._in_sync.now())
+            self.tell(f"leads in epoch {epoch} from offset {self.log.log_end} on, ISR {_ids(isr)}: {why}")
         self.advance()
         self._mark(self._readers)
         self._mark(self._followers)
 
-    def step_down(self, leader: NodeId, epoch: Epoch, partition_epoch: int, replicas: Sequence[NodeId]) -> None:
+    def take_isr(self, leader: LeaderState, replicas: Sequence[NodeId], isr: Sequence[NodeId], why: str = "") -> None:
+        """The controller's word on the ISR within an epoch; `why` unless it is what this leader asked for."""
+        before, asked = leader.isr, leader.proposal
+        leader.assigned(replicas, isr)
+        if leader.isr != before:
+            reason = asked.why if asked is not None and set(asked.isr) == set(isr) else why
+            self.tell(f"ISR {_ids(before)} -> {_ids(isr)}: {reason}")
+
+    def tell(self, change: str) -> None:
+        """A change of this replica's state, with its reason: for the state-change log, and for whoever looks."""
+        self.changes.append((self._in_sync.now(), change))
+        _state_change_log.info("%s %s", self.tp, change)
+
+    def step_down(
+        self,
+        leader: NodeId,
+        epoch: Epoch,
+        partition_epoch: int,
+        replicas: Sequence[NodeId],
+        why: str = "the controller decided it",
+    ) -> None:
         """Another replica leads, or none: whoever waits here is sent away."""
+        role = "has no leader" if leader == NO_NODE else f"follows {leader}"
+        self.tell(f"{role} in epoch {epoch}, end {self.log.log_end}, high watermark {self.log.high_watermark}: {why}")
         self.leader = None
         self.leader_id = leader
         self.epoch = epoch
@@ -185,6 +227,7 @@ class Partition:
         """What the leader has, as it has it; then its high watermark and log start, as far as they are ours."""
         if len(data):
             self.log.append_as_follower(data)
+            self.replication_bytes_in += len(data)
         moved = min(leader_high_watermark, self.log.log_end)
         if moved > self.log.high_watermark:
             self.log.high_watermark = moved
@@ -226,6 +269,8 @@ class Partition:
             waiting.popleft()[1](Code.NONE)
         if self._readers:
             self._mark(self._readers)
+        for follower in self._followers:
+            follower.note()  # one that has everything would else hear of it only with the next record
 
     def _joining(self, replica: NodeId) -> bool:
         """A replica that is nearly there holds the high watermark back a little, or it would never get there."""
@@ -313,6 +358,10 @@ class Partition:
     def _mark(watchers: dict[Watcher, None]) -> None:
         for watcher in list(watchers):
             watcher.mark()
+
+
+def _ids(nodes: Sequence[NodeId]) -> str:
+    return ",".join(map(str, nodes)) or "(none)"
 
 
 def _nobody(replica: NodeId) -> bool:

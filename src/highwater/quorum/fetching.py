@@ -93,7 +93,8 @@ def answer_fetch(core: Core, fetch: FollowerFetch, caller: Caller, now: float) -
     if fetch.replica.id == core.local.id:
         return _refuse(core, Code.INVALID_REQUEST, caller)
     verdict = judge_fetch(core.log, fetch.offset, fetch.last_fetched_epoch)
-    if verdict == VALID and fetch.replica.id >= 0 and leader.fetched(fetch.replica, fetch.offset, now):
+    counts = verdict == VALID and fetch.replica.id >= 0 and not fetch.waited
+    if counts and leader.fetched(fetch.replica, fetch.offset, now):
         commit(core, leader)
     known: Offset = -1 if leader.high_watermark is None else leader.high_watermark
     return FetchAnswer(

@@ -62,6 +62,11 @@ class Quorum:
         return self._core.role.epoch
 
     @property
+    def voted(self) -> ReplicaKey | None:
+        """Whom it has given its vote of this epoch."""
+        return self._core.role.voted
+
+    @property
     def leader_id(self) -> NodeId | None:
         """None as well while this node has resigned."""
         return None if self.role == Role.RESIGNED else self._core.role.leader_id

@@ -47,6 +47,8 @@ class FollowerFetch:
     high_watermark: Offset = -1
     """The one the replica knows, so that the leader can tell it of a later one at once (KIP-1166)."""
     cluster_id: str | None = None
+    waited: bool = False
+    """It was counted when it came and has been held since: asking it again is no new sign of life of its replica."""
 
 
 @dataclass(frozen=True, slots=True)

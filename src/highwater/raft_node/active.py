@@ -8,22 +8,31 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from highwater.config import BROKER_SESSION_TIMEOUT_MS, METADATA_MAX_IDLE_INTERVAL_MS, NodeConfig
 from highwater.controller.brokers import fence_broker
 from highwater.controller.decision import Decision
 from highwater.controller.features import activation_records
-from highwater.controller.leaders import elect_unclean, rebalance, rebalance_interval, unclean_interval
+from highwater.controller.leaders import (
+    MAX_ELECTIONS,
+    elect_unclean,
+    rebalance,
+    rebalance_interval,
+    unclean_interval,
+)
 from highwater.controller.liveness import Liveness
 from highwater.controller.settings import in_force
+from highwater.controller.state_changes import state_changes, unclean_elections
+from highwater.controller.succession import Succession
 from highwater.controller.suspicion import Suspicion, was_stalled
 from highwater.errors import KafkaError
 from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.draft import Inconsistent
 from highwater.metadata.replay import apply
-from highwater.model import Endpoint, Epoch, NodeId, Offset
+from highwater.model import Endpoint, Epoch, NodeId, Offset, Uuid
 from highwater.net.context import Connected
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.probe import Probe
@@ -34,7 +43,11 @@ from highwater.wire.messages.no_op_record import NoOpRecord
 from highwater.world import Timer, World
 
 R = TypeVar("R")
+REMEMBERED = 100
+TOLD_AT_ONCE = 20
+"""Changes of state between two turns of the loop: what was decided for a thousand partitions waits for no words."""
 _log = logging.getLogger(__name__)
+_state_change_log = logging.getLogger("highwater.state_change")
 
 
 class ActiveController:
@@ -65,6 +78,11 @@ class ActiveController:
         self._unclean_at = 0.0
         self._watched: dict[Connected, tuple[NodeId, int]] = {}
         """Connections that brokers send their heartbeats on: one that closes is a hint."""
+        self._succession = Succession()
+        self.changes: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
+        """The last ones that were decided here, with the time of each."""
+        self._untold: deque[Iterator[str]] = deque()
+        self.unclean_elections = 0
 
     @property
     def is_active(self) -> bool:
@@ -92,7 +110,7 @@ class ActiveController:
             answer(None)
             return
         decided = decision()
-        if decided.records and not self._append(list(decided.records)):
+        if decided.records and not self._append(list(decided.records), decided.why):
             answer(None)
             return
         self._answer_later(answer, decided.response)
@@ -103,17 +121,42 @@ class ActiveController:
         else:
             answer(response)
 
-    def _append(self, records: list[Message]) -> bool:
+    def _append(self, records: list[Message], why: str) -> bool:
         """False where the disk is full: nothing was decided, and whoever asked may ask again."""
         assert self._epoch is not None
+        before = self.head
         try:
-            last = self.raft.append(records, self._epoch)
+            # Applied before it is written: every node would fail on a record that cannot be, again and again.
+            head, _ = apply(before, records, self.raft.log.written_end + len(records) - 1, self._epoch)
+            self.raft.append(records, self._epoch)
         except KafkaError as failed:
             _log.error("a decision could not be written: %s", failed)
             return False
-        self._head, _ = apply(self.head, records, last, self._epoch)
+        except Inconsistent as wrong:
+            self.raft.fail(wrong)
+            return False
+        self._head = head
         self._last_append = self.world.clock.monotonic()
+        self.unclean_elections += unclean_elections(records)
+        self._untold.append(state_changes(before, records, why))
+        if len(self._untold) == 1:
+            self._tell_some()
         return True
+
+    def _tell_some(self) -> None:
+        for _ in range(TOLD_AT_ONCE):
+            change = next(self._untold[0], None)
+            if change is not None:
+                self._tell(change)
+                continue
+            self._untold.popleft()
+            if not self._untold:
+                return
+        self.world.clock.call_soon(self._tell_some)
+
+    def _tell(self, change: str) -> None:
+        self.changes.append((self.world.clock.monotonic(), change))
+        _state_change_log.info("%s", change)
 
     # What the quorum tells
 
@@ -137,6 +180,7 @@ class ActiveController:
     def _activate(self, epoch: Epoch) -> None:
         """Everything of earlier epochs is applied: from here on decisions are ours."""
         _log.info("active controller of epoch %d", epoch)
+        self._tell(f"controller {self._config.node_id} is active in epoch {epoch}: the quorum elected it")
         self._epoch = epoch
         self._head = self.raft.committed
         now = self.world.clock.monotonic()
@@ -150,7 +194,7 @@ class ActiveController:
             if not broker.fenced and broker.id != self._config.node_id:
                 self._probe(broker.id, broker.epoch)
         records = activation_records(self.head, self._bootstrap, self._config)
-        if records and not self._append(records):
+        if records and not self._append(records, "a cluster's first records"):
             self.raft.fail(OSError("the first records of the cluster could not be written"))
         self._last_append = now
         self._rebalance_at = now + rebalance_interval(self._config)
@@ -161,6 +205,7 @@ class ActiveController:
         if self._head is None:
             return
         _log.info("no longer the active controller")
+        self._tell(f"controller {self._config.node_id} is active no longer: it lost epoch {self._epoch} of the quorum")
         self._head = self._epoch = None
         if self._timer is not None:
             self._timer.cancel()
@@ -178,6 +223,14 @@ class ActiveController:
             connection.on_close(lambda: self._hint(*self._watched.pop(connection, (broker, epoch))))
         self._watched[connection] = (broker, epoch)
         self._suspicion.heard(broker, epoch)
+
+    def outlives(self, connection: Connected | None, incarnation: Uuid, existing: BrokerRegistration) -> bool:
+        """Whether a broker that wants to register has proven that the incarnation in its way is dead."""
+        if connection is None:
+            return False
+        if not self._succession.has_refused(connection):
+            connection.on_close(lambda: self._succession.closed(connection))
+        return self._succession.outlives(connection, incarnation, existing)
 
     def _hint(self, broker: NodeId, epoch: int) -> None:
         if self._unfenced(broker, epoch) and self._suspicion.hint(broker, epoch, self.world.clock.monotonic()):
@@ -197,7 +250,7 @@ class ActiveController:
             return
         unfenced = sum(1 for each in self.head.brokers.by_id.values() if not each.fenced)
         if self._suspicion.proven(broker, epoch, self.world.clock.monotonic(), unfenced):
-            self._fence(broker, epoch, "nothing listens at its address any more")
+            self._fence(broker, epoch, "it refused two connections")
         else:
             _log.warning("broker %d of epoch %d seems dead; its session decides", broker, epoch)
 
@@ -206,11 +259,15 @@ class ActiveController:
         known = registration is not None and registration.epoch == epoch and not registration.fenced
         return registration if known else None
 
-    def _fence(self, broker: NodeId, epoch: int, why: str) -> None:
+    def _fence(self, broker: NodeId, epoch: int, why: str, silent: Sequence[NodeId] = ()) -> None:
+        """In slices: a broker may have thousands of replicas, and heartbeats of the others wait for their turn."""
         if self._head is None:
             return
-        records = fence_broker(self.head, self.config, broker, epoch)
-        if records and not self._append(records):
+        records = fence_broker(self.head, self.config, broker, epoch, MAX_ELECTIONS, silent)
+        if records and not self._append(records, why):
+            return
+        if self._unfenced(broker, epoch) is not None:
+            self.world.clock.call_soon(self._fence, broker, epoch, why, silent)
             return
         self.liveness.forget(broker, epoch)
         if records:
@@ -230,25 +287,29 @@ class ActiveController:
         now = self.world.clock.monotonic()
         if was_stalled(self._due, now):
             self.liveness.extend(now)
-        for broker, epoch in self.liveness.expired(now):
-            self._fence(broker, epoch, "not heard of in its session")
+        expired = self.liveness.expired(now)
+        for broker, epoch in expired:
+            why = f"no heartbeat for {self.liveness.silent_for(broker, now):.1f} s"
+            self._fence(broker, epoch, why, [other for other, _ in expired])
         self._elect_by_the_clock(now)
         if self._config.get(METADATA_MAX_IDLE_INTERVAL_MS) and now - self._last_append >= self._idle_interval() * 0.9:
-            self._append([NoOpRecord()])
+            self._append([NoOpRecord()], "")
         self._schedule()
 
     def _elect_by_the_clock(self, now: float) -> None:
         """Leadership goes back to preferred replicas, and where that is allowed to unclean ones, now and then."""
         if now >= self._rebalance_at:
             self._rebalance_at = now + rebalance_interval(self._config)
-            self._append_some(rebalance(self.head, self.config))
+            self._elect_some(rebalance, "leadership goes back to preferred replicas")
         if now >= self._unclean_at:
             self._unclean_at = now + unclean_interval(self._config)
-            self._append_some(elect_unclean(self.head, self.config))
+            self._elect_some(elect_unclean, "unclean.leader.election.enable allows it")
 
-    def _append_some(self, records: Sequence[Message]) -> None:
-        if records:
-            self._append(list(records))
+    def _elect_some(self, elect: Callable[[MetadataImage, NodeConfig], list[Message]], why: str) -> None:
+        """And the rest, if there is any, in the next turn: not all at once, and not an interval later."""
+        records = [] if self._head is None else elect(self.head, self.config)
+        if records and self._append(records, why) and len(records) == MAX_ELECTIONS:
+            self.world.clock.call_soon(self._elect_some, elect, why)
 
     @property
     def brokers_leaving(self) -> bool:

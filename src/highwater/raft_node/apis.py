@@ -26,6 +26,7 @@ from highwater.raft_node import (
     k64_unregister_broker,
     k67_allocate_producer_ids,
     k70_controller_registration,
+    k73_assign_replicas_to_dirs,
 )
 from highwater.raft_node.active import ActiveController
 from highwater.wire.messages.envelope_request import EnvelopeRequest
@@ -48,6 +49,7 @@ HANDLERS: tuple[ModuleType, ...] = (
     k64_unregister_broker,
     k67_allocate_producer_ids,
     k70_controller_registration,
+    k73_assign_replicas_to_dirs,
 )
 
 

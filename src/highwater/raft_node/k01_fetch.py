@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from highwater.errors import Code, KafkaError
 from highwater.log.peek import WouldBlock, cached
 from highwater.model import METADATA_TOPIC, METADATA_TOPIC_ID, NodeId, Uuid
@@ -63,7 +65,10 @@ class _Fetch:
     def ask(self) -> None:
         if not self._done:
             caller = Caller(self._ctx.version, self._ctx.listener)
-            self._raft.requested(self._asking, caller, self._answered)
+            asking = self._asking
+            if not asking.waited:
+                self._asking = replace(asking, waited=True)
+            self._raft.requested(asking, caller, self._answered)
 
     def _expire(self) -> None:
         self._expired = True

@@ -31,6 +31,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerReg
             controller.world.clock.monotonic(),
             controller.raft.log.written_end,
             KRAFT_VERSION,
+            lambda existing: controller.outlives(ctx.connection, request.incarnation_id, existing),
         ),
         answer,
     )

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from highwater.kernel import BadRecords
+from highwater.log.checkpoint import read_file
 from highwater.log.durability import sync_with_directory
-from highwater.log.loader import LoadedLog, LoadRequest, load_log
+from highwater.log.loader import CorruptLog, LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log, Origin
 from highwater.log.names import segment_file
-from highwater.log.scan import scan
-from highwater.log.truncation import truncate_to
+from highwater.log.scan import BadBatch, scan
+from highwater.log.truncation import restart_at, truncate_to
 from highwater.metadata.records import decode, encode
 from highwater.model import Epoch, Offset
-from highwater.quorum import EpochStart, LogPosition, VoterSet
+from highwater.quorum import ElectionState, EpochStart, LogPosition, VoterSet
+from highwater.raft_node.recovery_point import RecoveryPoint, read_recovery_point
 from highwater.raft_node.snapshots import CONTROL_VERSION, Snapshot, list_snapshots, read_snapshot
 from highwater.wire import records
 from highwater.wire.codec import Message
@@ -26,6 +29,7 @@ from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
 
 INDEX_INTERVAL = 4096
+QUORUM_STATE = "quorum-state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class LoadedMetadata:
     log: LoadedLog
     snapshots: list[LogPosition]
     snapshot: Snapshot | None
+    recovery_point: Offset
+    election: ElectionState | None
     batches: list[CommittedBatch] = field(default_factory=list)
     voters: VoterSet | None = None
     voters_offset: Offset = -1
@@ -59,7 +65,11 @@ class LoadedMetadata:
 
 
 def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, LoadedMetadata]:
-    """A job. The log is read whole: it is short, and every byte of it was synced before anyone acted on it."""
+    """A job. The log is read whole: it is short, and every byte of it was synced before anyone acted on it.
+
+    CorruptLog where something is missing or damaged that had been synced: a voter that forgets what is committed, and
+    votes on, could take it from all.
+    """
     disk.mkdir(directory)
     positions = list_snapshots(disk, directory)
     newest: Snapshot | None = None
@@ -70,23 +80,47 @@ def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, Load
         positions.remove(position)
     yield Step()
     begin = positions[0].offset if positions else 0
-    loaded = yield from load_log(disk, LoadRequest(directory, 0, begin, False, INDEX_INTERVAL))
-    if newest is not None and loaded.log_end < newest.position.offset:
-        request = LoadRequest(directory, 0, newest.position.offset, False, INDEX_INTERVAL)
-        loaded = yield from load_log(disk, request)
-    found = LoadedMetadata(loaded, positions, newest)
+    after = newest.position.offset if newest is not None else 0
+    synced = read_recovery_point(disk, directory)
+    loaded = yield from load_log(disk, LoadRequest(directory, synced, begin, False, INDEX_INTERVAL))
+    if max(loaded.log_end, after) < synced:
+        raise _corrupt(directory, f"ends at {loaded.log_end}, but had been synced up to {synced}")
+    if loaded.log_end < after:
+        loaded = yield from load_log(disk, LoadRequest(directory, 0, after, False, INDEX_INTERVAL))
+    if loaded.log_start > after:
+        raise _corrupt(directory, f"begins at {loaded.log_start}, and no whole snapshot reaches up to there")
+    state = read_file(disk, directory / QUORUM_STATE)
+    election = None if state is None else ElectionState.from_json(state.decode())
+    found = LoadedMetadata(loaded, positions, newest, synced, election)
     if newest is not None:
         found.voters = newest.voters
         found.voters_offset = newest.position.offset - 1
-    after = newest.position.offset if newest is not None else 0
-    for segment in loaded.segments:
-        file = disk.open(segment_file(directory, segment.base_offset, ".log"))
-        for batch in scan(file, 0, 0, check=False):
-            if batch.header.base_offset >= after:
-                _take(found, batch.header, batch.data)
-        file.close()
-        yield Step()
+    yield from _read_log(disk, found, after)
     return found
+
+
+def _read_log(disk: Disk, found: LoadedMetadata, after: Offset) -> Generator[Step, None, None]:
+    """Take every batch behind the snapshot. Their offsets follow each other without a gap."""
+    directory, following = found.log.directory, None
+    for segment in found.log.segments:
+        file = disk.open(segment_file(directory, segment.base_offset, ".log"))
+        try:
+            for batch in scan(file, 0, 0):
+                header = batch.header
+                if following not in (None, header.base_offset):
+                    raise _corrupt(directory, f"lacks the offsets from {following} to {header.base_offset}")
+                following = header.next_offset
+                if header.base_offset >= after:
+                    _take(found, header, batch.data)
+        except BadBatch as bad:
+            raise _corrupt(directory, f"is damaged below its recovery point, {file.path.name} {bad}") from bad
+        finally:
+            file.close()
+        yield Step()
+
+
+def _corrupt(directory: PurePath, what: str) -> CorruptLog:
+    return CorruptLog(errno.EIO, f"the metadata log {what}; it is not cut, since committed records would go", directory)
 
 
 def _take(found: LoadedMetadata, header: records.Header, data: memoryview) -> None:
@@ -116,9 +150,10 @@ def decoded(header: records.Header, data: memoryview) -> CommittedBatch:
 class MetadataLog:
     """The quorum's view of the log, and what the leader writes to it."""
 
-    def __init__(self, log: Log, snapshots: list[LogPosition]) -> None:
+    def __init__(self, log: Log, snapshots: list[LogPosition], recovery_point: RecoveryPoint) -> None:
         self.log = log
         self.snapshots = snapshots
+        self._recovery_point = recovery_point
 
     @property
     def start_offset(self) -> Offset:
@@ -154,8 +189,20 @@ class MetadataLog:
 
     async def truncate_to(self, world: World, offset: Offset) -> None:
         """Durably: a power cut must not bring back what was cut, in the place of what is fetched instead."""
+        await self._recovery_point.lower(offset)
         if await truncate_to(world, self.log, offset):
             await finished(world, sync_with_directory, [self.log.active.file], self.log.directory)
+        self._recovery_point.release()
+
+    async def restart_at(self, world: World, offset: Offset) -> None:
+        """Behind a snapshot that is whole on disk: whatever a crash leaves of the old log means nothing."""
+        await self._recovery_point.lower(0)
+        await restart_at(world, self.log, offset)
+        self._recovery_point.release()
+
+    async def close(self) -> None:
+        await self._recovery_point.close()
+        self.log.close()
 
     def append(self, values: Sequence[Message], epoch: Epoch, now_ms: int) -> CommittedBatch:
         batch = records.build([(now_ms, None, encode(value), ()) for value in values], leader_epoch=epoch)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from highwater.config import LogConfig, NodeConfig
+from highwater.config import LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS, LogConfig, NodeConfig
 from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
-from highwater.log.checkpoint import read_file, replace_file
+from highwater.log.checkpoint import replace_file
 from highwater.log.log import Log
-from highwater.log.truncation import restart_at
 from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage, difference
 from highwater.metadata.replay import apply
@@ -35,7 +35,6 @@ from highwater.net.probe import Probe
 from highwater.quorum import (
     NEVER_LOGGED,
     Caller,
-    ElectionState,
     FetchAnswer,
     FollowerFetch,
     Identity,
@@ -50,16 +49,22 @@ from highwater.quorum import (
 )
 from highwater.quorum.voters import endpoint_of
 from highwater.raft_node.installing import Installation
-from highwater.raft_node.metadata_log import CommittedBatch, LoadedMetadata, MetadataLog, load_metadata
+from highwater.raft_node.metadata_log import (
+    QUORUM_STATE,
+    CommittedBatch,
+    LoadedMetadata,
+    MetadataLog,
+    load_metadata,
+)
 from highwater.raft_node.peers import Peers
+from highwater.raft_node.recovery_point import RecoveryPoint
 from highwater.raft_node.snapshots import Snapshot, image_of
 from highwater.raft_node.snapshotter import Snapshotter
 from highwater.wire.codec import Malformed, Message
 from highwater.wire.messages.fetch_snapshot_response import FetchSnapshotResponse
-from highwater.world import Disk, Step, Timer, World
+from highwater.world import Timer, World
 from highwater.world.jobs import finished
 
-QUORUM_STATE = "quorum-state"
 LEAVE_CHECK_SECONDS = 0.01
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
 _log = logging.getLogger(__name__)
@@ -74,11 +79,6 @@ class Listeners:
     committed: Callable[[MetadataImage, Changes], None]
     leadership: Callable[[Leadership], None]
     failed: Callable[[BaseException], None]
-
-
-def _read_quorum_state(disk: Disk, path: PurePath) -> Generator[Step, None, bytes | None]:
-    yield Step()
-    return read_file(disk, path)
 
 
 class RaftNode:
@@ -112,8 +112,6 @@ class RaftNode:
         """Load what is on disk and take part in the quorum."""
         self._listeners = listeners
         loaded = await finished(self._world, load_metadata, self.directory)
-        state = await finished(self._world, _read_quorum_state, self.directory / QUORUM_STATE)
-        stored = None if state is None else ElectionState.from_json(state.decode())
         self._adopt(loaded)
         if loaded.voters is None and self._config.is_controller:
             raise RuntimeError(f"{self.directory} names no voters: format the directory first")
@@ -134,7 +132,7 @@ class RaftNode:
             self.voters,
             self.log,
             self._world.random("quorum"),
-            stored,
+            loaded.election,
             self._world.clock.monotonic(),
             voters_offset=self._voters[-1][0] if self._voters else NEVER_LOGGED,
             timing=timing,
@@ -154,7 +152,9 @@ class RaftNode:
             lambda log: self.fail(log.offline or OSError("the metadata log failed")),
         )
         log.durable_listener = lambda: self._feed(self.quorum.log_flushed)
-        self.log = MetadataLog(log, loaded.snapshots)
+        interval = self._config.get(LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS) / 1000
+        recovery_point = RecoveryPoint(self._world, log, loaded.recovery_point, interval)
+        self.log = MetadataLog(log, loaded.snapshots, recovery_point)
         self._pending.extend(loaded.batches)
         if loaded.snapshot is not None:
             self.committed = image_of(loaded.snapshot, self.identity.cluster_id)
@@ -174,13 +174,13 @@ class RaftNode:
             step, answer = self._inputs.popleft()
             try:
                 ready = step(self._world.clock.monotonic())
-            except Exception as failed:  # noqa: BLE001 a broken invariant of the quorum stops the node
+                if ready.election is not None or ready.truncate_to is not None:
+                    self._block(partial(self._prepare, ready, answer))
+                else:
+                    self._carry_out(ready, answer)
+            except Exception as failed:  # noqa: BLE001 a broken invariant, or a record that cannot be applied
                 self.fail(failed)
                 return
-            if ready.election is not None or ready.truncate_to is not None:
-                self._block(self._prepare(ready, answer))
-            else:
-                self._carry_out(ready, answer)
         self._set_timer()
 
     def _answered(self, correlation: int, answer: Message | FetchAnswer) -> None:
@@ -188,13 +188,13 @@ class RaftNode:
             self._leader_high_watermark = max(self._leader_high_watermark, answer.high_watermark)
         self._feed(lambda now: self.quorum.answered(correlation, answer, now))
 
-    def _block(self, work: Coroutine[Any, Any, None]) -> None:
+    def _block(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Nothing else is fed until `work` is done."""
         self._blocked = True
 
         async def run() -> None:
             try:
-                await work
+                await work()
             except Exception as failed:  # noqa: BLE001 without its metadata the node has no business going on
                 self.fail(failed)
                 return
@@ -331,7 +331,7 @@ class RaftNode:
             if snapshot is None:
                 self._feed(self.quorum.snapshot_done)
             else:
-                self._block(self._install(snapshot))
+                self._block(partial(self._install, snapshot))
 
         Installation(
             self._world,
@@ -350,7 +350,7 @@ class RaftNode:
         if position == self.quorum.fetching_snapshot and position > LogPosition(
             self.log.last_epoch, self.log.durable_end
         ):
-            await restart_at(self._world, self.log.log, position.offset)
+            await self.log.restart_at(self._world, position.offset)
             self._pending.clear()
             before, self.committed = self.committed, image_of(snapshot, self.identity.cluster_id)
             self.log.snapshots = [position]
@@ -447,4 +447,4 @@ class RaftNode:
             self._timer.cancel()
         self._peers.close()
         await self.snapshotter.close()
-        self.log.log.close()
+        await self.log.close()

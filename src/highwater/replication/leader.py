@@ -37,6 +37,7 @@ class Proposal:
     isr: tuple[NodeId, ...]
     partition_epoch: int
     expands: bool
+    why: str = ""
 
 
 class LeaderState:
@@ -56,6 +57,7 @@ class LeaderState:
         self.epoch_start = epoch_start
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)
+        self.since = now
         self.proposal: Proposal | None = None
         self.followers: dict[NodeId, Progress] = {
             replica: Progress(caught_up_at=now if replica in self.isr else 0.0)
@@ -166,10 +168,10 @@ class LeaderState:
             and progress.end >= self.epoch_start
         )
 
-    def propose(self, isr: Sequence[NodeId], partition_epoch: int) -> Proposal:
+    def propose(self, isr: Sequence[NodeId], partition_epoch: int, why: str = "") -> Proposal:
         """One change at a time is asked for."""
         assert self.proposal is None, "a change of the ISR is under way"
-        self.proposal = Proposal(tuple(isr), partition_epoch, len(isr) > len(self.isr))
+        self.proposal = Proposal(tuple(isr), partition_epoch, len(isr) > len(self.isr), why)
         return self.proposal
 
     def withdraw(self, proposal: Proposal) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 
 from highwater.model import Endpoint, NodeId, TopicPartition, Uuid
 from highwater.node import Node
@@ -17,6 +18,8 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 HOST = "127.0.0.1"
 """Simulated machines share its ports, as the nodes of one real machine do."""
 BROKER_PORTS, CONTROLLER_PORTS = 9000, 9500
+APART = 100
+"""Controllers that stand apart from the brokers are numbered from here on."""
 Note = Callable[[str, str], None]
 
 PROPERTIES: Mapping[str, str] = {
@@ -49,26 +52,28 @@ PROPERTIES: Mapping[str, str] = {
 class Member:
     """One node over its lives. A life that the node itself ended is told to `failed`."""
 
-    def __init__(self, sim: Simulation, number: int, voters: int) -> None:
+    def __init__(self, sim: Simulation, number: int, voters: Sequence[int], changes: Mapping[str, str]) -> None:
         self.id = NodeId(number)
         self.name = f"n{number}"
         self.broker = Endpoint(HOST, BROKER_PORTS + number)
         self.controller = Endpoint(HOST, CONTROLLER_PORTS + number)
-        self.is_voter = number <= voters
-        self.hosted = HostedNode(sim, self.name, self._properties(voters))
+        self.is_voter = number in voters
+        self.is_broker = number <= APART
+        self.hosted = HostedNode(sim, self.name, {**self._properties(voters), **changes})
         self.serves = False
         self.lives = 0
         self.wanted = False
         """Whether it is to run: a node that is down and not wanted was taken down."""
 
-    def _properties(self, voters: int) -> dict[str, str]:
-        listeners = [f"PLAINTEXT://{self.broker}"]
+    def _properties(self, voters: Sequence[int]) -> dict[str, str]:
+        roles = {"broker": f"PLAINTEXT://{self.broker}"} if self.is_broker else {}
         if self.is_voter:
-            listeners.append(f"CONTROLLER://{self.controller}")
-        bootstrap = ",".join(f"{HOST}:{CONTROLLER_PORTS + number}" for number in range(1, voters + 1))
+            roles["controller"] = f"CONTROLLER://{self.controller}"
+        listeners = list(roles.values())
+        bootstrap = ",".join(f"{HOST}:{CONTROLLER_PORTS + number}" for number in voters)
         return {
             **PROPERTIES,
-            "process.roles": "broker,controller" if self.is_voter else "broker",
+            "process.roles": ",".join(roles),
             "node.id": str(self.id),
             "listeners": ",".join(listeners),
             "advertised.listeners": ",".join(listeners),
@@ -81,12 +86,25 @@ class Member:
 
 
 class SimCluster:
-    """`voters` of the nodes are controllers too; the others are brokers alone."""
+    """`voters` of the nodes are controllers too; the others are brokers alone. `controllers` more stand apart, and then
+    there need be no voters among the brokers. `changes` of settings are for all."""
 
-    def __init__(self, sim: Simulation, size: int, voters: int, random: Random, note: Note) -> None:
+    def __init__(
+        self,
+        sim: Simulation,
+        size: int,
+        voters: int,
+        random: Random,
+        note: Note,
+        changes: Mapping[str, str] = MappingProxyType({}),
+        controllers: int = 0,
+    ) -> None:
         self.sim = sim
         self.note = note
-        self.members = {f"n{number}": Member(sim, number, voters) for number in range(1, size + 1)}
+        apart = range(APART + 1, APART + controllers + 1)
+        quorum = [*range(1, voters + 1), *apart]
+        numbers = [*range(1, size + 1), *apart]
+        self.members = {f"n{number}": Member(sim, number, quorum, changes) for number in numbers}
         self._directories = {name: Uuid(random.randbytes(16)) for name in self.members}
         self.failures: list[str] = []
         """Nodes that gave up of their own accord, or could not start."""
@@ -98,7 +116,7 @@ class SimCluster:
 
     @property
     def bootstrap(self) -> list[Endpoint]:
-        return [member.broker for member in self.members.values()]
+        return [member.broker for member in self.members.values() if member.is_broker]
 
     async def format(self) -> None:
         voters = [
@@ -154,6 +172,19 @@ class SimCluster:
                 self.failures.append(f"{member.name} gave up: {member.hosted.gave_up!r}")
                 self.note(member.name, f"gave up: {member.hosted.gave_up!r}")
                 member.hosted.gave_up = None
+
+    async def stop(self, name: str) -> bool:
+        """A controlled shutdown of a node that serves. False if it crashed before its end."""
+        member = self.members[name]
+        life = member.lives
+        member.serves = False
+        try:
+            await member.hosted.stop()
+        except Dead:
+            return False
+        if member.lives == life:
+            self.take_down(name, False)
+        return True
 
     def take_down(self, name: str, power_loss: bool) -> None:
         member = self.members[name]

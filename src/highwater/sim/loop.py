@@ -67,6 +67,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Owns what no node owns: the scenario, the network, the schedule of faults."""
         self._current = self.root
         self.on_exception: ExceptionHandler | None = None
+        self.on_turn: Callable[[Process], None] | None = None
+        """Told whose callback has run, after each."""
 
     # Time and callbacks
 
@@ -201,6 +203,8 @@ class SimLoop(asyncio.AbstractEventLoop):
             active.pop()
         if not handle.cancelled():
             handle._run()
+            if self.on_turn is not None:
+                self.on_turn(process)
 
     def _advance(self) -> None:
         """Move time to the next timer and make all that are due by then ready."""

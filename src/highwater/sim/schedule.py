@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
@@ -33,7 +35,7 @@ VERBS: dict[str, tuple[float, float, float]] = {
     # weight, and how long it lasts: at least, at most
     "kill": (5, 0.05, 4.0),
     "cut the power of": (4, 0.05, 3.0),
-    "tear a write of": (2, 0.05, 2.0),
+    "tear a write of": (4, 0.05, 2.0),
     "kill after a write of": (2, 0.05, 2.0),
     "pause": (4, 0.02, 4.0),
     "cut a link of": (3, 0.1, 4.0),
@@ -44,6 +46,7 @@ VERBS: dict[str, tuple[float, float, float]] = {
     "reset the connections of": (2, 0.0, 0.0),
     "turn the clock of": (1, 0.0, 0.0),
     "cut all power of": (1, 0.05, 0.5),
+    "restart": (3, 0.0, 0.0),
 }
 
 
@@ -86,8 +89,11 @@ class Nemesis:
         self._lost: dict[str, int] = {}
         """Nodes that lost unsynced data, and their broker epoch then."""
         self._paused: dict[str, None] = {}
+        self._stopping: dict[str, asyncio.Task[None]] = {}
         self._over = False
         self.done: list[str] = []
+        self.struck: Counter[str] = Counter()
+        """How often each kind of fault did happen: a node may be spared, or be down already."""
 
     def arm(self, faults: Sequence[Fault]) -> None:
         begun = self._sim.now
@@ -136,8 +142,11 @@ class Nemesis:
                     self._take_down(each, self._flushed, until)
             case "pause":
                 self._pause(name, until)
+            case "restart":
+                self._stop(name)
             case "turn the clock of":
                 self._say(f"{name}: the clock jumps by {(fault.draw - 0.5) * 7200:.0f} s")
+                self.struck["clock jumps"] += 1
                 self._sim.jump_clock(name, (fault.draw - 0.5) * 7200)
             case _:
                 self._trouble_links(fault, name, until)
@@ -147,25 +156,31 @@ class Nemesis:
         others = [each for each in self._cluster.names if each != name]
         match fault.verb:
             case "cut a link of":
-                self._cut([(name, peer)], False, until)
+                self._cut("cuts", [(name, peer)], until)
             case "cut one way from":
-                self._cut([(name, peer)] if fault.draw < 0.5 else [(peer, name)], True, until)
+                self._cut("one-way cuts", [(name, peer)] if fault.draw < 0.5 else [(peer, name)], until, one_way=True)
             case "isolate":
-                self._cut([(name, each) for each in (*others, *self._clients)], False, until)
+                self._cut("isolations", [(name, each) for each in (*others, *self._clients)], until)
             case "isolate from nodes":
-                self._cut([(name, each) for each in others], False, until)
+                self._cut("isolations", [(name, each) for each in others], until)
             case "slow a link of":
                 self._say(f"{name} - {peer}: slow until {until:.3f}")
+                self.struck["slow links"] += 1
                 self._sim.slow(name, peer, SLOW_LINK)
                 self._sim.at(until, self._heal, [(name, peer)])
             case "reset the connections of":
                 self._say(f"{name} - {peer}: connections are reset")
+                self.struck["resets"] += 1
                 self._sim.reset(name, peer)
 
     # Crashes
 
+    def _keeps_only_synced(self, name: str) -> bool:
+        """Metadata counts once it is synced, and so does every record in flush mode: a power cut takes nothing away."""
+        return self._flushed or not self._cluster.members[name].is_broker
+
     def _may_lose_power(self, name: str) -> bool:
-        if self._flushed:
+        if self._keeps_only_synced(name):
             return True
         self._forget_healed()
         truth = self._truth()
@@ -175,7 +190,7 @@ class Nemesis:
 
     def _may_crash(self, name: str) -> bool:
         self._forget_healed()
-        return self._flushed or all(other == name for other in self._lost)
+        return self._keeps_only_synced(name) or all(other == name for other in self._lost)
 
     def _forget_healed(self) -> None:
         """Whoever lost data counts again once it has registered anew and is in every ISR that it belongs to."""
@@ -193,6 +208,7 @@ class Nemesis:
             self._say(f"{name}: is spared, {', '.join(self._lost)} has not recovered yet")
             return
         self._say(f"{name}: {'the power is cut' if power_loss else 'killed'} until {until:.3f}")
+        self.struck["power cuts" if power_loss else "kills"] += 1
         self._crashed(name, power_loss)
         self._cluster.take_down(name, power_loss)
         self._sim.at(until, self._restart, name)
@@ -200,14 +216,15 @@ class Nemesis:
     def _crashed(self, name: str, power_loss: bool) -> None:
         self._paused.pop(name, None)
         truth = self._truth()
-        if power_loss:
+        if power_loss and not self._keeps_only_synced(name):
             broker = None if truth is None else truth.brokers.get(int(name[1:]))
             self._lost[name] = -1 if broker is None else broker.epoch
 
     def _crash_at(self, fault: Fault, name: str, phase: Phase, power_loss: bool) -> None:
         """At one of the next appends of this life; if there are too few of them, half a second later."""
-        nth = 1 + int(fault.draw * 40)
-        pattern = "/data/__cluster*" if fault.draw < 0.3 else "*.log"
+        of_metadata = fault.draw < 0.3
+        nth = 1 + int(fault.draw * 10) if of_metadata else 1 + int((fault.draw - 0.3) * 25)
+        pattern = "/data/__cluster*" if of_metadata else "*.log"
         self._say(f"{name}: {'loses power' if power_loss else 'dies'} {phase} its append no. {nth} to {pattern}")
         if power_loss:
             self._crashed(name, True)
@@ -224,9 +241,26 @@ class Nemesis:
                 return
             if point.hit is not None:
                 self._say(f"{name}: has crashed at {point.hit.at:.4f}: {point.hit.kind} {point.hit.subject}")
+                self.struck["torn writes" if phase == "during" else "kills after a write"] += 1
             self._take_down(name, power_loss, self._sim.now + fault.seconds)
 
         self._sim.at(self._sim.now + 0.5, look)
+
+    def _stop(self, name: str) -> None:
+        """A controlled shutdown, and a new life as soon as it has come to its end."""
+        if name in self._stopping or self._cluster.members[name] not in self._cluster.serving():
+            return
+        self._say(f"{name}: is stopped, and started again")
+
+        async def stop() -> None:
+            stopped = await self._cluster.stop(name)
+            del self._stopping[name]
+            self._cluster.note(name, "has stopped" if stopped else "did not come to stop")
+            if stopped:
+                self.struck["controlled restarts"] += 1
+                self._cluster.start(name)
+
+        self._stopping[name] = self._sim.loop.create_task(stop())
 
     def _restart(self, name: str) -> None:
         if not self._over and not self._cluster.is_up(name):
@@ -239,6 +273,7 @@ class Nemesis:
         if name in self._paused:
             return
         self._say(f"{name}: paused until {until:.3f}")
+        self.struck["pauses"] += 1
         self._paused[name] = None
         self._sim.pause(name)
         self._sim.at(until, self._resume, name)
@@ -248,8 +283,9 @@ class Nemesis:
             self._cluster.note(name, "resumes")
             self._sim.resume(name)
 
-    def _cut(self, links: list[tuple[str, str]], one_way: bool, until: float) -> None:
+    def _cut(self, kind: str, links: list[tuple[str, str]], until: float, one_way: bool = False) -> None:
         arrow = "->" if one_way else "-"
+        self.struck[kind] += 1
         self._say(f"{', '.join(f'{a} {arrow} {b}' for a, b in links)}: cut until {until:.3f}")
         for a, b in links:
             self._sim.cut(a, b, one_way)

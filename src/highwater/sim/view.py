@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from highwater.log.log import Log
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import TopicPartition
+from highwater.node import Node
 from highwater.partition.partition import Partition
 from highwater.quorum import Role
 from highwater.sim.cluster import Member, SimCluster
@@ -22,8 +24,7 @@ class Batch(NamedTuple):
     checksum: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaView:
+class ReplicaView(NamedTuple):
     """One replica on a node that runs."""
 
     epoch: int = 0
@@ -40,23 +41,43 @@ class ReplicaView:
     """Whether what it acknowledges is synced first."""
     fetchers: int = 0
     batches: tuple[Batch, ...] | None = None
-    """Only where the whole log was looked at."""
+    """Committed ones, as they lie in the files: all, or those that were committed since the last look. None where
+    nobody looked."""
+
+
+class QuorumView(NamedTuple):
+    """A node's part in the metadata quorum."""
+
+    epoch: int | None = 0
+    """None while it is being written down: before that it binds nobody."""
+    vote: int | None = None
+    """Whom it voted for in that epoch."""
+    leads: bool = False
+    log_start: int = 0
+    log_end: int = 0
+    high_watermark: int = 0
+    active_epoch: int | None = None
+    """The epoch in which it is the active controller."""
+    batches: tuple[Batch, ...] | None = None
+    """Of the metadata log, as those of a replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
     id: int
     life: int = 1
-    quorum_epoch: int | None = 0
-    """None while it is being written down: before that it binds nobody."""
-    leads_quorum: bool = False
-    metadata_high_watermark: int = 0
-    active_epoch: int | None = None
-    """The epoch in which it is the active controller."""
+    quorum: QuorumView = field(default_factory=QuorumView)
     broker_epoch: int = -1
     image: MetadataImage | None = None
     """Committed, as far as it knows."""
     replicas: Mapping[TopicPartition, ReplicaView] = field(default_factory=dict)
+
+
+class Told(NamedTuple):
+    """What a leader told a reader the end of a partition to be."""
+
+    epoch: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,35 +86,74 @@ class ClusterView:
 
     nodes: tuple[NodeView, ...]
     truth: MetadataImage | None = None
+    acked: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The end of what producers hold an acknowledgement for."""
+    told: Mapping[TopicPartition, Told] = field(default_factory=dict)
+    """The last end that readers were told."""
+    lossy: frozenset[TopicPartition] = frozenset()
+    """Partitions of which data was given up by an unclean election, as their topic allows."""
 
-
-def view_node(member: Member, storage: Storage | None) -> NodeView | None:
-    """None where it is not far enough to have anything to show. With `storage`, whole logs are read too."""
-    node = member.node
-    if node is None or not hasattr(node, "raft") or not hasattr(node.raft, "quorum"):
+    def registered(self, broker: int) -> NodeView | None:
+        """The node, if its present life is the one that metadata knows: before that, nobody counts on it (KIP-903)."""
+        for node in self.nodes:
+            if node.id == broker:
+                known = None if self.truth is None else self.truth.brokers.get(broker)
+                return node if known is not None and known.epoch == node.broker_epoch >= 0 else None
         return None
-    quorum, controller = node.raft.quorum, node.controller
-    replicas: dict[TopicPartition, ReplicaView] = {}
-    if node.broker is not None:
-        for partition in node.broker.hosted:
-            if partition.log.offline is None:
-                fetchers = node.broker.fetchers.following(partition)
-                replicas[partition.tp] = _view_replica(partition, fetchers, storage)
-    return NodeView(
-        id=member.id,
-        life=member.lives,
-        quorum_epoch=None if node.raft.is_deciding else quorum.epoch,
-        leads_quorum=quorum.role is Role.LEADER,
-        metadata_high_watermark=node.raft.log.log.high_watermark,
+
+
+class Committed:
+    """Reads a log below its high watermark from the files, each batch once."""
+
+    def __init__(self, storage: Storage, log: Log) -> None:
+        self._storage = storage
+        self._log = log
+        self._base = -1
+        self._position = 0
+
+    def news(self) -> tuple[Batch, ...]:
+        """What was committed since the last call."""
+        found: list[Batch] = []
+        log = self._log
+        for segment in log.segments:
+            base = segment.base_offset
+            if base < self._base:
+                continue
+            position = self._position if base == self._base else 0
+            data = bytes(self._storage.file(log.directory / f"{base:020d}.log").data)
+            for at, size, header in records.walk(data, position):
+                if header.last_offset >= log.high_watermark:
+                    self._base, self._position = base, at
+                    return tuple(found)
+                position = at + size
+                if header.base_offset >= log.log_start:
+                    found.append(Batch(header.base_offset, header.last_offset, header.leader_epoch, header.crc))
+            self._base, self._position = base, position
+        return tuple(found)
+
+
+def is_open(node: Node | None) -> bool:
+    """Whether it is far enough to have anything to show."""
+    return node is not None and hasattr(node, "raft") and hasattr(node.raft, "quorum")
+
+
+def view_quorum(node: Node, batches: tuple[Batch, ...] | None = None) -> QuorumView:
+    quorum, log, controller = node.raft.quorum, node.raft.log.log, node.controller
+    voted = quorum.voted
+    return QuorumView(
+        epoch=None if node.raft.is_deciding else quorum.epoch,
+        vote=None if voted is None else voted.id,
+        leads=quorum.role is Role.LEADER,
+        log_start=log.log_start,
+        log_end=log.log_end,
+        high_watermark=log.high_watermark,
         active_epoch=None if controller is None else controller.epoch,
-        broker_epoch=node.lifecycle.epoch if node.broker is not None else -1,
-        image=node.raft.committed,
-        replicas=replicas,
+        batches=batches,
     )
 
 
-def _view_replica(partition: Partition, fetchers: int, storage: Storage | None) -> ReplicaView:
-    log, leader = partition.log, partition.leader
+def view_replica(node: Node, partition: Partition, batches: tuple[Batch, ...] | None = None) -> ReplicaView:
+    log, leader, broker = partition.log, partition.leader, node.broker
     return ReplicaView(
         epoch=partition.epoch,
         partition_epoch=partition.partition_epoch,
@@ -105,25 +165,37 @@ def _view_replica(partition: Partition, fetchers: int, storage: Storage | None) 
         isr=() if leader is None else leader.isr,
         maximal_isr=() if leader is None else leader.maximal_isr,
         flushed=log.flush_each_append,
-        fetchers=fetchers,
-        batches=None if storage is None else _read_committed(partition, storage),
+        fetchers=0 if broker is None else broker.fetchers.following(partition),
+        batches=batches,
     )
 
 
-def _read_committed(partition: Partition, storage: Storage) -> tuple[Batch, ...]:
-    """What lies below the high watermark, as it lies in the files."""
-    found: list[Batch] = []
-    log = partition.log
-    for segment in log.segments:
-        data = memoryview(bytes(storage.file(log.directory / f"{segment.base_offset:020d}.log").data))
-        for _, _, header in records.walk(data):
-            if header.last_offset < log.high_watermark and header.base_offset >= log.log_start:
-                found.append(Batch(header.base_offset, header.last_offset, header.leader_epoch, header.crc))
-    return tuple(found)
+def view_node(member: Member, storage: Storage | None) -> NodeView | None:
+    """None where it has nothing to show. With `storage`, whole logs are read too."""
+    node = member.node
+    if node is None or not is_open(node):
+        return None
+
+    def batches(log: Log) -> tuple[Batch, ...] | None:
+        return None if storage is None else Committed(storage, log).news()
+
+    replicas: dict[TopicPartition, ReplicaView] = {}
+    if node.broker is not None:
+        for partition in node.broker.hosted:
+            if partition.log.offline is None:
+                replicas[partition.tp] = view_replica(node, partition, batches(partition.log))
+    return NodeView(
+        id=member.id,
+        life=member.lives,
+        quorum=view_quorum(node, batches(node.raft.log.log)),
+        broker_epoch=node.lifecycle.epoch if node.broker is not None else -1,
+        image=node.raft.committed,
+        replicas=replicas,
+    )
 
 
 class Observer:
-    """Takes views, and remembers the newest metadata."""
+    """Takes views of everything, and remembers the newest metadata."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster

@@ -12,6 +12,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePath
 
 from highwater.world import AlreadyLocked, Buffer, Dead, File, Poisoned
@@ -36,8 +37,13 @@ class RealFile:
         self._busy = 0
         self._poisoned: OSError | None = None
         self._nowait = bool(_RWF_NOWAIT)
-        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
-        self.size = os.fstat(self._fd).st_size
+        try:
+            self.size = os.stat(path).st_size  # a descriptor is for whoever uses the file: most of a thousand lie idle
+        except FileNotFoundError:
+            if not create:
+                raise
+            self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o644)
+            self.size = os.fstat(self._fd).st_size
         self._written_from = self.size
 
     def append(self, *parts: Buffer) -> int:
@@ -158,9 +164,10 @@ class RealDisk:
         if file is None:
             file = RealFile(self, path, create)
             self._files[path] = file
-            with self._lock:
-                self._open[id(file)] = weakref.ref(file)
-                self._evict(file)
+            if file._fd >= 0:
+                with self._lock:
+                    self._open[id(file)] = weakref.ref(file)
+                    self._evict(file)
         return file
 
     def reopen(self, file: RealFile) -> int:
@@ -178,7 +185,7 @@ class RealDisk:
 
     def _evict(self, keep: RealFile) -> None:
         """Close the oldest descriptors. Only the loop's thread does so: it uses its own without a lock."""
-        for key in list(self._open)[: max(len(self._open) - self._descriptors, 0)]:
+        for key in list(islice(self._open, max(len(self._open) - self._descriptors, 0))):
             oldest = self._open[key]()
             if oldest is None:
                 del self._open[key]

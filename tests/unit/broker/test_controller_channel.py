@@ -28,11 +28,12 @@ class Scene:
         self.sim = Simulation(1, Knobs(connect_timeout=1000.0))
         self.broker = self.sim.world("broker")
         self.controller = self.sim.world("controller")
+        self.at = CONTROLLER
         self.events: list[tuple[float, str]] = []
         self.answers: list[BrokerHeartbeatResponse | None] = []
         config = NodeConfig.parse({**PROPERTIES, **{name.replace("_", "."): value for name, value in settings.items()}})
         deadlines = self.broker.call(DeadlineQueue, self.broker.clock)
-        self.channel = ControllerChannel(self.broker, config, "broker-1", deadlines, lambda: CONTROLLER)
+        self.channel = ControllerChannel(self.broker, config, "broker-1", deadlines, lambda: self.at)
         self.sim.on_event(self._see)
 
     def _see(self, event: Event) -> None:
@@ -89,3 +90,26 @@ def test_controller_socket_timeout_ms_bounds_one_try_and_the_connection_is_made_
         assert scene.answers == [None]
         dials = scene.times("dial")
         assert [round(later - earlier) for earlier, later in pairwise(dials)][:2] == [3, 3]
+
+
+def test_what_a_stopped_controller_does_not_answer_is_asked_of_its_successor_at_once() -> None:
+    scene = Scene()
+    with scene.sim:
+        made: list[MuteController] = []
+        successor = Endpoint("successor", 9093)
+        elsewhere = scene.sim.world("successor")
+
+        def accept() -> BufferedProtocol:
+            made.append(MuteController())
+            return made[-1]
+
+        scene.sim.run(scene.controller.perform(scene.controller.net.listen(accept, CONTROLLER)))
+        scene.sim.run(elsewhere.perform(elsewhere.net.listen(accept, successor)))
+        request = BrokerHeartbeatRequest(broker_id=1)
+        scene.broker.call(scene.channel.ask, request, BrokerHeartbeatResponse, scene.answers.append, 9.0)
+        scene.sim.run(scene.sim.until(lambda: bool(made) and made[0].heard == 2, limit=10))
+        scene.broker.call(scene.channel.controller_moved)
+        assert len(made) == 1, "it is still the same"
+        scene.at = successor
+        scene.broker.call(scene.channel.controller_moved)
+        scene.sim.run(scene.sim.until(lambda: len(made) == 2 and made[1].heard == 2, limit=1))

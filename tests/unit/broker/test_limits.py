@@ -27,6 +27,7 @@ def test_the_default_limits_are_finite() -> None:
 def test_request_timeout_ms_bounds_the_creation_of_a_topic_that_a_client_asked_for() -> None:
     with Living(request_timeout_ms="2000").start() as living:
         living.node._channel._controller = lambda: None
+        living.world.call(living.node._channel.controller_moved)
         asked = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True)
         began = living.sim.now
         answer = living.ask(asked, MetadataResponse, 12)

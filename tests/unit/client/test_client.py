@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 
@@ -125,6 +126,18 @@ def test_another_bootstrap_server_serves_as_well(cluster: Cluster) -> None:
     with Client(f"{nobody},{cluster.brokers[2].endpoint}") as client:
         client.refresh([])
         assert sorted(client.view.brokers) == [1, 2]
+
+
+def test_a_server_that_accepts_and_says_nothing_does_not_keep_the_others_waiting(cluster: Cluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stopped:
+        mute = f"127.0.0.1:{stopped.getsockname()[1]}"
+        began = time.monotonic()
+        with Client(f"{mute},{cluster.brokers[2].endpoint}") as client:
+            client.refresh([])
+            assert sorted(client.view.brokers) == [1, 2]
+        assert time.monotonic() - began < 5
+        with Client(mute, timeout=0.5, request_timeout=0.2) as client, pytest.raises(Unreachable, match="no answer"):
+            client.refresh([])
 
 
 def test_a_question_follows_the_leader(cluster: Cluster, client: Client) -> None:

@@ -152,6 +152,10 @@ def test_what_kafka_would_do_and_we_would_not_is_refused(name: str) -> None:
 
 REFUSED: list[tuple[dict[str, str], str]] = [
     ({"node.id": "-1"}, "Invalid value -1 for configuration node.id: Value must be at least 0"),
+    (
+        {"highwater.http.listener": "8080"},
+        "Invalid value 8080 for configuration highwater.http.listener: it must be host:port",
+    ),
     ({"num.partitions": "many"}, "Invalid value many for configuration num.partitions: Not a number of type INT"),
     ({"process.roles": "zookeeper"}, "String must be one of: broker, controller"),
     ({"process.roles": ""}, "'process.roles' must not be empty"),

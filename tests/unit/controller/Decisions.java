@@ -11,6 +11,7 @@ import java.util.OptionalLong;
 
 import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.message.AlterPartitionRequestData;
+import org.apache.kafka.common.message.AssignReplicasToDirsRequestData;
 import org.apache.kafka.common.message.ElectLeadersRequestData;
 import org.apache.kafka.common.message.RequestHeaderData;
 import org.apache.kafka.common.metadata.BrokerRegistrationChangeRecord;
@@ -92,6 +93,11 @@ public class Decisions {
             case "elect" -> {
                 version = 2;
                 var result = replication.electLeaders(new ElectLeadersRequestData(bytes(w[2]), version));
+                records = result.records();
+                response = result.response();
+            }
+            case "assign" -> {
+                var result = replication.handleAssignReplicasToDirs(new AssignReplicasToDirsRequestData(bytes(w[2]), version));
                 records = result.records();
                 response = result.response();
             }

@@ -11,6 +11,7 @@ import pytest
 
 from highwater.controller.alter_partition import alter_partition
 from highwater.controller.brokers import fence_broker, forget_incarnation, unfence_broker
+from highwater.controller.directories import assign_replicas_to_dirs
 from highwater.controller.leaders import elect_leaders, elect_unclean, rebalance
 from highwater.errors import Code
 from highwater.metadata import records
@@ -25,6 +26,9 @@ from highwater.wire.messages.alter_partition_request import (
 )
 from highwater.wire.messages.alter_partition_response import AlterPartitionResponse
 from highwater.wire.messages.alter_partition_response import PartitionData as Answer
+from highwater.wire.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest, DirectoryData
+from highwater.wire.messages.assign_replicas_to_dirs_request import PartitionData as Assigned
+from highwater.wire.messages.assign_replicas_to_dirs_request import TopicData as AssignedTopic
 from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from highwater.wire.messages.elect_leaders_response import ElectLeadersResponse
@@ -275,3 +279,38 @@ def test_what_befalls_brokers_has_kafkas_consequences(classes: Path) -> None:
     questions = [question for question, _ in cases]
     theirs = [",".join(sorted(line.split(" ")[1].split(","))) for line in ask(classes, questions)]
     compare(questions, theirs, [sorted_records(made) for _, made in cases])
+
+
+def assignments(state: State) -> AssignReplicasToDirsRequest:
+    """Of a broker that has another disk, or pretends to; each partition is named once."""
+    random = state.random
+    broker = random.choice(BROKERS)
+    topics = [
+        AssignedTopic(topic_id=topic_id(name), partitions=[Assigned(partition_index=index) for index in indexes])
+        for name, indexes in (("a", random.sample(range(4), 2)), ("b", [0, 1, 2]), ("c", [0]))
+    ]
+    return AssignReplicasToDirsRequest(
+        broker_id=broker,
+        broker_epoch=random.choice([epoch(broker)] * 9 + [1]),
+        directories=[DirectoryData(id=directory(broker, random.randint(0, 1)), topics=topics)],
+    )
+
+
+def test_replicas_are_put_where_their_brokers_say_as_kafka_does(classes: Path) -> None:
+    random = Random(13)
+    questions, expected = [], []
+    codes: set[int] = set()
+    for _ in range(300):
+        state = State(random)
+        request = assignments(state)
+        questions.append(state.question("assign", request.encode(0).hex()))
+        decision = assign_replicas_to_dirs(state.image, request, CONFIG)
+        if decision.response.error_code:
+            codes.add(decision.response.error_code)
+            expected.append(f"error {decision.response.error_code}")
+        else:
+            codes |= {row.error_code for topic in decision.response.directories[0].topics for row in topic.partitions}
+            expected.append(f"{decision.response.encode(0).hex()} {sorted_records(decision.records)}")
+    theirs = [line.split(" ") for line in ask(classes, questions)]
+    compare(questions, [f"{word} {','.join(sorted(made.split(',')))}" for word, made in theirs], expected)
+    assert codes == {0, 3, 6, 77, 100}

@@ -85,3 +85,10 @@ def test_a_new_controller_that_finds_half_the_brokers_gone_suspects_itself_at_th
 def test_a_timer_half_a_second_late_proves_a_stall() -> None:
     assert not was_stalled(due=10.0, now=10.5)
     assert was_stalled(due=10.0, now=10.501)
+
+
+def test_who_was_fenced_a_moment_ago_counts_among_those_there_were() -> None:
+    suspicion = Suspicion()
+    assert dies(suspicion, ONE, 7, 0.0, unfenced=5)
+    assert dies(suspicion, TWO, 8, AT_ONCE / 2, unfenced=4)
+    assert not dies(suspicion, THREE, 9, AT_ONCE / 2, unfenced=3)

@@ -341,3 +341,20 @@ def test_nothing_is_left_of_the_connections_that_came_and_went() -> None:
         assert (scene.server.budget.receiving, scene.server.budget.unanswered) == (0, 0)
         assert scene.server._per_ip == {}
         assert scene.server.stats.requests[ASK] == 20
+
+
+def test_a_listener_refuses_until_it_is_started() -> None:
+    with Scene() as scene:
+        specs = [
+            ListenerSpec("EARLY", Endpoint("server", 9100), registry(scene.asked)),
+            ListenerSpec("LATE", Endpoint("server", 9101), registry(scene.asked)),
+        ]
+        server = Server(scene.world, specs)
+        scene.sim.run(scene.world.perform(server.start("EARLY")))
+        scene.dial(9100)
+        with pytest.raises(Refused):
+            scene.dial(9101)
+        assert list(server.endpoints) == ["EARLY"]
+        scene.sim.run(scene.world.perform(server.start("LATE")))
+        scene.dial(9101)
+        assert list(server.endpoints) == ["EARLY", "LATE"]

@@ -124,3 +124,30 @@ def test_who_waits_for_a_sync_is_told_when_the_disk_fails(tmp_path: Path) -> Non
         assert told == [True]
 
     played(tmp_path, play, flush_messages=1)
+
+
+def test_a_change_of_the_isr_is_told_with_the_reason_that_its_leader_had(tmp_path: Path) -> None:
+    async def play(controller: Controller, partition: Partition) -> None:
+        partition.lead(ME, EPOCH, 1, ALL, ALL, "so the metadata has it")
+        partition.append(memoryview(batch((b"v",))), -1, 9, START_MS)
+        fetch(controller, partition, OTHER, 1)
+        controller.now += 31.2
+        fetch(controller, partition, OTHER, 1)
+        partition.shrink()
+        isr, answer = controller.asked.pop()
+        assert [what for _, what in partition.changes][1:] == [], "asked for is not yet changed"
+        answer(Changed(Code.NONE, isr, EPOCH, 2))
+        fetch(controller, partition, THIRD, 1)
+        isr, _ = controller.asked.pop()
+        partition.lead(ME, EPOCH, 3, ALL, isr, "the controller decided it")
+        partition.lead(ME, EPOCH, 4, ALL, (ME, THIRD), "2 is fenced")
+        partition.step_down(OTHER, EPOCH + 1, 5, ALL, "leader 1 is fenced")
+        assert [what for _, what in partition.changes] == [
+            "leads in epoch 3 from offset 0 on, ISR 1,2,3: so the metadata has it",
+            "ISR 1,2,3 -> 1,2: 3 last caught up 31.2 s ago, limit 1 s",
+            "ISR 1,2 -> 1,2,3: 3 has caught up",
+            "ISR 1,2,3 -> 1,3: 2 is fenced",
+            "follows 2 in epoch 4, end 1, high watermark 1: leader 1 is fenced",
+        ]
+
+    played(tmp_path, play)

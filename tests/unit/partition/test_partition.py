@@ -86,6 +86,24 @@ def test_a_single_replica_commits_as_it_writes_and_tells_its_watchers(tmp_path: 
     played(tmp_path, play)
 
 
+def test_a_follower_that_has_everything_is_told_what_another_one_commits(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        write(partition, b"a", acks=1)
+        for follower, other in ((OTHER, None), (THIRD, OTHER)):
+            session = FetchSession(follower, False, True, 0.0)
+            session.update("orders", 0, 3, 1, 3, 0, 1000)
+            entry = session.entries["orders", 0]
+            entry.bind(partition)
+            session.dirty.clear()
+            fetching.read(entry, partition, Reader(follower, 0), 1000, True)
+            if other is None:
+                first = session
+                assert (partition.log.high_watermark, len(first.dirty)) == (0, 0)
+        assert (partition.log.high_watermark, len(first.dirty)) == (1, 1)
+
+    played(tmp_path, play, isr=(ME, OTHER, THIRD))
+
+
 def test_consumers_see_what_is_committed_and_followers_all(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         told: list[Code] = []
@@ -207,5 +225,21 @@ def test_a_hosted_partition_is_found_by_name_and_by_id(tmp_path: Path) -> None:
         assert (len(hosted), list(hosted)) == (1, [partition])
         hosted.remove(partition)
         assert (len(hosted), hosted.find("orders", 0), hosted.find(partition.topic_id, 0)) == (0, None, None)
+
+    played(tmp_path, play)
+
+
+def test_only_replicas_with_a_flush_interval_are_looked_at_for_their_age(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        hosted = Hosted()
+        hosted.add(partition)
+        assert list(hosted.flushed_by_age) == []
+        partition.reconfigure(replace(partition.log.config, flush_ms=100))
+        hosted.reconfigured(partition)
+        assert list(hosted.flushed_by_age) == [partition]
+        hosted.remove(partition)
+        assert list(hosted.flushed_by_age) == []
+        hosted.add(partition)
+        assert list(hosted.flushed_by_age) == [partition]
 
     played(tmp_path, play)

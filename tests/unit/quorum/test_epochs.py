@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from highwater.errors import Code
@@ -229,6 +231,15 @@ def test_a_leader_stays_while_a_majority_fetches() -> None:
         bench.pass_time(2.0)
         bench.request(fetch(THREE, 1, 0))
         assert bench.role() == Role.LEADER
+
+
+def test_a_fetch_that_was_held_and_is_asked_again_is_no_sign_of_life() -> None:
+    bench = Bench().to_leader()
+    bench.request(fetch(TWO, 1, 0))
+    bench.pass_time(0.5)
+    bench.request(replace(fetch(TWO, 1, 0), waited=True))
+    bench.pass_time(2.6)
+    assert bench.role() == Role.RESIGNED
 
 
 def test_a_majority_must_be_heard_from_anew_in_each_interval() -> None:

@@ -32,6 +32,20 @@ def test_only_so_many_descriptors_stay_open_and_files_work_all_the_same(tmp_path
     assert descriptors() <= before + 1
 
 
+def test_a_file_that_is_only_known_of_takes_no_descriptor(tmp_path: Path) -> None:
+    paths = [tmp_path / str(number) for number in range(5)]
+    for path in paths:
+        path.write_bytes(b"some")
+    disk = RealDisk()
+    before = descriptors()
+    files = [disk.open(PurePath(path)) for path in paths]
+    assert descriptors() == before
+    assert [file.size for file in files] == [4] * 5
+    assert files[0].append(b"more") == 4
+    assert files[0].read(0, 100) == b"somemore"
+    assert descriptors() == before + 1
+
+
 def test_a_job_thread_never_takes_the_loops_descriptor_away(tmp_path: Path) -> None:
     """The loop uses its own without a lock: were it closed under its hands, another file's bytes would be hit."""
     disk = RealDisk(descriptors=2)

@@ -1,0 +1,82 @@
+"""Where replicas lie (AssignReplicasToDirs, KIP-858): a broker with another disk says so, or it could never lead again
+what it had on the old one."""
+
+from __future__ import annotations
+
+from highwater.config import NodeConfig
+from highwater.controller.brokers import current_registration
+from highwater.controller.decision import Decision
+from highwater.controller.elections import Election, Electorate, reelect
+from highwater.errors import Code, KafkaError
+from highwater.metadata.brokers import BrokerRegistration
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.topics import Place
+from highwater.model import Uuid
+from highwater.wire.codec import Message
+from highwater.wire.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
+from highwater.wire.messages.assign_replicas_to_dirs_response import (
+    AssignReplicasToDirsResponse,
+    DirectoryData,
+    PartitionData,
+    TopicData,
+)
+from highwater.wire.messages.partition_change_record import PartitionChangeRecord
+
+
+def assign_replicas_to_dirs(
+    head: MetadataImage, request: AssignReplicasToDirsRequest, config: NodeConfig
+) -> Decision[AssignReplicasToDirsResponse]:
+    """Each partition by itself; who is put into a directory that is offline leaves the ISR."""
+    try:
+        broker = current_registration(head, request.broker_id, request.broker_epoch)
+    except KafkaError as error:
+        return Decision(AssignReplicasToDirsResponse(error_code=error.code), refusal=error)
+    electorate = Electorate(head, config)
+    records: list[Message] = []
+    offline: list[Place] = []
+    response = AssignReplicasToDirsResponse()
+    for directory in request.directories:
+        told = DirectoryData(id=directory.id)
+        response.directories.append(told)
+        for topic in directory.topics:
+            answer = TopicData(topic_id=topic.topic_id)
+            told.topics.append(answer)
+            for asked in topic.partitions:
+                result = PartitionData(partition_index=asked.partition_index)
+                answer.partitions.append(result)
+                try:
+                    place = _place(head, broker, topic.topic_id, asked.partition_index)
+                except KafkaError as error:
+                    result.error_code = error.code
+                    continue
+                records += _moved(electorate, broker, place, directory.id)
+                if not broker.has_online(directory.id):
+                    offline.append(place)
+    records += reelect(head, config, offline, leaving=broker.id)
+    return Decision(response, records, why=f"broker {broker.id} has its replicas elsewhere now")
+
+
+def _place(head: MetadataImage, broker: BrokerRegistration, topic_id: Uuid, index: int) -> Place:
+    """Raises KafkaError."""
+    topic = head.topics.by_id.get(topic_id)
+    if topic is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_ID)
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    if broker.id not in partition.replicas:
+        raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
+    return topic, index, partition
+
+
+def _moved(electorate: Electorate, broker: BrokerRegistration, place: Place, directory: Uuid) -> list[Message]:
+    """Whatever else is due for the partition is done along with it, as with every change of one."""
+    topic, index, partition = place
+    record = electorate.change(place, partition.isr, Election.ONLINE)
+    if record is None:
+        record = PartitionChangeRecord(topic_id=topic.id, partition_id=index)
+    after = partition.changed_by(record)
+    directories = [directory if replica == broker.id else after.directory(replica) for replica in after.replicas]
+    if directories != list(partition.directories):
+        record.directories = directories
+    return [record] if record != PartitionChangeRecord(topic_id=topic.id, partition_id=index) else []

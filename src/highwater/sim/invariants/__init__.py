@@ -1,0 +1,97 @@
+"""What must hold after every step of a cluster, whatever is killed, paused or cut. Each object remembers what it saw.
+
+Log matching, leader completeness and the supersets are those of the published specifications of Kafka's replication and
+of Raft, whose names stand in brackets where they differ; the others are promises of this project.
+"""
+
+from highwater.sim.invariants.clients import AckedIsCommitted, ReadersNeverGoBack
+from highwater.sim.invariants.invariant import Invariant, Violation
+from highwater.sim.invariants.metadata import (
+    BrokerEpochsRise,
+    EligibleReplicas,
+    FencedNotInIsr,
+    LeaderInIsr,
+    PartitionEpochsRise,
+)
+from highwater.sim.invariants.quorum import (
+    CommittedMetadataStays,
+    MetadataLogMatching,
+    OneActiveController,
+    OneQuorumLeader,
+    OneVote,
+    QuorumEpochRises,
+    SameImage,
+)
+from highwater.sim.invariants.replication import (
+    FlushedIsrHoldsCommitted,
+    HighWatermarkRises,
+    IsrHoldsCommitted,
+    LeaderComplete,
+    LogMatching,
+    MaximalIsr,
+    OffsetsInOrder,
+    OneFetcher,
+    OnePartitionLeader,
+    ReplicaEpochRises,
+)
+
+
+def all_invariants() -> list[Invariant]:
+    """Fresh ones, for one run."""
+    return [
+        OneQuorumLeader(),
+        QuorumEpochRises(),
+        OneVote(),
+        OneActiveController(),
+        CommittedMetadataStays(),
+        MetadataLogMatching(),
+        SameImage(),
+        PartitionEpochsRise(),
+        BrokerEpochsRise(),
+        LeaderInIsr(),
+        FencedNotInIsr(),
+        EligibleReplicas(),
+        OnePartitionLeader(),
+        ReplicaEpochRises(),
+        OffsetsInOrder(),
+        HighWatermarkRises(),
+        IsrHoldsCommitted(),
+        FlushedIsrHoldsCommitted(),
+        LeaderComplete(),
+        MaximalIsr(),
+        LogMatching(),
+        OneFetcher(),
+        AckedIsCommitted(),
+        ReadersNeverGoBack(),
+    ]
+
+
+__all__ = [
+    "AckedIsCommitted",
+    "BrokerEpochsRise",
+    "CommittedMetadataStays",
+    "EligibleReplicas",
+    "FencedNotInIsr",
+    "FlushedIsrHoldsCommitted",
+    "HighWatermarkRises",
+    "Invariant",
+    "IsrHoldsCommitted",
+    "LeaderComplete",
+    "LeaderInIsr",
+    "LogMatching",
+    "MaximalIsr",
+    "MetadataLogMatching",
+    "OffsetsInOrder",
+    "OneActiveController",
+    "OneFetcher",
+    "OnePartitionLeader",
+    "OneQuorumLeader",
+    "OneVote",
+    "PartitionEpochsRise",
+    "QuorumEpochRises",
+    "ReadersNeverGoBack",
+    "ReplicaEpochRises",
+    "SameImage",
+    "Violation",
+    "all_invariants",
+]

@@ -1,0 +1,53 @@
+"""What an invariant is: asked about what has changed, it raises where that breaks a promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.partitions import PartitionImage
+from highwater.model import TopicPartition
+from highwater.sim.view import ClusterView, NodeView, ReplicaView
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+    def __init__(self, invariant: Invariant, text: str) -> None:
+        super().__init__(f"{type(invariant).__name__}: {text}")
+        self.invariant = type(invariant).__name__
+
+
+class Invariant:
+    """Remembers what it saw. Overrides the questions that it has an opinion on; each raises Violation."""
+
+    def node(self, view: ClusterView, node: NodeView) -> None:
+        """The node, but for its replicas, is not what it was."""
+
+    def replica(self, view: ClusterView, node: NodeView, tp: TopicPartition, replica: ReplicaView) -> None:
+        """The replica is not what it was."""
+
+    def truth(self, view: ClusterView, truth: MetadataImage) -> None:
+        """More metadata is committed."""
+
+    def clients(self, view: ClusterView) -> None:
+        """A client was told something."""
+
+    def check(self, view: ClusterView) -> None:
+        """Everything may have changed."""
+        for node in view.nodes:
+            self.node(view, node)
+            for tp, replica in node.replicas.items():
+                self.replica(view, node, tp, replica)
+        if view.truth is not None:
+            self.truth(view, view.truth)
+        self.clients(view)
+
+
+def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionImage]]:
+    for topic, index, partition in image.topics.each_partition():
+        yield TopicPartition(topic.name, index), partition
+
+
+def partition_of(view: ClusterView, tp: TopicPartition) -> PartitionImage | None:
+    return None if view.truth is None else view.truth.topics.partition(tp.topic, tp.partition)

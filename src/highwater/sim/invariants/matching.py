@@ -1,0 +1,24 @@
+"""Log matching, for any log: the first one seen with a committed batch binds all others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from highwater.sim.view import Batch
+
+
+class Matching:
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Batch, int]] = {}
+
+    def contradiction(self, node: int, batches: Sequence[Batch]) -> str | None:
+        """What contradicts the logs seen before, or leaves a gap; None if nothing does."""
+        expected: int | None = None
+        for batch in batches:
+            first, where = self._known.setdefault(batch.base_offset, (batch, node))
+            if first != batch:
+                return f"{where} had {first}, {node} has {batch}"
+            if expected is not None and batch.base_offset != expected:
+                return f"{node}: {batch.base_offset} follows {expected - 1}"
+            expected = batch.last_offset + 1
+        return None

@@ -1,0 +1,78 @@
+"""What the committed metadata says of partitions and brokers: states that a controller may write."""
+
+from __future__ import annotations
+
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.configs import topic_resource
+from highwater.metadata.partitions import PartitionImage
+from highwater.model import NO_NODE, TopicPartition
+from highwater.sim.invariants.invariant import Invariant, Violation, partitions_of
+from highwater.sim.view import ClusterView
+
+
+class PartitionEpochsRise(Invariant):
+    """The leader epoch and the partition epoch that metadata names never go back; an ISR changes only with them."""
+
+    def __init__(self) -> None:
+        self._seen: dict[TopicPartition, PartitionImage] = {}
+
+    def truth(self, view: ClusterView, truth: MetadataImage) -> None:
+        for tp, part in partitions_of(truth):
+            before = self._seen.get(tp)
+            if before is not None and before is not part:
+                if part.leader_epoch < before.leader_epoch or part.partition_epoch < before.partition_epoch:
+                    raise Violation(self, f"{tp}: epochs went back from {before} to {part}")
+                if set(part.isr) != set(before.isr) and part.partition_epoch == before.partition_epoch:
+                    raise Violation(self, f"{tp}: the ISR changed within partition epoch {part.partition_epoch}")
+                if part.leader != before.leader and part.leader_epoch == before.leader_epoch:
+                    raise Violation(self, f"{tp}: the leader changed within leader epoch {part.leader_epoch}")
+            self._seen[tp] = part
+
+
+class BrokerEpochsRise(Invariant):
+    """The epoch of a broker's registration never goes back."""
+
+    def __init__(self) -> None:
+        self._epochs: dict[int, int] = {}
+
+    def truth(self, view: ClusterView, truth: MetadataImage) -> None:
+        for broker in truth.brokers.by_id.values():
+            if broker.epoch < self._epochs.get(broker.id, -1):
+                raise Violation(self, f"broker {broker.id}: from {self._epochs[broker.id]} to {broker.epoch}")
+            self._epochs[broker.id] = broker.epoch
+
+
+class LeaderInIsr(Invariant):
+    """Whoever leads is in the ISR, and an ISR is never empty unless eligible replicas stand in for it (KIP-966)."""
+
+    def truth(self, view: ClusterView, truth: MetadataImage) -> None:
+        for tp, part in partitions_of(truth):
+            if part.leader != NO_NODE and part.leader not in part.isr:
+                raise Violation(self, f"{tp}: {part.leader} leads, the ISR is {part.isr}")
+            if not part.isr and not part.elr and not part.last_known_elr:
+                raise Violation(self, f"{tp}: nobody may ever lead it again")
+
+
+class FencedNotInIsr(Invariant):
+    """A fenced broker leads nothing, and shares an ISR with nobody (the first of ValidControllerState)."""
+
+    def truth(self, view: ClusterView, truth: MetadataImage) -> None:
+        fenced = {broker.id for broker in truth.brokers.by_id.values() if broker.fenced}
+        for tp, part in partitions_of(truth) if fenced else ():
+            wrong = [node for node in part.isr if node in fenced]
+            if part.leader in fenced or (wrong and len(part.isr) > 1):
+                raise Violation(self, f"{tp}: {sorted(fenced)} are fenced, leader {part.leader}, ISR {part.isr}")
+
+
+class EligibleReplicas(Invariant):
+    """ISR and ELR are replicas and share none; with min.insync.replicas in the ISR there is no ELR (the rest of
+    ValidControllerState, KIP-966)."""
+
+    def truth(self, view: ClusterView, truth: MetadataImage) -> None:
+        for tp, part in partitions_of(truth):
+            isr, elr = set(part.isr), set(part.elr)
+            if isr & elr or len(isr) + len(elr) != len(part.isr) + len(part.elr) or not isr | elr <= {*part.replicas}:
+                raise Violation(self, f"{tp}: replicas {part.replicas}, ISR {part.isr}, ELR {part.elr}")
+            wanted = int(truth.configs.of(topic_resource(tp.topic)).get("min.insync.replicas", "1"))
+            if elr and len(isr) >= wanted:
+                raise Violation(self, f"{tp}: ELR {part.elr} beside an ISR of {wanted} or more: {part.isr}")

@@ -1,0 +1,196 @@
+"""The clients of a run: two producers and a reader while it goes wrong, an auditor at the end, and their verdict."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from highwater.audit import History, Outcome, Read, Sent, judge
+from highwater.errors import Code, KafkaError
+from highwater.model import TopicPartition
+from highwater.net.client import CallFailed
+from highwater.sim.client import Client
+from highwater.sim.producer import Producer
+from highwater.sim.reader import Page, Reader
+from highwater.sim.shape import PARTITIONS, TopicShape
+from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from highwater.wire.messages.create_topics_response import CreateTopicsResponse
+from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
+
+SEND_SECONDS = 4.0
+CALL_SECONDS = 0.8
+READ_SECONDS = 60.0
+LATEST = -1
+CLIENTS = ("p1", "p2", "reader")
+
+
+class Witness(Protocol):
+    """Hears at once what clients are told."""
+
+    def acked(self, tp: TopicPartition, end: int) -> None: ...
+
+    def told(self, tp: TopicPartition, epoch: int, end: int) -> None: ...
+
+
+async def create_topics(client: Client, topics: Sequence[TopicShape]) -> None:
+    for topic in topics:
+        wanted = CreatableTopic(
+            name=topic.name,
+            num_partitions=PARTITIONS,
+            replication_factor=topic.replicas,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()],
+        )
+        request = CreateTopicsRequest(topics=[wanted], timeout_ms=5000)
+        while True:
+            try:
+                answer = await client.ask_any(request, CreateTopicsResponse, SEND_SECONDS)
+                if answer.topics[0].error_code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+                    break
+            except CallFailed:
+                pass
+            await client.back_off()
+    client.close()
+
+
+class Load:
+    """What the clients do and see. `wrong` is what they saw that must not be."""
+
+    def __init__(
+        self, partitions: Sequence[TopicPartition], witness: Witness, note: Callable[[str, str], None]
+    ) -> None:
+        self._partitions = partitions
+        self._witness = witness
+        self._note = note
+        self._sends: list[Sent] = []
+        self._begun: dict[bytes, tuple[TopicPartition, str]] = {}
+        self._reads: dict[Read, None] = {}
+        self._whole: dict[TopicPartition, Page] = {}
+        self._out_of_range: list[tuple[TopicPartition, int]] = []
+        self._made = 0
+        self.over = False
+        """Set it, and the clients come to their end."""
+        self.seen: Counter[str] = Counter()
+        self.wrong: list[str] = []
+
+    # While things go wrong
+
+    async def produce(self, client: Client) -> None:
+        producer, random, name = Producer(client), client.world.random("work"), client.client_id
+        while not self.over:
+            partition = random.choice(self._partitions)
+            values = []
+            for _ in range(random.randint(1, 3)):
+                self._made += 1
+                values.append(f"{name} {self._made}".encode().ljust(random.randint(1, 120), b"."))
+            self._begun |= dict.fromkeys(values, (partition, name))
+            self._took(partition, name, await producer.send(partition, values, SEND_SECONDS))
+            await asyncio.sleep(random.uniform(0.005, 0.06))
+        client.close()
+
+    def _took(self, partition: TopicPartition, name: str, sent: Sequence[Sent]) -> None:
+        for each in sent:
+            del self._begun[each.value]
+        self._sends += sent
+        first = sent[0]
+        self.seen[first.outcome.value] += len(sent)
+        text = f"{partition} {first.value.rstrip(b'.').decode()} +{len(sent)}: {first.outcome.value}"
+        self._note(name, f"{text} at {first.offset}" if first.offset >= 0 else text)
+        if first.outcome is Outcome.ACKED:
+            self._witness.acked(partition, sent[-1].offset + 1)
+
+    async def follow(self, client: Client) -> None:
+        reader, random = Reader(client), client.world.random("work")
+        offsets = dict.fromkeys(self._partitions, 0)
+        while not self.over:
+            partition = random.choice(self._partitions)
+            try:
+                if random.random() < 0.2:
+                    await self._ask_latest(client, partition)
+                page = await reader.fetch(partition, offsets[partition], CALL_SECONDS, random.choice((0, 20)))
+            except KafkaError as failed:
+                if failed.code is Code.OFFSET_OUT_OF_RANGE:
+                    self._out_of_range.append((partition, offsets[partition]))
+                    offsets[partition] = 0
+                elif failed.code is Code.CORRUPT_MESSAGE:
+                    self.wrong.append(failed.message)
+                await client.back_off()
+            except CallFailed:
+                client.forget_leaders()
+                await client.back_off()
+            else:
+                self._reads |= dict.fromkeys(page.reads)
+                self.seen["read"] += len(page.reads)
+                offsets[partition] = page.next_offset if random.random() < 0.9 else 0
+                await asyncio.sleep(random.uniform(0.005, 0.05))
+        client.close()
+
+    async def _ask_latest(self, client: Client, partition: TopicPartition) -> int | None:
+        """None where there is no answer now: a new leader does not know the end at once."""
+        leader, _ = await client.leader(partition, CALL_SECONDS)
+        wanted = ListOffsetsPartition(partition_index=partition.partition, timestamp=LATEST)
+        topic = ListOffsetsTopic(name=partition.topic, partitions=[wanted])
+        request = ListOffsetsRequest(replica_id=-1, topics=[topic])
+        answer = await client.ask(leader, request, ListOffsetsResponse, CALL_SECONDS)
+        row = answer.topics[0].partitions[0]
+        if row.error_code:
+            client.forget_leaders()
+            return None
+        self._witness.told(partition, row.leader_epoch, row.offset)
+        return row.offset
+
+    # At the end
+
+    async def audit(self, client: Client) -> None:
+        for partition in self._partitions:
+            end = await self._find_end(client, partition)
+            page = await Reader(client).read_all(partition, READ_SECONDS)
+            while page.high_watermark < end:
+                await client.back_off()
+                page = await Reader(client).read_all(partition, READ_SECONDS)
+            self._whole[partition] = page
+            self._note("auditor", f"{partition} holds [{page.log_start}, {page.high_watermark})")
+        client.close()
+
+    async def _find_end(self, client: Client, partition: TopicPartition) -> int:
+        while True:
+            try:
+                end = await self._ask_latest(client, partition)
+            except (KafkaError, CallFailed):
+                client.forget_leaders()
+                end = None
+            if end is not None:
+                return end
+            await client.back_off()
+
+    def judge(self, lossy: frozenset[TopicPartition]) -> None:
+        """Of a partition whose topic allowed data to be given up, and that did, the end alone is judged: what is still
+        there is there once, in order, and was sent."""
+        sends = [*self._sends]
+        sends += [Sent(at, value, producer, Outcome.UNKNOWN) for value, (at, producer) in self._begun.items()]
+        before = [read for read in self._reads if read.partition not in lossy]
+        after = [read for page in self._whole.values() for read in page.reads]
+        kept = {read.value for read in after if read.partition in lossy}
+        given_up = [sent for sent in sends if sent.partition in lossy and sent.value not in kept]
+        self.seen["given up"] += sum(sent.outcome is Outcome.ACKED for sent in given_up)
+        verdict = judge(History([sent for sent in sends if sent not in set(given_up)], [*before, *after]))
+        self.seen["acked and judged"] += verdict.acked
+        if not verdict.ok:
+            wrong = {name: n for name, n in verdict.counts.items() if name not in ("acked", "delivered") and n}
+            self.wrong += [f"the audit finds {name}: {getattr(verdict, name)[:3]}" for name in wrong]
+        for partition, at in self._out_of_range:
+            if partition not in lossy:
+                self.wrong.append(f"{partition}: {at} was committed, and is out of range")
+        for partition, page in self._whole.items():
+            self._judge_whole(partition, page, before)
+
+    def _judge_whole(self, partition: TopicPartition, page: Page, before: Sequence[Read]) -> None:
+        offsets = [read.offset for read in page.reads]
+        if offsets != list(range(page.log_start, page.high_watermark)):
+            self.wrong.append(f"{partition}: the offsets have gaps")
+        there = set(offsets)
+        for read in before:
+            if read.partition == partition and read.offset not in there:
+                self.wrong.append(f"{partition}: offset {read.offset} was read, and is not there any more")

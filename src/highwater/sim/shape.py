@@ -1,0 +1,94 @@
+"""What a seed's cluster is made of: how many nodes in which roles, what its topics promise, how its world behaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from highwater.model import TopicPartition
+from highwater.sim.knobs import Knobs
+
+SEGMENT_BYTES = "4000"
+SHORT_METADATA = {
+    "internal.metadata.log.segment.bytes": "1200",
+    "metadata.log.max.record.bytes.between.snapshots": "800",
+    "metadata.max.retention.bytes": "2500",
+}
+"""Little is kept: a node that was away for a second needs a snapshot."""
+PARTITIONS = 2
+
+
+@dataclass(frozen=True)
+class TopicShape:
+    replicas: int
+    min_isr: int
+    flushed: bool
+    unclean: bool = False
+
+    @property
+    def name(self) -> str:
+        parts = ["flushed" if self.flushed else "cached", f"rf{self.replicas}", f"min{self.min_isr}"]
+        return "-".join([*parts, "unclean"] if self.unclean else parts)
+
+    @property
+    def configs(self) -> Mapping[str, str]:
+        return {
+            "min.insync.replicas": str(self.min_isr),
+            "internal.segment.bytes": SEGMENT_BYTES,
+            "unclean.leader.election.enable": str(self.unclean).lower(),
+            **({"flush.messages": "1"} if self.flushed else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of `brokers`, the first `voters` are controllers too, unless `controllers` stand apart from them."""
+
+    brokers: int
+    voters: int
+    controllers: int
+    topics: tuple[TopicShape, ...]
+    knobs: Knobs
+    settings: Mapping[str, str]
+
+    @classmethod
+    def drawn(cls, plan: Random) -> Shape:
+        brokers, voters, controllers = plan.choices(
+            ((3, 3, 0), (4, 3, 0), (5, 3, 0), (5, 5, 0), (3, 0, 1), (2, 0, 3)), (10, 3, 1, 1, 3, 2)
+        )[0]
+        all_flushed = plan.random() < 0.4
+        topics = [cls._topic(plan, brokers, flushed=True)]
+        if not all_flushed:
+            topics.append(cls._topic(plan, brokers, flushed=False))
+        knobs = Knobs.swarm(plan) if plan.random() < 0.4 else Knobs()
+        return cls(brokers, voters, controllers, tuple(topics), knobs, SHORT_METADATA if plan.random() < 0.5 else {})
+
+    @staticmethod
+    def _topic(plan: Random, brokers: int, flushed: bool) -> TopicShape:
+        replicas = min(brokers, plan.choices((2, 3), (1, 3))[0])
+        unclean = plan.random() < 0.2
+        return TopicShape(replicas, plan.choices((1, 2), (2, 1) if unclean else (1, 3))[0], flushed, unclean)
+
+    @property
+    def all_flushed(self) -> bool:
+        return all(topic.flushed for topic in self.topics)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(topic.name, index) for topic in self.topics for index in range(PARTITIONS)]
+
+    def may_lose(self, topic: str) -> bool:
+        return any(each.unclean for each in self.topics if each.name == topic)
+
+    def text(self) -> str:
+        where = f"{self.controllers} apart" if self.controllers else f"{self.voters} of them"
+        return f"brokers {self.brokers}, controllers {where}; topics {', '.join(topic.name for topic in self.topics)}"
+
+    def features(self) -> list[str]:
+        """What a run of it covers, by names to count."""
+        found = [f"{self.brokers + self.controllers} nodes", "apart" if self.controllers else "combined"]
+        for topic in self.topics:
+            found += [f"RF {topic.replicas}", f"min ISR {topic.min_isr}", "flushed" if topic.flushed else "cached"]
+            found.append("unclean on" if topic.unclean else "unclean off")
+        return list(dict.fromkeys(found))

@@ -1,0 +1,49 @@
+"""What many runs were like, added up: whether they were worth their time can be read off it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from highwater.sim.timeline import Finding
+from highwater.sim.trial import Trial
+
+
+@dataclass
+class Tally:
+    seeds: int = 0
+    failed: list[int] = field(default_factory=list)
+    virtual_seconds: float = 0.0
+    steps: int = 0
+    """Callbacks of nodes, after each of which the invariants were asked."""
+    clusters: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
+    records: Counter[str] = field(default_factory=Counter)
+
+    def run(self, seed: int, seconds: float | None = None) -> Finding | None:
+        trial = Trial(seed) if seconds is None else Trial(seed, seconds)
+        found = trial()
+        self.add(trial, found)
+        return found
+
+    def add(self, trial: Trial, found: Finding | None) -> None:
+        self.seeds += 1
+        if found is not None:
+            self.failed.append(trial.seed)
+        self.virtual_seconds += trial.sim.now
+        self.steps += trial.watch.steps
+        self.clusters.update(trial.shape.features())
+        self.faults += trial.nemesis.struck
+        self.events += trial.watch.seen
+        self.records += trial.load.seen
+
+    def text(self) -> str:
+        lines = [
+            f"seeds     {self.seeds}, failed {self.failed}",
+            f"time      {self.virtual_seconds:.0f} virtual seconds, {self.steps} steps of nodes",
+        ]
+        for name in ("clusters", "faults", "events", "records"):
+            counts: Counter[str] = getattr(self, name)
+            lines.append(f"{name:8}  " + ", ".join(f"{what} {counts[what]}" for what in sorted(counts)))
+        return "\n".join(lines)

@@ -1,0 +1,64 @@
+"""The story of a run, for people: faults, what nodes logged, what clients were told; and what it found wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from highwater.sim.process import OWNER
+from highwater.world import Dead
+
+LAST_LINES = 120
+
+
+@dataclass
+class Finding:
+    """What a seed found wrong, and the story that led there."""
+
+    seed: int
+    shape: str
+    faults: list[str]
+    schedule: list[str]
+    timeline: list[str]
+
+    def text(self, last: int = LAST_LINES) -> str:
+        parts = [f"seed {self.seed}: {self.shape}", "", "what went wrong:"]
+        parts += [f"  {fault}" for fault in self.faults[:5]]
+        parts += ["", "faults:", *self.schedule, "", f"timeline (the last {last} lines):", *self.timeline[-last:]]
+        parts += ["", f"run it again: highwater sim --seed {self.seed}"]
+        return "\n".join(parts)
+
+
+class Timeline(logging.Handler):
+    """Lines of `seconds  who  what`, in order."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__(logging.INFO)
+        self._now = now
+        self.lines: list[str] = []
+        self.tracebacks: list[str] = []
+
+    def note(self, who: str, text: str) -> None:
+        self.lines.append(f"{self._now():9.4f}  {who:8}  {text}")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        process = OWNER.get()
+        self.note("" if process is None else process.name, record.getMessage())
+        if record.exc_info and record.exc_info[1] is not None and not isinstance(record.exc_info[1], Dead):
+            self.tracebacks.append(self.format(record))
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hears what every node logs, and nobody else does."""
+        logger = logging.getLogger("highwater")
+        before = logger.level, logger.propagate
+        logger.addHandler(self)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+            logger.level, logger.propagate = before

@@ -1,0 +1,58 @@
+"""A fetch of several partitions, one of which has to be looked up on disk first."""
+
+from __future__ import annotations
+
+from highwater.errors import Code
+from highwater.sim.knobs import Knobs
+from highwater.wire import records
+from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from highwater.wire.messages.fetch_response import FetchResponse, PartitionData
+from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from highwater.wire.messages.produce_response import ProduceResponse
+from tests.unit.broker.living import Living
+
+NOTHING_IS_CACHED = Knobs(cold_read=1.0, warm_tail=0)
+
+
+def produce(living: Living, partition: int, value: bytes) -> None:
+    batch = records.build([(living.world.clock.wall_ms(), None, value, ())])
+    data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=partition, records=batch)])
+    answer = living.ask(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[data]), ProduceResponse, 9)
+    assert answer.responses[0].partition_responses[0].error_code == Code.NONE
+
+
+def fetch(living: Living, *wanted: FetchPartition) -> dict[int, PartitionData]:
+    topic = FetchTopic(topic="t", partitions=list(wanted))
+    request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=1 << 20, topics=[topic])
+    answer = living.ask(request, FetchResponse, 12)
+    return {row.partition_index: row for row in answer.responses[0].partitions}
+
+
+def wanted(partition: int, offset: int, last_fetched_epoch: int = -1) -> FetchPartition:
+    return FetchPartition(
+        partition=partition, fetch_offset=offset, last_fetched_epoch=last_fetched_epoch, partition_max_bytes=1 << 20
+    )
+
+
+def with_cold_logs(living: Living) -> Living:
+    living.start()
+    living.create_topic("t", partitions=2)
+    for value in (b"a", b"b", b"c"):
+        produce(living, 0, value)
+    produce(living, 1, b"a")
+    living.sim.knobs = NOTHING_IS_CACHED
+    return living.reborn().start()
+
+
+def test_a_divergence_is_told_though_another_partition_is_still_being_looked_up() -> None:
+    """Else a follower would wait for news of a partition that has told all it had to tell."""
+    with with_cold_logs(Living()) as living:
+        rows = fetch(living, wanted(0, 1), wanted(1, 5, last_fetched_epoch=0))
+        assert (rows[1].diverging_epoch.epoch, rows[1].diverging_epoch.end_offset) == (0, 1)
+
+
+def test_what_is_looked_up_is_worth_the_wait() -> None:
+    with with_cold_logs(Living()) as living:
+        rows = fetch(living, wanted(0, 1), wanted(1, 1))
+        found = [record.value for record in records.iterate_all(memoryview(rows[0].records or b""))]
+        assert [bytes(value or b"") for value in found] == [b"b", b"c"]

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from highwater.broker.controller_channel import ControllerChannel
+from highwater.broker.directories import RETRY_SECONDS, ReplicaDirectories
+from highwater.errors import Code
+from highwater.metadata.brokers import DIRECTORY_UNASSIGNED
+from highwater.metadata.topics import PartitionImage
+from highwater.model import NodeId, Uuid
+from highwater.sim.simulation import Simulation
+from highwater.wire.codec import Message
+from highwater.wire.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
+from highwater.wire.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+
+ME, OTHER = NodeId(1), NodeId(2)
+GONE, HERE, THERE = (Uuid(bytes([9, number]) + bytes(14)) for number in range(3))
+TOPIC = Uuid(b"a topic's own id")
+
+
+class Channel(ControllerChannel):
+    """Holds what is asked."""
+
+    def __init__(self) -> None:
+        self.asked: deque[tuple[AssignReplicasToDirsRequest, Callable[[Any], None]]] = deque()
+
+    def ask(self, request: Message, response: type[Any], done: Callable[[Any], None], seconds: float) -> None:
+        assert isinstance(request, AssignReplicasToDirsRequest)
+        self.asked.append((request, done))
+
+
+class Subject:
+    def __init__(self, sim: Simulation) -> None:
+        self.sim = sim
+        self.channel = Channel()
+        self.epoch = 5
+        self.directories = ReplicaDirectories(sim.world("n1"), ME, HERE, self.channel, lambda: self.epoch)
+
+    def look(self, index: int, directory: Uuid, isr: tuple[NodeId, ...] = (OTHER,)) -> None:
+        part = PartitionImage(
+            replicas=(OTHER, ME),
+            directories=(THERE, directory),
+            isr=isr,
+            leader=OTHER,
+            leader_epoch=0,
+            partition_epoch=0,
+        )
+        self.directories.look(TOPIC, index, part)
+
+    def asked(self) -> tuple[list[int], Callable[[Any], None]]:
+        """The partitions of the one request that is under way, and the way to answer it."""
+        (request, done) = self.channel.asked.popleft()
+        assert not self.channel.asked
+        assert (request.broker_id, request.broker_epoch) == (ME, self.epoch)
+        (directory,) = request.directories
+        (topic,) = directory.topics
+        assert (directory.id, topic.topic_id) == (HERE, TOPIC)
+        return [partition.partition_index for partition in topic.partitions], done
+
+
+@pytest.fixture
+def subject() -> Iterator[Subject]:
+    with Simulation(1) as sim:
+        yield Subject(sim)
+
+
+def test_only_what_lies_elsewhere_and_is_not_counted_in_sync_is_told(subject: Subject) -> None:
+    subject.look(0, HERE)
+    subject.look(1, DIRECTORY_UNASSIGNED)
+    subject.look(2, GONE, isr=(OTHER, ME))
+    subject.directories.report()
+    assert not subject.channel.asked
+    subject.look(2, GONE)
+    subject.look(3, GONE)
+    subject.directories.report()
+    assert subject.asked()[0] == [2, 3]
+
+
+def test_what_metadata_has_corrected_meanwhile_is_not_told(subject: Subject) -> None:
+    subject.look(0, GONE)
+    subject.look(0, HERE)
+    subject.directories.report()
+    assert not subject.channel.asked
+
+
+def test_nothing_is_told_before_the_broker_is_registered(subject: Subject) -> None:
+    subject.epoch = -1
+    subject.look(0, GONE)
+    subject.directories.report()
+    assert not subject.channel.asked
+    subject.epoch = 7
+    subject.directories.report()
+    assert subject.asked()[0] == [0]
+
+
+def test_what_is_seen_while_a_request_is_under_way_goes_into_the_next(subject: Subject) -> None:
+    subject.look(0, GONE)
+    subject.directories.report()
+    subject.look(1, GONE)
+    subject.directories.report()
+    told, done = subject.asked()
+    assert told == [0]
+    done(AssignReplicasToDirsResponse())
+    assert subject.asked()[0] == [1]
+
+
+@pytest.mark.parametrize("answer", [None, AssignReplicasToDirsResponse(error_code=Code.STALE_BROKER_EPOCH)])
+def test_what_was_not_taken_in_is_told_again(subject: Subject, answer: AssignReplicasToDirsResponse | None) -> None:
+    subject.look(0, GONE)
+    subject.directories.report()
+    _, done = subject.asked()
+    done(answer)
+    assert not subject.channel.asked
+    subject.sim.advance(RETRY_SECONDS * 1.1)
+    assert subject.asked()[0] == [0]

@@ -1,0 +1,93 @@
+"""How long whoever asks for a leader that may be dead is kept waiting."""
+
+from __future__ import annotations
+
+from highwater.broker.doubts import ACQUAINTED_SECONDS, DOUBT_SECONDS, HINT_SECONDS, PATIENCE_SECONDS, Doubts
+from highwater.model import NodeId
+from highwater.sim import Simulation
+
+OTHER, DEAD = NodeId(2), NodeId(3)
+STEP = 0.001
+
+
+class Scene:
+    """A broker whose virtual clock is moved; `answered` has the time of each answer, from the beginning."""
+
+    def __init__(self) -> None:
+        self.sim = Simulation(1)
+        self.world = self.sim.world("broker")
+        self.doubts = Doubts(self.world.clock)
+        self.leader = DEAD
+        self.begun = self.world.clock.monotonic()
+        self.answered: list[float] = []
+
+    @property
+    def now(self) -> float:
+        return self.world.clock.monotonic() - self.begun
+
+    def ask(self, connected_for: float = 0.0) -> None:
+        connected_at = self.world.clock.monotonic() - connected_for
+        self.world.call(self.doubts.ask, lambda: {self.leader}, connected_at, lambda: self.answered.append(self.now))
+
+    def cast(self) -> None:
+        self.world.call(self.doubts.cast, DEAD)
+
+    def pass_time(self, seconds: float) -> None:
+        end = self.now + seconds
+        self.world.clock.call_later(seconds, lambda: None)
+        self.sim.run(self.sim.until(lambda: self.now >= end, limit=10 * seconds))
+
+
+def test_who_has_just_come_is_answered_at_once() -> None:
+    scene = Scene()
+    with scene.sim:
+        scene.ask()
+        assert scene.answered == [0.0]
+
+
+def test_who_asks_again_waits_for_hints_that_are_on_their_way() -> None:
+    scene = Scene()
+    with scene.sim:
+        scene.ask(connected_for=2 * ACQUAINTED_SECONDS)
+        assert scene.answered == []
+        scene.pass_time(HINT_SECONDS / 2)
+        scene.cast()
+        scene.pass_time(HINT_SECONDS)
+        assert scene.answered == [], "the leader's connection to us broke meanwhile"
+        scene.leader = OTHER
+        scene.doubts.settle()
+        assert len(scene.answered) == 1 and scene.answered[0] < 3 * HINT_SECONDS
+
+
+def test_a_doubt_that_nothing_comes_of_passes() -> None:
+    scene = Scene()
+    with scene.sim:
+        scene.cast()
+        scene.ask()
+        scene.pass_time(DOUBT_SECONDS / 2)
+        assert scene.answered == []
+        scene.pass_time(DOUBT_SECONDS)
+        assert len(scene.answered) == 1
+        assert DOUBT_SECONDS - STEP < scene.answered[0] < DOUBT_SECONDS + 10 * STEP
+
+
+def test_a_leader_known_to_be_alive_is_told_at_once() -> None:
+    scene = Scene()
+    with scene.sim:
+        scene.cast()
+        scene.ask()
+        scene.doubts.clear(DEAD)
+        scene.doubts.settle()
+        assert scene.answered == [0.0]
+
+
+def test_nobody_waits_longer_than_a_second_for_a_leader_that_refuses_and_is_not_fenced() -> None:
+    scene = Scene()
+    with scene.sim:
+        scene.cast()
+        scene.ask()
+        while scene.now < 2 * PATIENCE_SECONDS:
+            scene.cast()
+            scene.pass_time(DOUBT_SECONDS / 2)
+        assert len(scene.answered) == 1
+        assert PATIENCE_SECONDS - STEP < scene.answered[0] < PATIENCE_SECONDS + DOUBT_SECONDS

@@ -1,0 +1,98 @@
+"""`status`, `quorum` and `leader-election` say what is wrong, and what there is to ask for."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from highwater.cli import main
+
+
+@pytest.fixture
+def nobody_listens() -> Iterator[str]:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_a_data_directory_without_a_cluster_is_named(tmp_path: Path) -> None:
+    done = run("status", "--data-dir", str(tmp_path))
+    assert done.exit_code == 1
+    assert f"{tmp_path}/nodes.json is not there: is `highwater up` running, with this --data-dir?" in done.output
+
+
+def test_a_file_that_is_no_list_of_nodes_is_named(tmp_path: Path) -> None:
+    for text in ("not JSON", "[]", json.dumps({"nodes": [{"id": 1}]})):
+        (tmp_path / "nodes.json").write_text(text)
+        done = run("status", "--data-dir", str(tmp_path))
+        assert done.exit_code == 1
+        assert "is no list of nodes as `highwater up` writes it" in done.output
+
+
+def test_a_cluster_of_which_no_node_answers_is_told_at_once(nobody_listens: str, tmp_path: Path) -> None:
+    (tmp_path / "nodes.json").write_text(json.dumps({"nodes": [{"id": 1, "http": nobody_listens}]}))
+    for arguments in (("--http", nobody_listens), ("--data-dir", str(tmp_path))):
+        done = run("status", *arguments)
+        assert done.exit_code == 1
+        assert f"no node answers at {nobody_listens}: is the cluster running?" in done.output
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "quorum --bootstrap-server SERVER describe --status",
+        "quorum --bootstrap-server SERVER describe --replication",
+        "leader-election --bootstrap-server SERVER --election-type preferred --all-topic-partitions",
+    ],
+)
+def test_a_broker_that_is_not_there_is_told_at_once(nobody_listens: str, line: str) -> None:
+    done = run(*line.replace("SERVER", nobody_listens).split())
+    assert done.exit_code == 1
+    assert done.output == f"cannot connect to {nobody_listens}: Connection refused\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("quorum describe --status", "--bootstrap-server is required, before describe"),
+        ("quorum --bootstrap-server h:1 describe", "One of --status or --replication must be specified"),
+        (
+            "quorum --bootstrap-server h:1 describe --status --replication",
+            "Only one of --status or --replication should be specified",
+        ),
+        ("leader-election --election-type preferred --all-topic-partitions", 'argument "[bootstrap-server]"'),
+        (
+            "leader-election --bootstrap-server h:1 --election-type best --all-topic-partitions",
+            "Unrecognized election type best: preferred or unclean",
+        ),
+        (
+            "leader-election --bootstrap-server h:1 --election-type unclean --topic t",
+            "Missing required option(s): partition",
+        ),
+    ],
+)
+def test_misuse_is_told_with_the_reason(line: str, why: str) -> None:
+    done = run(*line.split())
+    assert done.exit_code == 1
+    assert why in done.output
+
+
+@pytest.mark.parametrize("noun", ["status", "quorum", "leader-election"])
+def test_each_is_in_the_help_and_has_its_own(noun: str) -> None:
+    assert noun in run("--help").output
+    text = run(noun, "--help").output
+    assert "Options:" in text and len(text.splitlines()) > 8
+
+
+def test_the_help_of_a_subcommand_needs_no_server() -> None:
+    done = run("quorum", "describe", "--help")
+    assert done.exit_code == 0 and "--replication" in done.output

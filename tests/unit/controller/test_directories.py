@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from highwater.controller.decision import Decision
+from highwater.controller.directories import assign_replicas_to_dirs
+from highwater.errors import Code
+from highwater.metadata.cluster import MetadataImage
+from highwater.model import Uuid
+from highwater.wire.messages.assign_replicas_to_dirs_request import (
+    AssignReplicasToDirsRequest,
+    DirectoryData,
+    PartitionData,
+    TopicData,
+)
+from highwater.wire.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+from highwater.wire.messages.partition_change_record import PartitionChangeRecord
+from tests.unit.controller.clusters import (
+    cluster,
+    directory,
+    epoch,
+    node_config,
+    partition,
+    registered,
+    then,
+    topic_id,
+    with_topic,
+)
+
+NEW = directory(2, 1)
+
+
+def head_with_another_disk(**fields: object) -> MetadataImage:
+    """Broker 2 is registered with a directory that no partition names yet."""
+    moved = registered(2)
+    moved.log_dirs = [NEW]
+    return then(with_topic(cluster(1, 2, 3), "a", [1, 2], isr=[1], **fields), [moved])
+
+
+def assign(
+    head: MetadataImage, *indexes: int, to: Uuid = NEW, broker: int = 2, name: str = "a", age: int = 0
+) -> Decision[AssignReplicasToDirsResponse]:
+    topic = TopicData(topic_id=topic_id(name), partitions=[PartitionData(partition_index=index) for index in indexes])
+    request = AssignReplicasToDirsRequest(
+        broker_id=broker, broker_epoch=epoch(broker) - age, directories=[DirectoryData(id=to, topics=[topic])]
+    )
+    return assign_replicas_to_dirs(head, request, node_config())
+
+
+def codes(decision: Decision[AssignReplicasToDirsResponse]) -> list[int]:
+    told = decision.response.directories[0]
+    assert told.id == NEW
+    return [row.error_code for row in told.topics[0].partitions]
+
+
+def test_a_replica_is_put_where_its_broker_says_and_nothing_else_changes() -> None:
+    head = head_with_another_disk()
+    decision = assign(head, 0)
+    assert codes(decision) == [Code.NONE]
+    assert decision.records == [
+        PartitionChangeRecord(topic_id=topic_id("a"), partition_id=0, directories=[directory(1), NEW])
+    ]
+    after = then(head, decision.records)
+    assert partition(after, "a") == {
+        **partition(head, "a"),
+        "directories": (directory(1), NEW),
+        "partition_epoch": 8,
+    }
+    assert assign(after, 0).records == [], "it is known by now"
+
+
+def test_what_is_not_the_brokers_own_is_refused_partition_by_partition() -> None:
+    head = head_with_another_disk()
+    assert codes(assign(head, 0, 5)) == [Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION]
+    assert codes(assign(head, 0, name="b")) == [Code.UNKNOWN_TOPIC_ID]
+    other = assign(head, 0, broker=3)
+    assert (codes(other), other.records) == ([Code.NOT_LEADER_OR_FOLLOWER], [])
+
+
+def test_another_incarnation_is_refused_as_a_whole() -> None:
+    decision = assign(head_with_another_disk(), 0, age=1)
+    assert (decision.response.error_code, decision.records) == (Code.STALE_BROKER_EPOCH, ())
+
+
+def test_who_lies_in_a_directory_that_is_offline_leaves_the_isr() -> None:
+    head = with_topic(cluster(1, 2, 3), "a", [2, 1, 3], leader=2)
+    after = partition(then(head, assign(head, 0).records), "a")
+    assert (after["directories"], after["isr"], after["leader"]) == ((NEW, directory(1), directory(3)), (1, 3), 1)

@@ -1,0 +1,157 @@
+"""What is decided is told in words, with the reason."""
+
+from __future__ import annotations
+
+from highwater.controller.alter_partition import alter_partition
+from highwater.controller.brokers import fence_broker, heartbeat, unfence_broker
+from highwater.controller.leaders import ElectionType, elect_leaders
+from highwater.controller.liveness import Liveness
+from highwater.controller.registration import register_broker
+from highwater.controller.state_changes import state_changes
+from highwater.metadata.cluster import MetadataImage
+from highwater.model import NodeId
+from highwater.wire.codec import Message
+from highwater.wire.messages.alter_partition_request import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from highwater.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from highwater.wire.messages.broker_registration_request import BrokerRegistrationRequest, Feature
+from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
+from tests.unit.controller.clusters import (
+    CLUSTER,
+    cluster,
+    directory,
+    epoch,
+    incarnation,
+    node_config,
+    then,
+    topic_id,
+    with_topic,
+)
+
+CONFIG = node_config()
+
+
+def told(head: MetadataImage, records: list[Message], why: str = "because") -> list[str]:
+    return list(state_changes(head, records, why))
+
+
+def fenced(head: MetadataImage, broker: int) -> tuple[MetadataImage, list[str]]:
+    records = fence_broker(head, CONFIG, NodeId(broker), epoch(broker))
+    return then(head, records), told(head, records, "no heartbeat for 9.1 s")
+
+
+def orders(*brokers: int, elr: bool = False, isr: tuple[int, ...] | None = None) -> MetadataImage:
+    """`orders-0`, with a replica on each broker, led by the first in epoch 5."""
+    return with_topic(cluster(*brokers, elr=elr), "orders", brokers, isr=isr)
+
+
+def test_a_fenced_leader_is_followed_by_an_election_from_the_isr() -> None:
+    _, lines = fenced(orders(2, 3, 1), 2)
+    assert lines == [
+        "orders-0 elected 3 for epoch 6 from the ISR; ISR 2,3,1 -> 3,1: leader 2 was fenced",
+        "broker 2 fenced: no heartbeat for 9.1 s",
+    ]
+
+
+def test_a_fenced_follower_leaves_the_isr() -> None:
+    _, lines = fenced(orders(2, 3, 1), 1)
+    assert lines[0] == "orders-0 ISR 2,3,1 -> 2,3: 1 was fenced"
+
+
+def test_a_partition_that_loses_its_last_replica_has_no_leader_until_it_is_back() -> None:
+    head, lines = fenced(orders(2), 2)
+    assert lines[0] == "orders-0 no leader in epoch 6, of ISR 2 and ELR (none) nobody is left: leader 2 was fenced"
+    back = unfence_broker(head, CONFIG, NodeId(2), epoch(2))
+    assert told(head, back) == [
+        "broker 2 unfenced: because",
+        "orders-0 elected 2 for epoch 7 from the ISR, the preferred replica: 2 was unfenced",
+    ]
+
+
+def test_an_unclean_election_names_whose_records_are_lost() -> None:
+    head, _ = fenced(orders(2, 3, isr=(2,)), 2)
+    decision = elect_leaders(
+        head, ElectLeadersRequest(election_type=ElectionType.UNCLEAN, topic_partitions=None), CONFIG
+    )
+    assert told(head, list(decision.records), decision.why) == [
+        "orders-0 elected 3 for epoch 7, uncleanly: what only 2 had is lost; ISR 2 -> 3: "
+        "somebody asked for unclean leaders"
+    ]
+
+
+def test_an_election_from_the_elr_is_told_apart_from_one_from_the_isr() -> None:
+    config = node_config(min_insync_replicas="2")
+    whole = orders(2, 3, elr=True)
+    records = fence_broker(whole, config, NodeId(3), epoch(3))
+    small = then(whole, records)
+    assert told(whole, records)[0] == "orders-0 ISR 2,3 -> 2; ELR (none) -> 3: 3 was fenced"
+    records = fence_broker(small, config, NodeId(2), epoch(2))
+    empty = then(small, records)
+    assert told(small, records)[0] == (
+        "orders-0 no leader in epoch 6, of ISR 2 and ELR 3 nobody is left; ISR 2 -> (none); ELR 3 -> 2,3; "
+        "last known leader (none) -> 2: leader 2 was fenced"
+    )
+    back = unfence_broker(empty, config, NodeId(3), epoch(3))
+    assert told(empty, back)[1] == (
+        "orders-0 elected 3 for epoch 7 from the ELR; ISR (none) -> 3; ELR 2,3 -> 2; "
+        "last known leader 2 -> (none): 3 was unfenced"
+    )
+
+
+def test_an_isr_that_its_leader_asks_for_is_told_as_such() -> None:
+    head = orders(2, 3, 1)
+    members = [BrokerState(broker_id=each, broker_epoch=epoch(each)) for each in (2, 3)]
+    asked = PartitionData(partition_index=0, leader_epoch=5, new_isr_with_epochs=members, partition_epoch=7)
+    request = AlterPartitionRequest(
+        broker_id=2, broker_epoch=epoch(2), topics=[TopicData(topic_id=topic_id("orders"), partitions=[asked])]
+    )
+    decision = alter_partition(head, request, 3, CONFIG)
+    assert told(head, list(decision.records), decision.why) == ["orders-0 ISR 2,3,1 -> 2,3: leader 2 asked for it"]
+
+
+def test_a_controlled_shutdown_moves_leaders_for_that_reason() -> None:
+    head = orders(2, 3)
+    liveness = Liveness(9.0)
+    request = BrokerHeartbeatRequest(
+        broker_id=2, broker_epoch=epoch(2), current_metadata_offset=99, want_shut_down=True
+    )
+    decision = heartbeat(head, request, CONFIG, liveness)
+    assert told(head, list(decision.records), decision.why) == [
+        "broker 2 in controlled shutdown: it asked for it",
+        "orders-0 elected 3 for epoch 6 from the ISR; ISR 2,3 -> 3: leader 2 shuts down",
+    ]
+
+
+def test_a_new_life_of_a_broker_tells_how_the_last_one_ended() -> None:
+    head = orders(2, 3)
+
+    def registration(previous: int) -> str:
+        request = BrokerRegistrationRequest(
+            broker_id=3,
+            cluster_id=CLUSTER,
+            incarnation_id=incarnation(3, 2),
+            features=[Feature(name="metadata.version", min_supported_version=30, max_supported_version=30)],
+            log_dirs=[directory(3)],
+            previous_broker_epoch=previous,
+        )
+        decision = register_broker(head, request, 4, CONFIG, Liveness(9.0), 0.0, 200, 0)
+        lines = told(head, list(decision.records), decision.why)
+        assert lines[0] == "orders-0 ISR 2,3 -> 2: 3 began a new life"
+        return lines[1]
+
+    assert (
+        registration(epoch(3))
+        == "broker 3 registered with epoch 200 after epoch 103: it started again after a clean stop"
+    )
+    assert registration(-1).endswith("it started again, and did not stop cleanly")
+
+
+def test_silence_is_counted_from_the_last_heartbeat() -> None:
+    liveness = Liveness(9.0)
+    liveness.activate(cluster(1).brokers, now=100.0)
+    assert liveness.silent_for(NodeId(1), 109.1) == 109.1 - 100.0
+    assert liveness.silent_for(NodeId(7), 109.1) == 0.0

@@ -1,0 +1,67 @@
+"""Who takes the place of a broker whose session is not over yet."""
+
+from __future__ import annotations
+
+from highwater.controller.decision import Decision
+from highwater.controller.liveness import Liveness
+from highwater.controller.registration import register_broker
+from highwater.controller.succession import Succession
+from highwater.errors import Code
+from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from tests.unit.controller.clusters import cluster, directory, incarnation, node_config
+from tests.unit.controller.test_brokers import request
+
+HEAD = cluster(1)
+"""Broker 1 in its first life."""
+
+
+def register(
+    succession: Succession, connection: str, life: int, *, directory_number: int = 0
+) -> Decision[BrokerRegistrationResponse]:
+    """The broker's next incarnation asks on this connection, in the midst of the first one's session."""
+    liveness = Liveness(9.0)
+    liveness.activate(HEAD.brokers, now=100.0)
+    asked = request(life=life, log_dirs=[directory(1, directory_number)])
+    return register_broker(
+        HEAD,
+        asked,
+        4,
+        node_config(),
+        liveness,
+        101.0,
+        HEAD.offset + 1,
+        1,
+        lambda existing: succession.outlives(connection, incarnation(1, life), existing),
+    )
+
+
+def code(decision: Decision[BrokerRegistrationResponse]) -> int:
+    return decision.response.error_code
+
+
+def test_who_asks_again_after_the_refusal_lives_and_has_the_lock_so_the_other_is_dead() -> None:
+    succession = Succession()
+    assert code(register(succession, "c", 2)) == Code.DUPLICATE_BROKER_REGISTRATION
+    taken = register(succession, "c", 2)
+    assert code(taken) == Code.NONE
+    assert taken.response.broker_epoch == HEAD.offset + 1
+
+
+def test_a_request_that_was_on_its_way_when_its_sender_died_puts_nobody_out() -> None:
+    succession = Succession()
+    assert code(register(succession, "c", 2)) == Code.DUPLICATE_BROKER_REGISTRATION
+    assert code(register(succession, "another", 2)) == Code.DUPLICATE_BROKER_REGISTRATION
+    succession.closed("c")
+    assert code(register(succession, "c", 2)) == Code.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_a_refusal_of_another_incarnation_on_the_same_connection_proves_nothing() -> None:
+    succession = Succession()
+    assert code(register(succession, "c", 2)) == Code.DUPLICATE_BROKER_REGISTRATION
+    assert code(register(succession, "c", 3)) == Code.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_a_broker_with_another_directory_waits_for_the_session_however_often_it_asks() -> None:
+    succession = Succession()
+    for _ in range(3):
+        assert code(register(succession, "c", 2, directory_number=5)) == Code.DUPLICATE_BROKER_REGISTRATION

@@ -1,0 +1,150 @@
+"""Just enough HTTP: what is answered, what is refused, and to whom."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import BaseTransport, Protocol, WriteTransport
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import pytest
+
+from highwater.model import Endpoint
+from highwater.net.http import HttpServer, Page
+from highwater.net.metrics import counter, exposition, gauge, labels
+from highwater.sim import Simulation
+from highwater.world.real import RealWorld
+
+GET = b"GET /page HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def asked(head: str, host: str | None = "127.0.0.1:9090") -> str:
+    with_simulation = Simulation(1)
+    try:
+        server = HttpServer(
+            with_simulation.world("node"), {"/status": lambda: Page("a/b", (b"fi", b"ne"))}, ["broker.example"]
+        )
+        lines = [head, "Accept: */*"] if host is None else [head, f"Host: {host}", "Accept: */*"]
+        return b"".join(server.answer("\r\n".join(lines).encode())).decode()
+    finally:
+        with_simulation.close()
+
+
+def status(answer: str) -> int:
+    return int(answer.split()[1])
+
+
+def test_a_page_is_answered_whole_and_the_connection_closed() -> None:
+    answer = asked("GET /status?now=1 HTTP/1.1")
+    assert status(answer) == 200
+    assert "Content-Type: a/b\r\n" in answer and "Connection: close\r\n" in answer
+    assert answer.endswith("\r\n\r\nfine")
+
+
+def test_head_gives_the_same_without_the_page() -> None:
+    answer = asked("HEAD /status HTTP/1.0")
+    assert status(answer) == 200 and "Content-Type: a/b\r\n" in answer and answer.endswith("\r\n\r\n")
+
+
+def test_an_unknown_path_is_told_which_there_are() -> None:
+    answer = asked("GET / HTTP/1.1")
+    assert status(answer) == 404 and "try /status" in answer
+
+
+@pytest.mark.parametrize(
+    ("head", "code"), [("POST /status HTTP/1.1", 405), ("GET /status", 400), ("GET /status SPDY/3", 400), ("", 400)]
+)
+def test_nothing_but_reading_is_answered(head: str, code: int) -> None:
+    assert status(asked(head)) == code
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("localhost:9090", 200),
+        ("10.1.2.3:9090", 200),
+        ("10.1.2.3", 200),
+        ("[::1]:9090", 200),
+        ("[fe80::1]", 200),
+        ("broker.example:9090", 200),
+        (None, 200),
+        ("evil.example", 403),
+        ("evil.example:9090", 403),
+        ("127.0.0.1.evil.example:9090", 403),
+    ],
+)
+def test_a_name_that_is_not_ours_gets_nothing(host: str | None, code: int) -> None:
+    """A page of evil.example could else read it, once that name is turned to our address."""
+    assert status(asked("GET /status HTTP/1.1", host)) == code
+
+
+def test_metrics_are_written_as_prometheus_reads_them() -> None:
+    class Some:
+        def collect(self):  # type: ignore[no-untyped-def]
+            yield gauge("level", "How high.", [(labels(tank='a "b" \\', floor=2), 1.5), (labels(tank="c"), 2)])
+            yield counter("turns", "How often.", 7)
+
+    assert b"".join(exposition([Some()])).decode().splitlines() == [
+        "# HELP level How high.",
+        "# TYPE level gauge",
+        r'level{tank="a \"b\" \\",floor="2"} 1.5',
+        'level{tank="c"} 2',
+        "# HELP turns_total How often.",
+        "# TYPE turns_total counter",
+        "turns_total 7",
+    ]
+
+
+class Caller(Protocol):
+    """Sends once it is connected, and keeps what comes back."""
+
+    def __init__(self, request: bytes, ended: asyncio.Future[None]) -> None:
+        self._request = request
+        self._ended = ended
+        self.got = b""
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        cast(WriteTransport, transport).write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        self.got += data
+
+    def connection_lost(self, failed: Exception | None) -> None:
+        self._ended.set_result(None)
+
+
+def called(request: bytes, page: Callable[[], Page]) -> bytes:
+    """Over a real connection, to its end."""
+
+    async def call() -> bytes:
+        loop = asyncio.get_running_loop()
+        world = RealWorld(loop, lambda name, failed: None)
+        server = HttpServer(world, {"/page": page})
+        at = await server.start(Endpoint("127.0.0.1", 0))
+        ended: asyncio.Future[None] = loop.create_future()
+        _, caller = await loop.create_connection(lambda: Caller(request, ended), at.host, at.port)
+        await asyncio.wait_for(ended, 30)
+        server.close()
+        world.close()
+        return caller.got
+
+    return asyncio.run(call())
+
+
+def test_the_parts_of_a_page_come_in_their_order_over_many_turns_of_the_loop() -> None:
+    parts = [b"%d\n" % number * 1000 for number in range(100)]
+    answer = called(GET, lambda: Page("a/b", iter(parts)))
+    assert answer.partition(b"\r\n\r\n")[2] == b"".join(parts)
+
+
+def test_what_a_client_says_after_its_question_is_not_heard() -> None:
+    assert b"200 OK" in called(GET + b"and more" * 800, lambda: Page("a/b", (b"page",)))
+
+
+def test_a_page_that_cannot_be_made_is_not_taken_for_whole(caplog: pytest.LogCaptureFixture) -> None:
+    def failing() -> Iterator[bytes]:
+        yield b"half"
+        raise ValueError("it cannot be told")
+
+    called(GET, lambda: Page("a/b", failing()))
+    assert "a page could not be made" in caplog.text and "it cannot be told" in caplog.text
