@@ -17,6 +17,12 @@ def measure(brokers: int, processes: bool) -> tuple[float, float]:
     return ready - begun, time.perf_counter() - ready
 
 
+def cluster_starts(runs: int, brokers: int = 3, processes: bool = False) -> list[tuple[float, float]]:
+    """After one that pays for the imports, as the first test of a session does."""
+    measure(brokers, processes)
+    return [measure(brokers, processes) for _ in range(runs)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--brokers", type=int, default=3)

@@ -12,12 +12,14 @@ from struct import Struct
 from bench.systems import System
 from bench.workloads import Sample, cost_of
 from highwater.client import Client
+from highwater.errors import Code, is_retriable
 from highwater.model import TopicPartition
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from highwater.wire.messages.produce_response import ProduceResponse
 from highwater.wire.records import build
 
 IN_FLIGHT = 64
+PATIENCE_SECONDS = 10.0
 VERSION = 11
 """Of Produce: the newest but those for transactions and topic ids."""
 _HEADER = Struct(">ihhih")
@@ -32,8 +34,7 @@ def pipelined(system: System, topic: str, requests: int) -> Sample:
     with socket.create_connection(endpoint, 30) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         request = _request(topic)
-        connection.sendall(request)
-        size = _answer_size(connection)
+        size = _answer_size(connection, request)
         with cost_of(system) as cost:
             _exchange(connection, request, size, requests)
     return cost.per_million(requests / cost.seconds, requests)
@@ -48,14 +49,22 @@ def _request(topic: str) -> bytes:
     return _HEADER.pack(10 + len(client_id) + 1 + len(body), 0, VERSION, 7, len(client_id)) + client_id + b"\0" + body
 
 
-def _answer_size(connection: socket.socket) -> int:
-    """That of the first answer, which is checked: all that follow are like it but for the offset."""
-    frame = connection.recv(1 << 16)
-    (size,) = _SIZE.unpack_from(frame)
-    answer = ProduceResponse.decode(frame[4 + 4 + 1 :], VERSION)
-    if size + 4 != len(frame) or answer.responses[0].partition_responses[0].error_code:
-        raise RuntimeError(f"not the answer to a good request: {answer}")
-    return len(frame)
+def _answer_size(connection: socket.socket, request: bytes) -> int:
+    """That of the first good answer: all that follow are like it but for the offset.
+
+    A leader that was told to us may not have heard of it yet itself.
+    """
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        connection.sendall(request)
+        frame = connection.recv(1 << 16)
+        (size,) = _SIZE.unpack_from(frame)
+        answer = ProduceResponse.decode(frame[4 + 4 + 1 :], VERSION)
+        code = answer.responses[0].partition_responses[0].error_code
+        if size + 4 == len(frame) and not code:
+            return len(frame)
+        if not is_retriable(Code(code)) or time.monotonic() > until:
+            raise RuntimeError(f"not the answer to a good request: {answer}")
 
 
 def _exchange(connection: socket.socket, request: bytes, size: int, requests: int) -> None:

@@ -18,6 +18,9 @@ from bench.rows import Row
 from bench.workloads import Sample
 
 RESULTS = Path(__file__).with_name("results")
+_NEW_FILES = 200
+_VERDICT = {None: "", True: "met", False: "missed"}
+"""In the place of a ratio, where one system alone was measured."""
 
 
 @dataclass
@@ -43,13 +46,24 @@ class Result:
         return mine / other if mine is not None and other else None
 
     def meets_goal(self, ours: str, theirs: str) -> bool | None:
-        ratio = self.ratio(ours, theirs)
-        if ratio is None or self.row.goal is None:
-            return None
-        return ratio >= self.row.goal if self.row.better == "more" else ratio <= self.row.goal
+        """Both where there are two; None where none of them can be told."""
+        pairs = [(self.ratio(ours, theirs), self.row.goal), (self.median(ours), self.row.bound)]
+        told = [
+            value >= goal if self.row.better == "more" else value <= goal
+            for value, goal in pairs
+            if value is not None and goal is not None
+        ]
+        return all(told) if told else None
+
+    @property
+    def goal(self) -> str:
+        sign = "≥" if self.row.better == "more" else "≤"
+        ratio = [] if self.row.goal is None else [f"{self.row.goal:.3g}"]
+        bound = [] if self.row.bound is None else [f"{figure(self.row.bound)} {self.row.unit}"]
+        return ", ".join(f"{sign} {part}" for part in [*ratio, *bound])
 
 
-def circumstances(nodes: int, rounds: int) -> dict[str, object]:
+def circumstances(nodes: int, rounds: int, directory: Path) -> dict[str, object]:
     """Where and when: without it a figure means nothing."""
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -57,9 +71,18 @@ def circumstances(nodes: int, rounds: int) -> dict[str, object]:
         "rounds": rounds,
         "cpus": os.cpu_count(),
         "load_average": [round(load, 2) for load in os.getloadavg()],
+        "new_file_us": round(_seconds_of_a_new_file(directory) * 1e6),
         "python": platform.python_version(),
         "kernel": platform.release(),
     }
+
+
+def _seconds_of_a_new_file(directory: Path) -> float:
+    """What the file system takes to make one, where the systems will have their data."""
+    begin = time.perf_counter()
+    for at in range(_NEW_FILES):
+        (directory / f"new-{at}").touch()
+    return (time.perf_counter() - begin) / _NEW_FILES
 
 
 def show(results: Sequence[Result], ours: str, theirs: str, told: Mapping[str, object]) -> None:
@@ -76,8 +99,8 @@ def show(results: Sequence[Result], ours: str, theirs: str, told: Mapping[str, o
             figure(result.median(ours)),
             figure(result.median(theirs)),
             result.row.unit,
-            f"{colour}{figure(result.ratio(ours, theirs))}",
-            "" if result.row.goal is None else f"{'≥' if result.row.better == 'more' else '≤'} {result.row.goal:.3g}",
+            f"{colour}{figure(result.ratio(ours, theirs)) or _VERDICT[met]}",
+            result.goal,
             figure(result.cpu(ours)),
             figure(result.cpu(theirs)),
             result.row.per,
@@ -85,7 +108,10 @@ def show(results: Sequence[Result], ours: str, theirs: str, told: Mapping[str, o
         )
     console = Console(width=None if os.isatty(1) else 150)
     console.print(table)
-    console.print(f"load average now {told['load_average']}, {told['cpus']} processors, {told['time']}")
+    console.print(
+        f"load average {told['load_average']} at the beginning, {told['cpus']} processors, "
+        f"{told['new_file_us']} µs for a new file, {told['time']}"
+    )
 
 
 def figure(value: float | None) -> str:
@@ -103,6 +129,7 @@ def save(results: Sequence[Result], told: Mapping[str, object], name: str) -> Pa
             "unit": result.row.unit,
             "better": result.row.better,
             "goal": result.row.goal,
+            "bound": result.row.bound,
             "samples": {system: [sample._asdict() for sample in of] for system, of in result.samples.items()},
             "medians": {system: result.median(system) for system in result.samples},
         }

@@ -78,7 +78,7 @@ def run(directory: Path, quick: bool, stalls: bool) -> None:
     show(phases)
     report.RESULTS.mkdir(exist_ok=True)
     path = report.RESULTS / f"responsiveness-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    told = report.circumstances(1, 1)
+    told = report.circumstances(1, 1, directory)
     path.write_text(json.dumps({**told, "phases": [asdict(phase) for phase in phases]}, indent=2))
     click.echo(f"written to {path}")
     report.keep_stalls(system.directory)

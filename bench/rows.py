@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from bench import workloads
+from bench import clusters, workloads
 from bench.pipelined import pipelined
 from bench.systems import System
 from bench.workloads import Sample
@@ -27,6 +27,8 @@ class Row:
     """What our figure is to be, as a multiple of Apache Kafka's."""
     per: str = ""
     """What its CPU seconds are counted per."""
+    bound: float | None = None
+    """What our figure is to be by itself, whatever Apache Kafka's is."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,15 @@ class Workload:
     name: str
     rows: Sequence[Row]
     run: Callable[[System], Sequence[Sample]]
+    fresh: bool = False
+    """Begins on a cluster that was started for it alone, and leaves nothing of use behind."""
 
 
 START = Row("start to ready", "s", "less", 0.1)
 IDLE_MEMORY = Row("memory, idle", "MB", "less", 1 / 7)
 WORKED_MEMORY = Row("memory, after all rows", "MB", "less")
+CLUSTER_START = Row("Cluster(brokers=3) ready, in one process", "s", "less", bound=0.5)
+PARTITIONS = 1_000
 
 
 def workload_table(quick: bool, nodes: int) -> list[Workload]:
@@ -73,6 +79,28 @@ def workload_table(quick: bool, nodes: int) -> list[Workload]:
             ],
             partial(_on_topic, workloads.end_to_end, int(40_000 * scale)),
         ),
+        *(_of_clusters() if nodes > 1 else ()),
+    ]
+
+
+def _of_clusters() -> list[Workload]:
+    many = f"{PARTITIONS} partitions"
+    dying = Row("fail-over: kill of a leader to next write", "s", "less", 1 / 20, bound=1.5)
+    dying_controller = Row("fail-over: kill of leader and controller", "s", "less", 1 / 20, bound=1.5)
+    return [
+        Workload(
+            "partitions",
+            [
+                Row(f"{many} created", "s", "less", 1 / 5, "topic", bound=3.0),
+                Row(f"{many}, idle", "cores", "less", bound=0.1),
+                Row(f"{many}, memory", "MB", "less", 1 / 5),
+                Row(f"{many}, leaders of a killed broker moved", "s", "less", bound=2.0),
+            ],
+            partial(clusters.many_partitions, partitions=PARTITIONS),
+            fresh=True,
+        ),
+        Workload("failover", [dying], partial(clusters.fail_over, of_controller=False), fresh=True),
+        Workload("failover-2", [dying_controller], partial(clusters.fail_over, of_controller=True), fresh=True),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pstats
 import sys
 import tempfile
@@ -15,20 +16,23 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench import plot, report, responsiveness
+from bench.cluster_start import cluster_starts
 from bench.report import Result
-from bench.rows import IDLE_MEMORY, START, WORKED_MEMORY, Row, Workload, workload_table
+from bench.rows import CLUSTER_START, IDLE_MEMORY, START, WORKED_MEMORY, Row, Workload, workload_table
 from bench.systems import JVM_OPTIONS, Apache, Highwater, System
 from bench.workloads import Sample
 from tests.apache import why_unavailable
 
 SETTLE_SECONDS = 2.0
-CALM_SECONDS = 5.0
+CALM_SECONDS = 10.0
 OURS, THEIRS = Highwater.name, Apache.name
+STARTS = ("start", "cluster-start")
+"""Workloads without a cluster to run on: they are about starting one."""
 
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Fewer rows, fewer records, fewer rounds.")
-@click.option("--rows", help="Only these workloads, by name, separated by commas; 'start' is one of them.")
+@click.option("--rows", help="Only these workloads, by name, separated by commas; see --list.")
 @click.option("--rounds", type=int, help="How often each row is measured on each system (5; with --quick 2).")
 @click.option("--nodes", default=1, show_default=True, help="Nodes of each system.")
 @click.option("--only", type=click.Choice(["highwater", "apache"]), help="One system alone.")
@@ -53,6 +57,8 @@ def main(
     """Measure both systems by turns on this machine and show the ratios."""
     table = workload_table(quick, nodes)
     if listing:
+        for name, row in zip(STARTS, (START, CLUSTER_START), strict=True):
+            click.echo(f"{name:<12} {row.name}")
         for workload in table:
             click.echo(f"{workload.name:<12} {'; '.join(row.name for row in workload.rows)}")
         return
@@ -61,22 +67,25 @@ def main(
         if profile is not None:
             profile_node(directory, nodes, _chosen(table, profile))
             return
-        start = rows is None or "start" in rows.split(",")
-        if start or rows:
+        if rows != "":
             bench = Bench(directory, nodes, rounds or (2 if quick else 5), only, jvm_options, stalls)
-            bench.run(_chosen(table, rows), start)
+            bench.run(_chosen(table, rows), _asked("start", rows), nodes > 1 and _asked("cluster-start", rows))
         if responsive or (responsive is None and rows is None and only != "apache"):
             responsiveness.run(directory, quick, stalls)
+
+
+def _asked(name: str, rows: str | None) -> bool:
+    return rows is None or name in rows.split(",")
 
 
 def _chosen(table: Sequence[Workload], names: str | None) -> list[Workload]:
     if names is None:
         return list(table)
-    wanted = [name for name in names.split(",") if name and name != "start"]
+    wanted = [name for name in names.split(",") if name and name not in STARTS]
     known = {workload.name: workload for workload in table}
     unknown = [name for name in wanted if name not in known]
     if unknown:
-        raise click.UsageError(f"no workload {', '.join(unknown)}; there are start, {', '.join(known)}")
+        raise click.UsageError(f"no workload {', '.join(unknown)}; there are {', '.join([*STARTS, *known])}")
     return [known[name] for name in wanted]
 
 
@@ -97,12 +106,18 @@ class Bench:
         if THEIRS in self._names and (why := why_unavailable()):
             raise click.ClickException(why)
 
-    def run(self, workloads: Sequence[Workload], start: bool) -> None:
-        told = report.circumstances(self._nodes, self._rounds)
+    def run(self, workloads: Sequence[Workload], start: bool, cluster_start: bool) -> None:
+        told = report.circumstances(self._nodes, self._rounds, self._directory)
         if start:
             self._starts()
-        if workloads:
-            self._works(workloads)
+        if cluster_start and OURS in self._names:
+            for ready, _ in cluster_starts(self._rounds):
+                self._add(CLUSTER_START, OURS, Sample(ready))
+        if shared := [workload for workload in workloads if not workload.fresh]:
+            self._works(shared)
+        for workload in workloads:
+            if workload.fresh:
+                self._works_alone(workload)
         results = list(self._results.values())
         report.show(results, OURS, THEIRS, told)
         saved = report.save(results, told, f"nodes-{self._nodes}")
@@ -135,6 +150,21 @@ class Bench:
             for name, system in systems.items():
                 self._add(WORKED_MEMORY, name, Sample(system.memory() / 1e6))
 
+    def _works_alone(self, workload: Workload) -> None:
+        """One system at a time: three nodes of the other one beside it would take their share of the machine."""
+        click.echo(f"{time.strftime('%H:%M:%S')} {workload.name}", err=True)
+        for at in range(self._rounds):
+            for name in self._turn(at):
+                system = self._system(name, measured=self._stalls)
+                try:
+                    system.start()
+                    time.sleep(SETTLE_SECONDS)
+                    for row, sample in zip(workload.rows, workload.run(system), strict=True):
+                        self._add(row, name, sample)
+                finally:
+                    system.stop()
+                    report.keep_stalls(system.directory)
+
     @contextlib.contextmanager
     def _running(self) -> Iterator[dict[str, System]]:
         systems: dict[str, System] = {}
@@ -164,12 +194,15 @@ class Bench:
 
 
 def _await_calm(systems: Iterable[System]) -> None:
-    """Until neither system works: a compiler, a collector or a deletion of one must not burden the other."""
+    """Until neither system works, deleted topics are gone and the disk rests: what one has written, compiles or
+    collects must not burden the other."""
+    os.sync()
     until = time.monotonic() + CALM_SECONDS
     while time.monotonic() < until:
         before = sum(system.cpu_seconds() for system in systems)
         time.sleep(0.25)
-        if sum(system.cpu_seconds() for system in systems) - before < 0.04:
+        spent = sum(system.cpu_seconds() for system in systems) - before
+        if spent < 0.04 and not any(system.deletes for system in systems):
             return
 
 

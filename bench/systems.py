@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -71,6 +72,10 @@ class System(ABC):
         """With -9; the data stays."""
 
     @abstractmethod
+    def kill_node(self, node: int) -> None:
+        """One of them, with -9; the others go on."""
+
+    @abstractmethod
     def words(self) -> str:
         """What it said last: for when it did not start."""
 
@@ -88,7 +93,7 @@ class System(ABC):
         self._topics += 1
         name = f"bench-{os.getpid()}-{self._topics}"
         replicas = min(self.nodes, 3)
-        settings = {"min.insync.replicas": str(min(2, replicas)), **(configs or {})}
+        settings = {"min.insync.replicas": str(min(2, replicas)), "file.delete.delay.ms": "1000", **(configs or {})}
         with Client(self.bootstrap) as client:
             Admin(client).create_topics([NewTopic(name, partitions, replicas, configs=settings)])
             for index in range(partitions):
@@ -98,6 +103,11 @@ class System(ABC):
     def delete_topic(self, name: str) -> None:
         with Client(self.bootstrap) as client:
             Admin(client).delete_topics([name])
+
+    @property
+    def deletes(self) -> bool:
+        """Whether a deleted topic still has its files, and they their place in memory."""
+        return any(True for home in self.log_dirs() for _ in home.glob("*-delete"))
 
     def _await_topic(self, deadline: float) -> None:
         topic = NewTopic(f"ready-{time.monotonic_ns()}", 1, min(self.nodes, 3))
@@ -179,6 +189,10 @@ class Highwater(System):
         while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
             time.sleep(POLL)
 
+    def kill_node(self, node: int) -> None:
+        nodes = json.loads((self.directory / "nodes.json").read_text())["nodes"]
+        os.kill(next(each["pid"] for each in nodes if each["id"] == node), signal.SIGKILL)
+
     def words(self) -> str:
         logs = [self.directory / "up.txt", *self.directory.glob("node-*/node.log")]
         return "\n".join(log.read_text()[-3000:] for log in logs)
@@ -231,6 +245,9 @@ class Apache(System):
     def kill(self) -> None:
         self._kafka.kill()
 
+    def kill_node(self, node: int) -> None:
+        self._kafka.kill_node(node)
+
     def words(self) -> str:
         return self._kafka._last_words()
 
@@ -264,6 +281,9 @@ class _Kafka(ApacheKafka):
 
     def running(self) -> list[subprocess.Popen[bytes]]:
         return list(self._processes.values())
+
+    def kill_node(self, node: int) -> None:
+        self._processes[node].kill()
 
 
 def consecutive_ports(count: int) -> int:
