@@ -4,12 +4,14 @@ BIN := .venv/bin
 # their order, those that take long (cluster, sim) first: a long file that begins last would keep one worker idle.
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check static bench bench-quick lock
+.PHONY: help setup run test check static mutants soak bench bench-quick lock
 
 help:
 	@echo 'make run [SECONDS=n]  the demo: a node, a feed, a kill on the way, and a verdict'
 	@echo 'make test             everything: format, lint, types, import contracts, the whole suite'
 	@echo 'make check            the same without the slow tests, in under a minute'
+	@echo 'make mutants          break one line per failure scenario in a copy, and see its test go red'
+	@echo 'make soak             kill leaders 100 times under load, and judge (make test: 10 times)'
 	@echo 'make bench            side by side with Apache Kafka (bench-quick: a short run)'
 	@echo 'make setup            only what the others begin with: .venv, packages, jars'
 
@@ -30,6 +32,12 @@ check: static
 
 test: static
 	@$(PYTEST)
+
+mutants: setup
+	@$(BIN)/python tests/mutations/run.py
+
+soak: setup
+	@HIGHWATER_KILLS=100 $(BIN)/pytest -q -s tests/cluster/test_soak.py
 
 bench: setup
 	@$(BIN)/python bench/run.py

@@ -1,0 +1,129 @@
+"""Group B: ISR, controller, lifecycle."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation, Waiting
+
+IN_SYNC = "tests/scenarios/test_b_in_sync.py::"
+CONTROLLER = "tests/scenarios/test_b_controller.py::"
+LOSS = "tests/scenarios/test_b_loss.py::"
+
+MUTATIONS: list[Mutation] = [
+    Mutation(
+        scenario="B1",
+        test=IN_SYNC + "test_b1_a_replica_that_may_already_be_in_the_isr_counts_when_its_leader_dies_in_the_dark",
+        file="src/highwater/replication/leader.py",
+        line="return self.proposal.isr",
+        replacement="return self.isr",
+    ),
+    Mutation(
+        scenario="B2",
+        test=IN_SYNC + "test_b2_what_a_dead_incarnation_fetched_does_not_let_the_next_one_into_the_isr",
+        file="src/highwater/controller/alter_partition.py",
+        line="if broker is None or not broker.active or member.epoch not in (ANY_EPOCH, broker.epoch):",
+        replacement="if broker is None or not broker.active:",
+    ),
+    Mutation(
+        scenario="B3",
+        test=IN_SYNC + "test_b3_a_fenced_replica_that_has_caught_up_neither_joins_the_isr_nor_is_elected",
+        file="src/highwater/controller/alter_partition.py",
+        line="if broker is None or not broker.active or member.epoch not in (ANY_EPOCH, broker.epoch):",
+        replacement="if broker is None or member.epoch not in (ANY_EPOCH, broker.epoch):",
+    ),
+    Mutation(
+        scenario="B4",
+        test=IN_SYNC + "test_b4_a_zombie_controller_with_older_epochs_says_not_controller_and_is_asked_again",
+        file="src/highwater/controller/alter_partition.py",
+        line="raise KafkaError(Code.NOT_CONTROLLER)",
+        replacement="raise KafkaError(Code.INVALID_UPDATE_VERSION)",
+    ),
+    Mutation(
+        scenario="B5",
+        test=IN_SYNC + "test_b5_a_change_that_was_committed_and_whose_answer_was_lost_succeeds_when_asked_for_again",
+        file="src/highwater/controller/alter_partition.py",
+        line="if is_repeated(partition, asked, members):",
+        replacement="if partition.leader_epoch < asked.leader_epoch:",
+    ),
+    Mutation(
+        scenario="B6",
+        test=IN_SYNC + "test_b6_what_waits_for_the_last_laggard_is_acknowledged_when_the_shrink_is_committed",
+        file="src/highwater/partition/in_sync.py",
+        line="partition.advance()",
+        replacement="return",
+    ),
+    Mutation(
+        scenario="B7",
+        test=IN_SYNC + "test_b7_below_min_insync_replicas_nothing_is_committed_and_nobody_sees_more",
+        file="src/highwater/replication/leader.py",
+        line="if not self.enough_in_sync(min_insync_replicas):",
+        replacement="if not self.isr:",
+    ),
+    Mutation(
+        scenario="B8",
+        test=LOSS + "test_b8_the_last_replica_standing_loses_power_and_an_eligible_one_leads_without_loss",
+        file="src/highwater/controller/elections.py",
+        line="candidates = sorted({*partition.elr, *partition.isr})",
+        replacement="candidates = sorted(partition.elr)",
+    ),
+    Mutation(
+        scenario="B10",
+        test=LOSS + "test_b10_a_replica_with_an_empty_disk_leads_only_once_it_has_everything_again",
+        file="src/highwater/controller/registration.py",
+        line="clean = version >= 3 and request.previous_broker_epoch == stored_epoch",
+        replacement="clean = version >= 3 and request.previous_broker_epoch <= stored_epoch",
+    ),
+    Mutation(
+        scenario="B11",
+        test=CONTROLLER + "test_b11_two_brokers_whose_sessions_end_in_the_same_tick_both_leave_every_isr",
+        file="src/highwater/raft_node/active.py",
+        line="records = fence_broker(self.head, self.config, broker, epoch, MAX_ELECTIONS, silent)",
+        replacement="records = fence_broker(self.raft.committed, self.config, broker, epoch, MAX_ELECTIONS, silent)",
+    ),
+    Mutation(
+        scenario="B12",
+        test=CONTROLLER + "test_b12_live_brokers_are_not_fenced_by_a_controller_that_was_slow_itself",
+        file="src/highwater/raft_node/active.py",
+        line="self.liveness.extend(now)",
+        replacement="self._due = now",
+    ),
+    Mutation(
+        scenario="B13",
+        test=CONTROLLER + "test_b13_nobody_acts_on_an_isr_change_that_its_controller_did_not_live_to_commit",
+        file="src/highwater/raft_node/active.py",
+        line="if self._waiting or self.raft.committed.offset < self.head.offset:",
+        replacement="if self._waiting:",
+    ),
+    Mutation(
+        scenario="B14",
+        test=LOSS + "test_b14_a_leader_cut_off_from_the_others_commits_nothing_for_the_clients_it_keeps",
+        file="src/highwater/replication/leader.py",
+        line="if self.proposal is not None and self.proposal.expands:",
+        replacement="if self.proposal is not None:",
+    ),
+    Mutation(
+        scenario="B16",
+        test=IN_SYNC + "test_b16_a_follower_that_shuts_down_does_not_hold_the_high_watermark",
+        file="src/highwater/partition/partition.py",
+        line="if leader is None or replica in leader.maximal_isr or not self._in_sync.is_eligible(replica, leader):",
+        replacement="if leader is None or replica in leader.maximal_isr:",
+    ),
+    Mutation(
+        scenario="B17",
+        test=LOSS + "test_b17_a_broker_that_missed_a_deletion_and_a_creation_drops_the_old_topic_before_it_serves",
+        file="src/highwater/broker/publisher.py",
+        line="if topic is None or topic.id != log.topic_id or known is None or broker.node_id not in known.replicas:",
+        replacement="if topic is None or known is None or broker.node_id not in known.replicas:",
+    ),
+    Mutation(
+        scenario="B18",
+        test=LOSS + "test_b18_an_unclean_election_loses_exactly_what_the_elected_one_lacked",
+        file="src/highwater/controller/elections.py",
+        line="isr, elr = [winner.leader], []",
+        replacement="isr, elr = [winner.leader, partition.leader], []",
+    ),
+]
+WAITING: list[Waiting] = [
+    Waiting("B9", "Kafka 4.3 elects a last known leader only if exactly one is recorded"),
+    Waiting("B15", "a replica is removed and added again by reassignment, which is not built yet"),
+    Waiting("B19", "reading from followers is not built yet"),
+]

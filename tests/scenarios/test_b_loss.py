@@ -1,0 +1,130 @@
+"""Scenarios of group B: what is lost and what is not, when leaders, disks and whole topics go."""
+
+from __future__ import annotations
+
+from highwater.errors import Code
+from highwater.metadata.topics import Recovery
+from tests.scenarios.mishaps import (
+    decided,
+    delete_topic,
+    fetch_by_id,
+    lose_unsynced,
+    produce_as,
+    registration,
+    replace_disk,
+)
+from tests.scenarios.stage import ORDERS, Stage
+
+
+def test_b8_the_last_replica_standing_loses_power_and_an_eligible_one_leads_without_loss() -> None:
+    """Setup: min.insync.replicas 2, the ISR shrinks from 3 to leader 2 alone. Fault: 2 loses power and all it had not
+    synced. Must hold: a replica that left the ISR last is elected, and has all that was acknowledged (KIP-966)."""
+    with Stage(4, watched=True) as stage:
+        stage.create(replicas=(2, 3, 4), min_insync_replicas=2)
+        stage.send(b"a", b"b")
+        stage.cut("n2", "n3")
+        stage.cut("n2", "n4")
+        assert stage.run(stage.client.produce("n2", b"alone", acks=1)).code is Code.NONE
+        stage.until(lambda: decided(stage).isr == (2,))
+        lose_unsynced(stage, "n2")
+        stage.until(lambda: decided(stage).leader != 2)
+        stage.heal()
+        stage.start("n2")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3, 4})
+        assert stage.read() == [b"a", b"b"]
+        assert decided(stage).leader in (3, 4)
+        assert stage.values("n2") == stage.values("n3") == stage.values("n4") == [b"a", b"b"]
+
+
+def test_b10_a_replica_with_an_empty_disk_leads_only_once_it_has_everything_again() -> None:
+    """Setup: 3 was in sync and may be elected. Fault: it comes back with an empty disk while leader 2 is down. Must
+    hold: it does not lead before it has fetched all; after that it may (KAFKA-14139)."""
+    with Stage(3) as stage:
+        stage.create(replicas=(2, 3), min_insync_replicas=2)
+        stage.send(b"a", b"b")
+        stage.stop("n3")
+        assert (decided(stage).isr, decided(stage).elr) == ((2,), (3,))
+        stage.kill("n2")
+        stage.until(lambda: registration(stage, 2).fenced)
+        assert (decided(stage).isr, decided(stage).elr) == ((), (2, 3))
+        replace_disk(stage, "n3")
+        stage.start("n3")
+        stage.holds_for(2.0, lambda: decided(stage).leader == -1, "an empty log leads")
+        stage.start("n2")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.read() == stage.values("n3") == [b"a", b"b"]
+        stage.kill("n2")
+        stage.until(lambda: stage.leader() == "n3")
+        assert stage.values("n3") == [b"a", b"b"]
+
+
+def test_b14_a_leader_cut_off_from_the_others_commits_nothing_for_the_clients_it_keeps() -> None:
+    """Setup: clients are attached to leader 2. Fault: it is cut off from controller and followers, past its fencing.
+    Must hold: no acks=all succeeds there, reads end at its high watermark, and its tail is cut when it returns."""
+    with Stage(4, watched=True) as stage:
+        stage.create(replicas=(2, 3, 4))
+        stage.send(b"a", b"b")
+        stage.isolate("n2")
+        pending = stage.begin(stage.visitor("patient").produce("n2", b"never", ms=6000), by="patient")
+        assert stage.run(stage.client.produce("n2", b"tail", acks=1)).code is Code.NONE
+        stage.until(lambda: stage.leader() == "n3")
+        assert stage.run(stage.visitor("other").produce("n3", b"c"), by="other").code is Code.NONE
+        stage.until(lambda: pending.done)
+        assert pending.result is not None
+        assert pending.result.code is Code.REQUEST_TIMED_OUT
+        read = stage.run(stage.client.fetch("n2", 0))
+        assert (read.code, read.values, read.high_watermark) == (Code.NONE, [b"a", b"b"], 2)
+        stage.heal()
+        stage.until(lambda: set(decided(stage).isr) == {2, 3, 4})
+        assert stage.values("n2") == stage.values("n3") == stage.values("n4") == [b"a", b"b", b"c"]
+
+
+def test_b17_a_broker_that_missed_a_deletion_and_a_creation_drops_the_old_topic_before_it_serves() -> None:
+    """Setup: 4 has a replica. Fault: while it is down the topic is deleted and made anew. Must hold: its old log is
+    told by its topic id and never used; who reads by the old id notices (KAFKA-14616, KAFKA-16157)."""
+    with Stage(4) as stage:
+        stage.create(replicas=(2, 3, 4))
+        stage.send(b"old 1", b"old 2")
+        stage.until(lambda: stage.log("n4").log_end == 2)
+        old = stage.truth.topics.by_name[ORDERS.topic].id
+        stage.kill("n4")
+        stage.until(lambda: registration(stage, 4).fenced)
+        stage.run(delete_topic(stage.client, ORDERS.topic))
+        stage.run(stage.client.create(ORDERS, (2, 3, 4), {}))
+        new = stage.truth.topics.by_name[ORDERS.topic].id
+        assert new != old
+        stage.send(b"new")
+        assert stage.run(fetch_by_id(stage.client, "n2", old)) is Code.UNKNOWN_TOPIC_ID
+        stage.start("n4")
+        assert stage.partition("n4").topic_id == new
+        assert stage.run(fetch_by_id(stage.visitor("late"), "n4", old), by="late") is Code.UNKNOWN_TOPIC_ID
+        stage.until(lambda: set(decided(stage).isr) == {2, 3, 4})
+        assert stage.values("n4") == stage.read() == [b"new"]
+
+
+def test_b18_an_unclean_election_loses_exactly_what_the_elected_one_lacked() -> None:
+    """Setup: unclean election is on, 3 has the first two of four acknowledged records. Fault: leader 2 dies. Must
+    hold: 3 leads with those two; a producer that wrote more is told so, and the old leader gives up the rest."""
+    with Stage(3) as stage:
+        stage.create(replicas=(2, 3), unclean_leader_election_enable="true")
+        topic = stage.truth.topics.by_name[ORDERS.topic].id
+
+        def write(node: str, sequence: int, value: bytes, producer: int = 7) -> Code:
+            return stage.run(produce_as(stage.client, node, topic, producer, sequence, value))
+
+        assert [write("n2", at, b"%d" % at) for at in range(2)] == [Code.NONE] * 2
+        stage.cut("n2", "n3")
+        assert [write("n2", at, b"%d" % at) for at in range(2, 4)] == [Code.NONE] * 2
+        assert decided(stage).isr == (2,)
+        stage.kill("n2")
+        stage.until(lambda: stage.leader() == "n3")
+        assert (decided(stage).isr, decided(stage).recovery) == ((3,), Recovery.RECOVERING)
+        assert stage.read() == [b"0", b"1"]
+        assert write("n3", 4, b"4") is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert write("n3", 1, b"1") is Code.NONE, "a repetition"
+        assert write("n3", 0, b"first of a new id", producer=8) is Code.NONE
+        stage.heal()
+        stage.start("n2")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert decided(stage).recovery is Recovery.RECOVERED
+        assert stage.values("n2") == stage.values("n3") == stage.read() == [b"0", b"1", b"first of a new id"]

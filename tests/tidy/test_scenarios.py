@@ -1,0 +1,26 @@
+"""Every scenario of the groups A, B and C has its test and the mutation that the test must notice, or waits."""
+
+from __future__ import annotations
+
+import re
+
+from tests.mutations.table import MUTATIONS, SCENARIOS, WAITING
+from tests.tidy.repository import ROOT
+
+WAITS = ["A20", "B9", "B15", "B19", "C5", "C10"]
+"""Those that later steps build; of B18 the coordinators wait, the rest does not."""
+
+
+def test_every_scenario_is_tested_or_waits_with_a_reason() -> None:
+    tested = {mutation.scenario for mutation in MUTATIONS}
+    assert [waiting.scenario for waiting in WAITING if waiting.reason] == WAITS
+    assert [name for name in SCENARIOS if (name in tested) is (name in WAITS)] == []
+
+
+def test_every_mutation_names_a_test_that_bears_its_scenario_and_a_line_that_is_there() -> None:
+    for mutation in MUTATIONS:
+        path, name = re.sub(r"\[.*", "", mutation.test).split("::")
+        assert name.startswith(f"test_{mutation.scenario.lower()}_"), mutation.test
+        assert f"def {name}(" in (ROOT / path).read_text(), mutation.test
+        source = (ROOT / mutation.file).read_text()
+        assert mutation.applied_to(source) != source
