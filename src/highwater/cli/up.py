@@ -111,6 +111,20 @@ def free_port() -> int:
         return port
 
 
+def free_ports(count: int) -> int:
+    """The first of so many in a row that are free now."""
+    while True:
+        first = free_port()
+        try:
+            with contextlib.ExitStack() as held:
+                for port in range(first, first + count):
+                    probe = held.enter_context(socket.socket())
+                    probe.bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+
+
 VOTERS = 3
 FIRST_CONTROLLER_ID = 101
 
