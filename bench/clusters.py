@@ -168,8 +168,11 @@ def _is_whole(connection: Connection, topic: str, partitions: int, replicas: int
 def _is_served(client: Client, topic: str) -> bool:
     """Metadata may run ahead of the brokers: whether each leader answers for its partitions."""
     client.metadata([topic])
+    known = client.view.topics.get(topic)
+    if known is None:
+        return False
     led: dict[Endpoint, list[ListOffsetsPartition]] = {}
-    for index, partition in client.view.topics[topic].partitions.items():
+    for index, partition in known.partitions.items():
         if partition.leader not in client.view.brokers:
             return False
         asked = ListOffsetsPartition(partition_index=index, timestamp=LATEST)

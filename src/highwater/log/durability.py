@@ -46,6 +46,11 @@ class Durability:
         self._stopped = False
         self._cuts = 0
 
+    @property
+    def directory_in_step(self) -> bool:
+        """What was created, renamed or deleted in the directory is durable."""
+        return not (self.directory_changed or self.under_way)
+
     def flush(self) -> None:
         """Make all that is written now durable. One sync at a time; what comes meanwhile is for the next."""
         if self._stopped:

@@ -154,7 +154,7 @@ class LogStore:
         )
         self.log_starts = self._checkpoint(
             names.LOG_STARTS,
-            lambda log: log.log_start if log.log_start > log.segments[0].base_offset else None,
+            _log_start_beside,
             lambda found: found.log_starts,
         )
         self.high_watermarks = self._checkpoint(
@@ -372,6 +372,12 @@ class LogStore:
             log.storage_failed(failed)
         elif failed is not None:
             raise failed
+
+
+def _log_start_beside(log: Log) -> Offset | None:
+    """None where the first segment's name says it as well; but a deleted one may come back until that is synced."""
+    named = log.log_start <= log.segments[0].base_offset and log.durability.directory_in_step
+    return None if named or log.log_start == 0 else log.log_start
 
 
 async def _written(file: CheckpointFile) -> None:

@@ -64,10 +64,10 @@ class Load:
         self._partitions = partitions
         self._witness = witness
         self._note = note
-        self._sends: list[Sent] = []
+        self.sends: list[Sent] = []
         self._begun: dict[bytes, tuple[TopicPartition, str]] = {}
-        self._reads: dict[Read, None] = {}
-        self._whole: dict[TopicPartition, Page] = {}
+        self.reads: dict[Read, None] = {}
+        self.whole: dict[TopicPartition, Page] = {}
         self._out_of_range: list[tuple[TopicPartition, int]] = []
         self._made = 0
         self.over = False
@@ -93,7 +93,7 @@ class Load:
     def _took(self, partition: TopicPartition, name: str, sent: Sequence[Sent]) -> None:
         for each in sent:
             del self._begun[each.value]
-        self._sends += sent
+        self.sends += sent
         first = sent[0]
         self.seen[first.outcome.value] += len(sent)
         text = f"{partition} {first.value.rstrip(b'.').decode()} +{len(sent)}: {first.outcome.value}"
@@ -121,7 +121,7 @@ class Load:
                 client.forget_leaders()
                 await client.back_off()
             else:
-                self._reads |= dict.fromkeys(page.reads)
+                self.reads |= dict.fromkeys(page.reads)
                 self.seen["read"] += len(page.reads)
                 offsets[partition] = page.next_offset if random.random() < 0.9 else 0
                 await asyncio.sleep(random.uniform(0.005, 0.05))
@@ -150,7 +150,7 @@ class Load:
             while page.high_watermark < end:
                 await client.back_off()
                 page = await Reader(client).read_all(partition, READ_SECONDS)
-            self._whole[partition] = page
+            self.whole[partition] = page
             self._note("auditor", f"{partition} holds [{page.log_start}, {page.high_watermark})")
         client.close()
 
@@ -168,14 +168,14 @@ class Load:
     def judge(self, lossy: frozenset[TopicPartition]) -> None:
         """Of a partition whose topic allowed data to be given up, and that did, the end alone is judged: what is still
         there is there once, in order, and was sent."""
-        sends = [*self._sends]
+        sends = [*self.sends]
         sends += [Sent(at, value, producer, Outcome.UNKNOWN) for value, (at, producer) in self._begun.items()]
-        before = [read for read in self._reads if read.partition not in lossy]
-        after = [read for page in self._whole.values() for read in page.reads]
+        before = [read for read in self.reads if read.partition not in lossy]
+        after = [read for page in self.whole.values() for read in page.reads]
         kept = {read.value for read in after if read.partition in lossy}
-        given_up = [sent for sent in sends if sent.partition in lossy and sent.value not in kept]
-        self.seen["given up"] += sum(sent.outcome is Outcome.ACKED for sent in given_up)
-        verdict = judge(History([sent for sent in sends if sent not in set(given_up)], [*before, *after]))
+        given_up = {sent.value for sent in sends if sent.partition in lossy and sent.value not in kept}
+        self.seen["given up"] += sum(sent.outcome is Outcome.ACKED for sent in sends if sent.value in given_up)
+        verdict = judge(History([sent for sent in sends if sent.value not in given_up], [*before, *after]))
         self.seen["acked and judged"] += verdict.acked
         if not verdict.ok:
             wrong = {name: n for name, n in verdict.counts.items() if name not in ("acked", "delivered") and n}
@@ -183,7 +183,7 @@ class Load:
         for partition, at in self._out_of_range:
             if partition not in lossy:
                 self.wrong.append(f"{partition}: {at} was committed, and is out of range")
-        for partition, page in self._whole.items():
+        for partition, page in self.whole.items():
             self._judge_whole(partition, page, before)
 
     def _judge_whole(self, partition: TopicPartition, page: Page, before: Sequence[Read]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
+from highwater.log.log import Log
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.partitions import PartitionImage, Recovery
 from highwater.model import NO_NODE, TopicPartition
@@ -21,6 +22,7 @@ from highwater.sim.invariants.invariant import partitions_of
 from highwater.sim.process import Process
 from highwater.sim.storage import Storage
 from highwater.sim.view import (
+    Batch,
     ClusterView,
     Committed,
     NodeView,
@@ -102,7 +104,7 @@ class _Life:
             changed[partition.tp] = view_replica(self.node, partition, batches)
         return changed
 
-    def _read(self, key: object, log: Any) -> Any:
+    def _read(self, key: object, log: Log) -> tuple[Batch, ...]:
         reader = self._logs.get(key)
         if reader is None:
             reader = self._logs[key] = Committed(self._storage, log)

@@ -1,0 +1,74 @@
+"""The verdict of a run's own clients, on crafted runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from highwater.audit import Outcome, Read, Sent
+from highwater.model import TopicPartition
+from highwater.sim.load import Load
+from highwater.sim.reader import Page
+
+TP = TopicPartition("t", 0)
+
+
+class Deaf:
+    def acked(self, tp: TopicPartition, end: int) -> None:
+        pass
+
+    def told(self, tp: TopicPartition, epoch: int, end: int) -> None:
+        pass
+
+
+def load(left: list[bytes], sent: tuple[bytes, ...] = (b"a", b"b"), read: tuple[int, ...] = ()) -> Load:
+    """`sent` was acknowledged at 0, 1, …; offsets of `read` were read meanwhile; at the end there is `left`."""
+    made = Load([TP], Deaf(), lambda who, text: None)
+    made.sends = [Sent(TP, value, "p1", Outcome.ACKED, at) for at, value in enumerate(sent)]
+    made.reads = {Read(TP, at, sent[at]): None for at in read}
+    made.whole[TP] = Page([Read(TP, at, value) for at, value in enumerate(left)], len(left), len(left), 0)
+    return made
+
+
+def verdict(made: Load, lossy: bool = False) -> str:
+    made.judge(frozenset({TP}) if lossy else frozenset())
+    return " ".join(made.wrong)
+
+
+def test_a_run_that_kept_everything_is_fine() -> None:
+    made = load([b"a", b"b"], read=(0, 1))
+    assert verdict(made) == ""
+    assert (made.seen["acked and judged"], made.seen["given up"]) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("left", "read", "wrong"),
+    [
+        ([b"a"], (), "the audit finds lost"),
+        ([b"a"], (1,), "offset 1 was read, and is not there any more"),
+        ([b"a", b"b", b"a"], (), "the audit finds duplicated"),
+        ([b"b", b"a"], (), "the audit finds reordered"),
+        ([b"a", b"c"], (1,), "the audit finds inconsistent"),
+    ],
+)
+def test_what_is_missing_doubled_or_moved_is_told(left: list[bytes], read: tuple[int, ...], wrong: str) -> None:
+    assert wrong in verdict(load(left, read=read))
+
+
+def test_a_gap_is_told() -> None:
+    made = load([b"a", b"b"])
+    made.whole[TP] = Page([Read(TP, 0, b"a"), Read(TP, 2, b"b")], 3, 3, 0)
+    assert "the offsets have gaps" in verdict(made)
+
+
+def test_what_an_unclean_election_gave_up_is_counted_and_not_called_lost() -> None:
+    made = load([b"a"], read=(0, 1))
+    assert verdict(made, lossy=True) == ""
+    assert (made.seen["acked and judged"], made.seen["given up"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("left", "wrong"),
+    [([b"a", b"a"], "duplicated"), ([b"b", b"a"], "reordered"), ([b"a", b"c"], "foreign")],
+)
+def test_what_an_unclean_election_left_is_whole_unique_and_in_order(left: list[bytes], wrong: str) -> None:
+    assert f"the audit finds {wrong}" in verdict(load(left), lossy=True)
