@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from asyncio import Future
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -91,6 +92,8 @@ class Log:
         self.producers = ProducerState()
         self.producers.restore_all(loaded.producers)
         self._places = Places()
+        self._layout = 0
+        """Changes with the segments: a place that was looked up before is of no use then."""
         self.generation = Generation()
         self.durability = Durability(
             world, self.directory, loaded.durable_end, self.unsynced, self._durable_moved, self.storage_failed
@@ -104,6 +107,10 @@ class Log:
         )
         self._recovery_point = loaded.durable_end
         self.snapshots = ProducerSnapshots(world, self.directory)
+        self.clean_end: Offset | None = None
+        """What compaction has seen: below it each key has one record. None where it was never compacted."""
+        self.swapping: Future[None] | None = None
+        """A compacted segment is being put in its place: nothing may be cut before that has ended."""
         self._closed = False
 
     @property
@@ -331,14 +338,14 @@ class Log:
 
     def locate_later(self, offset: Offset, done: Callable[[], None]) -> None:
         """After `WouldBlock`: look the place up in a job, so that the same read succeeds when `done` is called."""
-        generation, first = self.generation, self._bases[0]
+        layout = self._layout
 
         def located(result: Place | Exception | None) -> None:
             if isinstance(result, OSError):
                 self.storage_failed(result)
             elif isinstance(result, Exception):
                 raise result
-            elif result is not None and generation is self.generation and first == self._bases[0]:
+            elif result is not None and layout == self._layout:
                 self._places.located(offset, result)
             done()
 
@@ -384,12 +391,35 @@ class Log:
 
     def drop_segments(self, count: int) -> list[PurePath]:
         """Take the oldest `count` segments out of the log; their renamed files are the caller's to remove."""
-        self._places.clear()
+        self._forget_places()
         gone, self.segments = self.segments[:count], self.segments[count:]
         del self._bases[:count]
         self.durability.directory_changed = True
         self.raise_log_start(self._bases[0])
         return self._rename_away(gone)
+
+    def swap_segments(self, bases: Sequence[Offset], new: Segment) -> list[PurePath] | None:
+        """Put a compacted segment in the place of those it was made of; None where they are not all here any more.
+
+        What was read of the old ones stays right: their files, which are the caller's to remove, are only renamed.
+        """
+        at = self.segment_of(bases[0])
+        old = self.segments[at : at + len(bases)]
+        if [segment.base_offset for segment in old] != list(bases) or self.active in old or self.offline is not None:
+            return None
+        self._forget_places()
+        gone = []
+        for segment in old:
+            # The producers where the new segment begins are those where its first one began.
+            kinds = names.SEGMENT_KINDS if segment.base_offset == new.base_offset else names.SEGMENT_FILES
+            gone += segment.rename(names.DELETED, kinds)
+        self.segments[at : at + len(bases)] = [new]
+        self._bases = [segment.base_offset for segment in self.segments]
+        return gone
+
+    def _forget_places(self) -> None:
+        self._places.clear()
+        self._layout += 1
 
     def _rename_away(self, gone: Sequence[Segment]) -> list[PurePath]:
         try:
@@ -405,12 +435,13 @@ class Log:
         """
         self.generation.valid = False
         self.generation = Generation()
-        self._places.clear()
+        self._forget_places()
         gone = self._rename_away(self.segments[: kept - 1 if kept else None : -1])
         del self.segments[kept:]
         self._bases = [segment.base_offset for segment in self.segments]
         self.log_end = log_end
         self.log_start = min(self.log_start, log_end)
+        self.clean_end = None if self.clean_end is None else min(self.clean_end, log_end)
         self.high_watermark = min(self.high_watermark, log_end)
         self.producers = producers
         self.durability.cut(log_end)
@@ -423,6 +454,7 @@ class Log:
         gone = self.replace_tail(0, 0, ProducerState())
         self.segments, self._bases = [self._new_segment(offset)], [offset]
         self.log_start = self.log_end = self.high_watermark = offset
+        self.clean_end = None
         self.flush()
         return gone
 
