@@ -23,7 +23,7 @@ from highwater.log.peek import Peek, WouldBlock
 from highwater.log.places import Generation, Place, Places
 from highwater.log.producer_state import AbortedTransaction, BatchSeen, ProducerState
 from highwater.log.scan import BadBatch, follow_producer
-from highwater.log.segment import Segment
+from highwater.log.segment import Segment, new_segment
 from highwater.log.snapshots import ProducerSnapshots
 from highwater.model import Epoch, Offset, TopicPartition, Uuid
 from highwater.wire import records
@@ -231,24 +231,12 @@ class Log:
         if base <= old.base_offset:
             return
         old.close_time_index()
-        self.segments.append(self._new_segment(base))
+        self.segments.append(new_segment(self._world.disk, self.directory, base, self._wall_ms()))
         self._bases.append(base)
         self._roll_jitter_ms = self._draw_jitter()
         self.durability.directory_changed = True
         self.snapshots.write(base, self.encode_producers(), self._snapshot_written)
         self.flush()
-
-    def _new_segment(self, base: Offset) -> Segment:
-        """Whole or not at all: a half-made one would be found at the next start."""
-        disk = self._world.disk
-        try:
-            return Segment(disk, self.directory, base, self._wall_ms(), create=True)
-        except OSError:
-            for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
-                path = names.segment_file(self.directory, base, kind)
-                if disk.stat(path) is not None:
-                    disk.unlink(path)
-            raise
 
     def _draw_jitter(self) -> int:
         limit = min(self.config.segment_jitter_ms, self.config.roll_ms)
@@ -398,24 +386,11 @@ class Log:
         self.raise_log_start(self._bases[0])
         return self._rename_away(gone)
 
-    def swap_segments(self, bases: Sequence[Offset], new: Segment) -> list[PurePath] | None:
-        """Put a compacted segment in the place of those it was made of; None where they are not all here any more.
-
-        What was read of the old ones stays right: their files, which are the caller's to remove, are only renamed.
-        """
-        at = self.segment_of(bases[0])
-        old = self.segments[at : at + len(bases)]
-        if [segment.base_offset for segment in old] != list(bases) or self.active in old or self.offline is not None:
-            return None
+    def put_segment(self, new: Segment, at: int, replaced: int) -> None:
+        """A compacted segment in the place of those it was made of, whose files are the caller's."""
         self._forget_places()
-        gone = []
-        for segment in old:
-            # The producers where the new segment begins are those where its first one began.
-            kinds = names.SEGMENT_KINDS if segment.base_offset == new.base_offset else names.SEGMENT_FILES
-            gone += segment.rename(names.DELETED, kinds)
-        self.segments[at : at + len(bases)] = [new]
+        self.segments[at : at + replaced] = [new]
         self._bases = [segment.base_offset for segment in self.segments]
-        return gone
 
     def _forget_places(self) -> None:
         self._places.clear()
@@ -452,7 +427,7 @@ class Log:
     def begin_anew(self, offset: Offset) -> list[PurePath]:
         """Drop everything and go on at `offset`, wherever the log ended; as above, with the renamed files."""
         gone = self.replace_tail(0, 0, ProducerState())
-        self.segments, self._bases = [self._new_segment(offset)], [offset]
+        self.segments, self._bases = [new_segment(self._world.disk, self.directory, offset, self._wall_ms())], [offset]
         self.log_start = self.log_end = self.high_watermark = offset
         self.clean_end = None
         self.flush()

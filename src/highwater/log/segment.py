@@ -234,3 +234,15 @@ class Segment:
     def close(self) -> None:
         for file in self.files:
             file.close()
+
+
+def new_segment(disk: Disk, directory: PurePath, base_offset: int, now_ms: int) -> Segment:
+    """Whole or not at all: a half-made one would be found at the next start."""
+    try:
+        return Segment(disk, directory, base_offset, now_ms, create=True)
+    except OSError:
+        for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
+            path = names.segment_file(directory, base_offset, kind)
+            if disk.stat(path) is not None:
+                disk.unlink(path)
+        raise

@@ -7,7 +7,7 @@ those are renamed away, durably, before it gets its own name.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import PurePath
 
 from highwater.log import names
@@ -40,7 +40,7 @@ async def _swap_in(world: World, log: Log, rewritten: Rewritten) -> list[PurePat
     )
     new.largest, new.first_timestamp = facts.largest, facts.first_timestamp
     new.time_index.last, new.bytes_since_index = facts.time_index_last, facts.bytes_since_index
-    gone = log.swap_segments(rewritten.replaced, new)
+    gone = _take_place(log, rewritten.replaced, new)
     if gone is None:
         await finished(world, _discard, directory, facts.base_offset)
         return None
@@ -48,6 +48,21 @@ async def _swap_in(world: World, log: Log, rewritten: Rewritten) -> list[PurePat
     if new in log.segments:  # else retention has let go of it already
         new.rename("", names.SEGMENT_KINDS)
         await finished(world, _sync, directory)
+    return gone
+
+
+def _take_place(log: Log, bases: Sequence[Offset], new: Segment) -> list[PurePath] | None:
+    """What was read of the old segments stays right: their files are only renamed."""
+    at = log.segment_of(bases[0])
+    old = log.segments[at : at + len(bases)]
+    if [segment.base_offset for segment in old] != list(bases) or log.active in old or log.offline is not None:
+        return None
+    log.put_segment(new, at, len(old))
+    gone: list[PurePath] = []
+    for segment in old:
+        # The producers where the new segment begins are those where its first one began.
+        kinds = names.SEGMENT_KINDS if segment.base_offset == new.base_offset else names.SEGMENT_FILES
+        gone += segment.rename(names.DELETED, kinds)
     return gone
 
 
