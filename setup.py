@@ -29,7 +29,7 @@ def extensions() -> list[Extension]:
     except ImportError:
         print("warning: Cython is missing: the slower pure Python kernel will be used.")
         return []
-    parts = [f"{KERNEL}/_encode.pxi", f"{KERNEL}/_columns.pxi"]
+    parts = [f"{KERNEL}/_encode.pxi", f"{KERNEL}/_keys.pxi", f"{KERNEL}/_columns.pxi"]
     kernel = Extension("highwater.kernel._fast", [f"{KERNEL}/_fast.pyx"], depends=parts, extra_compile_args=["-O3"])
     compiled: list[Extension] = cythonize([kernel], language_level=3)
     for extension in compiled:

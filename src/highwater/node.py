@@ -25,6 +25,7 @@ from highwater.config import ConfigError, LogConfig, NodeConfig
 from highwater.controller.features import SUPPORTED, bootstrap_records, unsupported_levels
 from highwater.errors import Code
 from highwater.log import names
+from highwater.log.compaction.cleaner import Cleaner
 from highwater.log.log import Log
 from highwater.log.store import LogStore
 from highwater.metadata.changes import Changes
@@ -213,6 +214,7 @@ class Node:
             MetadataImage(self.cluster_id),
         )
         self.upkeep = Upkeep(broker)
+        self.cleaner = Cleaner(world, broker.store, lambda: broker.config)
         return broker
 
     # A broker's way into the cluster
@@ -244,6 +246,7 @@ class Node:
         broker.producer_ids.prefetch()
         await self.lifecycle.reached(Standing.ACTIVE)
         self.upkeep.start()
+        self.cleaner.start()
 
     async def _serve_http(self) -> None:
         listener = self.config.get(settings.HIGHWATER_HTTP_LISTENER)
@@ -369,6 +372,7 @@ class Node:
         if controlled:
             await self._ask_to_leave()
         self.upkeep.stop()
+        self.cleaner.stop()
         self.lifecycle.stop()
         if self._publishing is not None:
             self._publishing.cancel()

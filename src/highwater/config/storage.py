@@ -158,21 +158,16 @@ COMPRESSION_ZSTD_LEVEL = Setting(
     "compression.zstd.level", INT, 3, "The level for compression.type=zstd.", between(-131072, 22), _CLUSTER_WIDE
 )
 
-_NO_CLEANER = "topics are not compacted yet"
+_CLEANER_PIECES = "the cleaner reads and writes a megabyte at a time"
 
-LOG_CLEANER_ENABLE = Setting(
-    "log.cleaner.enable", BOOLEAN, True, "Whether the cleaner runs (Kafka has deprecated it).", inert=_NO_CLEANER
-)
-LOG_CLEANER_THREADS = Setting(
-    "log.cleaner.threads", INT, 1, "Logs cleaned at a time.", at_least(0), _CLUSTER_WIDE, inert=_NO_CLEANER
-)
+LOG_CLEANER_ENABLE = Setting("log.cleaner.enable", BOOLEAN, True, "Whether the cleaner runs (Kafka has deprecated it).")
+LOG_CLEANER_THREADS = Setting("log.cleaner.threads", INT, 1, "Logs cleaned at a time.", at_least(0), _CLUSTER_WIDE)
 LOG_CLEANER_DEDUPE_BUFFER_SIZE = Setting(
     "log.cleaner.dedupe.buffer.size",
     LONG,
     128 << 20,
     "Memory for the cleaner's key map.",
     update=_CLUSTER_WIDE,
-    inert=_NO_CLEANER,
 )
 LOG_CLEANER_IO_BUFFER_SIZE = Setting(
     "log.cleaner.io.buffer.size",
@@ -181,7 +176,7 @@ LOG_CLEANER_IO_BUFFER_SIZE = Setting(
     "Memory for the cleaner's reads and writes.",
     at_least(0),
     _CLUSTER_WIDE,
-    inert=_NO_CLEANER,
+    inert=_CLEANER_PIECES,
 )
 LOG_CLEANER_IO_BUFFER_LOAD_FACTOR = Setting(
     "log.cleaner.io.buffer.load.factor",
@@ -189,7 +184,6 @@ LOG_CLEANER_IO_BUFFER_LOAD_FACTOR = Setting(
     0.9,
     "How full the cleaner's key map may get.",
     update=_CLUSTER_WIDE,
-    inert=_NO_CLEANER,
 )
 LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = Setting(
     "log.cleaner.io.max.bytes.per.second",
@@ -197,7 +191,6 @@ LOG_CLEANER_IO_MAX_BYTES_PER_SECOND = Setting(
     1.7976931348623157e308,
     "The cleaner's share of the disk.",
     update=_CLUSTER_WIDE,
-    inert=_NO_CLEANER,
 )
 LOG_CLEANER_BACKOFF_MS = Setting(
     "log.cleaner.backoff.ms",
@@ -206,7 +199,6 @@ LOG_CLEANER_BACKOFF_MS = Setting(
     "How long the cleaner rests when nothing is dirty.",
     at_least(0),
     _CLUSTER_WIDE,
-    inert=_NO_CLEANER,
 )
 LOG_CLEANER_MIN_CLEANABLE_RATIO = Setting(
     "log.cleaner.min.cleanable.ratio",
@@ -215,7 +207,6 @@ LOG_CLEANER_MIN_CLEANABLE_RATIO = Setting(
     "The dirty share of a log from which it is cleaned.",
     between(0, 1),
     _CLUSTER_WIDE,
-    inert=_NO_CLEANER,
 )
 LOG_CLEANER_DELETE_RETENTION_MS = Setting(
     "log.cleaner.delete.retention.ms",
@@ -224,7 +215,6 @@ LOG_CLEANER_DELETE_RETENTION_MS = Setting(
     "How long a deletion marker stays readable.",
     at_least(0),
     _CLUSTER_WIDE,
-    inert=_NO_CLEANER,
 )
 LOG_CLEANER_MIN_COMPACTION_LAG_MS = Setting(
     "log.cleaner.min.compaction.lag.ms",
@@ -233,7 +223,6 @@ LOG_CLEANER_MIN_COMPACTION_LAG_MS = Setting(
     "How long a record stays uncompacted at least.",
     at_least(0),
     _CLUSTER_WIDE,
-    inert=_NO_CLEANER,
 )
 LOG_CLEANER_MAX_COMPACTION_LAG_MS = Setting(
     "log.cleaner.max.compaction.lag.ms",
@@ -242,7 +231,6 @@ LOG_CLEANER_MAX_COMPACTION_LAG_MS = Setting(
     "How long a record stays uncompacted at most.",
     at_least(1),
     _CLUSTER_WIDE,
-    inert=_NO_CLEANER,
 )
 
 LOG_DIR_FAILURE_TIMEOUT_MS = Setting(

@@ -1,4 +1,4 @@
-"""Single records inside an uncompressed section: check, read, write, and turn into Arrow columns.
+"""Single records inside an uncompressed section: check, read, write, thin out, and turn into Arrow columns.
 
 Two implementations with one interface: `_fast` (Cython) where it was built, `pure` elsewhere.
 Whole batches, with their header, checksum and compression, are `highwater.wire.records`.
@@ -23,15 +23,27 @@ from highwater.kernel.contract import (
 
 if TYPE_CHECKING:
     from highwater.kernel.pure import columns, encode, find_timestamp, iterate, latest, validate_records
+    from highwater.kernel.pure_keys import KeyTable, rebased, retain
 
     IMPLEMENTATION: str
 else:
     try:
-        from highwater.kernel._fast import columns, encode, find_timestamp, iterate, latest, validate_records
+        from highwater.kernel._fast import (
+            KeyTable,
+            columns,
+            encode,
+            find_timestamp,
+            iterate,
+            latest,
+            rebased,
+            retain,
+            validate_records,
+        )
 
         IMPLEMENTATION = "cython"
     except ImportError:
         from highwater.kernel.pure import columns, encode, find_timestamp, iterate, latest, validate_records
+        from highwater.kernel.pure_keys import KeyTable, rebased, retain
 
         IMPLEMENTATION = "pure"
 
@@ -43,6 +55,7 @@ __all__ = [
     "BadRecords",
     "Fault",
     "Headers",
+    "KeyTable",
     "NewRecord",
     "Record",
     "Section",
@@ -52,5 +65,7 @@ __all__ = [
     "find_timestamp",
     "iterate",
     "latest",
+    "rebased",
+    "retain",
     "validate_records",
 ]

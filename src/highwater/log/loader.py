@@ -15,6 +15,7 @@ from pathlib import PurePath
 
 from highwater.log import names, producer_snapshot
 from highwater.log.checkpoint import BadCheckpoint, decode_epochs, encode_epochs, read_file, replace_file
+from highwater.log.compaction.interrupted import finish_swaps
 from highwater.log.epoch_cache import EpochCache
 from highwater.log.index import NO_TIMESTAMP, TimestampOffset, TransactionIndex
 from highwater.log.partition_metadata import read_topic_id
@@ -108,7 +109,7 @@ class _Loading:
         producers = yield from self._rebuild_producers()
         if self.mended or not self.request.clean:
             yield from self._make_durable()
-        loaded = [self._facts(segment) for segment in self.segments]
+        loaded = [facts_of(segment) for segment in self.segments]
         for segment in self.segments:
             segment.close()
         return LoadedLog(
@@ -125,9 +126,12 @@ class _Loading:
 
     def _sweep_leftovers(self) -> list[Offset]:
         """Remove what a deletion or an aborted write left; the base offsets of the segments that are there."""
+        finished = finish_swaps(self.disk, self.directory)
+        self.repairs += finished
+        self.mended = bool(finished)
         present = self.disk.list(self.directory)
         for name in list(present):
-            if name.endswith((names.DELETED, names.CLEANED, ".tmp")):
+            if name.endswith((names.DELETED, ".tmp")):
                 self.disk.unlink(self.directory / name)
                 present.remove(name)
         logs = {name[: -len(names.LOG)] for name in present if name.endswith(names.LOG)}
@@ -253,15 +257,9 @@ class _Loading:
             self.epochs.assign(header.leader_epoch, header.base_offset)
         if header.is_control and header.producer_id >= 0:
             self.unindexed.add(segment.base_offset)
-        if segment.first_timestamp is None:
-            segment.first_timestamp = header.max_timestamp
-        if header.max_timestamp > segment.largest.timestamp:
-            segment.largest = TimestampOffset(header.max_timestamp, header.last_offset)
-        if segment.bytes_since_index > self.request.index_interval:
-            segment.offset_index.append(header.last_offset, batch.position)
-            segment.time_index.maybe_append(segment.largest)
-            segment.bytes_since_index = 0
-        segment.bytes_since_index += header.size
+        segment.index_batch(
+            batch.position, header.size, header.last_offset, header.max_timestamp, self.request.index_interval
+        )
 
     def _drop_after(self, at: int) -> None:
         for segment in reversed(self.segments[at + 1 :]):
@@ -380,13 +378,14 @@ class _Loading:
                 yield Step()
         self.disk.sync_dir(self.directory)
 
-    def _facts(self, segment: Segment) -> LoadedSegment:
-        return LoadedSegment(
-            segment.base_offset,
-            segment.created_ms,
-            segment.largest,
-            segment.time_index.last,
-            segment.first_timestamp,
-            segment.bytes_since_index,
-            tuple(segment.aborted.entries),
-        )
+
+def facts_of(segment: Segment) -> LoadedSegment:
+    return LoadedSegment(
+        segment.base_offset,
+        segment.created_ms,
+        segment.largest,
+        segment.time_index.last,
+        segment.first_timestamp,
+        segment.bytes_since_index,
+        tuple(segment.aborted.entries),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from asyncio import Future
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -22,7 +23,7 @@ from highwater.log.peek import Peek, WouldBlock
 from highwater.log.places import Generation, Place, Places
 from highwater.log.producer_state import AbortedTransaction, BatchSeen, ProducerState
 from highwater.log.scan import BadBatch, follow_producer
-from highwater.log.segment import Segment
+from highwater.log.segment import Segment, new_segment
 from highwater.log.snapshots import ProducerSnapshots
 from highwater.model import Epoch, Offset, TopicPartition, Uuid
 from highwater.wire import records
@@ -91,6 +92,8 @@ class Log:
         self.producers = ProducerState()
         self.producers.restore_all(loaded.producers)
         self._places = Places()
+        self._layout = 0
+        """Changes with the segments: a place that was looked up before is of no use then."""
         self.generation = Generation()
         self.durability = Durability(
             world, self.directory, loaded.durable_end, self.unsynced, self._durable_moved, self.storage_failed
@@ -104,6 +107,10 @@ class Log:
         )
         self._recovery_point = loaded.durable_end
         self.snapshots = ProducerSnapshots(world, self.directory)
+        self.clean_end: Offset | None = None
+        """What compaction has seen: below it each key has one record. None where it was never compacted."""
+        self.swapping: Future[None] | None = None
+        """A compacted segment is being put in its place: nothing may be cut before that has ended."""
         self._closed = False
 
     @property
@@ -224,24 +231,12 @@ class Log:
         if base <= old.base_offset:
             return
         old.close_time_index()
-        self.segments.append(self._new_segment(base))
+        self.segments.append(new_segment(self._world.disk, self.directory, base, self._wall_ms()))
         self._bases.append(base)
         self._roll_jitter_ms = self._draw_jitter()
         self.durability.directory_changed = True
         self.snapshots.write(base, self.encode_producers(), self._snapshot_written)
         self.flush()
-
-    def _new_segment(self, base: Offset) -> Segment:
-        """Whole or not at all: a half-made one would be found at the next start."""
-        disk = self._world.disk
-        try:
-            return Segment(disk, self.directory, base, self._wall_ms(), create=True)
-        except OSError:
-            for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
-                path = names.segment_file(self.directory, base, kind)
-                if disk.stat(path) is not None:
-                    disk.unlink(path)
-            raise
 
     def _draw_jitter(self) -> int:
         limit = min(self.config.segment_jitter_ms, self.config.roll_ms)
@@ -331,14 +326,14 @@ class Log:
 
     def locate_later(self, offset: Offset, done: Callable[[], None]) -> None:
         """After `WouldBlock`: look the place up in a job, so that the same read succeeds when `done` is called."""
-        generation, first = self.generation, self._bases[0]
+        layout = self._layout
 
         def located(result: Place | Exception | None) -> None:
             if isinstance(result, OSError):
                 self.storage_failed(result)
             elif isinstance(result, Exception):
                 raise result
-            elif result is not None and generation is self.generation and first == self._bases[0]:
+            elif result is not None and layout == self._layout:
                 self._places.located(offset, result)
             done()
 
@@ -384,12 +379,22 @@ class Log:
 
     def drop_segments(self, count: int) -> list[PurePath]:
         """Take the oldest `count` segments out of the log; their renamed files are the caller's to remove."""
-        self._places.clear()
+        self._forget_places()
         gone, self.segments = self.segments[:count], self.segments[count:]
         del self._bases[:count]
         self.durability.directory_changed = True
         self.raise_log_start(self._bases[0])
         return self._rename_away(gone)
+
+    def put_segment(self, new: Segment, at: int, replaced: int) -> None:
+        """A compacted segment in the place of those it was made of, whose files are the caller's."""
+        self._forget_places()
+        self.segments[at : at + replaced] = [new]
+        self._bases = [segment.base_offset for segment in self.segments]
+
+    def _forget_places(self) -> None:
+        self._places.clear()
+        self._layout += 1
 
     def _rename_away(self, gone: Sequence[Segment]) -> list[PurePath]:
         try:
@@ -405,12 +410,13 @@ class Log:
         """
         self.generation.valid = False
         self.generation = Generation()
-        self._places.clear()
+        self._forget_places()
         gone = self._rename_away(self.segments[: kept - 1 if kept else None : -1])
         del self.segments[kept:]
         self._bases = [segment.base_offset for segment in self.segments]
         self.log_end = log_end
         self.log_start = min(self.log_start, log_end)
+        self.clean_end = None if self.clean_end is None else min(self.clean_end, log_end)
         self.high_watermark = min(self.high_watermark, log_end)
         self.producers = producers
         self.durability.cut(log_end)
@@ -421,8 +427,9 @@ class Log:
     def begin_anew(self, offset: Offset) -> list[PurePath]:
         """Drop everything and go on at `offset`, wherever the log ended; as above, with the renamed files."""
         gone = self.replace_tail(0, 0, ProducerState())
-        self.segments, self._bases = [self._new_segment(offset)], [offset]
+        self.segments, self._bases = [new_segment(self._world.disk, self.directory, offset, self._wall_ms())], [offset]
         self.log_start = self.log_end = self.high_watermark = offset
+        self.clean_end = None
         self.flush()
         return gone
 

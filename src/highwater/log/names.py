@@ -12,6 +12,9 @@ INDEX = ".index"
 TIME_INDEX = ".timeindex"
 TXN_INDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
+SEGMENT_KINDS = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
+SEGMENT_FILES = (*SEGMENT_KINDS, SNAPSHOT)
+"""Those, and the producers as they were where the segment begins."""
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"

@@ -55,6 +55,7 @@ class Segment:
         "largest",
         "modified_ms",
         "offset_index",
+        "suffix",
         "time_index",
     )
 
@@ -66,24 +67,26 @@ class Segment:
         created_ms: int,
         create: bool = False,
         aborted: Sequence[AbortedTransaction] = (),
+        suffix: str = "",
     ) -> None:
+        """`suffix` is on the names of its files while it is not in its place yet."""
         self._disk = disk
         self.directory = directory
         self.base_offset = base_offset
+        self.suffix = suffix
         self.created_ms = self.modified_ms = created_ms
         """When it was begun, and when a batch without a timestamp was last added: what its age is told by then."""
-        self.file: File = disk.open(names.segment_file(directory, base_offset, names.LOG), create)
-        self.offset_index = OffsetIndex(
-            disk.open(names.segment_file(directory, base_offset, names.INDEX), True), base_offset
-        )
-        self.time_index = TimeIndex(
-            disk.open(names.segment_file(directory, base_offset, names.TIME_INDEX), True), base_offset
-        )
-        self.aborted = TransactionIndex(disk, names.segment_file(directory, base_offset, names.TXN_INDEX), aborted)
+        self.file: File = disk.open(self._path(names.LOG), create)
+        self.offset_index = OffsetIndex(disk.open(self._path(names.INDEX), True), base_offset)
+        self.time_index = TimeIndex(disk.open(self._path(names.TIME_INDEX), True), base_offset)
+        self.aborted = TransactionIndex(disk, self._path(names.TXN_INDEX), aborted)
         self.largest = NO_TIMESTAMP
         """The largest timestamp in it, and the last offset of the batch that has it."""
         self.first_timestamp: int | None = None
         self.bytes_since_index = 0
+
+    def _path(self, kind: str) -> PurePath:
+        return names.segment_file(self.directory, self.base_offset, kind + self.suffix)
 
     @property
     def size(self) -> int:
@@ -135,6 +138,18 @@ class Segment:
         if self.first_timestamp is None:
             self.first_timestamp = max_timestamp
         return position
+
+    def index_batch(self, position: int, size: int, last_offset: int, max_timestamp: int, interval: int) -> None:
+        """Of a batch that is in the file, or will be, and none of the indexes knows."""
+        if self.first_timestamp is None:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self.largest.timestamp:
+            self.largest = TimestampOffset(max_timestamp, last_offset)
+        if self.bytes_since_index > interval:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.largest)
+            self.bytes_since_index = 0
+        self.bytes_since_index += size
 
     def _index(self, last_offset: int, position: int, largest: TimestampOffset) -> None:
         before = self.offset_index.file.size
@@ -204,17 +219,30 @@ class Segment:
         if cut.position == 0:
             self.first_timestamp = None
 
-    def rename(self, suffix: str) -> list[PurePath]:
-        """Give every file the suffix, as a deletion begins; returns the new paths."""
+    def rename(self, suffix: str, kinds: Sequence[str] = names.SEGMENT_FILES) -> list[PurePath]:
+        """Give its files another suffix, as a deletion begins or a swap ends; returns the new paths."""
         renamed = []
-        for kind in (names.LOG, names.INDEX, names.TIME_INDEX, names.TXN_INDEX, names.SNAPSHOT):
-            path = names.segment_file(self.directory, self.base_offset, kind)
+        for kind in kinds:
+            path = self._path(kind)
             if self._disk.stat(path) is not None:
-                aside = path.with_name(path.name + suffix)
-                self._disk.rename(path, aside)
-                renamed.append(aside)
+                target = names.segment_file(self.directory, self.base_offset, kind + suffix)
+                self._disk.rename(path, target)
+                renamed.append(target)
+        self.suffix = suffix
         return renamed
 
     def close(self) -> None:
         for file in self.files:
             file.close()
+
+
+def new_segment(disk: Disk, directory: PurePath, base_offset: int, now_ms: int) -> Segment:
+    """Whole or not at all: a half-made one would be found at the next start."""
+    try:
+        return Segment(disk, directory, base_offset, now_ms, create=True)
+    except OSError:
+        for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
+            path = names.segment_file(directory, base_offset, kind)
+            if disk.stat(path) is not None:
+                disk.unlink(path)
+        raise

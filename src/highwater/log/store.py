@@ -41,6 +41,7 @@ class Found:
         self.recovery_points: dict[TopicPartition, Offset] = {}
         self.log_starts: dict[TopicPartition, Offset] = {}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
+        self.clean_ends: dict[TopicPartition, Offset] = {}
 
 
 def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]:
@@ -67,6 +68,12 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
         except BadCheckpoint as bad:
             _log.warning("%s is unreadable (%s): everything is recovered from the logs", file_name, bad)
             found.clean = False
+    try:
+        found.clean_ends = checkpoint.decode_offsets(
+            checkpoint.read_file(disk, directory / names.CLEANER_POINTS) or b"0\n0\n"
+        )
+    except BadCheckpoint as bad:
+        _log.warning("%s is unreadable (%s): compaction begins anew", names.CLEANER_POINTS, bad)
     for name in disk.list(directory):
         path = directory / name
         partition = names.partition_of(name)
@@ -160,6 +167,9 @@ class LogStore:
         self.high_watermarks = self._checkpoint(
             names.HIGH_WATERMARKS, lambda log: log.high_watermark, lambda found: found.high_watermarks
         )
+        self.clean_ends = self._checkpoint(
+            names.CLEANER_POINTS, lambda log: log.clean_end, lambda found: found.clean_ends
+        )
 
     def _checkpoint(
         self,
@@ -242,6 +252,7 @@ class LogStore:
             self._went_offline,
         )
         log.high_watermark = max(log.log_start, min(self.found.high_watermarks.get(partition, 0), log.log_end))
+        log.clean_end = self.found.clean_ends.get(partition)
         self.logs[partition] = log
         return log
 
@@ -289,6 +300,10 @@ class LogStore:
             await _written(self.recovery_points)
         return cut
 
+    def remove_later(self, files: list[PurePath], delay: float) -> None:
+        """Files that were renamed for deletion: a reader may still be at them."""
+        self._world.clock.call_later(delay, self._remove, remove_files, files)
+
     def _remove_later(self, directory: PurePath, delay: float) -> None:
         self._world.clock.call_later(delay, self._remove, remove_directory, directory)
 
@@ -326,8 +341,7 @@ class LogStore:
                 gone -= 1
         if gone == 0:
             return 0
-        dropped = log.drop_segments(gone)
-        self._world.clock.call_later(log.config.file_delete_delay_ms / 1000, self._remove, remove_files, dropped)
+        self.remove_later(log.drop_segments(gone), log.config.file_delete_delay_ms / 1000)
         return gone
 
     async def close(self, broker_epoch: int) -> None:

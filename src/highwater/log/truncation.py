@@ -41,6 +41,7 @@ async def truncate_to(world: World, log: Log, offset: Offset) -> bool:
     if offset >= log.log_end:
         log.forget_epochs_from(offset)
         return False
+    await _swap_ended(log)
     await _snapshots_written(log)
     try:
         cut = await finished(world, find_cut, list(log.segments), log.segment_of(offset), offset, log.log_start)
@@ -55,6 +56,7 @@ async def truncate_to(world: World, log: Log, offset: Offset) -> bool:
 
 async def restart_at(world: World, log: Log, offset: Offset) -> None:
     """Drop everything; the log begins anew, empty, at `offset` (the leader's log start lies beyond our end)."""
+    await _swap_ended(log)
     await _snapshots_written(log)
     try:
         gone = log.begin_anew(offset)
@@ -62,6 +64,12 @@ async def restart_at(world: World, log: Log, offset: Offset) -> None:
     except OSError as failed:
         log.storage_failed(failed)
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
+
+
+async def _swap_ended(log: Log) -> None:
+    """A compacted segment that is on its way would bring back what is cut."""
+    while log.swapping is not None:
+        await log.swapping
 
 
 async def _snapshots_written(log: Log) -> None:

@@ -111,17 +111,6 @@ def test_lengths_that_lie_are_refused_inside_compressed_batches_too(codec: Codec
         assert produce(living, lying).error_code == Code.INVALID_RECORD
 
 
-def test_a_compacted_topic_keeps_every_record() -> None:
-    with Living(
-        log_cleanup_policy="compact", log_retention_ms="1000", log_initial_task_delay_ms="10"
-    ).start() as living:
-        living.create_topic("t")
-        for value in (b"first", b"second"):
-            assert produce(living, batch_of(living, value)).error_code == Code.NONE
-        living.sim.advance(5)
-        assert (log_of(living).log_start, log_of(living).log_end) == (0, 2)
-
-
 def test_flush_ms_is_kept_without_a_flush_scheduler() -> None:
     with Living(log_flush_interval_ms="2000").start() as living:
         living.create_topic("t")

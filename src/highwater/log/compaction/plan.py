@@ -1,0 +1,95 @@
+"""Which part of a log is dirty, whether that is worth cleaning, and which segments become one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from highwater.config import LogConfig
+from highwater.model import Offset
+
+MAX_SPAN = 2**31 - 1
+"""Offsets within one segment are relative, in 32 bits."""
+
+
+class SegmentShape(NamedTuple):
+    """A segment, as far as cleaning is concerned."""
+
+    base_offset: Offset
+    size: int
+    offset_index_size: int
+    time_index_size: int
+    first_timestamp: int
+    """That of its first batch; -1 where there is none."""
+    largest_timestamp: int
+
+
+class Dirt(NamedTuple):
+    """[clean_end, dirty_end) is to be looked at for later records of a key."""
+
+    clean_end: Offset
+    dirty_end: Offset
+    clean_bytes: int
+    dirty_bytes: int
+    overdue: bool
+    """Something in it is older than max.compaction.lag.ms."""
+
+    @property
+    def ratio(self) -> float:
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    def wants_cleaning(self, config: LogConfig) -> bool:
+        return self.dirty_bytes > 0 and (self.overdue or self.ratio > config.min_cleanable_dirty_ratio)
+
+
+def find_dirt(
+    segments: Sequence[SegmentShape],
+    config: LogConfig,
+    checkpoint: Offset | None,
+    log_start: Offset,
+    log_end: Offset,
+    stable_end: Offset,
+    now_ms: int,
+) -> Dirt:
+    """Nothing at or beyond `stable_end`, in the active segment, or younger than min.compaction.lag.ms is cleaned.
+
+    A checkpoint that does not fit the log, which was cut or emptied since, counts for nothing.
+    """
+    clean_end = checkpoint if checkpoint is not None and log_start <= checkpoint <= log_end else log_start
+    closed = segments[:-1]
+    behind = [*(segment.base_offset for segment in segments[1:]), log_end]
+    dirty = [segment for segment, end in zip(closed, behind, strict=False) if end > clean_end]
+    dirty_end = min(stable_end, segments[-1].base_offset)
+    if config.min_compaction_lag_ms > 0:
+        young = (each for each in dirty if each.largest_timestamp > now_ms - config.min_compaction_lag_ms)
+        dirty_end = min([dirty_end, *(segment.base_offset for segment in young)])
+    dirty_end = max(dirty_end, clean_end)
+    clean_bytes = sum(each.size for each, end in zip(closed, behind, strict=False) if end <= clean_end)
+    # Whole segments only: one that is partly out of reach would be found dirty again and again.
+    dirty_bytes = sum(each.size for each, end in zip(closed, behind, strict=False) if clean_end < end <= dirty_end)
+    oldest = min((each.first_timestamp for each in dirty if each.first_timestamp > 0), default=None)
+    overdue = oldest is not None and oldest < now_ms - config.max_compaction_lag_ms
+    return Dirt(clean_end, dirty_end, clean_bytes, dirty_bytes, overdue)
+
+
+def grouped(segments: Sequence[SegmentShape], end: Offset, config: LogConfig) -> list[list[SegmentShape]]:
+    """Neighbours that fit into one segment, by their sizes before cleaning; `end` is where the last of them ends."""
+    groups: list[list[SegmentShape]] = []
+    ends = [*(segment.base_offset for segment in segments[1:]), end]
+    for segment, last in zip(segments, ends, strict=True):
+        if groups and _fits(groups[-1], segment, last, config):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+    return groups
+
+
+def _fits(group: Sequence[SegmentShape], segment: SegmentShape, end: Offset, config: LogConfig) -> bool:
+    together = [*group, segment]
+    return (
+        sum(each.size for each in together) <= config.segment_bytes
+        and sum(each.offset_index_size for each in together) <= config.segment_index_bytes
+        and sum(each.time_index_size for each in together) <= config.segment_index_bytes
+        and end - 1 - group[0].base_offset <= MAX_SPAN
+    )

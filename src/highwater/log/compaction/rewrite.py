@@ -1,0 +1,197 @@
+"""Segments written anew, aside, without what later records of the same keys replace. A job for a process."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from highwater.config import LogConfig
+from highwater.kernel import KeyTable
+from highwater.log import names
+from highwater.log.compaction.plan import SegmentShape, grouped
+from highwater.log.compaction.thinning import LastWritten, Thinning
+from highwater.log.compaction.transactions import CleanedTransactions
+from highwater.log.loader import LoadedSegment, facts_of
+from highwater.log.peek import blocking
+from highwater.log.producer_state import AbortedTransaction
+from highwater.log.scan import ScannedBatch, scan
+from highwater.log.segment import Segment
+from highwater.model import Offset
+from highwater.wire.records import parse_control, read_header, section
+from highwater.world import Buffer, Disk, Step
+
+SLOT_BYTES = 24
+_STEP_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One cleaning: segments below `dirty_end`, those from `clean_end` on looked at for the last record of each key."""
+
+    directory: PurePath
+    segments: Sequence[SegmentShape]
+    clean_end: Offset
+    dirty_end: Offset
+    config: LogConfig
+    now_ms: int
+    producers: dict[int, LastWritten]
+    aborted: Sequence[AbortedTransaction]
+    table_bytes: int
+    load_factor: float
+    bytes_per_second: float
+    seed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A segment, durable aside, that is to take the place of others."""
+
+    replaced: tuple[Offset, ...]
+    facts: LoadedSegment
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    clean_end: Offset
+    bytes_read: int
+    bytes_written: int
+    keys: int
+
+
+def rewrite(disk: Disk, work: Work) -> Generator[Step, None, Cleaned]:
+    """Each segment is told of, as the progress of a step, when it can be put in its place."""
+    return (yield from _Rewriting(disk, work).run())
+
+
+class _Rewriting:
+    def __init__(self, disk: Disk, work: Work) -> None:
+        self._disk = disk
+        self._work = work
+        slots = max(work.table_bytes // SLOT_BYTES, 2)
+        self._table = KeyTable(slots, work.seed)
+        self._limit = max(min(int(slots * work.load_factor), slots - 1), 1)
+        self._read = self._written = self._unpaid = 0
+
+    def run(self) -> Generator[Step, None, Cleaned]:
+        for name in self._disk.list(self._work.directory):
+            if name.endswith(names.CLEANED):  # of a cleaning that was given up
+                self._disk.unlink(self._work.directory / name)
+        end = yield from self._map_keys()
+        thin = Thinning(
+            self._table,
+            end - 1,
+            self._work.now_ms,
+            self._work.config.delete_retention_ms,
+            self._work.producers,
+            transactions := CleanedTransactions(self._work.aborted),
+        )
+        below = [shape for shape in self._work.segments if shape.base_offset < end]
+        for group in grouped(below, self._work.dirty_end, self._work.config):
+            yield from self._rewrite(group, thin, transactions)
+        return Cleaned(end, self._read, self._written, self._table.size)
+
+    def _map_keys(self) -> Generator[Step, None, Offset]:
+        """The last offset of each key in the dirty part, as far as the table holds them; where that part ends."""
+        work = self._work
+        transactions = CleanedTransactions(each for each in work.aborted if each.last_offset >= work.clean_end)
+        end = work.clean_end
+        ends = [*(shape.base_offset for shape in work.segments[1:]), work.dirty_end]
+        for shape, segment_end in zip(work.segments, ends, strict=True):
+            if segment_end <= work.clean_end:
+                continue
+            for batch in self._batches_from(shape.base_offset, work.clean_end):
+                if not self._put(batch, transactions):
+                    return end
+                end = max(end, batch.header.next_offset)
+                if step := self._paid(batch.header.size):
+                    yield step
+            end = max(end, segment_end)
+        return end
+
+    def _batches_from(self, base: Offset, start: Offset) -> Iterator[ScannedBatch]:
+        segment = Segment(self._disk, self._work.directory, base, 0)
+        first = segment.locate(start, blocking)
+        if first is not None:
+            for batch in scan(segment.file, first.position, base):
+                if batch.header.base_offset >= self._work.dirty_end:
+                    break
+                yield batch
+        segment.close()
+
+    def _put(self, batch: ScannedBatch, transactions: CleanedTransactions) -> bool:
+        header = batch.header
+        if header.is_control:
+            transactions.marker_met(header, parse_control(batch.data)[0].type if header.record_count else None)
+            return True
+        if transactions.data_met(header) or not header.record_count:
+            return True
+        return self._table.put_all(section(header, batch.data), self._work.clean_end, self._limit)
+
+    def _rewrite(
+        self, group: Sequence[SegmentShape], thin: Thinning, transactions: CleanedTransactions
+    ) -> Generator[Step, None, None]:
+        output = _Output(self._disk, self._work, group[0].base_offset)
+        last_filled = max((at for at, shape in enumerate(group) if shape.size), default=-1)
+        for at, shape in enumerate(group):
+            file = self._disk.open(names.segment_file(self._work.directory, shape.base_offset, names.LOG))
+            for batch in scan(file, 0, shape.base_offset):
+                # A segment's end is known by its last batch: an interrupted swap goes by it.
+                is_last = at == last_filled and batch.position + batch.header.size == file.size
+                left = thin(batch.header, batch.data, is_last)
+                if left is not None:
+                    output.add(left)
+                if step := self._paid(batch.header.size + (0 if left is None else len(left))):
+                    yield step
+            self._read += file.size
+            file.close()
+        facts = yield from output.finish(transactions)
+        self._written += output.size
+        yield Step(progress=Rewritten(tuple(shape.base_offset for shape in group), facts))
+
+    def _paid(self, size: int) -> Step | None:
+        """A step now and then, with the pause that log.cleaner.io.max.bytes.per.second asks for."""
+        self._unpaid += size
+        if self._unpaid < _STEP_BYTES:
+            return None
+        pause, self._unpaid = self._unpaid / self._work.bytes_per_second, 0
+        return Step(progress=self._read, pause=pause)
+
+
+class _Output:
+    """A segment with its indexes, written under names that a start removes."""
+
+    def __init__(self, disk: Disk, work: Work, base: Offset) -> None:
+        self._disk = disk
+        self._interval = work.config.index_interval_bytes
+        self._segment = Segment(disk, work.directory, base, 0, create=True, suffix=names.CLEANED)
+        self._buffer = bytearray()
+        self.size = 0
+
+    def add(self, batch: Buffer) -> None:
+        header = read_header(batch)
+        self._segment.index_batch(self.size, header.size, header.last_offset, header.max_timestamp, self._interval)
+        self._buffer += batch
+        self.size += header.size
+        if len(self._buffer) >= _STEP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._buffer:
+            self._segment.file.append(self._buffer)
+            self._buffer = bytearray()
+
+    def finish(self, transactions: CleanedTransactions) -> Generator[Step, None, LoadedSegment]:
+        self._flush()
+        self._segment.close_time_index()
+        for aborted in transactions.kept:
+            self._segment.aborted.append(aborted)
+        transactions.kept.clear()
+        yield Step()
+        for file in self._segment.files:
+            file.sync()
+        yield Step()
+        self._disk.sync_dir(self._segment.directory)
+        facts = facts_of(self._segment)
+        self._segment.close()
+        return facts

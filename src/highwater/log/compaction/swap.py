@@ -1,0 +1,94 @@
+"""A rewritten segment takes the place of the ones it was made of; a crash at any step leaves the old ones or the new.
+
+`.cleaned` is of no value after a crash. `.swap` is whole and durable, and from then on wins over what it replaces:
+those are renamed away, durably, before it gets its own name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from pathlib import PurePath
+
+from highwater.log import names
+from highwater.log.compaction.rewrite import Rewritten
+from highwater.log.log import Log
+from highwater.log.segment import Segment
+from highwater.model import Offset
+from highwater.world import Disk, Step, World
+from highwater.world.jobs import finished
+
+
+async def swap_in(world: World, log: Log, rewritten: Rewritten) -> list[PurePath] | None:
+    """The renamed files of the old segments, for the caller to remove; None where the log has changed meanwhile.
+
+    OSError where a step failed: what is on disk is then finished or undone by the next start.
+    """
+    log.swapping = asyncio.get_running_loop().create_future()
+    try:
+        return await _swap_in(world, log, rewritten)
+    finally:
+        log.swapping.set_result(None)
+        log.swapping = None
+
+
+async def _swap_in(world: World, log: Log, rewritten: Rewritten) -> list[PurePath] | None:
+    directory, facts = log.directory, rewritten.facts
+    await finished(world, _promote, directory, facts.base_offset)
+    new = Segment(
+        world.disk, directory, facts.base_offset, _created_ms(log, rewritten), aborted=facts.aborted, suffix=names.SWAP
+    )
+    new.largest, new.first_timestamp = facts.largest, facts.first_timestamp
+    new.time_index.last, new.bytes_since_index = facts.time_index_last, facts.bytes_since_index
+    gone = _take_place(log, rewritten.replaced, new)
+    if gone is None:
+        await finished(world, _discard, directory, facts.base_offset)
+        return None
+    await finished(world, _sync, directory)
+    if new in log.segments:  # else retention has let go of it already
+        new.rename("", names.SEGMENT_KINDS)
+        await finished(world, _sync, directory)
+    return gone
+
+
+def _take_place(log: Log, bases: Sequence[Offset], new: Segment) -> list[PurePath] | None:
+    """What was read of the old segments stays right: their files are only renamed."""
+    at = log.segment_of(bases[0])
+    old = log.segments[at : at + len(bases)]
+    if [segment.base_offset for segment in old] != list(bases) or log.active in old or log.offline is not None:
+        return None
+    log.put_segment(new, at, len(old))
+    gone: list[PurePath] = []
+    for segment in old:
+        # The producers where the new segment begins are those where its first one began.
+        kinds = names.SEGMENT_KINDS if segment.base_offset == new.base_offset else names.SEGMENT_FILES
+        gone += segment.rename(names.DELETED, kinds)
+    return gone
+
+
+def _created_ms(log: Log, rewritten: Rewritten) -> int:
+    """As old as the youngest of those it is made of: records without a timestamp are known by it."""
+    return max((s.created_ms for s in log.segments if s.base_offset in rewritten.replaced), default=0)
+
+
+def _promote(disk: Disk, directory: PurePath, base: Offset) -> Generator[Step, None, None]:
+    for kind in reversed(names.SEGMENT_KINDS):
+        path = names.segment_file(directory, base, kind + names.CLEANED)
+        if disk.stat(path) is not None:
+            disk.rename(path, names.segment_file(directory, base, kind + names.SWAP))
+        yield Step()
+    disk.sync_dir(directory)
+
+
+def _discard(disk: Disk, directory: PurePath, base: Offset) -> Generator[Step, None, None]:
+    for kind in names.SEGMENT_KINDS:
+        path = names.segment_file(directory, base, kind + names.SWAP)
+        if disk.stat(path) is not None:
+            disk.unlink(path)
+        yield Step()
+    disk.sync_dir(directory)
+
+
+def _sync(disk: Disk, directory: PurePath) -> Generator[Step, None, None]:
+    yield Step()
+    disk.sync_dir(directory)

@@ -1,0 +1,107 @@
+"""One batch without the records that compaction drops. Offsets and sequences never change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from highwater import kernel
+from highwater.kernel import KeyTable, Section
+from highwater.log.compaction.transactions import CleanedTransactions
+from highwater.model import Offset
+from highwater.wire import compression
+from highwater.wire.records import HEADER, HEADER_SIZE, NO_TIMESTAMP, Header, parse_control, seal, section
+from highwater.wire.records import header as layout
+from highwater.world import Buffer
+
+
+class LastWritten(NamedTuple):
+    """Of a producer that is still remembered: the batch that tells its sequence, or else the epoch of its marker."""
+
+    offset: Offset | None
+    epoch: int
+
+
+class Thinning:
+    def __init__(
+        self,
+        table: KeyTable,
+        latest: Offset,
+        now_ms: int,
+        delete_retention_ms: int,
+        producers: Mapping[int, LastWritten],
+        transactions: CleanedTransactions,
+    ) -> None:
+        self._table = table
+        self._latest = latest
+        """The last offset that the table knows of: what lies beyond it stays."""
+        self._now_ms = now_ms
+        self._horizon = now_ms + delete_retention_ms
+        self._producers = producers
+        self._transactions = transactions
+
+    def __call__(self, header: Header, batch: memoryview, must_stay: bool) -> Buffer | None:
+        """What is left of the batch: itself, a smaller one, its header alone, or nothing."""
+        must_stay = must_stay or self._tells_of_its_producer(header)
+        if header.is_control:
+            return self._marker(header, batch, must_stay)
+        if self._transactions.data_met(header) or not header.record_count:
+            return _emptied(header) if must_stay else None
+        horizon = header.delete_horizon
+        tombstones = horizon is None or self._now_ms < horizon
+        records = section(header, batch)
+        data, kept, largest, has_tombstone = kernel.retain(records, self._table, self._latest, tombstones, HEADER_SIZE)
+        if not kept:
+            return _emptied(header) if must_stay else None
+        begins_horizon = has_tombstone and horizon is None
+        if kept == header.record_count and not begins_horizon:
+            return batch
+        if begins_horizon:
+            with memoryview(data) as view:
+                left = records._replace(data=view[HEADER_SIZE:], record_count=kept)
+                return self._with_horizon(header, left, largest)
+        return _sealed(header, data, kept, largest)
+
+    def _with_horizon(self, header: Header, records: Section, largest: int) -> bytearray:
+        """From now on its tombstones, or the marker that it is, have until the horizon to be seen."""
+        attributes = header.attributes | layout.DELETE_HORIZON
+        begun = header._replace(attributes=attributes, base_timestamp=self._horizon)
+        return _sealed(begun, kernel.rebased(records, self._horizon, HEADER_SIZE), records.record_count, largest)
+
+    def _marker(self, header: Header, batch: memoryview, must_stay: bool) -> Buffer | None:
+        kind = parse_control(batch)[0].type if header.record_count else None
+        decided = self._transactions.marker_met(header, kind)
+        horizon = header.delete_horizon
+        if kind is None or (decided and horizon is not None and horizon <= self._now_ms):
+            return _emptied(header) if must_stay else None
+        if decided and horizon is None:
+            return self._with_horizon(header, section(header, batch), header.max_timestamp)
+        return batch
+
+    def _tells_of_its_producer(self, header: Header) -> bool:
+        last = self._producers.get(header.producer_id) if header.has_producer_id else None
+        if last is None:
+            return False
+        if last.offset is not None:
+            return header.last_offset == last.offset
+        return header.is_control and header.producer_epoch == last.epoch
+
+
+def _sealed(header: Header, data: bytearray, kept: int, largest: int) -> bytearray:
+    if header.codec:
+        with memoryview(data) as view:
+            packed = compression.compress(header.codec, view[HEADER_SIZE:])
+        data[HEADER_SIZE:] = memoryview(packed)
+    newest = header.max_timestamp if header.is_log_append_time else largest
+    HEADER.pack_into(data, 0, *header._replace(record_count=kept, max_timestamp=newest))
+    seal(data, 0, len(data))
+    return data
+
+
+def _emptied(header: Header) -> bytearray:
+    """Its offsets and its producer's sequence are still told."""
+    attributes = header.attributes & ~layout.CODEC_MASK & ~layout.DELETE_HORIZON
+    data = bytearray(HEADER_SIZE)
+    HEADER.pack_into(data, 0, *header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0))
+    seal(data, 0, HEADER_SIZE)
+    return data

@@ -1,0 +1,153 @@
+"""A compacted log keeps the last value of every key, whatever was written, and its tombstones as long as promised."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from highwater.log import names
+from highwater.wire import records
+from tests.unit.log.compaction.stage import RETENTION_MS, Stage, table_of
+
+HISTORIES = 40
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_random_histories_end_as_a_dictionary_would(group: int) -> None:
+    sizes: Counter[str] = Counter()
+    for seed in range(group, HISTORIES, 4):
+        stage = Stage(seed)
+
+        async def play(stage: Stage = stage) -> None:
+            await stage.create()
+            for _ in range(4):
+                stage.write_some(stage.random.randint(5, 40), stage.random.choice((3, 10, 40)))
+                before, end = sum(s.size for s in stage.log.segments), stage.log.log_end
+                await stage.clean()
+                sizes["before"] += before
+                sizes["after"] += sum(segment.size for segment in stage.log.segments)
+                found = await stage.read()
+                assert table_of(found) == stage.expected
+                assert stage.log.log_end == end
+                _assert_clean(stage, found)
+                if stage.random.random() < 0.5:
+                    await stage.stop(clean=stage.random.random() < 0.5)
+                    await stage.restart()
+                    assert await stage.read() == found
+                await stage.sim.sleep(stage.random.choice((1.0, RETENTION_MS / 1000)))
+
+        with stage.sim:
+            stage.sim.run(play)
+    assert sizes["after"] < 0.8 * sizes["before"]
+
+
+def _assert_clean(stage: Stage, found: list[records.Record]) -> None:
+    """Below the clean end each key has one record."""
+    clean_end = stage.log.clean_end or 0
+    assert clean_end == stage.log.active.base_offset
+    keys = Counter(record.key for record in found if record.offset < clean_end)
+    assert not keys or max(keys.values()) == 1
+
+
+def test_a_tombstone_is_seen_until_its_horizon_and_then_goes() -> None:
+    stage = Stage(1)
+
+    async def play() -> None:
+        await stage.create()
+        stage.write([(b"gone", b"1"), (b"kept", b"1")])
+        stage.write([(b"gone", None)])
+        for kept in (True, True, False):
+            stage.log.roll()
+            stage.write([(b"other", b"%d" % stage.log.log_end)])
+            stage.log.roll()
+            await stage.clean()
+            found = [record.key for record in await stage.read()]
+            assert (b"gone" in found, b"kept" in found) == (kept, True)
+            await stage.sim.sleep(RETENTION_MS / 1000 * 0.6)
+        assert table_of(await stage.read()) == stage.expected
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_the_last_batch_of_a_producer_is_still_known_when_its_records_are_gone() -> None:
+    stage = Stage(2)
+
+    async def play() -> None:
+        await stage.create()
+        stage.write([(b"a", b"1")], pid=7)
+        stage.write([(b"a", b"2")], pid=7)
+        stage.write([(b"a", b"3")])
+        stage.log.roll()
+        stage.write([(b"b", b"1")])
+        producers = stage.log.encode_producers()
+        await stage.clean()
+        directory = stage.bench.partition_directory
+        for name in stage.world.disk.list(directory):
+            if name.endswith(names.SNAPSHOT):
+                stage.world.disk.unlink(directory / name)
+        await stage.stop(clean=False)
+        await stage.restart()
+        last = stage.log.producers.producers[7].batches[-1]
+        assert (last.last_sequence, stage.log.producers.producers[7].epoch) == (1, 0)
+        assert producers
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_nothing_at_or_beyond_the_high_watermark_or_in_the_active_segment_is_touched() -> None:
+    stage = Stage(3)
+
+    async def play() -> None:
+        await stage.create()
+        for number in range(60):
+            stage.write([(b"k", b"%d" % number)])
+        stage.log.high_watermark = 20
+        await stage.clean()
+        found = await stage.read()
+        assert [record.offset for record in found] == [stage.log.clean_end - 1, *range(stage.log.clean_end, 60)]
+        assert stage.log.clean_end <= 20
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_small_segments_become_one() -> None:
+    stage = Stage(4)
+
+    async def play() -> None:
+        await stage.create()
+        for number in range(200):
+            stage.write([(b"k%d" % (number % 3), b"%d" % number)])
+        before = len(stage.log.segments)
+        await stage.clean()
+        await stage.clean()
+        stage.write([(b"x", b"y")])
+        stage.log.roll()
+        await stage.clean()
+        assert before > 10 and len(stage.log.segments) <= 4
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_reader_of_the_old_segments_reads_on() -> None:
+    stage = Stage(5, file_delete_delay_ms=1000)
+
+    async def play() -> None:
+        await stage.create()
+        for number in range(40):
+            stage.write([(b"k", b"%d" % number)])
+        (held,) = stage.log.read(0, 4096, stage.log.log_end, True, lambda file, pos, n: file.read(pos, n))
+        before = bytes(held.file.read(held.pos, held.size))
+        await stage.clean()
+        assert held.intact() and bytes(held.file.read(held.pos, held.size)) == before
+        directory = stage.bench.partition_directory
+        assert any(name.endswith(names.DELETED) for name in stage.world.disk.list(directory))
+        await stage.sim.sleep(2)
+        assert not any(name.endswith(names.DELETED) for name in stage.world.disk.list(directory))
+
+    with stage.sim:
+        stage.sim.run(play)
