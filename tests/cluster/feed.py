@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from highwater.audit import History, Outcome, Read, Sent, Verdict, judge
 from highwater.cluster.reading import stored_records
@@ -47,6 +47,14 @@ class Feed(threading.Thread):
         self.errors: list[str] = []
 
     def run(self) -> None:
+        try:
+            self._write()
+        except KafkaException as fatal:
+            # An idempotent producer that found a gap in what it had written goes no further.
+            self.errors.append(str(fatal))
+        self._producer.flush(FLUSH_SECONDS)
+
+    def _write(self) -> None:
         due = time.monotonic()
         step = 0
         while not self._stopping.is_set():
@@ -56,7 +64,6 @@ class Feed(threading.Thread):
             due = max(due + self._pace, time.monotonic())
             while (left := due - time.monotonic()) > 0:
                 self._producer.poll(left)
-        self._producer.flush(FLUSH_SECONDS)
 
     def _send(self, place: TopicPartition, value: bytes) -> None:
         now = time.monotonic()

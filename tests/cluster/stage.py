@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from highwater.cli.up import free_ports
 from highwater.client import Admin, Client, NewTopic
-from tests.apache import free_ports
 
 WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.01
@@ -248,7 +247,7 @@ def staged(
     directory: Path, brokers: int, controllers: int = 0, settings: Mapping[str, str] | None = None
 ) -> Iterator[Stage]:
     """`highwater up`, from its ready line to its end."""
-    port = _free_run_of_ports(brokers)
+    port = free_ports(brokers)
     command = [sys.executable, "-m", "highwater", "up", "--brokers", str(brokers), "--controllers", str(controllers)]
     command += ["--port", str(port), "--data-dir", str(directory)]
     for key, value in (settings or {}).items():
@@ -282,25 +281,6 @@ def wait_for_moment(moment: float) -> None:
     """A moment that was drawn: a kill at random is about the clock."""
     if (left := moment - time.monotonic()) > 0:
         time.sleep(left)
-
-
-def _free_run_of_ports(count: int) -> int:
-    """The first of several free ports in a row, below those that the system gives away by itself."""
-    first = 20_000 + free_ports(1)[0] % 10_000
-    for base in range(first, first + 2_000, count):
-        if all(_is_free(base + number) for number in range(count)):
-            return base
-    raise AssertionError("no free ports")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 def _bound_to_this_process(number: str) -> list[str]:

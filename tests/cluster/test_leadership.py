@@ -15,7 +15,7 @@ from tests.cluster.stage import Stage, staged, wait_until
 TOPIC = "spread"
 PARTITIONS = 6
 INTERVAL_SECONDS = 2
-SLACK_SECONDS = 3.0
+SLACK_SECONDS = 8.0
 
 
 def leaderships(stage: Stage) -> dict[int, int]:

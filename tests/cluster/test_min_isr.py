@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 SOON = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 """Where two of three vanish, the controller first suspects itself: only the session's end counts."""
 UNCLEAN_SECONDS = 2
-SLACK_SECONDS = 5.0
+SLACK_SECONDS = 10.0
 TOO_FEW = KafkaError.NOT_ENOUGH_REPLICAS
 
 

@@ -45,6 +45,7 @@ def file_after(seed: int, phase: Phase, nth: int) -> bytes | None:
         if point.hit is None:
             return None
         left = bytes(sim.storage(NODE).file(FILE).data)
+        assert left in (encode_epochs(OLD), encode_epochs(NEW)), f"{phase} {point.hit.kind}: {left!r}"
         world = sim.restart(NODE)
         bench = Bench(world, DIRECTORY, settings(flush_messages=1))
 

@@ -104,11 +104,18 @@ def _is_dead_child(pid: int) -> bool:
     return state in ("Z", "X")
 
 
+OWN_PORTS = range(15_000, 32_000)
+"""Below those that the system gives to whoever dials: one of them could be taken while its node is down, and a dial to
+it could meet itself."""
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    random = SystemRandom()
+    while True:
+        port = random.choice(OWN_PORTS)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def free_ports(count: int) -> int:

@@ -120,7 +120,8 @@ def _read_log(disk: Disk, found: LoadedMetadata, after: Offset) -> Generator[Ste
 
 
 def _corrupt(directory: PurePath, what: str) -> CorruptLog:
-    return CorruptLog(errno.EIO, f"the metadata log {what}; it is not cut, since committed records would go", directory)
+    why = f"the metadata log {what}; it is not cut, since committed records would go"
+    return CorruptLog(errno.EIO, why, str(directory))
 
 
 def _take(found: LoadedMetadata, header: records.Header, data: memoryview) -> None:

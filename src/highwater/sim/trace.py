@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 Phase = Literal["before", "during", "after"]
 RECENT = 2_000
+HASHED_AT_ONCE = 500
 
 
 class Event(NamedTuple):
@@ -37,20 +38,28 @@ class Trace:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._hash = blake2b(digest_size=16)
+        self._unhashed: list[str] = []
         self.counts: Counter[tuple[str, str]] = Counter()
         self.recent: deque[tuple[float, str, str, str, str]] = deque(maxlen=RECENT)
         self.watchers: list[Watcher] = []
 
     @property
     def digest(self) -> str:
+        self._hash_rest()
         return self._hash.hexdigest()
+
+    def _hash_rest(self) -> None:
+        self._hash.update("".join(self._unhashed).encode())
+        self._unhashed.clear()
 
     def record(self, node: str, kind: str, subject: str = "", note: str = "") -> None:
         """Write the event down; `note` tells runs apart (sizes, checksums) and is not matched on."""
         now = self._now()
         self.counts[node, kind] += 1
         self.recent.append((now, node, kind, subject, note))
-        self._hash.update(f"{now!r} {node} {kind} {subject} {note}\n".encode())
+        self._unhashed.append(f"{now!r} {node} {kind} {subject} {note}\n")
+        if len(self._unhashed) >= HASHED_AT_ONCE:
+            self._hash_rest()
 
     def show(self, node: str, kind: str, subject: str, phase: Phase) -> None:
         """Show the event to the watchers."""
