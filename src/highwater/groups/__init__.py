@@ -1,0 +1,37 @@
+"""Consumer groups, classic protocol, and their offsets, as a pure machine.
+
+No I/O, no clock and no randomness of its own. `GroupShard` takes inputs and returns effects; the driver writes the
+records to the partition, sends the answers, and says what became of each write. Each state that has members has its
+module, `states` is the table of moves between them.
+"""
+
+from __future__ import annotations
+
+from highwater.groups.effects import Answer, Caller, Effect, Now, Record, Token, UnknownWrite, Write
+from highwater.groups.reading import asked_groups, combined, refused_fetch
+from highwater.groups.refusals import left, refused_commit, refused_join, translated
+from highwater.groups.settings import GroupSettings
+from highwater.groups.shard import GroupShard
+from highwater.groups.states import IllegalTransition, State
+
+__all__ = [
+    "Answer",
+    "Caller",
+    "Effect",
+    "GroupSettings",
+    "GroupShard",
+    "IllegalTransition",
+    "Now",
+    "Record",
+    "State",
+    "Token",
+    "UnknownWrite",
+    "Write",
+    "asked_groups",
+    "combined",
+    "left",
+    "refused_commit",
+    "refused_fetch",
+    "refused_join",
+    "translated",
+]

@@ -1,0 +1,86 @@
+"""CompletingRebalance: the generation has begun, and its leader is working out who gets what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from highwater.errors import Code
+from highwater.groups.effects import Caller, Now
+from highwater.groups.group import Group
+from highwater.groups.member import Join, Member
+from highwater.groups.rebalance import Emptied, Rebalance
+from highwater.groups.records import group_record
+from highwater.groups.refusals import translated
+from highwater.groups.states import State
+from highwater.wire.messages.sync_group_request import SyncGroupRequest
+from highwater.wire.messages.sync_group_response import SyncGroupResponse
+
+
+class AssignmentStored:
+    """The leader's assignment. Until it is committed nobody acts on it, or an heir of this coordinator might hand the
+    same partitions out again. Whatever changes the group meanwhile wins."""
+
+    def __init__(self, rebalance: Rebalance, group: Group, assignments: Mapping[str, bytes]) -> None:
+        self._rebalance = rebalance
+        self._group = group
+        self._generation = group.generation
+        self._assignments = assignments
+
+    def committed(self, now: Now) -> None:
+        if self._is_current():
+            for member in self._group.members.values():
+                member.assignment = self._assignments.get(member.id, b"")
+            self._rebalance.hand_out(self._group, now)
+            self._group.move(State.STABLE, now.wall_ms)
+
+    def failed(self, code: Code, now: Now) -> None:
+        if self._is_current():
+            self._rebalance.withhold(self._group, translated(code), now)
+            self._rebalance.prepare(self._group, now)
+
+    def overdue(self, code: Code, now: Now) -> None:
+        """They are told to ask again, and get the assignment if it is committed by then."""
+        if self._is_current():
+            self._rebalance.withhold(self._group, translated(code), now)
+
+    def _is_current(self) -> bool:
+        return self._group.state is State.COMPLETING and self._group.generation == self._generation
+
+
+class Completing:
+    heartbeat: Final = Code.NONE
+    """Clients send heartbeats as soon as their JoinGroup is answered."""
+    commit: Final = Code.REBALANCE_IN_PROGRESS
+    commit_renews: Final = False
+
+    def admits(self, group: Group, member_id: str, limit: int) -> bool:
+        return member_id in group.members or len(group.members) < limit
+
+    def rejoin(self, rebalance: Rebalance, group: Group, member: Member, join: Join, now: Now) -> None:
+        if join.protocols == member.protocols:
+            # Most likely it missed the answer to its last JoinGroup.
+            rebalance.outbox.answer(join.caller, rebalance.joined(group, member, join.caller))
+        else:
+            rebalance.rejoin(group, member, join, now)
+
+    def replaced(
+        self, rebalance: Rebalance, group: Group, member: Member, join: Join, former_leader: str | None, now: Now
+    ) -> None:
+        # The leader may have been told the former member id already, and would assign nothing to this one.
+        rebalance.rejoin(group, member, join, now)
+
+    def sync(
+        self, rebalance: Rebalance, group: Group, member: Member, request: SyncGroupRequest, caller: Caller, now: Now
+    ) -> None:
+        rebalance.tell_syncing(group, member.id, SyncGroupResponse(error_code=Code.REBALANCE_IN_PROGRESS))
+        group.syncing[member.id] = caller
+        rebalance.has_synced(group, member.id)
+        if member.id == group.leader and not group.is_assigned:
+            assignments = {each.member_id: each.assignment for each in request.assignments}
+            group.is_assigned = group.is_recorded = True
+            stored = AssignmentStored(rebalance, group, assignments)
+            rebalance.outbox.write([group_record(group, assignments)], stored)
+
+    def left(self, rebalance: Rebalance, group: Group, now: Now) -> Emptied | None:
+        return rebalance.prepare(group, now)

@@ -1,0 +1,65 @@
+"""DescribeGroups and ListGroups: a look at what is there now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from highwater.errors import Code
+from highwater.groups.group import Group
+from highwater.groups.member import Member
+from highwater.groups.registry import Registry
+from highwater.groups.states import State
+from highwater.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
+from highwater.wire.messages.list_groups_response import ListedGroup
+
+_GROUP_TYPE: Final = "classic"
+_NOT_FOUND_VERSION: Final = 6
+
+
+def describe(registry: Registry, group_id: str, version: int) -> DescribedGroup:
+    group = registry.get(group_id)
+    if group is None:
+        described = DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
+        if version >= _NOT_FOUND_VERSION:
+            described.error_code = Code.GROUP_ID_NOT_FOUND
+            described.error_message = "There is no classic group of this id."
+        return described
+    is_stable = group.state is State.STABLE
+    protocol = group.protocol if is_stable else None
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=[_described(member, protocol) for member in group.members.values()],
+    )
+
+
+def list_groups(registry: Registry, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
+    """An empty filter lets all pass. States are compared without regard to case (KIP-518), types too (KIP-848)."""
+    wanted_states = {state.strip().lower() for state in states}
+    wanted_types = {kind.strip().lower() for kind in types}
+    if wanted_types and _GROUP_TYPE not in wanted_types:
+        return []
+    return [_listed(group) for group in registry if not wanted_states or group.state.value.lower() in wanted_states]
+
+
+def _described(member: Member, protocol: str | None) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(protocol) if protocol is not None else b"",
+        member_assignment=member.assignment,
+    )
+
+
+def _listed(group: Group) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.id,
+        protocol_type=group.protocol_type or "",
+        group_state=group.state.value,
+        group_type=_GROUP_TYPE,
+    )

@@ -1,0 +1,172 @@
+"""A group and its members: who there is, who waits, who leads, what they agree on. Nothing here has an effect."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from highwater.errors import Code
+from highwater.groups.effects import Caller
+from highwater.groups.member import Join, Member, Protocols
+from highwater.groups.states import State, check_transition
+from highwater.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
+
+_MAX_GENERATION: Final = 2**31 - 1
+
+
+class Group:
+    """Members exist while the group is preparing, completing or stable; an empty or dead group has none.
+
+    Dictionaries keep the order of arrival, on which leadership and ties depend, so that the same history gives the
+    same group again.
+    """
+
+    def __init__(self, group_id: str, since_ms: int | None) -> None:
+        self.id = group_id
+        self.state = State.EMPTY
+        self.came_from = State.DEAD
+        self.since_ms = since_ms
+        """When it came into its state; None where an old record does not say."""
+        self.protocol_type: str | None = None
+        """None for a group that nobody ever joined: somebody stores offsets under its name."""
+        self.protocol: str | None = None
+        self.generation = 0
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.instances: dict[str, str] = {}
+        """The member id behind each group.instance.id (KIP-345)."""
+        self.pending: dict[str, None] = {}
+        """Ids that were given out and not used yet (KIP-394)."""
+        self.joining: dict[str, Caller] = {}
+        self.syncing: dict[str, Caller] = {}
+        self.unsynced: dict[str, None] = {}
+        """Members that have not asked for their assignment in this generation."""
+        self.is_assigned = False
+        """The leader's assignment of this generation is being written or was."""
+        self.delay_ms = 0
+        self.delay_left_ms = 0
+        self.was_joined = False
+        """Somebody new came while the first rebalance was held back."""
+        self.subscribed: frozenset[str] | None = None
+        self.is_recorded = False
+        """The log has, or may have, records of it."""
+        self._support: Counter[str] = Counter()
+
+    def move(self, state: State, now_ms: int) -> None:
+        check_transition(self.state, state)
+        self.came_from, self.state, self.since_ms = self.state, state, now_ms
+
+    # Members
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        if not self.members:
+            self.protocol_type = protocol_type
+        self.members[member.id] = member
+        if member.instance_id is not None:
+            self.instances[member.instance_id] = member.id
+        if self.leader is None:
+            self.leader = member.id
+        self._count(member.protocols, 1)
+        self.pending.pop(member.id, None)
+
+    def remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id)
+        self._count(member.protocols, -1)
+        if member.instance_id is not None:
+            del self.instances[member.instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.unsynced.pop(member_id, None)
+
+    def replace(self, old: Member, new_id: str) -> Member:
+        """The same static member under a new id, in the place of the old one."""
+        new = replace(old, id=new_id, is_new=False)
+        self.members = {
+            new_id if key == old.id else key: new if key == old.id else m for key, m in self.members.items()
+        }
+        assert old.instance_id is not None
+        self.instances[old.instance_id] = new_id
+        if self.leader == old.id:
+            self.leader = new_id
+        if old.id in self.unsynced:
+            del self.unsynced[old.id]
+            self.unsynced[new_id] = None
+        return new
+
+    def update(self, member: Member, join: Join) -> None:
+        self._count(member.protocols, -1)
+        self._count(join.protocols, 1)
+        member.protocols = join.protocols
+        member.rebalance_timeout_ms = join.rebalance_timeout_ms
+        member.session_timeout_ms = join.session_timeout_ms
+
+    def refusal_of(self, member_id: str, instance_id: str | None) -> Code:
+        """NONE if this is a member, under the instance id that it says it has."""
+        if instance_id is not None:
+            holder = self.instances.get(instance_id)
+            if holder is None:
+                return Code.UNKNOWN_MEMBER_ID
+            if holder != member_id:
+                return Code.FENCED_INSTANCE_ID
+        return Code.NONE if member_id in self.members else Code.UNKNOWN_MEMBER_ID
+
+    @property
+    def has_all_joined(self) -> bool:
+        return len(self.joining) == len(self.members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def lead_by_one_who_joined(self) -> bool:
+        """Keeps the leader if it joined, else takes the first member that did."""
+        if self.leader not in self.joining:
+            self.leader = next((member_id for member_id in self.members if member_id in self.joining), self.leader)
+        return self.leader in self.joining
+
+    # Protocols
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        if self.state is State.EMPTY:
+            return bool(protocol_type and protocols)
+        size = len(self.members)
+        return protocol_type == self.protocol_type and any(self._support[name] == size for name, _ in protocols)
+
+    def choose_protocol(self) -> str:
+        """Each member votes for the first of its protocols that all have; of a draw, the one voted for first wins."""
+        size = len(self.members)
+        candidates = {name for name, count in self._support.items() if count == size}
+        votes = Counter(
+            next((name for name, _ in member.protocols if name in candidates), "") for member in self.members.values()
+        )
+        return votes.most_common(1)[0][0]
+
+    def _count(self, protocols: Protocols, step: int) -> None:
+        for name, _ in protocols:
+            self._support[name] += step
+            if not self._support[name]:
+                del self._support[name]
+
+    def next_generation(self, now_ms: int) -> None:
+        self.generation = self.generation + 1 if self.generation < _MAX_GENERATION else 1
+        self.protocol = self.choose_protocol() if self.members else None
+        self.move(State.COMPLETING if self.members else State.EMPTY, now_ms)
+        self.unsynced = dict.fromkeys(self.members)
+        self.is_assigned = False
+        self.learn_subscription()
+
+    # Topics
+
+    @property
+    def is_consumer(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL
+
+    def learn_subscription(self) -> None:
+        known = self.is_consumer and (self.protocol is not None or not self.members)
+        said = (member.metadata(self.protocol) for member in self.members.values())
+        self.subscribed = subscribed_topics(said) if known else None
+
+    def reads(self, topic: str) -> bool:
+        """Whether a member subscribed to the topic. Consumers whose subscription is not known may read any."""
+        return self.is_consumer if self.subscribed is None else topic in self.subscribed

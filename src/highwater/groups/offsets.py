@@ -1,0 +1,113 @@
+"""The offsets of all groups of a partition: what is committed, what is being written, what open transactions hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
+
+from highwater.errors import Code
+from highwater.groups.records import CommittedOffset
+from highwater.model import TopicPartition
+
+_NOTHING: Final[Mapping[TopicPartition, CommittedOffset]] = MappingProxyType({})
+
+
+class _Held(NamedTuple):
+    """An offset in a transaction that has not ended, and its place among all offsets in the log."""
+
+    order: int
+    offset: CommittedOffset
+
+
+class OffsetChanges(Protocol):
+    """Offsets that are being written."""
+
+    @property
+    def changes(self) -> Mapping[TopicPartition, CommittedOffset | None]: ...
+
+    def when_settled(self, resume: Callable[[Code], None]) -> None:
+        """`resume` is called with NONE when the write is done with, or with an error to pass on before that."""
+        ...
+
+
+class OffsetTable:
+    def __init__(self) -> None:
+        self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        self._orders: dict[tuple[str, TopicPartition], int] = {}
+        """Where each committed offset stands in the log; only kept while a transaction is open."""
+        self._writing: dict[str, list[OffsetChanges]] = {}
+        self._held: dict[int, dict[tuple[str, TopicPartition], _Held]] = {}
+        self._order = 0
+
+    def of(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
+        return self._committed.get(group, _NOTHING)
+
+    def groups(self) -> list[str]:
+        return list(self._committed)
+
+    def put(self, group: str, place: TopicPartition, offset: CommittedOffset) -> None:
+        self._order += 1
+        self._committed.setdefault(group, {})[place] = offset
+        if self._held:
+            self._orders[group, place] = self._order
+
+    def remove(self, group: str, place: TopicPartition) -> None:
+        offsets = self._committed.get(group)
+        if offsets is not None and offsets.pop(place, None) is not None and not offsets:
+            del self._committed[group]
+        for held in self._held.values():
+            held.pop((group, place), None)
+
+    def clear(self) -> None:
+        self._committed.clear()
+        self._orders.clear()
+        self._writing.clear()
+        self._held.clear()
+
+    # Writes under way
+
+    def begin(self, group: str, written: OffsetChanges) -> None:
+        self._writing.setdefault(group, []).append(written)
+
+    def end(self, group: str, written: OffsetChanges) -> None:
+        self._writing[group].remove(written)
+        if not self._writing[group]:
+            del self._writing[group]
+
+    def last_written(self, group: str) -> OffsetChanges | None:
+        return self._writing[group][-1] if group in self._writing else None
+
+    def is_writing(self, group: str, place: TopicPartition) -> bool:
+        return any(place in written.changes for written in self._writing.get(group, ()))
+
+    def places(self, group: str) -> list[TopicPartition]:
+        """Everywhere that the group has an offset, or will once what is under way is committed."""
+        seen = dict.fromkeys(self.of(group))
+        seen.update(dict.fromkeys(place for written in self._writing.get(group, ()) for place in written.changes))
+        seen.update(dict.fromkeys(place for held in self._held.values() for name, place in held if name == group))
+        return list(seen)
+
+    # Transactions: their offsets count once the marker says so
+
+    def hold(self, producer_id: int, group: str, place: TopicPartition, offset: CommittedOffset) -> None:
+        self._order += 1
+        self._held.setdefault(producer_id, {})[group, place] = _Held(self._order, offset)
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> list[str]:
+        """Returns the groups that have an offset by it. What was committed later in the log than it stays."""
+        done: list[str] = []
+        for (group, place), held in self._held.pop(producer_id, {}).items():
+            if commit and held.order > self._orders.get((group, place), 0):
+                self._committed.setdefault(group, {})[place] = held.offset
+                self._orders[group, place] = held.order
+                done.append(group)
+        if not self._held:
+            self._orders.clear()
+        return done
+
+    def is_held(self, group: str, place: TopicPartition) -> bool:
+        return any((group, place) in held for held in self._held.values())
+
+    def holds(self, group: str) -> bool:
+        return any(name == group for held in self._held.values() for name, _ in held)

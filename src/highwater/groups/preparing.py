@@ -1,0 +1,41 @@
+"""PreparingRebalance: the members are being waited for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from highwater.errors import Code
+from highwater.groups.effects import Caller, Now
+from highwater.groups.group import Group
+from highwater.groups.member import Join, Member
+from highwater.groups.rebalance import Emptied, Rebalance
+from highwater.wire.messages.sync_group_request import SyncGroupRequest
+from highwater.wire.messages.sync_group_response import SyncGroupResponse
+
+
+class Preparing:
+    heartbeat: Final = Code.REBALANCE_IN_PROGRESS
+    commit: Final = Code.NONE
+    """A member may still store how far it got, before it gives its partitions up."""
+    commit_renews: Final = True
+
+    def admits(self, group: Group, member_id: str, limit: int) -> bool:
+        # By those who wait and not by size: a group that is too large, since the limit was lowered, loses whoever
+        # comes last.
+        return member_id in group.joining or len(group.joining) < limit
+
+    def rejoin(self, rebalance: Rebalance, group: Group, member: Member, join: Join, now: Now) -> None:
+        rebalance.rejoin(group, member, join, now)
+
+    def replaced(
+        self, rebalance: Rebalance, group: Group, member: Member, join: Join, former_leader: str | None, now: Now
+    ) -> None:
+        rebalance.rejoin(group, member, join, now)
+
+    def sync(
+        self, rebalance: Rebalance, group: Group, member: Member, request: SyncGroupRequest, caller: Caller, now: Now
+    ) -> None:
+        rebalance.outbox.answer(caller, SyncGroupResponse(error_code=Code.REBALANCE_IN_PROGRESS))
+
+    def left(self, rebalance: Rebalance, group: Group, now: Now) -> Emptied | None:
+        return rebalance.finish(group, now)

@@ -1,0 +1,37 @@
+"""The groups of a shard, by id, and the ids that groups of other kinds have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from highwater.groups.group import Group
+
+
+class Registry:
+    def __init__(self) -> None:
+        self._groups: dict[str, Group] = {}
+        self.foreign: dict[str, str] = {}
+        """Groups that Kafka 4 wrote and that are not classic, with their kind: their ids are taken, their offsets can
+        be read, and nothing is done to them."""
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._groups.values())
+
+    def get(self, group_id: str) -> Group | None:
+        return self._groups.get(group_id)
+
+    def get_or_create(self, group_id: str, now_ms: int | None) -> Group:
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = Group(group_id, now_ms)
+        return group
+
+    def put(self, group: Group) -> None:
+        self._groups[group.id] = group
+
+    def remove(self, group_id: str) -> None:
+        self._groups.pop(group_id, None)
+
+    def clear(self) -> None:
+        self._groups.clear()
+        self.foreign.clear()

@@ -1,0 +1,186 @@
+"""All groups of one partition of `__consumer_offsets`: the one object that a coordinator drives.
+
+Load it with `replay` and `loaded`; then feed it requests, the passing of time and the outcome of its writes. Each
+input returns its effects, to be carried out in order. When the partition moves to another broker, `resigned` is the
+last input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from highwater.errors import Code
+from highwater.groups import describing
+from highwater.groups.commits import Commits
+from highwater.groups.deadlines import Deadline, Deadlines, Joining, RetentionCheck, Session, Syncing
+from highwater.groups.effects import Caller, Effect, Now, Outbox, Write
+from highwater.groups.loading import NO_PRODUCER_ID, Loading
+from highwater.groups.membership import Membership
+from highwater.groups.offsets import OffsetTable
+from highwater.groups.reading import OffsetReading
+from highwater.groups.rebalance import Rebalance
+from highwater.groups.refusals import refused_join
+from highwater.groups.registry import Registry
+from highwater.groups.removal import Removal
+from highwater.groups.settings import GroupSettings
+from highwater.model import Uuid
+from highwater.wire.messages.describe_groups_response import DescribedGroup
+from highwater.wire.messages.heartbeat_request import HeartbeatRequest
+from highwater.wire.messages.join_group_request import JoinGroupRequest
+from highwater.wire.messages.leave_group_request import LeaveGroupRequest
+from highwater.wire.messages.list_groups_response import ListedGroup
+from highwater.wire.messages.offset_commit_request import OffsetCommitRequest
+from highwater.wire.messages.offset_delete_request import OffsetDeleteRequest
+from highwater.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
+from highwater.wire.messages.sync_group_request import SyncGroupRequest
+from highwater.wire.messages.sync_group_response import SyncGroupResponse
+
+
+class GroupShard:
+    def __init__(self, settings: GroupSettings, unique: Callable[[], str]) -> None:
+        """`unique` gives the part of a member id that no other has, such as a random UUID's text."""
+        self._registry = Registry()
+        self._offsets = OffsetTable()
+        self._deadlines = Deadlines()
+        self._outbox = Outbox()
+        self._settings = settings
+        self._rebalance = Rebalance(settings, self._deadlines, self._outbox)
+        self._membership = Membership(self._registry, self._rebalance, unique)
+        self._commits = Commits(self._registry, self._offsets, self._rebalance)
+        self._reading = OffsetReading(self._offsets, self._outbox)
+        self._removal = Removal(self._registry, self._offsets, settings, self._deadlines, self._outbox)
+        self._loading = Loading(self._registry, self._offsets)
+
+    # Loading
+
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER_ID) -> None:
+        self._loading.replay(key, value, producer_id)
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """A transaction marker stands here in the log."""
+        self._loading.end_transaction(producer_id, commit=commit)
+
+    def loaded(self, now: Now) -> list[Effect]:
+        """Members that were loaded have a session from now on."""
+        for group in list(self._registry):
+            for member in group.members.values():
+                self._rebalance.renew(group, member, now)
+            if len(group.members) > self._settings.max_size:
+                self._rebalance.prepare(group, now)
+        self._removal.schedule(now)
+        return self._outbox.drain()
+
+    @property
+    def unknown_records(self) -> Mapping[int, int]:
+        """How many records of each unknown kind the partition holds."""
+        return self._loading.unknown
+
+    @property
+    def foreign_groups(self) -> Mapping[str, str]:
+        """Groups of other kinds than classic, each with its kind."""
+        return self._registry.foreign
+
+    # Requests
+
+    def join(self, request: JoinGroupRequest, caller: Caller, now: Now) -> list[Effect]:
+        self._membership.join(request, caller, now)
+        return self._outbox.drain()
+
+    def sync(self, request: SyncGroupRequest, caller: Caller, now: Now) -> list[Effect]:
+        self._membership.sync(request, caller, now)
+        return self._outbox.drain()
+
+    def heartbeat(self, request: HeartbeatRequest, caller: Caller, now: Now) -> list[Effect]:
+        self._membership.heartbeat(request, caller, now)
+        return self._outbox.drain()
+
+    def leave(self, request: LeaveGroupRequest, caller: Caller, now: Now) -> list[Effect]:
+        self._membership.leave(request, caller, now)
+        return self._outbox.drain()
+
+    def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, now: Now) -> list[Effect]:
+        """Topics are to have their names, and their ids where the request has them."""
+        self._commits.commit(request, caller, now)
+        return self._outbox.drain()
+
+    def fetch_offsets(self, request: OffsetFetchRequestGroup, caller: Caller, *, require_stable: bool) -> list[Effect]:
+        """For one group; answered with an OffsetFetchResponseGroup. `reading` splits requests and joins answers."""
+        self._reading.fetch(request, caller, require_stable=require_stable)
+        return self._outbox.drain()
+
+    def delete_offsets(self, request: OffsetDeleteRequest, caller: Caller, now: Now) -> list[Effect]:
+        self._commits.delete(request, caller, now)
+        return self._outbox.drain()
+
+    def delete_groups(self, group_ids: Iterable[str], caller: Caller, now: Now) -> list[Effect]:
+        self._removal.delete(group_ids, caller, now)
+        return self._outbox.drain()
+
+    def describe(self, group_id: str, version: int) -> DescribedGroup:
+        return describing.describe(self._registry, group_id, version)
+
+    def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
+        return describing.list_groups(self._registry, states, types)
+
+    # What else happens
+
+    def topics_deleted(self, topics: Mapping[str, Uuid]) -> list[Effect]:
+        self._removal.topics_deleted(topics)
+        return self._outbox.drain()
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When `expired` is to be called, on the monotonic clock; None before `loaded` and after `resigned`."""
+        return self._deadlines.next()
+
+    def expired(self, now: Now) -> list[Effect]:
+        for deadline in self._deadlines.expired(now.monotonic):
+            self._expire(deadline, now)
+        return self._outbox.drain()
+
+    def _expire(self, deadline: Deadline, now: Now) -> None:
+        if isinstance(deadline, RetentionCheck):
+            self._removal.check_retention(now)
+            return
+        group = self._registry.get(deadline.group)
+        if group is None:
+            return
+        match deadline:
+            case Session():
+                self._rebalance.session_is_over(group, deadline.member, now)
+            case Joining():
+                self._rebalance.joining_is_over(group, now)
+            case Syncing():
+                self._rebalance.syncing_is_over(group, now)
+        self._membership.forget_if_unused(group)
+
+    def committed(self, write: Write, now: Now) -> list[Effect]:
+        self._outbox.close(write)
+        write.then.committed(now)
+        return self._outbox.drain()
+
+    def failed(self, write: Write, code: Code, now: Now) -> list[Effect]:
+        """`code` is the partition's error; clients get Kafka's translation of it."""
+        self._outbox.close(write)
+        write.then.failed(code, now)
+        return self._outbox.drain()
+
+    def overdue(self, write: Write, now: Now) -> list[Effect]:
+        """The write is in the log but has not been committed in time; it may be, so it is not closed."""
+        self._outbox.expect(write)
+        write.then.overdue(Code.REQUEST_TIMED_OUT, now)
+        return self._outbox.drain()
+
+    def resigned(self, now: Now) -> list[Effect]:
+        """Another broker coordinates these groups: all who wait are told to look for it, and nothing is kept."""
+        for group in self._registry:
+            for member_id in list(group.joining):
+                self._rebalance.tell_joining(group, member_id, refused_join(Code.NOT_COORDINATOR, member_id))
+            for member_id in list(group.syncing):
+                self._rebalance.tell_syncing(group, member_id, SyncGroupResponse(error_code=Code.NOT_COORDINATOR))
+        for write in self._outbox.abandon():
+            write.then.overdue(Code.NOT_LEADER_OR_FOLLOWER, now)
+        self._registry.clear()
+        self._offsets.clear()
+        self._deadlines.clear()
+        return self._outbox.drain()

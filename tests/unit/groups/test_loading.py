@@ -1,0 +1,187 @@
+"""What a new coordinator makes of the records it finds, and what the old one says when it goes."""
+
+from __future__ import annotations
+
+from struct import pack
+
+import pytest
+
+from highwater.errors import Code
+from highwater.groups import GroupSettings, GroupShard, Record, UnknownWrite
+from highwater.wire.codec import Malformed
+from highwater.wire.messages.group_metadata_key import GroupMetadataKey
+from highwater.wire.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from highwater.wire.messages.join_group_response import JoinGroupResponse
+from highwater.wire.messages.offset_commit_key import OffsetCommitKey
+from highwater.wire.messages.offset_commit_value import OffsetCommitValue
+from highwater.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
+from tests.unit.groups.bench import RANGE, SESSION_MS, Bench, G
+
+T0 = ("t", 0)
+
+
+def offset_record(offset: int, version: int = 4, kind: int = 1, group: str = G) -> Record:
+    value = OffsetCommitValue(offset=offset, metadata="m", commit_timestamp=1, expire_timestamp=-1)
+    key = OffsetCommitKey(group=group, topic="t", partition=0)
+    return Record(pack(">h", kind) + key.encode(0), pack(">h", version) + value.encode(version))
+
+
+def group_record(version: int, **fields: object) -> Record:
+    member = MemberMetadata(
+        member_id="m", client_id="c", client_host="/h", session_timeout=SESSION_MS, subscription=RANGE["range"]
+    )
+    member.assignment = b"mine"
+    told = {"protocol_type": "consumer", "generation": 7, "protocol": "range", "leader": "m", "members": [member]}
+    value = GroupMetadataValue(**(told | fields))  # type: ignore[arg-type]
+    return Record(pack(">h", 2) + GroupMetadataKey(group=G).encode(0), pack(">h", version) + value.encode(version))
+
+
+def foreign(kind: int, value: bytes | None = b"?") -> Record:
+    return Record(pack(">h", kind) + pack(">h", len(G)) + G.encode() + b"\x00\x01x", value)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("kind", [0, 1])
+def test_offsets_of_every_version_are_loaded(version: int, kind: int) -> None:
+    bench = Bench(log=[offset_record(5, version, kind)])
+    assert (bench.offsets(), bench.state()) == ({T0: 5}, "Empty")
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+def test_groups_of_every_version_are_loaded(version: int) -> None:
+    bench = Bench(log=[group_record(version)])
+    assert bench.state() == "Stable"
+    assert bench.heartbeat("m", 7) is Code.NONE
+    assert bench.assignment(bench.ask_sync("m", 7)) == b"mine"
+
+
+def test_the_last_record_counts_and_a_tombstone_removes() -> None:
+    tombstone = Record(offset_record(1).key, None)
+    assert Bench(log=[offset_record(5), offset_record(6)]).offsets() == {T0: 6}
+    assert Bench(log=[offset_record(5), tombstone]).offsets() == {}
+    gone = Bench(log=[group_record(3), Record(group_record(3).key, None)])
+    assert (gone.state(), gone.shard.list_groups()) == ("Dead", [])
+
+
+def test_loaded_members_have_their_session_from_the_load_on() -> None:
+    bench = Bench(log=[group_record(3)])
+    bench.pass_time(9.9)
+    assert bench.state() == "Stable"
+    bench.pass_time(0.2)
+    assert bench.state() == "Empty"
+
+
+def test_a_loaded_member_goes_on_with_its_generation_and_rejoins() -> None:
+    bench = Bench(log=[group_record(3)])
+    assert bench.committed_codes(bench.ask_commit({T0: 1}, "m", 7)) == [Code.NONE]
+    assert bench.joined(bench.ask_join("m")).generation_id == 8
+
+
+@pytest.mark.parametrize("kind", [3, 5, 8, 11, 15, 17, 23])
+def test_groups_of_other_kinds_are_left_alone_and_reported(kind: int) -> None:
+    bench = Bench(log=[offset_record(5), foreign(kind), foreign(kind)])
+    assert bench.shard.unknown_records == {kind: 2}
+    assert list(bench.shard.foreign_groups) == [G]
+    assert bench.offsets() == {T0: 5}
+    assert bench.refusal(bench.ask_join()) is Code.INCONSISTENT_GROUP_PROTOCOL
+    assert bench.committed_codes(bench.ask_commit({T0: 6})) == [Code.GROUP_ID_NOT_FOUND]
+    assert bench.delete_groups(G) == [Code.GROUP_ID_NOT_FOUND]
+    assert (bench.state(), bench.shard.list_groups()) == ("Dead", [])
+    bench.pass_time(30 * 24 * 3600)
+    assert bench.offsets() == {T0: 5}, "they do not expire"
+
+
+def test_the_tombstone_of_a_group_of_another_kind_gives_its_name_back() -> None:
+    bench = Bench(log=[offset_record(5), foreign(3), foreign(5), foreign(5, None), foreign(3, None)])
+    assert not bench.shard.foreign_groups
+    assert bench.state() == "Empty"
+    assert bench.refusal(bench.ask_join()) is Code.MEMBER_ID_REQUIRED
+
+
+def test_records_of_kinds_that_nobody_knows_are_counted() -> None:
+    bench = Bench(log=[Record(pack(">h", 99) + b"?", b"?"), offset_record(5)])
+    assert (bench.shard.unknown_records, bench.offsets()) == ({99: 1}, {T0: 5})
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Record(b"\x00", b""),
+        Record(b"\x00\x01\x00", b""),
+        Record(offset_record(1).key, b"\x00\x09"),
+        Record(offset_record(1).key, offset_record(1).value[:-9]),  # type: ignore[index]
+        Record(group_record(3).key, b"\x00\x03\x00"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_not_passed_over(record: Record) -> None:
+    with pytest.raises(Malformed):
+        GroupShard(GroupSettings(), lambda: "u").replay(*record)
+
+
+def test_offsets_of_a_transaction_count_when_its_marker_is_there() -> None:
+    bench = Bench(log=[offset_record(5)])
+    bench.shard.replay(*offset_record(6), producer_id=9)
+    bench.shard.replay(*offset_record(7, group="other"), producer_id=8)
+    held = bench.answer(bench.ask_fetch(T0, require_stable=True), OffsetFetchResponseGroup)
+    assert held.topics[0].partitions[0].error_code == Code.UNSTABLE_OFFSET_COMMIT
+    assert (bench.offsets(), bench.offsets("other")) == ({T0: 5}, {})
+    bench.shard.end_transaction(9, commit=True)
+    bench.shard.end_transaction(8, commit=False)
+    assert (bench.offsets(), bench.offsets("other")) == ({T0: 6}, {})
+    stable = bench.answer(bench.ask_fetch(T0, require_stable=True), OffsetFetchResponseGroup)
+    assert stable.topics[0].partitions[0].error_code == Code.NONE
+
+
+def test_a_later_commit_is_not_undone_by_a_transaction_that_ends_after_it() -> None:
+    bench = Bench()
+    bench.shard.replay(*offset_record(6), producer_id=9)
+    bench.ask_commit({T0: 8})
+    bench.shard.end_transaction(9, commit=True)
+    assert bench.offsets() == {T0: 8}
+
+
+def test_offsets_of_an_open_transaction_do_not_expire_and_keep_their_group() -> None:
+    bench = Bench(log=[offset_record(5)])
+    bench.shard.replay(*offset_record(6), producer_id=9)
+    bench.pass_time(700)
+    assert (bench.offsets(), bench.state()) == ({T0: 5}, "Empty")
+
+
+def test_whoever_resigns_tells_all_who_wait_and_keeps_nothing() -> None:
+    bench = Bench()
+    leader, other = bench.stable_group(2)
+    joining = bench.ask_join(leader)
+    first = bench.ask_join(bench.new_id(group="b"), group="b")
+    bench.pass_time(3)
+    member = bench.joined(first).member_id
+    bench.holds = True
+    syncing = bench.ask_sync(member, 1, {member: b"x"}, group="b")
+    commit = bench.ask_commit({T0: 1}, group="c")
+    stable = bench.ask_fetch(T0, group="c", require_stable=True)
+    deleting = bench.ask_delete_groups("c")
+    assert bench.deleted_codes(deleting) == [Code.GROUP_ID_NOT_FOUND]
+    write = bench.writes[0]
+    bench.do(bench.shard.resigned(bench.now))
+    assert not bench.open
+    assert [bench.refusal(token) for token in (joining, syncing)] == [Code.NOT_COORDINATOR] * 2
+    assert bench.answer(joining, JoinGroupResponse).member_id == leader
+    assert bench.committed_codes(commit) == [Code.NOT_COORDINATOR]
+    assert bench.answer(stable, OffsetFetchResponseGroup).error_code == Code.NOT_COORDINATOR
+    assert bench.shard.next_deadline is None
+    assert bench.shard.list_groups() == []
+    with pytest.raises(UnknownWrite):
+        bench.shard.committed(write, bench.now)
+    assert bench.heartbeat(other, 1) is Code.UNKNOWN_MEMBER_ID
+
+
+def test_a_write_is_reported_on_once() -> None:
+    bench = Bench()
+    bench.holds = True
+    bench.ask_commit({T0: 1})
+    (write,) = bench.writes
+    bench.commit()
+    for report in (bench.shard.committed, bench.shard.overdue):
+        with pytest.raises(UnknownWrite):
+            report(write, bench.now)
+    with pytest.raises(UnknownWrite):
+        bench.shard.failed(write, Code.NOT_ENOUGH_REPLICAS, bench.now)

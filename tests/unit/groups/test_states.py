@@ -1,0 +1,79 @@
+"""The table of moves, and the queue of deadlines."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from highwater.groups import IllegalTransition, State
+from highwater.groups.deadlines import Deadline, Deadlines, Joining, Session, Syncing
+from highwater.groups.group import Group
+from highwater.groups.states import TRANSITIONS, check_transition
+
+
+def test_only_the_moves_of_the_table_are_legal() -> None:
+    legal = {(row.source, row.target) for row in TRANSITIONS}
+    assert len(legal) == len(TRANSITIONS)
+    for source, target in product(State, State):
+        if (source, target) in legal:
+            check_transition(source, target)
+        else:
+            with pytest.raises(IllegalTransition):
+                check_transition(source, target)
+
+
+def test_a_group_cannot_leave_the_table() -> None:
+    group = Group("g", 0)
+    with pytest.raises(IllegalTransition):
+        group.move(State.STABLE, 1)
+    assert (group.state, group.since_ms) == (State.EMPTY, 0)
+
+
+def test_generations_stay_positive_when_they_run_out_of_numbers() -> None:
+    group = Group("g", 0)
+    group.generation = 2**31 - 1
+    group.state = State.PREPARING
+    group.next_generation(1)
+    assert group.generation == 1
+
+
+def test_deadlines_of_different_kinds_do_not_meet() -> None:
+    deadlines = Deadlines()
+    deadlines.set(Joining("g"), 1)
+    deadlines.set(Syncing("g"), 2)
+    deadlines.cancel(Joining("g"))
+    assert list(deadlines.expired(3)) == [Syncing("g")]
+
+
+def test_deadlines_expire_as_a_plain_table_of_them_says() -> None:
+    random = Random(7)
+    for _ in range(200):
+        deadlines, table = Deadlines(), dict[Deadline, float]()
+        now = 0.0
+        for _ in range(60):
+            name = Session("g", random.choice("abcd"))
+            match random.randrange(4):
+                case 0 | 1:
+                    table[name] = now + random.randrange(1, 20)
+                    deadlines.set(name, table[name])
+                case 2:
+                    table.pop(name, None)
+                    deadlines.cancel(name)
+                case 3:
+                    now += random.randrange(5)
+                    due = {name: when for name, when in table.items() if when <= now}
+                    found = list(deadlines.expired(now))
+                    assert (len(found), set(found)) == (len(due), set(due))
+                    assert [due[name] for name in found] == sorted(due.values())
+                    table = {name: when for name, when in table.items() if when > now}
+            assert deadlines.next() == min(table.values(), default=None)
+
+
+def test_a_deadline_that_is_put_off_all_day_takes_the_room_of_one() -> None:
+    deadlines = Deadlines()
+    for second in range(10_000):
+        deadlines.set(Session("g", "m"), second + 10)
+        assert list(deadlines.expired(second)) == []
+    assert len(deadlines._heap) == 1
