@@ -51,7 +51,7 @@ READING = {
 CHANGING = (
     # What a line tells of was not changed by the one before: brokers learn of a change after it is answered.
     "topics --create --topic NAME --replica-assignment 1:2:3,2:3:1 --config min.insync.replicas=2",
-    "configs --alter --broker 2 --add-config message.max.bytes=2000000",
+    "configs --alter --broker 2 --add-config max.connections=12345",
     "configs --alter --broker 2 --add-config min.insync.replicas=2",
     "topics --describe --topic NAME",
     "topics --alter --topic NAME --partitions 3 --replica-assignment 1:2:3,2:3:1,3:1:2",
@@ -62,7 +62,7 @@ CHANGING = (
     "configs --alter --entity-type topics --entity-name NAME --delete-config retention.ms",
     "configs --describe --broker-defaults",
     "topics --describe --topic NAME",
-    "configs --alter --broker 2 --delete-config message.max.bytes",
+    "configs --alter --broker 2 --delete-config max.connections",
     "topics --delete --topic NAME",
     "configs --alter --broker-defaults --delete-config log.retention.ms",
     "topics --list",

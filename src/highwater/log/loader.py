@@ -8,6 +8,7 @@ because it is damaged: such a log is refused (CorruptLog), unless its last file 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -132,7 +133,8 @@ class _Loading:
         present = self.disk.list(self.directory)
         for name in list(present):
             if name.endswith((names.DELETED, ".tmp")):
-                self.disk.unlink(self.directory / name)
+                with contextlib.suppress(FileNotFoundError):  # the last life's own removal may be at it still
+                    self.disk.unlink(self.directory / name)
                 present.remove(name)
         logs = {name[: -len(names.LOG)] for name in present if name.endswith(names.LOG)}
         for name in present:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 import pytest
@@ -13,8 +14,16 @@ from highwater.world import Dead, Poisoned
 from highwater.world.real_disk import RealDisk
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_collected() -> Iterator[None]:
+    """What earlier tests left to the collector must not be closed between two counts."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
 def descriptors() -> int:
-    gc.collect()  # what earlier tests left to the collector must not be closed between two counts
     return len(os.listdir("/proc/self/fd"))
 
 
