@@ -20,7 +20,7 @@ from bench.cluster_start import cluster_starts
 from bench.report import Result
 from bench.rows import CLUSTER_START, IDLE_MEMORY, START, WORKED_MEMORY, Row, Workload, workload_table
 from bench.systems import JVM_OPTIONS, Apache, Highwater, System
-from bench.workloads import Sample
+from bench.workloads import Sample, warm_up
 from tests.apache import why_unavailable
 
 SETTLE_SECONDS = 2.0
@@ -145,6 +145,7 @@ class Bench:
                 for at in range(self._rounds):
                     for name in self._turn(at):
                         _await_calm(systems.values())
+                        warm_up(systems[name])
                         for row, sample in zip(workload.rows, workload.run(systems[name]), strict=True):
                             self._add(row, name, sample)
             for name, system in systems.items():
