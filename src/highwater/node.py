@@ -55,6 +55,8 @@ SHUTDOWN_SECONDS = 10.0
 HAND_OVER_SECONDS = 3.0
 RESIGN_SECONDS = 1.0
 ABANDONED_SECONDS = 1.5
+HELD_AFTER_SECONDS = 0.5
+"""A recovery that lasts longer is answered for: ApiVersions at once, all else when it is over."""
 NEVER_MS = 2**62
 NO_BOUND = 2**62
 KRAFT_LEVEL = 1
@@ -222,8 +224,8 @@ class Node:
     async def _serve(self, broker: Broker) -> None:
         """Catch up with the metadata, open the logs, register, be unfenced, and let the clients in.
 
-        Clients are refused until the logs are open: they go elsewhere at once, and that nothing listens here proves
-        to the controller that our last life is over.
+        Clients are refused while the logs are opened: they go elsewhere at once, and that nothing listens here proves
+        to the controller that our last life is over. A recovery that takes longer is told by a held listener.
         """
         while not self.raft.is_caught_up:
             self._progress.clear()
@@ -236,11 +238,17 @@ class Node:
             self.world, broker.node_id, self.directory_id, self._channel, self._broker_epoch
         )
         publisher = Publisher(broker, directories, self._applied)
+        names = [each.name for each in self.config.broker_listeners]
+        listening: list[asyncio.Task[None]] = []
+        patience = self.world.clock.call_later(
+            HELD_AFTER_SECONDS, lambda: listening.append(self.world.spawn("listeners", self.server.start(*names)))
+        )
         await publisher.begin(image)
+        patience.cancel()
         self._publisher = publisher
         publisher.offer(self.raft.committed, difference(image, self.raft.committed))
         self._publishing = self.world.spawn("publisher", publisher.run())
-        await self.server.start(*(each.name for each in self.config.broker_listeners))
+        await (listening[0] if listening else self.server.start(*names))
         previous = broker.store.found.broker_epoch
         await self.lifecycle.register(self.config.advertised_listeners, self.server.endpoints, previous)
         broker.producer_ids.prefetch()
