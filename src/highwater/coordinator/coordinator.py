@@ -24,13 +24,16 @@ class Coordinator(Generic[M]):
         new_machine: Callable[[], M],
         answer: Callable[[Token, Struct], None],
         commit_seconds: Callable[[], float],
+        codec: int = 0,
     ) -> None:
+        """`codec` is what its records are compressed with."""
         self.topic = topic
         self._world = world
         self._deadlines = deadlines
         self._new_machine = new_machine
         self._answer = answer
         self._commit_seconds = commit_seconds
+        self._codec = codec
         self._tenures: dict[int, Tenure[M]] = {}
 
     def role_changed(self, partition: Partition) -> None:
@@ -43,7 +46,13 @@ class Coordinator(Generic[M]):
             known = None
         if known is None and partition.leader is not None and partition.leader_id != NO_NODE:
             tenure = self._tenures[index] = Tenure(
-                self._world, self._deadlines, partition, self._new_machine(), self._answer, self._commit_seconds
+                self._world,
+                self._deadlines,
+                partition,
+                self._new_machine(),
+                self._answer,
+                self._commit_seconds,
+                self._codec,
             )
             tenure.begin()
 
@@ -55,7 +64,7 @@ class Coordinator(Generic[M]):
     def tenure(self, index: int) -> Tenure[M]:
         """KafkaError where this broker does not coordinate it, or not yet."""
         tenure = self._tenures.get(index)
-        if tenure is None:
+        if tenure is None or tenure.standing is Standing.FAILED:
             raise KafkaError(Code.NOT_COORDINATOR)
         if tenure.standing is Standing.LOADING:
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Generic, TypeVar
@@ -14,7 +15,7 @@ from highwater.groups.effects import Answer, Effect, Now, Token, Write
 from highwater.net.deadlines import Deadline, DeadlineQueue
 from highwater.partition.partition import Partition
 from highwater.wire import records
-from highwater.wire.codec import Struct
+from highwater.wire.codec import Malformed, Struct
 from highwater.world import Job, Step, Timer, World
 
 _log = logging.getLogger(__name__)
@@ -24,6 +25,8 @@ M = TypeVar("M", bound=Machine)
 class Standing(Enum):
     LOADING = "loading"
     ACTIVE = "active"
+    FAILED = "failed"
+    """What is in the log cannot be read: nothing can be said of it until somebody else leads, or it is mended."""
     OVER = "over"
 
 
@@ -38,6 +41,7 @@ class Tenure(Generic[M]):
         machine: M,
         answer: Callable[[Token, Struct], None],
         commit_seconds: Callable[[], float],
+        codec: int,
     ) -> None:
         self._world = world
         self._deadlines = deadlines
@@ -45,6 +49,9 @@ class Tenure(Generic[M]):
         self.machine = machine
         self._answer = answer
         self._commit_seconds = commit_seconds
+        self._codec = codec
+        self._effects: deque[Effect] = deque()
+        self._busy = False
         self.standing = Standing.LOADING
         self.epoch = partition.epoch
         self._job: Job | None = None
@@ -64,7 +71,7 @@ class Tenure(Generic[M]):
             if isinstance(result, OSError):
                 log.storage_failed(result)
             elif isinstance(result, Exception):
-                _log.error("%s cannot be loaded: %s", self._partition.tp, result)
+                self._fail(result)
             elif self.standing is Standing.LOADING:
                 took = self._world.clock.monotonic() - begun
                 _log.info("%s: %d records loaded in %.3f s", self._partition.tp, result, took)
@@ -76,11 +83,19 @@ class Tenure(Generic[M]):
         if self.standing is not Standing.LOADING or not isinstance(step.progress, list):
             return
         each: Loaded
-        for each in step.progress:
-            if each.ended is None:
-                self.machine.replay(each.key, each.value, each.producer_id)
-            else:
-                self.machine.end_transaction(each.producer_id, commit=each.ended)
+        try:
+            for each in step.progress:
+                if each.ended is None:
+                    self.machine.replay(each.key, each.value, each.producer_id)
+                else:
+                    self.machine.end_transaction(each.producer_id, commit=each.ended)
+        except Malformed as failed:
+            self._fail(failed)
+
+    def _fail(self, why: Exception) -> None:
+        if self.standing is Standing.LOADING:
+            _log.error("%s cannot be loaded: %s", self._partition.tp, why)
+            self.standing = Standing.FAILED
 
     def _when_committed(self, end: int) -> None:
         if self._partition.log.high_watermark >= end:
@@ -94,21 +109,33 @@ class Tenure(Generic[M]):
             self.carry_out(self.machine.loaded(self.now))
 
     def carry_out(self, effects: Sequence[Effect]) -> None:
-        """In their order; then wait for the next thing that time brings."""
-        for effect in effects:
-            if isinstance(effect, Answer):
-                self._answer(effect.token, effect.response)
-            else:
-                self._write(effect)
+        """In their order; then wait for the next thing that time brings.
+
+        What a write brings about at once has its turn after it: writes are made, and committed, in their order.
+        """
+        self._effects.extend(effects)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._effects:
+                effect = self._effects.popleft()
+                if isinstance(effect, Answer):
+                    self._answer(effect.token, effect.response)
+                elif self.standing is Standing.ACTIVE:
+                    self._write(effect)
+        finally:
+            self._busy = False
         self._arm()
 
     def _write(self, write: Write) -> None:
         now_ms = self._world.clock.wall_ms()
-        batch = records.build([(now_ms, key, value, ()) for key, value in write.records])
+        batch = records.build([(now_ms, key, value, ()) for key, value in write.records], codec=self._codec)
         try:
             appended = self._partition.append_own(batch)
         except KafkaError as failed:
-            self.carry_out(self.machine.failed(write, failed.code, self.now))
+            if self.standing is Standing.ACTIVE:
+                self.carry_out(self.machine.failed(write, failed.code, self.now))
             return
         late: Deadline | None = None
 
@@ -122,6 +149,8 @@ class Tenure(Generic[M]):
             if code is Code.NONE and self.standing is Standing.ACTIVE:
                 self.carry_out(self.machine.committed(write, self.now))
 
+        if self.standing is not Standing.ACTIVE:
+            return
         if self._partition.log.high_watermark > appended.last_offset:
             told(Code.NONE)
             return
