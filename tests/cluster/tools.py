@@ -48,7 +48,7 @@ class Server(NamedTuple):
     bootstrap: str
     log_dir: Path
     is_ours: bool = False
-    """Then it has neither transactions nor groups."""
+    """Then it has no transactions."""
 
 
 def call(tool: str, *args: str, input: str = "") -> Call:
