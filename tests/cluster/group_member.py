@@ -30,13 +30,16 @@ POLL_SECONDS = 0.2
 class Member:
     """As a context manager: the end kills it."""
 
-    def __init__(self, client: str, bootstrap: str, group: str, topic: str, assignor: str = "range") -> None:
+    def __init__(
+        self, client: str, bootstrap: str, group: str, topic: str, assignor: str = "range", session_ms: int = SESSION_MS
+    ) -> None:
         self.client = client
         self.assigned: frozenset[int] = frozenset()
         self.processed: list[tuple[int, int]] = []
         self.revoked = 0
         """How many times partitions were taken from it."""
-        command = [sys.executable, "-m", "tests.cluster.group_member", client, bootstrap, group, topic, assignor]
+        arguments = (client, bootstrap, group, topic, assignor, str(session_ms))
+        command = [sys.executable, "-m", "tests.cluster.group_member", *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._listening = threading.Thread(target=self._listen, daemon=True)
         self._listening.start()
@@ -106,13 +109,13 @@ def _until_told(told: threading.Event) -> Iterator[None]:
         yield
 
 
-def _confluent(bootstrap: str, group: str, topic: str, assignor: str, told: threading.Event) -> None:
+def _confluent(bootstrap: str, group: str, topic: str, assignor: str, session_ms: int, told: threading.Event) -> None:
     held = _Held()
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": group,
-            "session.timeout.ms": SESSION_MS,
+            "session.timeout.ms": session_ms,
             "heartbeat.interval.ms": HEARTBEAT_MS,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
@@ -149,7 +152,9 @@ def _commits(commit: Any) -> bool:
     return True
 
 
-def _kafka_python(bootstrap: str, group: str, topic: str, assignor: str, told: threading.Event) -> None:
+def _kafka_python(
+    bootstrap: str, group: str, topic: str, assignor: str, session_ms: int, told: threading.Event
+) -> None:
     held = _Held()
 
     class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
@@ -165,7 +170,7 @@ def _kafka_python(bootstrap: str, group: str, topic: str, assignor: str, told: t
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=bootstrap,
         group_id=group,
-        session_timeout_ms=SESSION_MS,
+        session_timeout_ms=session_ms,
         heartbeat_interval_ms=HEARTBEAT_MS,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
@@ -190,7 +195,7 @@ def _assignor_of_kafka_python(name: str) -> Any:
     return CooperativeStickyAssignor
 
 
-async def _aiokafka(bootstrap: str, group: str, topic: str, told: threading.Event) -> None:
+async def _aiokafka(bootstrap: str, group: str, topic: str, session_ms: int, told: threading.Event) -> None:
     held = _Held()
 
     class Listener(AioListener):  # type: ignore[misc]
@@ -203,7 +208,7 @@ async def _aiokafka(bootstrap: str, group: str, topic: str, told: threading.Even
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
         group_id=group,
-        session_timeout_ms=SESSION_MS,
+        session_timeout_ms=session_ms,
         heartbeat_interval_ms=HEARTBEAT_MS,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
@@ -223,7 +228,7 @@ async def _aiokafka(bootstrap: str, group: str, topic: str, told: threading.Even
     await consumer.stop()
 
 
-def main(client: str, bootstrap: str, group: str, topic: str, assignor: str) -> None:
+def main(client: str, bootstrap: str, group: str, topic: str, assignor: str, session: str) -> None:
     told = threading.Event()
 
     def listen() -> None:
@@ -232,11 +237,11 @@ def main(client: str, bootstrap: str, group: str, topic: str, assignor: str) -> 
 
     threading.Thread(target=listen, daemon=True).start()
     if client == "confluent":
-        _confluent(bootstrap, group, topic, assignor, told)
+        _confluent(bootstrap, group, topic, assignor, int(session), told)
     elif client == "kafka-python":
-        _kafka_python(bootstrap, group, topic, assignor, told)
+        _kafka_python(bootstrap, group, topic, assignor, int(session), told)
     else:
-        asyncio.run(_aiokafka(bootstrap, group, topic, told))
+        asyncio.run(_aiokafka(bootstrap, group, topic, int(session), told))
 
 
 if __name__ == "__main__":
