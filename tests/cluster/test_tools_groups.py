@@ -44,7 +44,7 @@ READING = {
     "by a shift": "--reset-offsets --group g-offsets --topic groups-read --shift-by -3 --dry-run",
     "by a shift of all": "--reset-offsets --group g-offsets --all-topics --shift-by 2 --dry-run",
     "to a time": f"--reset-offsets --group g-some --topic {TOPIC} --to-datetime 2023-11-14T22:14:00.000 --dry-run",
-    "to a time with zone": f"--reset-offsets --group g-some --topic {TOPIC} --to-datetime 2023-11-14T23:14:00+01:00",
+    "to a time with zone": f"--reset-offsets --group g-some --topic {TOPIC} --to-datetime 2023-11-14T23:14:00.000+01:00",
     "to a time after all": f"--reset-offsets --group g-some --topic {TOPIC} --to-datetime 2033-01-01T00:00:00.000",
     "by a duration": "--reset-offsets --group g-some --topic groups-read --by-duration P1DT2H --dry-run",
     "from a file": "--reset-offsets --group g-some --from-file PLAN --dry-run",
@@ -78,9 +78,10 @@ def plan(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         topics = [NewTopic(name, partitions=3, configs={"retention.ms": "-1"}) for name in (TOPIC, OTHER)]
         Admin(client).create_topics(topics)
         wait_until(lambda: {TOPIC, OTHER} <= set(Admin(client).list_topics()))
-        with Producer(client) as producer:
-            for number in range(30):
-                producer.send(TOPIC, b"v", partition=number % 3, timestamp=TIMES[number // 15])
+        producer = Producer(client)
+        for index in range(3):
+            rows = [(TIMES[number // 5], None, b"v", ()) for number in range(10)]
+            producer.send(TopicPartition(TOPIC, index), rows)
         groups = Groups(client)
         groups.commit("g-offsets", {TopicPartition(name, index): 5 for name in (TOPIC, OTHER) for index in range(3)
                                     if name == TOPIC or index == 0})  # fmt: skip

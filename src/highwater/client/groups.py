@@ -142,13 +142,20 @@ class Groups:
 
         return self._asking(group_id, ask)
 
-    def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """As somebody who is no member: the group must have none."""
+    def commit(
+        self, group_id: str, offsets: Mapping[TopicPartition, int], generation: int = -1, member_id: str = ""
+    ) -> None:
+        """Whoever is no member may do it while the group has none."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (topic, index), offset in offsets.items():
             row = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
             topics.setdefault(topic, OffsetCommitRequestTopic(name=topic)).partitions.append(row)
-        request = OffsetCommitRequest(group_id=group_id, topics=list(topics.values()))
+        request = OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            topics=list(topics.values()),
+        )
 
         def ask(connection: Connection) -> None:
             answer = connection.request(request, OffsetCommitResponse, cap=_BY_NAME)
