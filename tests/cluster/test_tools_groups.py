@@ -44,7 +44,7 @@ READING = {
     "by a shift": "--reset-offsets --group g-offsets --topic groups-read --shift-by -3 --dry-run",
     "by a shift of all": "--reset-offsets --group g-offsets --all-topics --shift-by 2 --dry-run",
     "to a time": f"--reset-offsets --group g-some --topic {TOPIC} --to-datetime 2023-11-14T22:14:00.000 --dry-run",
-    "to a time with zone": f"--reset-offsets --group g-some --topic {TOPIC} --to-datetime 2023-11-14T23:14:00.000+01:00",
+    "to a zoned time": f"--reset-offsets --group g-some --topic {TOPIC} --to-datetime 2023-11-14T23:14:00.000+01:00",
     "to a time after all": f"--reset-offsets --group g-some --topic {TOPIC} --to-datetime 2033-01-01T00:00:00.000",
     "by a duration": "--reset-offsets --group g-some --topic groups-read --by-duration P1DT2H --dry-run",
     "from a file": "--reset-offsets --group g-some --from-file PLAN --dry-run",

@@ -117,6 +117,9 @@ def test_a_new_epoch_loads_anew_and_an_isr_change_does_not() -> None:
         second = stage.loaded()
         assert second is not first
         assert (first.machine.values, second.machine.values) == ({b"a": b"1"}, {b"a": b"2"})
+        stage.lead(4)
+        third = stage.loaded()
+        assert (second.standing, third.standing) == (Standing.OVER, Standing.ACTIVE)
 
 
 def test_a_record_that_cannot_be_read_ends_the_load_and_sends_callers_away() -> None:

@@ -80,6 +80,19 @@ def test_what_a_commit_brings_about_is_written_after_what_was_due_before_it() ->
         assert [record.key for record in records.iterate_all(data)] == [b"a", b"b", b"c"]
 
 
+def test_a_write_that_commits_an_earlier_one_is_itself_committed_before_what_that_brings_about() -> None:
+    with Stage() as stage:
+        stage.lead(isr=(ME, OTHER))
+        machine = stage.loaded().machine
+        stage.put(b"a")
+        leader = stage.partition.leader
+        assert leader is not None
+        stage.partition.take_isr(leader, (ME, OTHER), (ME,))  # the next append moves the high watermark over both
+        machine.then[b"a"] = machine.put(b"c", b"v")
+        stage.put(b"b")
+        assert stage.answers == ["a committed", "b committed", "c committed"]
+
+
 def test_the_alarm_rings_when_it_is_due_though_it_was_moved() -> None:
     with Stage() as stage:
         stage.lead()
