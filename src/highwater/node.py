@@ -14,6 +14,7 @@ from highwater.broker.apis import broker_registry
 from highwater.broker.broker import Broker
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.broker.directories import ReplicaDirectories
+from highwater.broker.groups import GroupCoordinator
 from highwater.broker.isr_changes import IsrChanges
 from highwater.broker.lifecycle import Lifecycle, Standing
 from highwater.broker.metrics import BrokerMetrics
@@ -214,6 +215,7 @@ class Node:
                 lambda done: broker.store.recovery_points.write(done),
             ),
             MetadataImage(self.cluster_id),
+            GroupCoordinator(world, config, self.deadlines, self._channel, lambda: broker.image),
         )
         self.upkeep = Upkeep(broker)
         self.cleaner = Cleaner(world, broker.store, lambda: broker.config)
@@ -331,8 +333,10 @@ class Node:
             self.lifecycle.nudge()
 
     def _log_offline(self, log: Log) -> None:
-        partition = None if self.broker is None else self.broker.hosted.get(log.partition)
+        assert self.broker is not None
+        partition = self.broker.hosted.get(log.partition)
         if partition is not None and partition.log is log:
+            self.broker.groups.removed(partition)
             partition.release(Code.KAFKA_STORAGE_ERROR)
 
     def _features(self) -> Features:
@@ -379,6 +383,7 @@ class Node:
         """Ask the controller for a shutdown: it moves leaderships away and takes the broker out."""
         if controlled:
             await self._ask_to_leave()
+        broker.groups.stop()
         self.upkeep.stop()
         self.cleaner.stop()
         self.lifecycle.stop()

@@ -13,6 +13,7 @@ from highwater.net.registry import Api
 from highwater.wire.codec import Message
 from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from highwater.wire.messages.delete_groups_request import DeleteGroupsRequest
 from highwater.wire.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -21,12 +22,15 @@ from highwater.wire.messages.delete_records_request import (
 from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from highwater.wire.messages.describe_cluster_request import DescribeClusterRequest
 from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from highwater.wire.messages.describe_groups_request import DescribeGroupsRequest
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData
 from highwater.wire.messages.describe_quorum_request import TopicData as QuorumTopic
 from highwater.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
 from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
+from highwater.wire.messages.find_coordinator_response import FindCoordinatorResponse
+from highwater.wire.messages.heartbeat_request import HeartbeatRequest
 from highwater.wire.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -34,21 +38,43 @@ from highwater.wire.messages.incremental_alter_configs_request import (
 )
 from highwater.wire.messages.index import RESPONSES, load
 from highwater.wire.messages.init_producer_id_request import InitProducerIdRequest
+from highwater.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from highwater.wire.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from highwater.wire.messages.list_groups_request import ListGroupsRequest
+from highwater.wire.messages.list_groups_response import ListGroupsResponse
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from highwater.wire.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from highwater.wire.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from highwater.wire.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from highwater.wire.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from highwater.wire.messages.sync_group_request import SyncGroupRequest
 from highwater.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from highwater.wire.records import build
 from tests.cluster.nodes import Node, wait_until
 
 TOPIC = "every"
-REFUSED = {10: 15, 43: 84, 64: 102}
-"""Coordinators."""
+REFUSED = {11: 79, 12: 25, 13: 25, 14: 25, 43: 84, 64: 102}
+"""Who joins is told its id first, and before that nobody beats, leaves or syncs; the leader is the preferred one; there
+is no such broker."""
 
 
 def produce(version: int, topic: Uuid) -> Message:
@@ -90,6 +116,46 @@ def find_coordinator(version: int, topic: Uuid) -> Message:
     return FindCoordinatorRequest(coordinator_keys=["g"]) if version >= 4 else FindCoordinatorRequest(key="g")
 
 
+def offset_commit(version: int, topic: Uuid) -> Message:
+    named = {"topic_id": topic} if version >= 10 else {"name": TOPIC}
+    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=version)
+    return OffsetCommitRequest(group_id=f"g{version}", topics=[OffsetCommitRequestTopic(**named, partitions=[row])])
+
+
+def offset_fetch(version: int, topic: Uuid) -> Message:
+    if version < 8:
+        asked = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
+        return OffsetFetchRequest(group_id="g2", topics=[asked])
+    named = {"topic_id": topic} if version >= 10 else {"name": TOPIC}
+    topics = [OffsetFetchRequestTopics(**named, partition_indexes=[0])]
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g2", topics=topics)])
+
+
+def join_group(version: int, topic: Uuid) -> Message:
+    return JoinGroupRequest(
+        group_id=f"joined-{version}",
+        session_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range")],
+    )
+
+
+def leave_group(version: int, topic: Uuid) -> Message:
+    if version < 3:
+        return LeaveGroupRequest(group_id="joined-0", member_id="m")
+    return LeaveGroupRequest(group_id="joined-0", members=[MemberIdentity(member_id="m")])
+
+
+def sync_group(version: int, topic: Uuid) -> Message:
+    protocol = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
+    return SyncGroupRequest(group_id="joined-0", member_id="m", **protocol)
+
+
+def offset_delete(version: int, topic: Uuid) -> Message:
+    row = OffsetDeleteRequestPartition(partition_index=0)
+    return OffsetDeleteRequest(group_id="g9", topics=[OffsetDeleteRequestTopic(name=TOPIC, partitions=[row])])
+
+
 def alter_configs(version: int, topic: Uuid) -> Message:
     change = AlterableConfig(name="retention.ms", config_operation=0, value="-1")
     resource = AlterConfigsResource(resource_type=2, resource_name=TOPIC, configs=[change])
@@ -106,7 +172,15 @@ QUESTIONS: dict[int, Callable[[int, Uuid], Message]] = {
     1: fetch,
     2: list_offsets,
     3: lambda version, topic: MetadataRequest(topics=[MetadataRequestTopic(topic_id=ZERO_UUID, name=TOPIC)]),
+    8: offset_commit,
+    9: offset_fetch,
     10: find_coordinator,
+    11: join_group,
+    12: lambda version, topic: HeartbeatRequest(group_id="joined-0", member_id="m"),
+    13: leave_group,
+    14: sync_group,
+    15: lambda version, topic: DescribeGroupsRequest(groups=["g2"]),
+    16: lambda version, topic: ListGroupsRequest(),
     19: create_topics,
     20: delete_topics,
     21: lambda version, topic: DeleteRecordsRequest(
@@ -121,10 +195,12 @@ QUESTIONS: dict[int, Callable[[int, Uuid], Message]] = {
         resources=[DescribeConfigsResource(resource_type=2, resource_name=TOPIC, configuration_keys=None)]
     ),
     37: create_partitions,
+    42: lambda version, topic: DeleteGroupsRequest(groups_names=[f"g{version + 2}"]),
     43: lambda version, topic: ElectLeadersRequest(
         topic_partitions=[TopicPartitions(topic=TOPIC, partitions=[0])], timeout_ms=10_000
     ),
     44: alter_configs,
+    47: offset_delete,
     55: lambda version, topic: DescribeQuorumRequest(
         topics=[QuorumTopic(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])]
     ),
@@ -137,7 +213,8 @@ APIS: list[Api] = [module.API for module in HANDLERS]
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    node = Node.fresh(tmp_path_factory.mktemp("versions"))
+    settings = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
+    node = Node.fresh(tmp_path_factory.mktemp("versions"), settings)
     try:
         yield node.start()
     finally:
@@ -158,6 +235,13 @@ def codes(value: object) -> Iterator[int]:
                 yield from codes(inner)
 
 
+def is_coordinated(connection: Connection) -> bool:
+    """The partitions of groups are there and loaded."""
+    found = connection.receive(connection.send(FindCoordinatorRequest(key="g"), 2), FindCoordinatorResponse)
+    listed = connection.receive(connection.send(ListGroupsRequest(), 5), ListGroupsResponse)
+    return found.error_code == listed.error_code == 0
+
+
 def test_every_version_is_answered(node: Node) -> None:
     with Client(node.bootstrap) as client:
         admin = Admin(client)
@@ -165,6 +249,7 @@ def test_every_version_is_answered(node: Node) -> None:
         wait_until(lambda: TOPIC in admin.list_topics())
         topic = client.topic(TOPIC).id
     connection = Connection(Endpoint("127.0.0.1", node.port))
+    wait_until(lambda: is_coordinated(connection))
     answered = 0
     for api in APIS:
         for version in range(api.versions[0], api.versions[1] + 1):

@@ -24,6 +24,8 @@ from highwater.wire.messages.fetch_request import FetchPartition, FetchTopic
 from highwater.wire.messages.incremental_alter_configs_request import AlterConfigsResource
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsTopic
 from highwater.wire.messages.metadata_request import MetadataRequestTopic
+from highwater.wire.messages.offset_commit_request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from highwater.wire.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from highwater.wire.messages.offset_for_leader_epoch_request import OffsetForLeaderPartition, OffsetForLeaderTopic
 from highwater.wire.messages.produce_request import PartitionProduceData, TopicProduceData
 
@@ -38,13 +40,17 @@ def contents(key: int, version: int) -> dict[str, Any]:
         1: {"topics": [_fetched(version)]},
         2: {"topics": [ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=3)])]},
         3: {"topics": [MetadataRequestTopic(name="t")]},
+        8: {"topics": [_committed(version)]},
+        9: _offsets_fetched(version),
         10: {"coordinator_keys": ["g"]} if version >= 4 else {"key": "g"},
+        15: {"groups": ["g"]},
         19: {"topics": [CreatableTopic(name="t")]},
         20: {"topics": [DeleteTopicState(name="t")]} if version >= 6 else {"topic_names": ["t"]},
         21: {"topics": [DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=3)])]},
         23: {"topics": [OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=3)])]},
         32: {"resources": [DescribeConfigsResource(resource_type=2, resource_name="t")]},
         37: {"topics": [CreatePartitionsTopic(name="t", count=2)]},
+        42: {"groups_names": ["g"]},
         43: {"topic_partitions": [TopicPartitions(topic="t", partitions=[3])]},
         44: {"resources": [AlterConfigsResource(resource_type=2, resource_name="t")]},
         75: {"topics": [TopicRequest(name="t")]},
@@ -59,6 +65,21 @@ def _produced(version: int) -> TopicProduceData:
         if version >= 13
         else TopicProduceData(name="t", partition_data=data)
     )
+
+
+def _committed(version: int) -> OffsetCommitRequestTopic:
+    rows = [OffsetCommitRequestPartition(partition_index=3)]
+    return (
+        OffsetCommitRequestTopic(topic_id=ID, partitions=rows)
+        if version >= 10
+        else OffsetCommitRequestTopic(name="t", partitions=rows)
+    )
+
+
+def _offsets_fetched(version: int) -> dict[str, Any]:
+    if version >= 8:
+        return {"groups": [OffsetFetchRequestGroup(group_id="g", topics=None)]}
+    return {"group_id": "g", "topics": [OffsetFetchRequestTopic(name="t", partition_indexes=[3])]}
 
 
 def _fetched(version: int) -> FetchTopic:

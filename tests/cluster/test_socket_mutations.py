@@ -19,6 +19,8 @@ from highwater.net.registry import Role
 from highwater.wire.codec import Struct
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData
 from highwater.wire.messages.envelope_request import EnvelopeRequest
+from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
+from highwater.wire.messages.find_coordinator_response import FindCoordinatorResponse
 from highwater.wire.messages.metadata_request import MetadataRequest
 from highwater.wire.messages.metadata_response import MetadataResponse
 from highwater.wire.produce import ProduceRequestFlat
@@ -186,6 +188,10 @@ def _goes_on(frame: Frame, answers: deque[bytes]) -> bool:
 
 def test_a_damaged_request_is_answered_or_ends_its_connection_and_harms_nobody(node: Node) -> None:
     topic_id = create(node.port, TOPIC)
+    with Peer(
+        node.port
+    ) as peer:  # then groups are coordinated, and requests of theirs get further than to be sent away
+        assert not peer.ask(FindCoordinatorRequest(key="g"), 2, FindCoordinatorResponse).error_code
     sent = 0
     for subject in SUBJECTS:
         frames = frames_of(subject, topic_id)

@@ -231,8 +231,16 @@ def test_misuse_of_the_consumer_is_told_as_apache_tells_it(server: Server) -> No
         assert found.stderr.splitlines()[0] == why, flags
 
 
-def test_a_group_is_refused_until_groups_exist(server: Server) -> None:
-    found = ours(call("console-consumer", "--bootstrap-server", server.bootstrap, "--topic", "t", "--group", "g"))
+def test_a_group_goes_on_where_it_ended_with_either_tool(server: Server, written_by_apache: None) -> None:
+    topic = f"tools-written-apache-{list(WRITING).index('keys')}"
+    # Always from the beginning: a partition of which nothing was read yet has no offset to go on from.
+    flags = ("--bootstrap-server", server.bootstrap, "--topic", topic, "--group", "tools-readers", "--from-beginning")
+    common = ("console-consumer", *flags)
+    first = ours(call(*common, "--max-messages", "13", "--timeout-ms", "8000"))
+    second = ours(call(*common, "--max-messages", "11", "--timeout-ms", "8000"))
+    (third,) = apache([call(*common, "--timeout-ms", "8000")])
+    last = ours(call(*common, "--timeout-ms", "1500"))
 
-    assert found.rc == 1
-    assert found.stderr == "Consumer groups are not supported yet: leave out the group g to read by assignment\n"
+    read = [each.stdout.splitlines() for each in (first, second, third, last)]
+    assert [len(lines) for lines in read] == [13, 11, 16, 0]
+    assert sorted(line for lines in read for line in lines) == sorted(f"value {i}" for i in range(40))

@@ -25,6 +25,7 @@ MAIN_CLASSES = {
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "storage": "kafka.tools.StorageTool",
 }
 HOST = Path(__file__).with_name("ToolHost.java")
@@ -47,7 +48,7 @@ class Server(NamedTuple):
     bootstrap: str
     log_dir: Path
     is_ours: bool = False
-    """Then it has neither transactions nor groups."""
+    """Then it has no transactions."""
 
 
 def call(tool: str, *args: str, input: str = "") -> Call:

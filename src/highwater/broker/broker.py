@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.broker.doubts import Doubts
+from highwater.broker.groups import GroupCoordinator
 from highwater.broker.producer_ids import ProducerIds
 from highwater.config import FETCH_MAX_BYTES, LogConfig, NodeConfig
 from highwater.errors import Code
@@ -46,6 +47,7 @@ class Broker:
         in_sync: InSync,
         fetchers: Fetchers,
         image: MetadataImage,
+        groups: GroupCoordinator,
     ) -> None:
         self.world = world
         self.config = config
@@ -59,6 +61,7 @@ class Broker:
         self.producer_ids = producer_ids
         self.in_sync = in_sync
         self.fetchers = fetchers
+        self.groups = groups
         self.image = image
         """The newest metadata that this node has applied: what clients are told."""
         self.settings_image = image

@@ -7,6 +7,7 @@ v3 is the first with record batches of magic 2; v7 allows zstd, v8 names single 
 from __future__ import annotations
 
 from highwater.broker.broker import Broker
+from highwater.broker.internal_topics import INTERNAL
 from highwater.errors import Code, KafkaError
 from highwater.model import Uuid
 from highwater.net.context import RequestContext
@@ -19,6 +20,8 @@ from highwater.wire.produce import ProduceRequestFlat
 from highwater.wire.records.append import Refused
 
 API = Api(0, (3, 13), ProduceRequest, advertised_min=0, decode=produce.decode_request)
+ADMIN_CLIENT = "__admin_client"
+"""What a client calls itself that may write where coordinators keep their records, as in Kafka."""
 _LEADER_HINTS_FROM = 10
 
 Row = tuple[int, int, int, int, int, list[tuple[int, str]] | None, str | None, tuple[int, int] | None]
@@ -31,12 +34,16 @@ def handle(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) -> 
     for topic, partitions in request.topics:
         rows: list[Row] = []
         answer.topics.append((topic, rows))
-        allowed = ctx.authorize("Write", "Topic", broker.topic_name(topic) or "")
+        name = broker.topic_name(topic) or ""
+        allowed = ctx.authorize("Write", "Topic", name)
+        writable = name not in INTERNAL or ctx.client_id == ADMIN_CLIENT
         for index, records in partitions:
             if acks not in (-1, 0, 1):
                 rows.append(_failed(index, Code.INVALID_REQUIRED_ACKS))
             elif not allowed:
                 rows.append(_failed(index, Code.TOPIC_AUTHORIZATION_FAILED))
+            elif not writable:
+                rows.append(_failed(index, Code.INVALID_TOPIC_EXCEPTION))
             else:
                 _append(answer, topic, index, records, now_ms)
     answer.begin(request.timeout_ms)

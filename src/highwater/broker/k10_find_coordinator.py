@@ -1,14 +1,18 @@
-"""FindCoordinator (10): there are neither groups nor transactions here yet, so no coordinator is available.
+"""FindCoordinator (10): the broker that leads a group's partition of `__consumer_offsets`, which is made at first need.
 
-It is served because librdkafka takes a broker that does not advertise v0 for one too old for lz4, and then sends
-uncompressed batches without a word. Its consumers ask for the coordinator of their group id also where they read by
-assignment: this answer lets them go on, a final one would not.
+v1 coordinators of transactions, v4 many keys, v6 those of share groups. There are neither transactions nor share groups
+yet: who asks for their coordinator is not to ask again.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from highwater.broker.broker import Broker
+from highwater.broker.groups import OFFSETS_TOPIC
+from highwater.broker.k03_metadata import leader_for
 from highwater.errors import Code
+from highwater.model import NO_NODE, NodeId
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
@@ -17,19 +21,79 @@ from highwater.wire.messages.find_coordinator_response import Coordinator, FindC
 API = Api(10, (0, 6), FindCoordinatorRequest)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 _BATCHED_FROM = 4
-_REASON = "Neither consumer groups nor transactions are supported by this version."
+_SHARE_FROM = 6
+
+
+class _Found(NamedTuple):
+    code: Code
+    node: int = NO_NODE
+    host: str = ""
+    port: int = -1
+    message: str | None = None
 
 
 def handle(broker: Broker, ctx: RequestContext, request: FindCoordinatorRequest) -> None:
-    known = request.key_type in (GROUP, TRANSACTION, SHARE)
-    code, reason = (Code.COORDINATOR_NOT_AVAILABLE, _REASON) if known else (Code.INVALID_REQUEST, None)
+    keys = request.coordinator_keys if ctx.version >= _BATCHED_FROM else [request.key]
+    refusal = _refusal(ctx, request.key_type)
+    if refusal is not None:
+        _respond(ctx, keys, [refusal] * len(keys))
+    elif broker.topic(OFFSETS_TOPIC) is None and keys:
+        broker.groups.create_topic(lambda: broker.when_applied(lambda: _look(broker, ctx, keys)))
+    else:
+        _look(broker, ctx, keys)
+
+
+def _refusal(ctx: RequestContext, kind: int) -> _Found | None:
+    if kind == GROUP:
+        return None
+    if kind not in (TRANSACTION, SHARE) or (kind == SHARE and ctx.version < _SHARE_FROM):
+        return _Found(Code.INVALID_REQUEST, message=f"There are no coordinators of type {kind}.")
+    missing = "Transactions" if kind == TRANSACTION else "Share groups"
+    return _Found(Code.UNSUPPORTED_VERSION, message=f"{missing} are not supported by this version.")
+
+
+def _look(broker: Broker, ctx: RequestContext, keys: list[str]) -> None:
+    def leaders() -> set[NodeId]:
+        images = (broker.partition_image(OFFSETS_TOPIC, broker.groups.index_of(key)) for key in keys)
+        return {image.leader for image in images if image is not None} - {broker.node_id, NO_NODE}
+
+    connected_at = None if ctx.connection is None else ctx.connection.since
+    # Who lost its coordinator asks before another one can have been elected.
+    broker.doubts.ask(leaders, connected_at, lambda: _respond(ctx, keys, [_find(broker, ctx, key) for key in keys]))
+
+
+def _find(broker: Broker, ctx: RequestContext, group_id: str) -> _Found:
+    if not ctx.authorize("Describe", "Group", group_id):
+        return _Found(Code.GROUP_AUTHORIZATION_FAILED)
+    image = broker.partition_image(OFFSETS_TOPIC, broker.groups.index_of(group_id))
+    if image is not None:
+        code, leader = leader_for(broker, ctx, image)
+        if code is Code.NONE:
+            for node in broker.node_endpoints([leader], ctx.listener):
+                return _Found(Code.NONE, node.id, node.host, node.port)
+    return _Found(Code.COORDINATOR_NOT_AVAILABLE)
+
+
+def _respond(ctx: RequestContext, keys: list[str], found: list[_Found]) -> None:
     response = FindCoordinatorResponse(throttle_time_ms=ctx.throttle_ms)
     if ctx.version >= _BATCHED_FROM:
         response.coordinators = [
-            Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=reason)
-            for key in request.coordinator_keys
+            Coordinator(
+                key=key,
+                node_id=each.node,
+                host=each.host,
+                port=each.port,
+                error_code=each.code,
+                error_message=_message(each),
+            )
+            for key, each in zip(keys, found, strict=True)
         ]
     else:
-        response.error_code, response.error_message = code, reason
-        response.node_id, response.host, response.port = -1, "", -1
+        (only,) = found
+        response.error_code, response.error_message = only.code, _message(only)
+        response.node_id, response.host, response.port = only.node, only.host, only.port
     ctx.respond(response)
+
+
+def _message(found: _Found) -> str | None:
+    return found.message or (found.code.description if found.code else None)

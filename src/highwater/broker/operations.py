@@ -18,11 +18,16 @@ _CODES = {
     "IdempotentWrite": 12,
 }
 _OF_TOPICS = ("Read", "Write", "Create", "Delete", "Alter", "Describe", "DescribeConfigs", "AlterConfigs")
+_OF_GROUPS = ("Read", "Delete", "Describe", "DescribeConfigs", "AlterConfigs")
 _OF_CLUSTER = ("Create", "Alter", "Describe", "ClusterAction", "DescribeConfigs", "AlterConfigs", "IdempotentWrite")
 
 
 def on_topic(ctx: RequestContext, name: str) -> int:
     return sum(1 << _CODES[operation] for operation in _OF_TOPICS if ctx.authorize(operation, "Topic", name))
+
+
+def on_group(ctx: RequestContext, group_id: str) -> int:
+    return sum(1 << _CODES[operation] for operation in _OF_GROUPS if ctx.authorize(operation, "Group", group_id))
 
 
 def on_cluster(ctx: RequestContext) -> int:

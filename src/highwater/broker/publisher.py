@@ -88,12 +88,14 @@ class Publisher:
         self._reach_moved_leaders(image, changes)
         self._reconfigure(changes)
         self._tell(image, changes)
+        self._broker.groups.topics_deleted(changes.deleted)
 
     def _drop(self, name: str, topic_id: Uuid, index: int) -> None:
         partition = self._broker.hosted.find(topic_id, index)
         if partition is not None:
             self._broker.hosted.remove(partition)
             self._broker.fetchers.unfollow(partition)
+            self._broker.groups.removed(partition)
             partition.close()
             self._broker.store.delete(TopicPartition(name, index))
 
@@ -136,6 +138,7 @@ class Publisher:
             broker.fetchers.unfollow(partition)
             await _settled(partition)
             partition.lead(broker.node_id, part.leader_epoch, part.partition_epoch, part.replicas, part.isr, why)
+            broker.groups.role_changed(partition)
             return
         same = (partition.leader_id, partition.epoch) == (part.leader, part.leader_epoch)
         if same and broker.fetchers.follows(partition):
@@ -145,6 +148,7 @@ class Publisher:
         broker.fetchers.unfollow(partition)
         await _settled(partition)
         partition.step_down(part.leader, part.leader_epoch, part.partition_epoch, part.replicas, why)
+        broker.groups.role_changed(partition)
         self._follow(image, partition)
 
     def _follow(self, image: MetadataImage, partition: Partition) -> None:

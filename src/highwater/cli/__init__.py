@@ -27,6 +27,7 @@ NOUNS: dict[str, Noun] = {
     "console-producer": Noun("highwater.cli.console_producer", "Send lines from standard input to a topic."),
     "console-consumer": Noun("highwater.cli.console_consumer", "Print the records of topics."),
     "get-offsets": Noun("highwater.cli.get_offsets", "Show the offsets of partitions, by position or time."),
+    "groups": Noun("highwater.cli.groups", "List, describe and delete consumer groups, and change their offsets."),
     "delete-records": Noun("highwater.cli.delete_records", "Delete records up to given offsets."),
     "leader-election": Noun("highwater.cli.leader_election", "Elect preferred leaders, or unclean ones."),
     "quorum": Noun("highwater.cli.quorum", "Describe the metadata quorum."),

@@ -1,4 +1,4 @@
-"""`highwater console-consumer`: kafka-console-consumer.sh, reading by assignment."""
+"""`highwater console-consumer`: kafka-console-consumer.sh; it reads by assignment unless a group is named."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import click
 
+from highwater.cli.group_reading import GroupReading
 from highwater.cli.properties import load_properties, open_client, pairs
 from highwater.cli.record_formatter import DEFAULT, SILENT, RecordFormatter
 from highwater.cli.tool import exactly_one, fail, given, misuse, require, tool
@@ -58,7 +59,7 @@ POLL_SECONDS = 0.5
 @click.option("--consumer-property", multiple=True, hidden=True)
 @click.option("--consumer.config", "consumer_config", hidden=True)
 @click.option("--enable-systest-events", is_flag=True, hidden=True)
-@click.option("--group", metavar="GROUP", help="Not supported yet: reading is by assignment.")
+@click.option("--group", metavar="GROUP", help="Read as a member of this group, from where the group is.")
 def command(context: click.Context, **options: object) -> None:
     """Print the records of topics."""
     _check(context)
@@ -78,7 +79,10 @@ def command(context: click.Context, **options: object) -> None:
                 check_crcs=settings.get("check.crcs", "true").lower() == "true",
                 reset=reset,
             )
-            _read(context, client, consumer, printer, begin)
+            if "group.id" in settings:
+                _read_as_member(context, client, consumer, printer, settings)
+            else:
+                _read(context, client, consumer, printer, begin)
     except (KafkaError, ClientFailure, BadRecords, ValueError) as error:
         fail(str(error))
     finally:
@@ -116,10 +120,8 @@ def _settings(context: click.Context) -> dict[str, str]:
     settings.update(pairs(params["command_property"] + params["consumer_property"]))
     if params["group"] is not None:
         settings["group.id"] = params["group"]
-    if "group.id" in settings:
-        if given(context, "partition"):
-            misuse(context, "Options group and partition cannot be specified together.")
-        fail(f"Consumer groups are not supported yet: leave out the group {settings['group.id']} to read by assignment")
+    if "group.id" in settings and given(context, "partition"):
+        misuse(context, "Options group and partition cannot be specified together.")
     reset = settings.get("auto.offset.reset")
     if params["from_beginning"] and reset not in (None, "earliest"):
         fail(f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one option")
@@ -210,6 +212,33 @@ def _read(context: click.Context, client: Client, consumer: Consumer, printer: P
         click.echo(f"Processed a total of {printer.count} messages", err=True)
 
 
+def _read_as_member(
+    context: click.Context, client: Client, consumer: Consumer, printer: Printer, settings: dict[str, str]
+) -> None:
+    params = context.params
+    source = Source(client, params["topic"], params["include"], None)
+    timeout = params["timeout_ms"]
+    if timeout is not None and timeout < 0:
+        timeout = None
+    commits = settings.get("enable.auto.commit", "true").lower() == "true"
+    reset = EARLIEST if settings["auto.offset.reset"] == "earliest" else LATEST
+    reading = GroupReading(client, consumer, settings["group.id"], source.topics, reset, commits)
+    try:
+        if params["max_messages"] == 0:
+            return
+        for topic_partition, timestamp_type, record in reading.records(timeout, printer.flush):
+            printer.show(topic_partition.partition, timestamp_type, record)
+            if printer.count == params["max_messages"]:
+                reading.took(topic_partition, record.offset)
+                return
+    except KeyboardInterrupt:
+        return
+    finally:
+        printer.flush()
+        reading.close()
+        click.echo(f"Processed a total of {printer.count} messages", err=True)
+
+
 def _records(
     consumer: Consumer, source: Source, timeout_ms: int | None, before_wait: Callable[[], None]
 ) -> Iterator[tuple[TopicPartition, str, Record]]:
@@ -245,15 +274,14 @@ class Source:
     def partitions(self) -> list[TopicPartition]:
         if self._topic is not None and self._partition is not None:
             return [TopicPartition(self._topic, self._partition)]
-        if self._include is not None:
-            topics = [name for name in Admin(self._client).list_topics() if self._include.allows(name)]
-        else:
-            topics = [self._topic or ""]
         return [
-            TopicPartition(name, partition)
-            for name in sorted(topics)
-            for partition in sorted(self._partitions_of(name))
+            TopicPartition(name, partition) for name in self.topics() for partition in sorted(self._partitions_of(name))
         ]
+
+    def topics(self) -> list[str]:
+        if self._include is not None:
+            return sorted(name for name in Admin(self._client).list_topics() if self._include.allows(name))
+        return [self._topic or ""]
 
     def _partitions_of(self, name: str) -> list[int]:
         self._client.forget(name)

@@ -14,6 +14,9 @@ _IRREGULAR = {
     Code.INVALID_TOPIC_EXCEPTION: "InvalidTopicException",
     Code.RECORD_LIST_TOO_LARGE: "RecordBatchTooLargeException",
     Code.TOPIC_AUTHORIZATION_FAILED: "TopicAuthorizationException",
+    Code.GROUP_AUTHORIZATION_FAILED: "GroupAuthorizationException",
+    Code.GROUP_SUBSCRIBED_TO_TOPIC: "GroupSubscribedToTopicException",
+    Code.NON_EMPTY_GROUP: "GroupNotEmptyException",
     Code.CLUSTER_AUTHORIZATION_FAILED: "ClusterAuthorizationException",
     Code.TOPIC_ALREADY_EXISTS: "TopicExistsException",
     Code.INVALID_CONFIG: "InvalidConfigurationException",
@@ -23,6 +26,11 @@ _IRREGULAR = {
 _WORDING = {
     Code.OFFSET_OUT_OF_RANGE: "The requested offset is not within the range of offsets maintained by the server.",
     Code.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    Code.GROUP_ID_NOT_FOUND: "The group id does not exist.",
+    Code.GROUP_SUBSCRIBED_TO_TOPIC: "Deleting offsets of a topic is forbidden while the consumer group is actively "
+    "subscribed to it.",
+    Code.INVALID_GROUP_ID: "The configured groupId is invalid.",
+    Code.NON_EMPTY_GROUP: "The group is not empty.",
     Code.POLICY_VIOLATION: "Request parameters do not satisfy the configured policy.",
 }
 """What scripts know these by, where the answer has a code but no text of its own."""

@@ -1,17 +1,16 @@
-"""Settings of groups and transactions, accepted because ordinary server.properties files carry them."""
+"""Settings of groups; and of transactions, accepted because ordinary server.properties files carry them."""
 
 from __future__ import annotations
 
 from highwater.config.kinds import BOOLEAN, INT, LONG, SHORT, at_least
 from highwater.config.setting import Setting, Update
 
-_NO_GROUPS = "consumer groups are not built yet"
 _NO_TRANSACTIONS = "transactions are not built yet"
 _NO_SHARE_GROUPS = "share groups are not supported"
 
 
 def _groups(name: str, default: int, doc: str, low: int | None = 1) -> Setting[int]:
-    return Setting(name, INT, default, doc, None if low is None else at_least(low), inert=_NO_GROUPS)
+    return Setting(name, INT, default, doc, None if low is None else at_least(low))
 
 
 def _transactions(name: str, default: int, doc: str) -> Setting[int]:
@@ -20,13 +19,20 @@ def _transactions(name: str, default: int, doc: str) -> Setting[int]:
 
 OFFSETS_TOPIC_NUM_PARTITIONS = _groups("offsets.topic.num.partitions", 50, "Partitions of the offsets topic.")
 OFFSETS_TOPIC_REPLICATION_FACTOR = Setting(
-    "offsets.topic.replication.factor", SHORT, 3, "Replicas of the offsets topic.", at_least(1), inert=_NO_GROUPS
+    "offsets.topic.replication.factor", SHORT, 3, "Replicas of the offsets topic.", at_least(1)
 )
 OFFSETS_TOPIC_SEGMENT_BYTES = _groups("offsets.topic.segment.bytes", 100 << 20, "Segment size of the offsets topic.")
 OFFSETS_TOPIC_COMPRESSION_CODEC = _groups(
     "offsets.topic.compression.codec", 0, "Compression of the offsets topic.", low=None
 )
-OFFSETS_LOAD_BUFFER_SIZE = _groups("offsets.load.buffer.size", 5 << 20, "Read size when offsets are loaded.")
+OFFSETS_LOAD_BUFFER_SIZE = Setting(
+    "offsets.load.buffer.size",
+    INT,
+    5 << 20,
+    "Read size when offsets are loaded.",
+    at_least(1),
+    inert="coordinators read a megabyte at a time",
+)
 OFFSETS_RETENTION_MINUTES = _groups("offsets.retention.minutes", 10080, "How long an unused offset is kept.")
 OFFSETS_RETENTION_CHECK_INTERVAL_MS = Setting(
     "offsets.retention.check.interval.ms",
@@ -34,7 +40,6 @@ OFFSETS_RETENTION_CHECK_INTERVAL_MS = Setting(
     600_000,
     "How often unused offsets are looked for.",
     at_least(1),
-    inert=_NO_GROUPS,
 )
 OFFSETS_COMMIT_TIMEOUT_MS = _groups("offsets.commit.timeout.ms", 5000, "How long a commit waits for replicas.")
 OFFSET_METADATA_MAX_BYTES = _groups("offset.metadata.max.bytes", 4096, "The longest note with an offset.", low=None)

@@ -6,17 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from highwater.errors import Code
+from highwater.groups import asked_groups, combined, refused_commit, refused_fetch
 from highwater.net.context import Part
 from highwater.wire import fetch, produce, refusals
 from highwater.wire.codec import Message
 from highwater.wire.fetch import FetchRequestFlat
 from highwater.wire.messages import index
+from highwater.wire.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from highwater.wire.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
 from highwater.wire.messages.describe_configs_response import DescribeConfigsResponse, DescribeConfigsResult
+from highwater.wire.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 from highwater.wire.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseTopic,
@@ -124,6 +127,19 @@ def _find_coordinator(version: int, request: Any, code: Code) -> Message:
     )
 
 
+def _offset_fetch(version: int, request: Any, code: Code) -> Message:
+    return combined([refused_fetch(group, code, version) for group in asked_groups(request, version)], version)
+
+
+def _describe_groups(version: int, request: Any, code: Code) -> Message:
+    return DescribeGroupsResponse(groups=[DescribedGroup(group_id=each, error_code=code) for each in request.groups])
+
+
+def _delete_groups(version: int, request: Any, code: Code) -> Message:
+    results = [DeletableGroupResult(group_id=each, error_code=code) for each in request.groups_names]
+    return DeleteGroupsResponse(results=results)
+
+
 def _delete_records(version: int, request: Any, code: Code) -> Message:
     return DeleteRecordsResponse(
         topics=[
@@ -182,13 +198,17 @@ def _elect_leaders(version: int, request: Any, code: Code) -> Message:
 _BY_API: dict[int, Callable[[int, Any, Code], Message]] = {
     2: _list_offsets,
     3: _metadata,
+    8: lambda version, request, code: refused_commit(request, code),
+    9: _offset_fetch,
     10: _find_coordinator,
+    15: _describe_groups,
     19: lambda version, request, code: refusals.create_topics(request, code),
     20: lambda version, request, code: refusals.delete_topics(request, code),
     21: _delete_records,
     23: _offset_for_leader_epoch,
     32: _describe_configs,
     37: lambda version, request, code: refusals.create_partitions(request, code),
+    42: _delete_groups,
     43: _elect_leaders,
     44: lambda version, request, code: refusals.incremental_alter_configs(request, code),
     75: _describe_topic_partitions,

@@ -25,6 +25,7 @@ from highwater.wire.messages.offset_delete_response import (
 )
 
 _GROUP_ID_NOT_FOUND_VERSION: Final = 9
+_END_OF_TIME_MS: Final = 2**63 - 1
 
 
 class Commits:
@@ -53,6 +54,7 @@ class Commits:
                     continue
                 # Versions 2 to 4 may ask for a retention of their own (KIP-211).
                 expire_ms = -1 if request.retention_time_ms == -1 else now.wall_ms + request.retention_time_ms
+                expire_ms = min(expire_ms, _END_OF_TIME_MS)
                 changes[TopicPartition(topic.name, partition.partition_index)] = CommittedOffset(
                     partition.committed_offset,
                     partition.committed_leader_epoch,

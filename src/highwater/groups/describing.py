@@ -23,7 +23,7 @@ def describe(registry: Registry, group_id: str, version: int) -> DescribedGroup:
         described = DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
         if version >= _NOT_FOUND_VERSION:
             described.error_code = Code.GROUP_ID_NOT_FOUND
-            described.error_message = "There is no classic group of this id."
+            described.error_message = f"Group {group_id} not found."
         return described
     is_stable = group.state is State.STABLE
     protocol = group.protocol if is_stable else None

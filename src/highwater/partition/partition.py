@@ -15,7 +15,8 @@ from highwater.model import NO_NODE, Epoch, NodeId, Offset, TopicPartition, Uuid
 from highwater.partition.in_sync import InSync
 from highwater.replication.leader import LeaderState
 from highwater.wire.compression import Codec
-from highwater.wire.records.append import Rules, validate_append
+from highwater.wire.records import read_header
+from highwater.wire.records.append import Rules, Validated, validate_append
 
 _CODECS = {"uncompressed": 0, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 _ZSTD_FROM_PRODUCE = 7
@@ -215,13 +216,28 @@ class Partition:
             raise KafkaError(Code.RECORD_LIST_TOO_LARGE)
         appended = self.log.append_as_leader(batch, leader.epoch, Origin.CLIENT)
         if not appended.duplicate:
-            self.records_in += appended.last_offset - appended.base_offset + 1
-            self.bytes_in += len(batch.data)
-            leader.appended(appended.base_offset)
-            if self._followers:
-                self._mark(self._followers)
-            self.advance()
+            self._appended(leader, appended, len(batch.data))
         return appended
+
+    def append_own(self, data: bytearray) -> Appended:
+        """One batch of a coordinator on this broker, as with acks=all. Raises KafkaError."""
+        leader = self.require_leader()
+        if not leader.enough_in_sync(self.log.config.min_insync_replicas):
+            raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
+        if len(data) > min(self.log.config.max_message_bytes, self.log.config.segment_bytes):
+            raise KafkaError(Code.MESSAGE_TOO_LARGE)
+        batch = Validated(data, read_header(data), -1)
+        appended = self.log.append_as_leader(batch, leader.epoch, Origin.COORDINATOR)
+        self._appended(leader, appended, len(data))
+        return appended
+
+    def _appended(self, leader: LeaderState, appended: Appended, size: int) -> None:
+        self.records_in += appended.last_offset - appended.base_offset + 1
+        self.bytes_in += size
+        leader.appended(appended.base_offset)
+        if self._followers:
+            self._mark(self._followers)
+        self.advance()
 
     def append_fetched(self, data: memoryview, leader_high_watermark: Offset, leader_log_start: Offset) -> None:
         """What the leader has, as it has it; then its high watermark and log start, as far as they are ours."""

@@ -35,6 +35,9 @@ PROPERTIES = {
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "controller.quorum.bootstrap.servers": f"{NODE}:9093",
     "log.dirs": str(DIRECTORY),
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "5",
+    "group.initial.rebalance.delay.ms": "0",
 }
 
 

@@ -28,7 +28,7 @@ from highwater.wire.messages.produce_response import PartitionProduceResponse, P
 from highwater.world.real import JOB_THREADS
 from tests.unit.broker.living import CLIENT, DIRECTORY, NODE, Living
 
-GROUPS_AND_TRANSACTIONS = (8, 9, 11, 12, 13, 14, 15, 16, 24, 25, 26, 27, 28, 68, 69)
+NEWER_GROUPS_AND_TRANSACTIONS = (24, 25, 26, 27, 28, 61, 65, 66, 68, 69, 76, 77, 78, 79, 88, 89)
 
 
 def produce(living: Living, batch: bytes | bytearray, acks: int = -1) -> PartitionProduceResponse:
@@ -61,20 +61,27 @@ def test_one_directory_is_used_and_voters_are_named_by_formatting(settings: dict
         Living(**settings)
 
 
-def test_neither_groups_nor_transactions_are_advertised_and_features_are_three() -> None:
+def test_neither_newer_groups_nor_transactions_are_advertised_and_features_are_three() -> None:
     with Living().start() as living:
         asked = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         answer = living.ask(asked, ApiVersionsResponse, 4)
-        assert not {each.api_key for each in answer.api_keys} & set(GROUPS_AND_TRANSACTIONS)
+        assert not {each.api_key for each in answer.api_keys} & set(NEWER_GROUPS_AND_TRANSACTIONS)
         finalized = {each.name: each.max_version_level for each in answer.finalized_features}
         assert finalized == {"metadata.version": 30, "kraft.version": 1, "eligible.leader.replicas.version": 1}
 
 
-def test_no_coordinator_is_available() -> None:
+def test_transactions_and_share_groups_have_no_coordinator() -> None:
     with Living().start() as living:
-        asked = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
-        answer = living.ask(asked, FindCoordinatorResponse, 4)
-        assert [each.error_code for each in answer.coordinators] == [Code.COORDINATOR_NOT_AVAILABLE]
+        for kind, version, code in (
+            (1, 4, Code.UNSUPPORTED_VERSION),
+            (2, 6, Code.UNSUPPORTED_VERSION),
+            (2, 5, Code.INVALID_REQUEST),
+            (3, 6, Code.INVALID_REQUEST),
+        ):
+            asked = FindCoordinatorRequest(key_type=kind, coordinator_keys=["a", "b"])
+            answer = living.ask(asked, FindCoordinatorResponse, version)
+            assert [(each.key, each.error_code) for each in answer.coordinators] == [("a", code), ("b", code)]
+        assert "__consumer_offsets" not in living.node.broker.image.topics.by_name
 
 
 def test_produce_is_advertised_from_version_0_and_refused_below_3() -> None:

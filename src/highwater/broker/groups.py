@@ -1,0 +1,169 @@
+"""The group coordinator as a broker has it: the shards of `__consumer_offsets` that it leads, and who asks them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from ipaddress import IPv6Address, ip_address
+from typing import TypeVar
+
+from highwater import config as settings
+from highwater.broker.controller_channel import ControllerChannel
+from highwater.config import NodeConfig
+from highwater.coordinator.coordinator import Coordinator, partition_for
+from highwater.coordinator.tenure import Tenure
+from highwater.errors import Code, KafkaError, code_of
+from highwater.groups import Caller, Effect, GroupSettings, GroupShard, Now, Token
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.topics import TopicImage
+from highwater.net.context import RequestContext
+from highwater.net.deadlines import DeadlineQueue
+from highwater.partition.partition import Partition
+from highwater.wire.codec import Struct
+from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from highwater.wire.messages.create_topics_response import CreateTopicsResponse
+from highwater.world import World
+
+OFFSETS_TOPIC = "__consumer_offsets"
+R = TypeVar("R", bound=Struct)
+_log = logging.getLogger(__name__)
+
+
+class GroupCoordinator:
+    def __init__(
+        self,
+        world: World,
+        config: NodeConfig,
+        deadlines: DeadlineQueue,
+        controller: ControllerChannel,
+        image: Callable[[], MetadataImage],
+    ) -> None:
+        self._config = config
+        self._controller = controller
+        self._image = image
+        self._wanting: list[Callable[[], None]] = []
+        """Who waits for the topic to be made."""
+        draw, shard_settings = world.random("member-ids").randbytes, _settings(config)
+        self.shards: Coordinator[GroupShard] = Coordinator(
+            OFFSETS_TOPIC,
+            world,
+            deadlines,
+            lambda: GroupShard(shard_settings, lambda: _uuid(draw(16))),
+            _answer,
+            lambda: config.get(settings.OFFSETS_COMMIT_TIMEOUT_MS) / 1000,
+            config.get(settings.OFFSETS_TOPIC_COMPRESSION_CODEC),
+        )
+
+    # What the metadata brings
+
+    def role_changed(self, partition: Partition) -> None:
+        if partition.tp.topic == OFFSETS_TOPIC:
+            self.shards.role_changed(partition)
+
+    def removed(self, partition: Partition) -> None:
+        if partition.tp.topic == OFFSETS_TOPIC:
+            self.shards.removed(partition)
+
+    def topics_deleted(self, topics: Iterable[TopicImage]) -> None:
+        """Offsets of a topic that is gone are of no use to one of the same name."""
+        gone = {topic.name: topic.id for topic in topics}
+        for tenure in list(self.shards.active) if gone else ():
+            tenure.carry_out(tenure.machine.topics_deleted(gone))
+
+    def stop(self) -> None:
+        self.shards.stop()
+
+    # Requests
+
+    def index_of(self, group_id: str) -> int:
+        topic = self._image().topics.by_name.get(OFFSETS_TOPIC)
+        count = self._config.get(settings.OFFSETS_TOPIC_NUM_PARTITIONS) if topic is None else len(topic.partitions)
+        return partition_for(group_id, count)
+
+    def tenure_of(self, group_id: str) -> Tenure[GroupShard]:
+        """KafkaError where this broker does not coordinate the group, or not yet."""
+        return self.shards.tenure(self.index_of(group_id))
+
+    def ask(
+        self,
+        ctx: RequestContext,
+        group_id: str,
+        act: Callable[[GroupShard, Caller, Now], Sequence[Effect]],
+        refused: Callable[[Code], R],
+        reply: Callable[[R], None],
+    ) -> None:
+        """Have the group's shard act on a request. `reply` is called once, perhaps much later: with the shard's answer,
+        or with what `refused` makes of an error."""
+        try:
+            tenure = self.tenure_of(group_id)
+        except KafkaError as failed:
+            reply(refused(failed.code))
+        else:
+            caller = Caller(reply, ctx.version, ctx.client_id or "", _java_host(ctx.peer.host))
+            tenure.carry_out(act(tenure.machine, caller, tenure.now))
+
+    # The topic
+
+    def create_topic(self, tried: Callable[[], None]) -> None:
+        """`tried` once the controller has made the topic, or has said why not, or nothing."""
+        self._wanting.append(tried)
+        if len(self._wanting) > 1:
+            return
+        get = self._config.get
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(get(settings.OFFSETS_TOPIC_SEGMENT_BYTES)),
+        }
+        topic = CreatableTopic(
+            name=OFFSETS_TOPIC,
+            num_partitions=get(settings.OFFSETS_TOPIC_NUM_PARTITIONS),
+            replication_factor=get(settings.OFFSETS_TOPIC_REPLICATION_FACTOR),
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+        )
+        timeout_ms = get(settings.REQUEST_TIMEOUT_MS)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms)
+        self._controller.ask(request, CreateTopicsResponse, self._created, timeout_ms / 1000)
+
+    def _created(self, answer: CreateTopicsResponse | None) -> None:
+        for topic in () if answer is None else answer.topics:
+            if topic.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+                code = code_of(topic.error_code).name
+                _log.warning("%s cannot be created: %s %s", OFFSETS_TOPIC, code, topic.error_message)
+        wanting, self._wanting = self._wanting, []
+        for tried in wanting:
+            tried()
+
+
+def _answer(token: Token, response: Struct) -> None:
+    assert callable(token), "a caller is named by its way to be answered"
+    token(response)
+
+
+def _settings(config: NodeConfig) -> GroupSettings:
+    return GroupSettings(
+        min_session_timeout_ms=config.get(settings.GROUP_MIN_SESSION_TIMEOUT_MS),
+        max_session_timeout_ms=config.get(settings.GROUP_MAX_SESSION_TIMEOUT_MS),
+        initial_rebalance_delay_ms=config.get(settings.GROUP_INITIAL_REBALANCE_DELAY_MS),
+        max_size=config.get(settings.GROUP_MAX_SIZE),
+        offset_metadata_max_size=config.get(settings.OFFSET_METADATA_MAX_BYTES),
+        offsets_retention_ms=config.get(settings.OFFSETS_RETENTION_MINUTES) * 60_000,
+        offsets_retention_check_interval_ms=config.get(settings.OFFSETS_RETENTION_CHECK_INTERVAL_MS),
+    )
+
+
+def _uuid(random: bytes) -> str:
+    """One of random bytes (version 4), as text."""
+    drawn = bytearray(random)
+    drawn[6], drawn[8] = drawn[6] & 0x0F | 0x40, drawn[8] & 0x3F | 0x80
+    text = drawn.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _java_host(host: str) -> str:
+    """As Java prints an address: after a slash, and nothing of IPv6 left out."""
+    text, percent, scope = host.partition("%")
+    address = ip_address(text)
+    if isinstance(address, IPv6Address):
+        text = ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))
+    return f"/{text}{percent}{scope}"

@@ -1,0 +1,109 @@
+"""OffsetFetch (9): how far groups are.
+
+v2 null topics mean all, v5 leader epochs, v7 only offsets that no transaction may change (KIP-447), v8 several groups,
+v10 topic ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from highwater.broker.broker import Broker
+from highwater.broker.gathering import Gathering
+from highwater.errors import Code
+from highwater.groups import asked_groups, combined, refused_fetch
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from highwater.wire.messages.offset_fetch_response import (
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+API = Api(9, (1, 10), OffsetFetchRequest)
+_BY_ID_FROM = 10
+
+
+def handle(broker: Broker, ctx: RequestContext, request: OffsetFetchRequest) -> None:
+    def respond(groups: list[OffsetFetchResponseGroup]) -> None:
+        response = combined(groups, ctx.version)
+        response.throttle_time_ms = ctx.throttle_ms
+        ctx.respond(response)
+
+    asked = asked_groups(request, ctx.version)
+    gathering = Gathering(len(asked), respond)
+    for place, group in enumerate(asked):
+        _fetch(broker, ctx, group, request.require_stable, gathering.place(place))
+
+
+def _fetch(
+    broker: Broker,
+    ctx: RequestContext,
+    group: OffsetFetchRequestGroup,
+    require_stable: bool,
+    reply: Callable[[OffsetFetchResponseGroup], None],
+) -> None:
+    if not ctx.authorize("Describe", "Group", group.group_id):
+        reply(refused_fetch(group, Code.GROUP_AUTHORIZATION_FAILED, ctx.version))
+        return
+    refused: list[OffsetFetchResponseTopics] = []
+    known: list[OffsetFetchRequestTopics] | None = None
+    if group.topics is not None:
+        known = []
+        for topic in group.topics:
+            code = _refusal(broker, ctx, topic)
+            if code:
+                refused.append(_refused(topic, code))
+            else:
+                known.append(topic)
+
+    def answered(answer: OffsetFetchResponseGroup) -> None:
+        if not answer.error_code:
+            if known is None:
+                answer.topics = [topic for topic in answer.topics if _is_seen(broker, ctx, topic)]
+            answer.topics = [*answer.topics, *refused]
+        reply(answer)
+
+    asked = OffsetFetchRequestGroup(
+        group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=known
+    )
+    broker.groups.ask(
+        ctx,
+        group.group_id,
+        lambda shard, caller, now: shard.fetch_offsets(asked, caller, require_stable=require_stable),
+        lambda code: refused_fetch(asked, code, ctx.version),
+        answered,
+    )
+
+
+def _refusal(broker: Broker, ctx: RequestContext, topic: OffsetFetchRequestTopics) -> Code:
+    """A topic that is given by id gets its name."""
+    if ctx.version >= _BY_ID_FROM:
+        name = broker.topic_name(topic.topic_id)
+        if name is None:
+            return Code.UNKNOWN_TOPIC_ID
+        topic.name = name
+    return Code.NONE if ctx.authorize("Describe", "Topic", topic.name) else Code.TOPIC_AUTHORIZATION_FAILED
+
+
+def _refused(topic: OffsetFetchRequestTopics, code: Code) -> OffsetFetchResponseTopics:
+    rows = [
+        OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=code)
+        for index in topic.partition_indexes
+    ]
+    return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=rows)
+
+
+def _is_seen(broker: Broker, ctx: RequestContext, topic: OffsetFetchResponseTopics) -> bool:
+    """Of all topics: those that the caller may know of, and that can be named in its version."""
+    if ctx.version >= _BY_ID_FROM:
+        known = broker.topic(topic.name)
+        if known is None:
+            return False
+        topic.topic_id = known.id
+    return ctx.authorize("Describe", "Topic", topic.name)

@@ -1,0 +1,32 @@
+"""Heartbeat (12): a member lives, and hears whether its group gathers anew. v3 static members."""
+
+from __future__ import annotations
+
+from highwater.broker.broker import Broker
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire.messages.heartbeat_request import HeartbeatRequest
+from highwater.wire.messages.heartbeat_response import HeartbeatResponse
+
+API = Api(12, (0, 4), HeartbeatRequest)
+
+
+def handle(broker: Broker, ctx: RequestContext, request: HeartbeatRequest) -> None:
+    def refused(code: Code) -> HeartbeatResponse:
+        # While a coordinator loads, members go on: their sessions begin when it is done.
+        loading = code is Code.COORDINATOR_LOAD_IN_PROGRESS
+        return HeartbeatResponse(error_code=Code.NONE if loading else code)
+
+    if not request.group_id:
+        ctx.respond(refused(Code.INVALID_GROUP_ID))
+    elif not ctx.authorize("Read", "Group", request.group_id):
+        ctx.respond(refused(Code.GROUP_AUTHORIZATION_FAILED))
+    else:
+        broker.groups.ask(
+            ctx,
+            request.group_id,
+            lambda shard, caller, now: shard.heartbeat(request, caller, now),
+            refused,
+            ctx.respond,
+        )

@@ -1,0 +1,36 @@
+"""SyncGroup (14): the leader of a generation brings the assignment, each member is told its part.
+
+v3 static members, v5 members say which protocol they believe in (KIP-559), and must.
+"""
+
+from __future__ import annotations
+
+from highwater.broker.broker import Broker
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire.messages.sync_group_request import SyncGroupRequest
+from highwater.wire.messages.sync_group_response import SyncGroupResponse
+
+API = Api(14, (0, 5), SyncGroupRequest)
+_PROTOCOL_FROM = 5
+
+
+def handle(broker: Broker, ctx: RequestContext, request: SyncGroupRequest) -> None:
+    def refused(code: Code) -> SyncGroupResponse:
+        return SyncGroupResponse(error_code=code)
+
+    if ctx.version >= _PROTOCOL_FROM and (request.protocol_type is None or request.protocol_name is None):
+        ctx.respond(refused(Code.INCONSISTENT_GROUP_PROTOCOL))
+    elif not request.group_id:
+        ctx.respond(refused(Code.INVALID_GROUP_ID))
+    elif not ctx.authorize("Read", "Group", request.group_id):
+        ctx.respond(refused(Code.GROUP_AUTHORIZATION_FAILED))
+    else:
+        broker.groups.ask(
+            ctx,
+            request.group_id,
+            lambda shard, caller, now: shard.sync(request, caller, now),
+            refused,
+            ctx.respond,
+        )

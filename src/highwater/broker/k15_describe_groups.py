@@ -1,0 +1,30 @@
+"""DescribeGroups (15): state and members. v3 authorized operations, v6 says that a group does not exist."""
+
+from __future__ import annotations
+
+from highwater.broker import operations
+from highwater.broker.broker import Broker
+from highwater.errors import Code, KafkaError
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire.messages.describe_groups_request import DescribeGroupsRequest
+from highwater.wire.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
+
+API = Api(15, (0, 6), DescribeGroupsRequest)
+
+
+def handle(broker: Broker, ctx: RequestContext, request: DescribeGroupsRequest) -> None:
+    groups = [_described(broker, ctx, group_id) for group_id in request.groups]
+    for group in groups if request.include_authorized_operations else ():
+        if not group.error_code:
+            group.authorized_operations = operations.on_group(ctx, group.group_id)
+    ctx.respond(DescribeGroupsResponse(throttle_time_ms=ctx.throttle_ms, groups=groups))
+
+
+def _described(broker: Broker, ctx: RequestContext, group_id: str) -> DescribedGroup:
+    if not ctx.authorize("Describe", "Group", group_id):
+        return DescribedGroup(group_id=group_id, error_code=Code.GROUP_AUTHORIZATION_FAILED)
+    try:
+        return broker.groups.tenure_of(group_id).machine.describe(group_id, ctx.version)
+    except KafkaError as refused:
+        return DescribedGroup(group_id=group_id, error_code=refused.code)

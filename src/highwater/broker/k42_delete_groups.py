@@ -1,0 +1,48 @@
+"""DeleteGroups (42): groups without members go, and their offsets with them."""
+
+from __future__ import annotations
+
+from highwater.broker.broker import Broker
+from highwater.broker.gathering import Gathering
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire.messages.delete_groups_request import DeleteGroupsRequest
+from highwater.wire.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+
+API = Api(42, (0, 2), DeleteGroupsRequest)
+
+
+def handle(broker: Broker, ctx: RequestContext, request: DeleteGroupsRequest) -> None:
+    refused: list[DeletableGroupResult] = []
+    shards: dict[int, list[str]] = {}
+    for group_id in dict.fromkeys(request.groups_names):
+        if ctx.authorize("Delete", "Group", group_id):
+            shards.setdefault(broker.groups.index_of(group_id), []).append(group_id)
+        else:
+            refused.append(DeletableGroupResult(group_id=group_id, error_code=Code.GROUP_AUTHORIZATION_FAILED))
+
+    def respond(answers: list[DeleteGroupsResponse]) -> None:
+        results = [result for answer in answers for result in answer.results]
+        ctx.respond(DeleteGroupsResponse(throttle_time_ms=ctx.throttle_ms, results=[*results, *refused]))
+
+    gathering = Gathering(len(shards), respond)
+    for place, group_ids in enumerate(shards.values()):
+        _delete(broker, ctx, group_ids, gathering, place)
+
+
+def _delete(
+    broker: Broker, ctx: RequestContext, group_ids: list[str], gathering: Gathering[DeleteGroupsResponse], place: int
+) -> None:
+    def refused(code: Code) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(
+            results=[DeletableGroupResult(group_id=each, error_code=code) for each in group_ids]
+        )
+
+    broker.groups.ask(
+        ctx,
+        group_ids[0],
+        lambda shard, caller, now: shard.delete_groups(group_ids, caller, now),
+        refused,
+        gathering.place(place),
+    )

@@ -1,0 +1,96 @@
+"""The partitions of one internal topic that this broker leads, each with its machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic
+
+from highwater.coordinator.tenure import M, Standing, Tenure
+from highwater.errors import Code, KafkaError
+from highwater.groups.effects import Token
+from highwater.model import NO_NODE
+from highwater.net.deadlines import DeadlineQueue
+from highwater.partition.partition import Partition
+from highwater.wire.codec import Struct
+from highwater.world import World
+
+
+class Coordinator(Generic[M]):
+    def __init__(
+        self,
+        topic: str,
+        world: World,
+        deadlines: DeadlineQueue,
+        new_machine: Callable[[], M],
+        answer: Callable[[Token, Struct], None],
+        commit_seconds: Callable[[], float],
+        codec: int = 0,
+    ) -> None:
+        """`codec` is what its records are compressed with."""
+        self.topic = topic
+        self._world = world
+        self._deadlines = deadlines
+        self._new_machine = new_machine
+        self._answer = answer
+        self._commit_seconds = commit_seconds
+        self._codec = codec
+        self._tenures: dict[int, Tenure[M]] = {}
+
+    def role_changed(self, partition: Partition) -> None:
+        """It leads in another epoch than before, or leads no more. A new epoch begins with a new load: another leader
+        may have written in between."""
+        index = partition.tp.partition
+        known = self._tenures.get(index)
+        if known is not None and (partition.leader is None or known.epoch != partition.epoch):
+            self._tenures.pop(index).end()
+            known = None
+        if known is None and partition.leader is not None and partition.leader_id != NO_NODE:
+            tenure = self._tenures[index] = Tenure(
+                self._world,
+                self._deadlines,
+                partition,
+                self._new_machine(),
+                self._answer,
+                self._commit_seconds,
+                self._codec,
+            )
+            tenure.begin()
+
+    def removed(self, partition: Partition) -> None:
+        tenure = self._tenures.pop(partition.tp.partition, None)
+        if tenure is not None:
+            tenure.end()
+
+    def tenure(self, index: int) -> Tenure[M]:
+        """KafkaError where this broker does not coordinate it, or not yet."""
+        tenure = self._tenures.get(index)
+        if tenure is None or tenure.standing is Standing.FAILED:
+            raise KafkaError(Code.NOT_COORDINATOR)
+        if tenure.standing is Standing.LOADING:
+            raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
+        return tenure
+
+    @property
+    def active(self) -> Iterator[Tenure[M]]:
+        for _, tenure in sorted(self._tenures.items()):
+            if tenure.standing is Standing.ACTIVE:
+                yield tenure
+
+    @property
+    def is_loading(self) -> bool:
+        return any(tenure.standing is Standing.LOADING for tenure in self._tenures.values())
+
+    def stop(self) -> None:
+        for tenure in self._tenures.values():
+            tenure.end()
+        self._tenures.clear()
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """As in Kafka: Java's hash of the text, whose smallest value counts as 0."""
+    units = key.encode("utf-16-be", "surrogatepass")
+    hashed = 0
+    for at in range(0, len(units), 2):
+        hashed = (31 * hashed + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    signed = hashed - (1 << 32) if hashed >= 1 << 31 else hashed
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions

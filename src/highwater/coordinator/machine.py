@@ -1,0 +1,30 @@
+"""What a tenure drives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from highwater.errors import Code
+from highwater.groups.effects import Effect, Now, Write
+
+
+class Machine(Protocol):
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None: ...
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None: ...
+
+    def loaded(self, now: Now) -> Sequence[Effect]: ...
+
+    def expired(self, now: Now) -> Sequence[Effect]: ...
+
+    @property
+    def next_deadline(self) -> float | None: ...
+
+    def committed(self, write: Write, now: Now) -> Sequence[Effect]: ...
+
+    def failed(self, write: Write, code: Code, now: Now) -> Sequence[Effect]: ...
+
+    def overdue(self, write: Write, now: Now) -> Sequence[Effect]: ...
+
+    def resigned(self, now: Now) -> Sequence[Effect]: ...

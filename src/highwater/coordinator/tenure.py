@@ -1,0 +1,188 @@
+"""One partition's leadership, from the load of its machine to its resignation."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Generic, TypeVar
+
+from highwater.coordinator.loading import Loaded, read_records
+from highwater.coordinator.machine import Machine
+from highwater.errors import Code, KafkaError
+from highwater.groups.effects import Answer, Effect, Now, Token, Write
+from highwater.net.deadlines import Deadline, DeadlineQueue
+from highwater.partition.partition import Partition
+from highwater.wire import records
+from highwater.wire.codec import Malformed, Struct
+from highwater.world import Job, Step, Timer, World
+
+_log = logging.getLogger(__name__)
+M = TypeVar("M", bound=Machine)
+
+
+class Standing(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    """What is in the log cannot be read: nothing can be said of it until somebody else leads, or it is mended."""
+    OVER = "over"
+
+
+class Tenure(Generic[M]):
+    """Nothing is asked of the machine before all that it is loaded from is committed: what is answered stays true."""
+
+    def __init__(
+        self,
+        world: World,
+        deadlines: DeadlineQueue,
+        partition: Partition,
+        machine: M,
+        answer: Callable[[Token, Struct], None],
+        commit_seconds: Callable[[], float],
+        codec: int,
+    ) -> None:
+        self._world = world
+        self._deadlines = deadlines
+        self._partition = partition
+        self.machine = machine
+        self._answer = answer
+        self._commit_seconds = commit_seconds
+        self._codec = codec
+        self._effects: deque[Effect] = deque()
+        self._busy = False
+        self.standing = Standing.LOADING
+        self.epoch = partition.epoch
+        self._job: Job | None = None
+        self._timer: Timer | None = None
+        self._due = 0.0
+
+    @property
+    def now(self) -> Now:
+        clock = self._world.clock
+        return Now(clock.monotonic(), clock.wall_ms())
+
+    def begin(self) -> None:
+        log = self._partition.log
+        begun, end = self._world.clock.monotonic(), log.log_end
+
+        def done(result: int | Exception) -> None:
+            if isinstance(result, OSError):
+                log.storage_failed(result)
+            elif isinstance(result, Exception):
+                self._fail(result)
+            elif self.standing is Standing.LOADING:
+                took = self._world.clock.monotonic() - begun
+                _log.info("%s: %d records loaded in %.3f s", self._partition.tp, result, took)
+                self._when_committed(end)
+
+        self._job = self._world.run(read_records, list(log.segments), log.log_start, end, done=done, step=self._replay)
+
+    def _replay(self, step: Step) -> None:
+        if self.standing is not Standing.LOADING or not isinstance(step.progress, list):
+            return
+        each: Loaded
+        try:
+            for each in step.progress:
+                if each.ended is None:
+                    self.machine.replay(each.key, each.value, each.producer_id)
+                else:
+                    self.machine.end_transaction(each.producer_id, commit=each.ended)
+        except Malformed as failed:
+            self._fail(failed)
+
+    def _fail(self, why: Exception) -> None:
+        if self.standing is Standing.LOADING:
+            _log.error("%s cannot be loaded: %s", self._partition.tp, why)
+            self.standing = Standing.FAILED
+
+    def _when_committed(self, end: int) -> None:
+        if self._partition.log.high_watermark >= end:
+            self._activate(Code.NONE)
+        else:
+            self._partition.when_committed(end, self._activate)
+
+    def _activate(self, code: Code) -> None:
+        if code is Code.NONE and self.standing is Standing.LOADING:
+            self.standing = Standing.ACTIVE
+            self.carry_out(self.machine.loaded(self.now))
+
+    def carry_out(self, effects: Sequence[Effect]) -> None:
+        """In their order; then wait for the next thing that time brings.
+
+        What a write brings about at once has its turn after it: writes are made, and committed, in their order.
+        """
+        self._effects.extend(effects)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._effects:
+                effect = self._effects.popleft()
+                if isinstance(effect, Answer):
+                    self._answer(effect.token, effect.response)
+                elif self.standing is Standing.ACTIVE:
+                    self._write(effect)
+        finally:
+            self._busy = False
+        self._arm()
+
+    def _write(self, write: Write) -> None:
+        now_ms = self._world.clock.wall_ms()
+        batch = records.build([(now_ms, key, value, ()) for key, value in write.records], codec=self._codec)
+        try:
+            appended = self._partition.append_own(batch)
+        except KafkaError as failed:
+            if self.standing is Standing.ACTIVE:
+                self.carry_out(self.machine.failed(write, failed.code, self.now))
+            return
+        late: Deadline | None = None
+
+        def overdue() -> None:
+            if self.standing is Standing.ACTIVE:
+                self.carry_out(self.machine.overdue(write, self.now))
+
+        def told(code: Code) -> None:
+            if late is not None:
+                late.cancel()
+            if code is Code.NONE and self.standing is Standing.ACTIVE:
+                self.carry_out(self.machine.committed(write, self.now))
+
+        if self.standing is not Standing.ACTIVE:
+            return
+        if self._partition.log.high_watermark > appended.last_offset:
+            told(Code.NONE)
+            return
+        late = self._deadlines.add(self._commit_seconds(), overdue)
+        self._partition.when_committed(appended.last_offset + 1, told)
+
+    def _arm(self) -> None:
+        """A timer that comes too early arms the next one: most requests move deadlines back, not forward."""
+        due = self.machine.next_deadline
+        if due is None or self.standing is not Standing.ACTIVE:
+            return
+        if self._timer is not None:
+            if self._due <= due:
+                return
+            self._timer.cancel()
+        self._due = due
+        self._timer = self._world.clock.call_later(max(due - self._world.clock.monotonic(), 0.0), self._expired)
+
+    def _expired(self) -> None:
+        self._timer = None
+        if self.standing is Standing.ACTIVE:
+            self.carry_out(self.machine.expired(self.now))
+
+    def end(self) -> None:
+        """Another broker leads, or the partition is gone: all who wait are sent there."""
+        was, self.standing = self.standing, Standing.OVER
+        if self._job is not None:
+            self._job.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if was is Standing.ACTIVE:
+            for effect in self.machine.resigned(self.now):
+                assert isinstance(effect, Answer), "who resigns writes nothing"
+                self._answer(effect.token, effect.response)

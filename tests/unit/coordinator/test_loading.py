@@ -1,0 +1,148 @@
+"""A machine is what the partition's records make of it, however they are stored."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from highwater.coordinator import loading
+from highwater.coordinator.tenure import Standing
+from highwater.errors import Code, KafkaError
+from highwater.wire import records
+from highwater.wire.compression import Codec
+from highwater.wire.records.control import ControlType, build_marker
+from tests.unit.coordinator.stage import ME, OTHER, Stage
+
+
+def batch(*rows: tuple[bytes | None, bytes | None], codec: int = 0, producer_id: int = -1) -> bytearray:
+    epoch, sequence = (0, 0) if producer_id >= 0 else (-1, -1)
+    return records.build(
+        [(1, key, value, ()) for key, value in rows],
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=producer_id >= 0,
+    )
+
+
+def marker(kind: ControlType, producer_id: int) -> bytearray:
+    return build_marker(kind, timestamp=1, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0)
+
+
+def refusal(stage: Stage) -> Code:
+    with pytest.raises(KafkaError) as refused:
+        stage.coordinator.tenure(0)
+    return refused.value.code
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_all_segments_are_read_and_the_last_value_of_a_key_stands(codec: Codec) -> None:
+    with Stage(segment_bytes=1000) as stage:
+        for number in range(60):
+            stage.append(batch((b"k%d" % (number % 7), b"%d" % number * 20), codec=codec))
+        assert len(stage.partition.log.segments) > 2
+        stage.lead()
+        values = stage.loaded().machine.values
+        assert values == {b"k%d" % (number % 7): b"%d" % number * 20 for number in range(60)}
+
+
+def test_a_tombstone_removes_and_a_record_without_a_key_is_left_out() -> None:
+    with Stage() as stage:
+        stage.append(batch((b"a", b"1"), (b"b", b"1"), (None, b"x"), (b"a", None)))
+        stage.lead()
+        assert stage.loaded().machine.values == {b"b": b"1"}
+
+
+def test_what_a_transaction_wrote_counts_from_its_marker_on() -> None:
+    with Stage() as stage:
+        for producer, kind in ((1, ControlType.COMMIT), (2, ControlType.ABORT)):
+            stage.append(batch((b"t%d" % producer, b"1"), producer_id=producer))
+            stage.append(marker(kind, producer))
+        stage.append(batch((b"t3", b"1"), producer_id=3))
+        stage.lead()
+        machine = stage.loaded().machine
+        assert machine.values == {b"t1": b"1"}
+        assert machine.held == {3: {b"t3": b"1"}}
+
+
+def test_records_below_the_log_start_are_gone() -> None:
+    with Stage() as stage:
+        stage.append(batch((b"a", b"1"), (b"b", b"1"), (b"c", b"1")))
+        stage.world.call(stage.partition.log.raise_log_start, 2)
+        stage.lead()
+        assert stage.loaded().machine.values == {b"c": b"1"}
+
+
+def test_nothing_is_asked_of_a_machine_before_all_that_it_was_loaded_from_is_committed() -> None:
+    with Stage() as stage:
+        stage.append(batch((b"a", b"1")))
+        stage.lead(isr=(ME, OTHER))
+        stage.sim.advance(30)
+        assert refusal(stage) is Code.COORDINATOR_LOAD_IN_PROGRESS
+        assert stage.coordinator.is_loading
+        stage.follower_has(1)
+        assert stage.loaded().machine.told == ["loaded"]
+        assert not stage.coordinator.is_loading
+
+
+def test_who_resigns_while_loading_takes_no_more_records_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "PIECE", 1)
+    with Stage() as stage:
+        for number in range(50):
+            stage.append(batch((b"k%d" % number, b"1")))
+        stage.lead()
+        tenure = stage.coordinator._tenures[0]
+        stage.until(lambda: len(tenure.machine.values) > 3)
+        stage.step_down(2)
+        seen = len(tenure.machine.values)
+        stage.sim.advance(10)
+        assert len(tenure.machine.values) == seen < 50
+        assert (tenure.standing, tenure.machine.told) == (Standing.OVER, [])
+        assert refusal(stage) is Code.NOT_COORDINATOR
+
+
+def test_a_new_epoch_loads_anew_and_an_isr_change_does_not() -> None:
+    with Stage() as stage:
+        stage.append(batch((b"a", b"1")))
+        stage.lead()
+        first = stage.loaded()
+        stage.world.call(stage.partition.lead, ME, 1, 9, (ME,), (ME,))
+        stage.world.call(stage.coordinator.role_changed, stage.partition)
+        assert stage.loaded() is first
+        stage.step_down(2)
+        stage.append(batch((b"a", b"2")))
+        stage.lead(3)
+        second = stage.loaded()
+        assert second is not first
+        assert (first.machine.values, second.machine.values) == ({b"a": b"1"}, {b"a": b"2"})
+        stage.lead(4)
+        third = stage.loaded()
+        assert (second.standing, third.standing) == (Standing.OVER, Standing.ACTIVE)
+
+
+def test_a_record_that_cannot_be_read_ends_the_load_and_sends_callers_away() -> None:
+    with Stage() as stage:
+        stage.append(batch((b"unreadable", b"1")))
+        stage.lead()
+        stage.sim.advance(1)
+        assert refusal(stage) is Code.NOT_COORDINATOR
+        assert stage.coordinator._tenures[0].standing is Standing.FAILED
+
+
+def test_a_disk_that_fails_takes_the_log_out_of_service() -> None:
+    with Stage() as stage:
+        stage.append(batch((b"a", b"1")))
+        stage.sim.storage("n").fail("read", "*.log", errno.EIO)
+        stage.lead()
+        stage.until(lambda: stage.partition.log.offline is not None)
+        assert refusal(stage) is Code.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_a_partition_that_is_removed_is_coordinated_no_more() -> None:
+    with Stage() as stage:
+        stage.lead()
+        stage.loaded()
+        stage.world.call(stage.coordinator.removed, stage.partition)
+        assert refusal(stage) is Code.NOT_COORDINATOR

@@ -1,0 +1,136 @@
+"""What becomes of the writes of a machine, and of its alarms."""
+
+from __future__ import annotations
+
+import pytest
+
+from highwater.wire import records
+from highwater.wire.compression import Codec
+from tests.unit.coordinator.stage import COMMIT_SECONDS, ME, OTHER, Stage
+
+
+def test_a_write_is_answered_once_the_high_watermark_has_passed_it() -> None:
+    with Stage() as stage:
+        stage.lead(isr=(ME, OTHER))
+        machine = stage.loaded().machine
+        stage.put(b"a")
+        stage.put(b"b")
+        assert (stage.answers, machine.values) == ([], {})
+        stage.follower_has(1)
+        assert stage.answers == ["a committed"]
+        stage.follower_has(2)
+        assert stage.answers == ["a committed", "b committed"]
+        stage.sim.advance(2 * COMMIT_SECONDS)
+        assert stage.answers == ["a committed", "b committed"]
+
+
+def test_a_write_that_is_not_committed_in_time_is_overdue_and_may_be_committed_yet() -> None:
+    with Stage() as stage:
+        stage.lead(isr=(ME, OTHER))
+        machine = stage.loaded().machine
+        stage.put(b"a")
+        stage.sim.advance(COMMIT_SECONDS - 0.5)
+        assert stage.answers == []
+        stage.sim.advance(1)
+        assert stage.answers == ["a overdue"]
+        stage.follower_has(1)
+        assert stage.answers == ["a overdue", "a committed"]
+        assert machine.values == {b"a": b"v"}
+
+
+def test_a_write_that_the_partition_refuses_fails_at_once() -> None:
+    with Stage(min_insync_replicas=2) as stage:
+        stage.lead(isr=(ME, OTHER))
+        stage.loaded()
+        stage.world.call(stage.partition.lead, ME, 1, 2, (ME, OTHER), (ME,))
+        stage.put(b"a")
+        assert stage.answers == ["a failed: NOT_ENOUGH_REPLICAS"]
+        assert stage.partition.log.log_end == 0
+
+
+def test_a_batch_that_is_too_large_fails() -> None:
+    with Stage(max_message_bytes=1000) as stage:
+        stage.lead()
+        stage.loaded()
+        stage.put(b"a", b"v" * 2000)
+        assert stage.answers == ["a failed: MESSAGE_TOO_LARGE"]
+
+
+def test_who_resigns_tells_all_who_wait_and_hears_no_more_of_its_writes() -> None:
+    with Stage() as stage:
+        stage.lead(isr=(ME, OTHER))
+        stage.loaded()
+        stage.put(b"a")
+        stage.put(b"b")
+        stage.step_down(2)
+        assert stage.answers == ["a resigned", "b resigned"]
+        stage.sim.advance(2 * COMMIT_SECONDS)
+        assert stage.answers == ["a resigned", "b resigned"]
+
+
+def test_what_a_commit_brings_about_is_written_after_what_was_due_before_it() -> None:
+    with Stage() as stage:
+        stage.lead()
+        tenure = stage.loaded()
+        machine = tenure.machine
+        machine.then[b"a"] = machine.put(b"c", b"v")
+        stage.world.call(lambda: tenure.carry_out([machine.put(b"a", b"v"), machine.put(b"b", b"v")]))
+        assert stage.answers == ["a committed", "b committed", "c committed"]
+        data = bytes(stage.partition.log.segments[0].file.read(0, 1 << 20))
+        assert [record.key for record in records.iterate_all(data)] == [b"a", b"b", b"c"]
+
+
+def test_a_write_that_commits_an_earlier_one_is_itself_committed_before_what_that_brings_about() -> None:
+    with Stage() as stage:
+        stage.lead(isr=(ME, OTHER))
+        machine = stage.loaded().machine
+        stage.put(b"a")
+        leader = stage.partition.leader
+        assert leader is not None
+        stage.partition.take_isr(leader, (ME, OTHER), (ME,))  # the next append moves the high watermark over both
+        machine.then[b"a"] = machine.put(b"c", b"v")
+        stage.put(b"b")
+        assert stage.answers == ["a committed", "b committed", "c committed"]
+
+
+def test_the_alarm_rings_when_it_is_due_though_it_was_moved() -> None:
+    with Stage() as stage:
+        stage.lead()
+        tenure = stage.loaded()
+        start = stage.world.clock.monotonic()
+        for delay, other in ((10, None), (30, None), (5, "sooner")):
+            tenure.machine.alarm = start + delay
+            stage.world.call(tenure.carry_out, [])
+            assert other is None or tenure._due == start + 5
+        stage.sim.advance(4)
+        assert tenure.machine.told == ["loaded"]
+        stage.sim.advance(2)
+        assert tenure.machine.told == ["loaded", f"alarm at {start + 5:.0f}"]
+        tenure.machine.alarm = start + 40
+        stage.world.call(tenure.carry_out, [])
+        stage.step_down(2)
+        stage.sim.advance(100)
+        assert len(tenure.machine.told) == 2
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_records_are_compressed_as_they_are_set_to_be(codec: Codec) -> None:
+    with Stage(codec=codec) as stage:
+        stage.lead()
+        stage.loaded()
+        stage.put(b"a", b"v" * 500)
+        header = records.read_header(bytes(stage.partition.log.segments[0].file.read(0, 1 << 20)))
+        assert header.codec == codec
+        stage.step_down(2)
+        stage.lead(3)
+        assert stage.loaded().machine.values == {b"a": b"v" * 500}
+
+
+def test_a_coordinator_that_stops_ends_all_its_tenures() -> None:
+    with Stage() as stage:
+        stage.lead(isr=(ME, OTHER))
+        stage.loaded()
+        stage.put(b"a")
+        stage.world.call(stage.coordinator.stop)
+        assert stage.answers == ["a resigned"]
+        assert list(stage.coordinator.active) == []
