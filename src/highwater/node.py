@@ -190,7 +190,7 @@ class Node:
                 world,
                 self.directory,
                 lambda topic: broker.log_config(topic),
-                self._log_offline,
+                self._log_troubled,
                 config.get(settings.NUM_RECOVERY_THREADS_PER_DATA_DIR),
             ),
             FetchSessions(
@@ -332,12 +332,16 @@ class Node:
         if self._publisher is not None:
             self.lifecycle.nudge()
 
-    def _log_offline(self, log: Log) -> None:
+    def _log_troubled(self, log: Log) -> None:
         assert self.broker is not None
         partition = self.broker.hosted.get(log.partition)
-        if partition is not None and partition.log is log:
+        if partition is None or partition.log is not log:
+            return
+        if log.offline is not None:
             self.broker.groups.removed(partition)
             partition.release(Code.KAFKA_STORAGE_ERROR)
+        if self._publisher is not None:
+            self._publisher.troubled(partition)
 
     def _features(self) -> Features:
         supported = {name: (levels.min, levels.max) for name, levels in SUPPORTED.items()}

@@ -149,7 +149,7 @@ class _Fetch:
             self._locating -= 1
             entry.mark()
 
-        entry.partition.log.locate_later(offset, located)
+        entry.partition.log.reads.locate_later(offset, located)
 
     def _wake(self) -> None:
         if not self._woken:

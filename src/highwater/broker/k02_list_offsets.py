@@ -95,7 +95,10 @@ class _Answer:
             if isinstance(result, OSError):
                 log.storage_failed(result)
                 row.error_code = Code.KAFKA_STORAGE_ERROR
-            elif isinstance(result, BadBatch | BadRecords):
+            elif isinstance(result, BadBatch):
+                log.found_damaged(result)
+                row.error_code = Code.CORRUPT_MESSAGE
+            elif isinstance(result, BadRecords):
                 row.error_code = Code.CORRUPT_MESSAGE
             elif isinstance(result, Exception):
                 raise result

@@ -15,11 +15,12 @@ from highwater.broker.directories import ReplicaDirectories
 from highwater.broker.reasons import why_changed
 from highwater.config import FETCH_MAX_BYTES
 from highwater.errors import KafkaError
+from highwater.log.loader import CorruptLog
 from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ResourceType, broker_resource
 from highwater.metadata.topics import PartitionImage, TopicImage
-from highwater.model import Endpoint, TopicPartition, Uuid
+from highwater.model import NO_NODE, Endpoint, NodeId, TopicPartition, Uuid
 from highwater.partition.partition import Partition
 
 CREATE_AT_ONCE = 4
@@ -106,6 +107,7 @@ class Publisher:
                 self._drop(topic.name, topic.id, index)
         mine = [each for each in wanted if local in each[2].replicas]
         missing = [each for each in mine if hosted.find(each[0].id, each[1]) is None]
+        self._give_up_unloaded(missing)
         await self._create([(TopicPartition(topic.name, index), topic.id) for topic, index, _ in missing])
         mine.sort(key=lambda each: each[2].leader != local)
         for at, (topic, index, part) in enumerate(mine):
@@ -114,6 +116,37 @@ class Publisher:
                 await self._assign(image, partition, part)
             if at % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
+
+    def _give_up_unloaded(self, missing: list[tuple[TopicImage, int, PartitionImage]]) -> None:
+        """A log damaged in what was synced once is fetched anew, where there is somebody to fetch it from."""
+        store = self._broker.store
+        for topic, index, part in missing:
+            tp = TopicPartition(topic.name, index)
+            if not isinstance(store.unloaded.get(tp), CorruptLog):
+                continue
+            if is_dispensable(part, self._broker.node_id):
+                _log.warning("%s is damaged, and fetched anew from broker %d", tp, part.leader)
+                store.give_up(tp)
+            else:
+                self._directories.lose(topic.id, index)
+
+    def troubled(self, partition: Partition) -> None:
+        """Its log failed, or is damaged: others are asked to take over."""
+        self._directories.lose(partition.topic_id, partition.tp.partition)
+
+    async def _begun_anew(self, partition: Partition, part: PartitionImage) -> Partition | None:
+        """A damaged log goes once nobody counts on it. None where another cannot be made."""
+        broker, tp = self._broker, partition.tp
+        if partition.log.offline is not None or not is_dispensable(part, broker.node_id):
+            self.troubled(partition)
+            return partition
+        why = f"fetched anew from broker {part.leader}: {partition.log.trouble}"
+        self._drop(tp.topic, partition.topic_id, tp.partition)
+        await self._create([(tp, partition.topic_id)])
+        made = broker.hosted.find(partition.topic_id, tp.partition)
+        if made is not None:
+            made.tell(why)
+        return made
 
     async def _create(self, missing: list[tuple[TopicPartition, Uuid]]) -> None:
         slices = iter([missing[at : at + CREATE_SLICE] for at in range(0, len(missing), CREATE_SLICE)])
@@ -132,7 +165,13 @@ class Publisher:
         broker = self._broker
         if part.partition_epoch < partition.partition_epoch:
             return
-        self._directories.look(partition.topic_id, partition.tp.partition, part)
+        if partition.log.trouble is not None:
+            replaced = await self._begun_anew(partition, part)
+            if replaced is None:
+                return
+            partition = replaced
+        if partition.log.trouble is None:
+            self._directories.look(partition.topic_id, partition.tp.partition, part)
         why = why_changed(image, partition, part)
         if part.leader == broker.node_id:
             broker.fetchers.unfollow(partition)
@@ -197,6 +236,11 @@ class Publisher:
         self._broker.doubts.settle()
         self._directories.report()
         self._applied()
+
+
+def is_dispensable(part: PartitionImage, local: NodeId) -> bool:
+    """Whether another replica leads, and none of the lists that a leader may be chosen from has this one."""
+    return part.leader not in (local, NO_NODE) and local not in (*part.isr, *part.elr, *part.last_known_elr)
 
 
 async def _settled(partition: Partition) -> None:

@@ -8,7 +8,7 @@ from highwater.controller.brokers import current_registration
 from highwater.controller.decision import Decision
 from highwater.controller.elections import Election, Electorate, reelect
 from highwater.errors import Code, KafkaError
-from highwater.metadata.brokers import BrokerRegistration
+from highwater.metadata.brokers import DIRECTORY_LOST, BrokerRegistration
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import Place
 from highwater.model import Uuid
@@ -26,7 +26,8 @@ from highwater.wire.messages.partition_change_record import PartitionChangeRecor
 def assign_replicas_to_dirs(
     head: MetadataImage, request: AssignReplicasToDirsRequest, config: NodeConfig
 ) -> Decision[AssignReplicasToDirsResponse]:
-    """Each partition by itself; who is put into a directory that is offline leaves the ISR."""
+    """Each partition by itself; who is put into a directory that is offline leaves the ISR, and who has lost its log
+    the ELR as well."""
     try:
         broker = current_registration(head, request.broker_id, request.broker_epoch)
     except KafkaError as error:
@@ -34,6 +35,7 @@ def assign_replicas_to_dirs(
     electorate = Electorate(head, config)
     records: list[Message] = []
     offline: list[Place] = []
+    lost: list[Place] = []
     response = AssignReplicasToDirsResponse()
     for directory in request.directories:
         told = DirectoryData(id=directory.id)
@@ -46,13 +48,15 @@ def assign_replicas_to_dirs(
                 answer.partitions.append(result)
                 try:
                     place = _place(head, broker, topic.topic_id, asked.partition_index)
+                    _check_others_have_it(place, broker, directory.id)
                 except KafkaError as error:
                     result.error_code = error.code
                     continue
                 records += _moved(electorate, broker, place, directory.id)
                 if not broker.has_online(directory.id):
-                    offline.append(place)
+                    (lost if directory.id == DIRECTORY_LOST else offline).append(place)
     records += reelect(head, config, offline, leaving=broker.id)
+    records += reelect(head, config, lost, unclean_shutdown=broker.id)
     return Decision(response, records, why=f"broker {broker.id} has its replicas elsewhere now")
 
 
@@ -67,6 +71,12 @@ def _place(head: MetadataImage, broker: BrokerRegistration, topic_id: Uuid, inde
     if broker.id not in partition.replicas:
         raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
     return topic, index, partition
+
+
+def _check_others_have_it(place: Place, broker: BrokerRegistration, directory: Uuid) -> None:
+    """What the last member of an ISR has is all that there is: it is not given up, whatever it says."""
+    if directory == DIRECTORY_LOST and place[2].isr == (broker.id,):
+        raise KafkaError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE)
 
 
 def _moved(electorate: Electorate, broker: BrokerRegistration, place: Place, directory: Uuid) -> list[Message]:

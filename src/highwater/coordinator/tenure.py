@@ -12,6 +12,7 @@ from highwater.coordinator.loading import Loaded, read_records
 from highwater.coordinator.machine import Machine
 from highwater.errors import Code, KafkaError
 from highwater.groups.effects import Answer, Effect, Now, Token, Write
+from highwater.log.scan import BadBatch
 from highwater.net.deadlines import Deadline, DeadlineQueue
 from highwater.partition.partition import Partition
 from highwater.wire import records
@@ -70,6 +71,9 @@ class Tenure(Generic[M]):
         def done(result: int | Exception) -> None:
             if isinstance(result, OSError):
                 log.storage_failed(result)
+            elif isinstance(result, BadBatch):
+                self._fail(result)
+                log.found_damaged(result)
             elif isinstance(result, Exception):
                 self._fail(result)
             elif self.standing is Standing.LOADING:

@@ -17,11 +17,12 @@ from highwater.log import names, producer_snapshot
 from highwater.log.checkpoint import CheckpointFile, encode_epochs
 from highwater.log.durability import Durability
 from highwater.log.epoch_cache import EpochCache
+from highwater.log.integrity import Damaged
 from highwater.log.loader import LoadedLog
-from highwater.log.lookup import locate
-from highwater.log.peek import Peek, WouldBlock
-from highwater.log.places import Generation, Place, Places
+from highwater.log.peek import Peek
+from highwater.log.places import Generation, Place
 from highwater.log.producer_state import AbortedTransaction, BatchSeen, ProducerState
+from highwater.log.reads import Reads
 from highwater.log.scan import BadBatch, follow_producer
 from highwater.log.segment import Segment, new_segment
 from highwater.log.snapshots import ProducerSnapshots
@@ -63,7 +64,7 @@ class Log:
         config: LogConfig,
         loaded: LoadedLog,
         jitter: Random,
-        went_offline: Callable[[Log], None],
+        troubled: Callable[[Log], None],
     ) -> None:
         self._world = world
         self._wall_ms = world.clock.wall_ms
@@ -72,7 +73,7 @@ class Log:
         self.config = config
         self.directory = loaded.directory
         self._jitter = jitter
-        self._went_offline = went_offline
+        self._troubled = troubled
         self.offline: OSError | None = None
         self.log_start = loaded.log_start
         self.log_end = loaded.log_end
@@ -91,9 +92,9 @@ class Log:
         self.epoch_cache = EpochCache(loaded.epochs)
         self.producers = ProducerState()
         self.producers.restore_all(loaded.producers)
-        self._places = Places()
-        self._layout = 0
-        """Changes with the segments: a place that was looked up before is of no use then."""
+        self.reads = Reads(world, self)
+        self.is_only_copy: Callable[[], bool] = lambda: False
+        """Whether no other replica is known to have all that is committed."""
         self.generation = Generation()
         self.durability = Durability(
             world, self.directory, loaded.durable_end, self.unsynced, self._durable_moved, self.storage_failed
@@ -123,6 +124,11 @@ class Log:
         if self.epoch_file.in_step:
             self._recovery_point = self.durable_end
         return min(self._recovery_point, self.durable_end)
+
+    @property
+    def trouble(self) -> OSError | None:
+        """Why another copy should take its place: it is offline, or damaged where it was read."""
+        return self.offline or next(iter(self.reads.damage.values()), None)
 
     @property
     def active(self) -> Segment:
@@ -195,7 +201,7 @@ class Log:
             _log.error("%s: append failed, nothing was kept: %s", self.partition, failed)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         self.log_end = last_offset + 1
-        self._places.written(base, Place(active.base_offset, position, len(data)))
+        self.reads.written(base, Place(active.base_offset, position, len(data)))
         if max_timestamp < 0:
             active.modified_ms = self._wall_ms()
         if header.leader_epoch > self.epoch_cache.latest:
@@ -285,12 +291,25 @@ class Log:
             _log.error("%s goes offline: %s", self.partition, failed)
             self.offline = failed
             self.durability.stop()
-            self._went_offline(self)
+            self._troubled(self)
+
+    def found_damaged(self, bad: BadBatch) -> None:
+        """What lies there is read no more. Whoever has this log decides whether another copy can take its place."""
+        base = names.base_offset_of(bad.path.name)
+        known = self.reads.damage.get(base)
+        if base in self._bases and (known is None or bad.position < known.position):
+            damage = self.reads.damage[base] = Damaged(bad)
+            _log.error("%s: %s", self.partition, damage)
+            self._troubled(self)
 
     # Reading
 
     def segment_of(self, offset: Offset) -> int:
         return max(bisect_right(self._bases, offset) - 1, 0)
+
+    def end_of(self, at: int) -> Offset:
+        """Where the segment at that place ends: where the next begins, or the log's own end."""
+        return self._bases[at + 1] if at + 1 < len(self._bases) else self.log_end
 
     def read(self, offset: Offset, max_bytes: int, limit: Offset, at_least_one: bool, peek: Peek) -> list[FileSlice]:
         """What a fetch at `offset` may carry: whole batches below `limit`, the last perhaps cut by `max_bytes`.
@@ -304,52 +323,11 @@ class Log:
         if offset >= limit:
             return []
         try:
-            place = self._find(offset, peek)
-            return [] if place is None else self._slice(place, max_bytes, limit, at_least_one, peek)
+            return self.reads.slices(offset, max_bytes, limit, at_least_one, peek)
         except BadBatch as bad:
-            raise KafkaError(Code.CORRUPT_MESSAGE, f"{self.partition}: {bad}") from bad
-
-    def _find(self, offset: Offset, peek: Peek) -> Place | None:
-        """The batch that holds `offset`, or the first one behind it."""
-        known = self._places.get(offset)
-        if known is not None:
-            return known
-        try:
-            for segment in self.segments[self.segment_of(offset) :]:
-                found = segment.locate(offset, peek)
-                if found is not None:
-                    return Place(segment.base_offset, found.position, found.size)
-        except WouldBlock as blocked:
-            blocked.offset = offset
-            raise
-        return None
-
-    def locate_later(self, offset: Offset, done: Callable[[], None]) -> None:
-        """After `WouldBlock`: look the place up in a job, so that the same read succeeds when `done` is called."""
-        layout = self._layout
-
-        def located(result: Place | Exception | None) -> None:
-            if isinstance(result, OSError):
-                self.storage_failed(result)
-            elif isinstance(result, Exception):
-                raise result
-            elif result is not None and layout == self._layout:
-                self._places.located(offset, result)
-            done()
-
-        self._world.run(locate, self.segments[self.segment_of(offset) :], offset, done=located)
-
-    def _slice(self, place: Place, max_bytes: int, limit: Offset, at_least_one: bool, peek: Peek) -> list[FileSlice]:
-        at = self.segment_of(place.segment)
-        segment = self.segments[at]
-        end = segment.size
-        if limit < (self._bases[at + 1] if at + 1 < len(self._bases) else self.log_end):
-            last = self._find(limit, peek)
-            if last is not None and last.segment == place.segment:
-                end = last.position
-        size = min(end - place.position, max(max_bytes, place.size) if at_least_one else max_bytes)
-        # A first batch that is cut off is of no use to the reader.
-        return [FileSlice(segment.file, place.position, size, self.generation)] if size >= place.size else []
+            self.found_damaged(bad)
+            code = Code.CORRUPT_MESSAGE if self.is_only_copy() else Code.KAFKA_STORAGE_ERROR
+            raise KafkaError(code, f"{self.partition}: {bad}") from bad
 
     def aborted_transactions(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
         """Those with records in [start, end): what a read_committed reader must leave out."""
@@ -379,7 +357,7 @@ class Log:
 
     def drop_segments(self, count: int) -> list[PurePath]:
         """Take the oldest `count` segments out of the log; their renamed files are the caller's to remove."""
-        self._forget_places()
+        self.reads.forget()
         gone, self.segments = self.segments[:count], self.segments[count:]
         del self._bases[:count]
         self.durability.directory_changed = True
@@ -388,13 +366,9 @@ class Log:
 
     def put_segment(self, new: Segment, at: int, replaced: int) -> None:
         """A compacted segment in the place of those it was made of, whose files are the caller's."""
-        self._forget_places()
+        self.reads.forget()
         self.segments[at : at + replaced] = [new]
         self._bases = [segment.base_offset for segment in self.segments]
-
-    def _forget_places(self) -> None:
-        self._places.clear()
-        self._layout += 1
 
     def _rename_away(self, gone: Sequence[Segment]) -> list[PurePath]:
         try:
@@ -410,7 +384,7 @@ class Log:
         """
         self.generation.valid = False
         self.generation = Generation()
-        self._forget_places()
+        self.reads.forget()
         gone = self._rename_away(self.segments[: kept - 1 if kept else None : -1])
         del self.segments[kept:]
         self._bases = [segment.base_offset for segment in self.segments]

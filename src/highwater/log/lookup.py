@@ -42,7 +42,7 @@ def first_at_or_after(
         batch = segment.locate(begin, blocking)
         if batch is None:
             continue
-        for scanned in scan(segment.file, batch.position, 0, check=False):
+        for scanned in scan(segment.file, batch.position, 0):
             if scanned.header.max_timestamp >= timestamp and scanned.header.last_offset >= start:
                 found = records.find_timestamp(scanned.data, timestamp, start)
                 if found is not None:
@@ -66,7 +66,7 @@ def with_largest_timestamp(
     batch = holder.locate(best.offset, blocking)
     if batch is None:
         return None
-    scanned = next(scan(holder.file, batch.position, 0, check=False))
+    scanned = next(scan(holder.file, batch.position, 0))
     found = records.find_timestamp(scanned.data, best.timestamp, start)
     return None if found is None else Found(found[0], found[1], scanned.header.leader_epoch)
 
@@ -76,7 +76,7 @@ def _largest_from(segment: Segment, start: Offset) -> TimestampOffset:
     largest = NO_TIMESTAMP
     first = segment.locate(start, blocking)
     if first is not None:
-        for batch in scan(segment.file, first.position, 0, check=False):
+        for batch in scan(segment.file, first.position, 0):
             timestamp = batch.header.max_timestamp
             if batch.header.base_offset < start:
                 timestamp = max(each.timestamp for each in records.iterate(batch.data) if each.offset >= start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import NamedTuple
 
 from highwater.log.epoch_cache import EpochCache
@@ -25,10 +26,15 @@ class ScannedBatch(NamedTuple):
 class BadBatch(ValueError):
     """What lies at `position` is no whole, intact batch that continues the log; `cut_off` if the file just ends."""
 
-    def __init__(self, position: int, why: str, cut_off: bool = False) -> None:
-        super().__init__(f"at {position}: {why}")
+    def __init__(self, path: PurePath, position: int, why: str, cut_off: bool = False) -> None:
+        super().__init__(path, position, why, cut_off)  # as they are: it comes out of worker processes, too
+        self.path = path
         self.position = position
+        self.why = why
         self.cut_off = cut_off
+
+    def __str__(self) -> str:
+        return f"at {self.position}: {self.why}"
 
 
 def scan(file: File, position: int, next_offset: int, check: bool = True) -> Iterator[ScannedBatch]:
@@ -41,13 +47,13 @@ def scan(file: File, position: int, next_offset: int, check: bool = True) -> Ite
         if within + HEADER_SIZE > len(chunk):
             chunk_at, within, chunk = position, 0, memoryview(file.read(position, min(CHUNK, end - position)))
         if len(chunk) - within < HEADER_SIZE:
-            raise BadBatch(position, f"{len(chunk) - within} bytes are no batch", cut_off=True)
+            raise BadBatch(file.path, position, f"{len(chunk) - within} bytes are no batch", cut_off=True)
         header = records.read_header(chunk, within)
         size = header.size
         if header.magic != 2 or size < HEADER_SIZE:
-            raise BadBatch(position, f"length {header.length}, magic {header.magic}")
+            raise BadBatch(file.path, position, f"length {header.length}, magic {header.magic}")
         if position + size > end:
-            raise BadBatch(position, f"{size} bytes announced, {end - position} are left", cut_off=True)
+            raise BadBatch(file.path, position, f"{size} bytes announced, {end - position} are left", cut_off=True)
         if within + size > len(chunk):
             chunk_at, within, chunk = (
                 position,
@@ -56,11 +62,11 @@ def scan(file: File, position: int, next_offset: int, check: bool = True) -> Ite
             )
         data = chunk[within : within + size]
         if len(data) < size:
-            raise BadBatch(position, "the file is shorter than it said")
+            raise BadBatch(file.path, position, "the file is shorter than it said")
         if header.base_offset < next_offset or header.last_offset_delta < 0:
-            raise BadBatch(position, f"offset {header.base_offset} where {next_offset} or more is due")
+            raise BadBatch(file.path, position, f"offset {header.base_offset} where {next_offset} or more is due")
         if check and not records.is_intact(data):
-            raise BadBatch(position, "its checksum is wrong")
+            raise BadBatch(file.path, position, "its checksum is wrong")
         yield ScannedBatch(position, header, data)
         next_offset = header.next_offset
         position += size

@@ -184,10 +184,10 @@ class Segment:
                 chunk_at, within = position, 0
                 chunk = memoryview(peek(self.file, position, min(_SCAN_CHUNK, end - position)))
                 if len(chunk) < _HEAD.size:
-                    raise BadBatch(position, "the file is shorter than it was", cut_off=True)
+                    raise BadBatch(self.file.path, position, "the file is shorter than it was", cut_off=True)
             base_offset, length, delta = _HEAD.unpack_from(chunk, within)
             if length < HEADER_SIZE - LENGTH_PREFIX or delta < 0:
-                raise BadBatch(position, f"length {length}, last offset delta {delta}")
+                raise BadBatch(self.file.path, position, f"length {length}, last offset delta {delta}")
             if base_offset + delta >= offset:
                 return BatchAt(position, LENGTH_PREFIX + length, base_offset, base_offset + delta)
             position += LENGTH_PREFIX + length

@@ -68,7 +68,7 @@ def _timestamps_from(segment: Segment, position: int) -> list[int]:
 def max_timestamp_at(segment: Segment, position: int) -> int:
     header = segment.file.read(position, HEADER_SIZE)
     if len(header) < HEADER_SIZE:
-        raise BadBatch(position, "no whole header", cut_off=True)
+        raise BadBatch(segment.file.path, position, "no whole header", cut_off=True)
     return records.read_header(header).max_timestamp
 
 

@@ -43,6 +43,11 @@ class Found:
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         self.clean_ends: dict[TopicPartition, Offset] = {}
 
+    def forget(self, partition: TopicPartition) -> None:
+        """What was said of a log that is gone does not hold for the next one of its name."""
+        for said in (self.recovery_points, self.log_starts, self.high_watermarks, self.clean_ends):
+            said.pop(partition, None)
+
 
 def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]:
     """A job: read the directory and its checkpoints. The clean-shutdown mark is taken away: it holds for one start."""
@@ -140,7 +145,7 @@ class LogStore:
         world: World,
         directory: PurePath,
         config_of: Callable[[str], LogConfig],
-        went_offline: Callable[[Log], None],
+        troubled: Callable[[Log], None],
         at_a_time: int = 1,
     ) -> None:
         """`at_a_time`: how many logs are loaded side by side when the directory is opened."""
@@ -148,7 +153,7 @@ class LogStore:
         self.directory = directory
         self._at_a_time = at_a_time
         self._config_of = config_of
-        self._went_offline = went_offline
+        self._troubled = troubled
         self._random = world.random("log")
         self.logs: dict[TopicPartition, Log] = {}
         self.found = Found()
@@ -249,7 +254,7 @@ class LogStore:
             config,
             loaded,
             self._random,
-            self._went_offline,
+            self._troubled,
         )
         log.high_watermark = max(log.log_start, min(self.found.high_watermarks.get(partition, 0), log.log_end))
         log.clean_end = self.found.clean_ends.get(partition)
@@ -283,15 +288,25 @@ class LogStore:
         """Out of service at once; the files go after file.delete.delay.ms."""
         log = self.logs.pop(partition)
         log.close()
+        log.generation.valid = False
+        self._put_aside(partition, log.directory, log.config)
+
+    def give_up(self, partition: TopicPartition) -> None:
+        """One that is there and could not be loaded: as if it had been deleted, so that it can be made anew."""
+        del self.unloaded[partition]
+        directory = next(path for each, path, _ in self.found.partitions if each == partition)
+        self._put_aside(partition, directory, self._config_of(partition.topic))
+
+    def _put_aside(self, partition: TopicPartition, directory: PurePath, config: LogConfig) -> None:
+        self.found.forget(partition)
         unique = f"{self._random.getrandbits(128):032x}"
         aside = self.directory / names.deleted_directory(partition, unique)
-        log.generation.valid = False
         try:
-            self._world.disk.rename(log.directory, aside)
+            self._world.disk.rename(directory, aside)
         except OSError as failed:
             _log.error("%s is left behind: %s", partition, failed)
             return
-        self._remove_later(aside, log.config.file_delete_delay_ms / 1000)
+        self._remove_later(aside, config.file_delete_delay_ms / 1000)
 
     async def truncate(self, log: Log, offset: Offset) -> bool:
         """As `truncation.truncate_to`, and no recovery point lies beyond the cut when it returns."""

@@ -275,8 +275,8 @@ class Outbox:
             self.flush()
 
     def _accept(self, part: FileSlice, data: Buffer, wanted: int) -> bool:
-        """Asked after the read: bytes that were cut off or replaced meanwhile are not those promised."""
-        if len(data) != wanted or not part.intact():
+        """Asked after the read: bytes that were cut off, replaced or damaged meanwhile are not those promised."""
+        if len(data) != wanted or not part.intact() or not (part.check is None or part.check.passes(data)):
             self._owner.abort(CloseReason.FILE)
             return False
         self._sent += wanted

@@ -106,6 +106,7 @@ class Partition:
         """Replicas: they see what is written."""
         self._unsynced: list[tuple[Offset, Callable[[], None]]] = []
         log.durable_listener = self._synced
+        log.is_only_copy = self._is_only_copy
 
     # Roles
 
@@ -185,6 +186,10 @@ class Partition:
         self.log.config = config
         self.rules = rules_of(config)
         self.advance()
+
+    def _is_only_copy(self) -> bool:
+        """As far as this leader knows, nobody else has all that is committed."""
+        return self.leader is not None and len(self.leader.isr) == 1
 
     def require_leader(self) -> LeaderState:
         if self.log.offline is not None:

@@ -89,7 +89,7 @@ class _Fetch:
                     self._asking.offset, self._max_bytes, self._raft.log.durable_end, True, cached
                 )
             except WouldBlock as blocked:
-                self._raft.log.log.locate_later(blocked.offset, self.ask)
+                self._raft.log.log.reads.locate_later(blocked.offset, self.ask)
                 return
             except KafkaError as failed:
                 answer = FetchAnswer(failed.code, answer.leader_id, answer.leader_epoch)

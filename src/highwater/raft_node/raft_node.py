@@ -149,7 +149,7 @@ class RaftNode:
             self._log_config,
             loaded.log,
             self._world.random("metadata-log"),
-            lambda log: self.fail(log.offline or OSError("the metadata log failed")),
+            lambda log: self.fail(log.trouble or OSError("the metadata log failed")),
         )
         log.durable_listener = lambda: self._feed(self.quorum.log_flushed)
         interval = self._config.get(LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS) / 1000

@@ -43,6 +43,8 @@ class ReplicaView(NamedTuple):
     batches: tuple[Batch, ...] | None = None
     """Committed ones, as they lie in the files: all, or those that were committed since the last look. None where
     nobody looked."""
+    log: object | None = None
+    """Another one once the replica has begun anew."""
 
 
 class QuorumView(NamedTuple):
@@ -167,6 +169,7 @@ def view_replica(node: Node, partition: Partition, batches: tuple[Batch, ...] | 
         flushed=log.flush_each_append,
         fetchers=0 if broker is None else broker.fetchers.following(partition),
         batches=batches,
+        log=log,
     )
 
 

@@ -226,20 +226,28 @@ class World(Protocol):
         ...
 
 
+class Check(Protocol):
+    """Looks at the bytes of a slice as they are read, one piece after the other."""
+
+    def passes(self, data: Buffer) -> bool: ...
+
+
 class FileSlice:
     """A range of a file as part of a response: read when the socket has room, not before.
 
     It pins its file: the bytes stay readable though the segment is deleted meanwhile. `intact` tells whether
-    they are still the bytes that were promised (a truncation may have cut them off).
+    they are still the bytes that were promised (a truncation may have cut them off), `check` whether they are
+    what was once written.
     """
 
-    __slots__ = ("file", "intact", "pos", "size")
+    __slots__ = ("check", "file", "intact", "pos", "size")
 
-    def __init__(self, file: File, pos: int, size: int, intact: Callable[[], bool]) -> None:
+    def __init__(self, file: File, pos: int, size: int, intact: Callable[[], bool], check: Check | None = None) -> None:
         self.file = file
         self.pos = pos
         self.size = size
         self.intact = intact
+        self.check = check
 
     def __len__(self) -> int:
         return self.size

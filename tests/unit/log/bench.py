@@ -68,7 +68,7 @@ async def stored(world: World, log: Log, offset: int, max_bytes: int = 1 << 30, 
             parts = log.read(offset, max_bytes, log.log_end, at_least_one, peek.cached)
         except peek.WouldBlock as blocked:
             found: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            log.locate_later(blocked.offset, lambda found=found: found.set_result(None))  # type: ignore[misc]
+            log.reads.locate_later(blocked.offset, lambda found=found: found.set_result(None))  # type: ignore[misc]
             await found
         else:
             break

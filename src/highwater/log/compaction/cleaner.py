@@ -14,6 +14,7 @@ from highwater.log.compaction.rewrite import Cleaned, Rewritten, Work, rewrite
 from highwater.log.compaction.swap import swap_in
 from highwater.log.compaction.thinning import LastWritten
 from highwater.log.log import Log
+from highwater.log.scan import BadBatch
 from highwater.log.segment import Segment
 from highwater.log.store import LogStore
 from highwater.model import TopicPartition
@@ -115,6 +116,8 @@ class Cleaner:
             if self._store.logs.get(partition) is log:
                 _log.error("%s cannot be compacted: %s", partition, failed)
                 self.failed[partition] = failed
+                if isinstance(failed, BadBatch):
+                    log.found_damaged(failed)
         finally:
             del self.under_way[partition]
         if not self._stopped:

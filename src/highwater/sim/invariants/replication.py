@@ -48,13 +48,13 @@ class OffsetsInOrder(Invariant):
 
 
 class HighWatermarkRises(Invariant):
-    """Within a life a replica's high watermark never goes back."""
+    """Within a life a log's high watermark never goes back."""
 
     def __init__(self) -> None:
-        self._high: dict[tuple[int, int, TopicPartition], int] = {}
+        self._high: dict[tuple[int, int, TopicPartition, object], int] = {}
 
     def replica(self, view: ClusterView, node: NodeView, tp: TopicPartition, replica: ReplicaView) -> None:
-        key = (node.id, node.life, tp)
+        key = (node.id, node.life, tp, replica.log)
         if replica.high_watermark < self._high.get(key, 0) and tp not in view.lossy:
             raise Violation(self, f"{tp} on {node.id}: from {self._high[key]} to {replica.high_watermark}")
         self._high[key] = replica.high_watermark

@@ -1,0 +1,118 @@
+"""Batches checked as they leave: what lay on the disk for a while may not be what was written (CORDS, FAST '17).
+
+A slice is read in pieces that know nothing of batches, so the check goes along with the pieces.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Final
+
+from crc32c import crc32c
+
+from highwater.log.scan import BadBatch
+from highwater.model import Offset
+from highwater.wire.records.header import ATTRIBUTES_AT, HEADER_SIZE, MAGIC, read_header
+from highwater.world import Buffer
+
+FRESH_SECONDS: Final = 5.0
+"""For so long at least, and twice as long at most, bytes count as just written: they come from memory."""
+
+
+class Damaged(OSError):
+    """Bytes of a log that are not those that were written."""
+
+    def __init__(self, bad: BadBatch) -> None:
+        super().__init__(errno.EIO, f"damaged {bad}", str(bad.path))
+        self.position = bad.position
+
+
+class Freshness:
+    """Where the bytes just written begin. Marks are set as writes come, so that time needs no timer."""
+
+    __slots__ = ("_before", "_mark", "_marked_at")
+
+    def __init__(self) -> None:
+        self._before = self._mark = (-1, -1)
+        self._marked_at = float("-inf")
+
+    def written(self, segment: Offset, position: int, now: float) -> None:
+        if now - self._marked_at > FRESH_SECONDS:
+            stale = now - self._marked_at > 2 * FRESH_SECONDS
+            self._before = (segment, position) if stale else self._mark
+            self._mark, self._marked_at = (segment, position), now
+
+    def holds(self, segment: Offset, position: int, now: float) -> bool:
+        return now - self._marked_at <= 2 * FRESH_SECONDS and (segment, position) >= self._before
+
+
+class BatchCheck:
+    """Takes the bytes of a file from the beginning of a batch on; False from the first bad batch on, which is told.
+
+    A batch that is cut off at the end of the slice is not judged: its reader cannot use it either.
+    """
+
+    __slots__ = ("_bad", "_begin", "_crc", "_expected", "_head", "_high", "_left", "_next", "_path", "_size")
+
+    def __init__(
+        self, path: PurePath, position: int, low: Offset, high: Offset, bad: Callable[[BadBatch], None]
+    ) -> None:
+        """Offsets must rise, from `low` on, and stay below `high`: a write gone astray can be intact."""
+        self._path = path
+        self._begin = position
+        self._next = low
+        self._high = high
+        self._bad = bad
+        self._head = b""
+        self._left = self._size = 0
+        self._crc = 0
+        self._expected = 0
+
+    def passes(self, data: Buffer) -> bool:
+        view = memoryview(data)
+        at = 0
+        try:
+            while at < len(view):
+                at = self._go_on(view, at) if self._left else self._enter(view, at)
+        except BadBatch as bad:
+            self._bad(bad)
+            return False
+        return True
+
+    def _enter(self, view: memoryview, at: int) -> int:
+        missing = HEADER_SIZE - len(self._head)
+        head = view[at : at + missing]
+        if self._head or len(head) < missing:
+            self._head += bytes(head)
+            if len(head) < missing:
+                return len(view)
+            head, self._head = memoryview(self._head), b""
+        header = read_header(head)
+        if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset_delta < 0:
+            raise BadBatch(self._path, self._begin, f"length {header.length}, magic {header.magic}")
+        if header.base_offset < self._next or header.last_offset >= self._high:
+            found = f"offsets {header.base_offset} to {header.last_offset}"
+            raise BadBatch(self._path, self._begin, f"{found} where {self._next} to {self._high - 1} are due")
+        self._next = header.next_offset
+        self._size = header.size
+        self._left = header.size - HEADER_SIZE
+        self._expected = header.crc
+        self._crc = crc32c(head[ATTRIBUTES_AT:])
+        self._judge_if_whole()
+        return at + missing
+
+    def _go_on(self, view: memoryview, at: int) -> int:
+        piece = view[at : at + self._left]
+        self._crc = crc32c(piece, self._crc)
+        self._left -= len(piece)
+        self._judge_if_whole()
+        return at + len(piece)
+
+    def _judge_if_whole(self) -> None:
+        if self._left:
+            return
+        if self._crc != self._expected:
+            raise BadBatch(self._path, self._begin, "its checksum is wrong")
+        self._begin += self._size

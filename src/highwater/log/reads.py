@@ -1,0 +1,107 @@
+"""Where in the files a reader's bytes lie, and which of them must be checked on their way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from highwater.errors import Code, KafkaError
+from highwater.log.integrity import BatchCheck, Damaged, Freshness
+from highwater.log.lookup import locate
+from highwater.log.peek import Peek, WouldBlock
+from highwater.log.places import Place, Places
+from highwater.log.scan import BadBatch
+from highwater.log.segment import Segment
+from highwater.model import Offset
+from highwater.world import FileSlice, World
+
+if TYPE_CHECKING:
+    from highwater.log.log import Log
+
+
+class Reads:
+    """Of one log; what it knows of places is forgotten when the segments change."""
+
+    def __init__(self, world: World, log: Log) -> None:
+        self._world = world
+        self._monotonic = world.clock.monotonic
+        self._log = log
+        self._places = Places()
+        self._freshness = Freshness()
+        self._layout = 0
+        """Changes with the segments: a place that was looked up before is of no use then."""
+        self.damage: dict[Offset, Damaged] = {}
+        """By segment: from where on it is known not to be readable any more."""
+
+    def written(self, base_offset: Offset, place: Place) -> None:
+        self._places.written(base_offset, place)
+        self._freshness.written(place.segment, place.position, self._monotonic())
+
+    def forget(self) -> None:
+        self._places.clear()
+        self._layout += 1
+        self.damage.clear()
+
+    def slices(self, offset: Offset, max_bytes: int, limit: Offset, at_least_one: bool, peek: Peek) -> list[FileSlice]:
+        """As `Log.read`, of an offset that is there. BadBatch where no batch can lie."""
+        place = self._find(offset, peek)
+        if place is None:
+            return []
+        log = self._log
+        at = log.segment_of(place.segment)
+        segment = log.segments[at]
+        end, high = segment.size, log.end_of(at)
+        if limit < high:
+            last = self._find(limit, peek)
+            if last is not None and last.segment == place.segment:
+                end = last.position
+        damage = self.damage.get(place.segment)
+        if damage is not None:
+            if place.position >= damage.position:
+                # Another copy may be asked for; of the only one the reader must be told.
+                code = Code.CORRUPT_MESSAGE if log.is_only_copy() else Code.KAFKA_STORAGE_ERROR
+                raise KafkaError(code, f"{log.partition}: {damage}")
+            end = min(end, damage.position)
+        size = min(end - place.position, max(max_bytes, place.size) if at_least_one else max_bytes)
+        if size < place.size:
+            return []  # a first batch that is cut off is of no use to the reader
+        return [FileSlice(segment.file, place.position, size, log.generation, self._check(segment, place, high))]
+
+    def _check(self, segment: Segment, place: Place, high: Offset) -> BatchCheck | None:
+        """None for what was written just now, which is what most readers come for."""
+        if self._freshness.holds(place.segment, place.position, self._monotonic()):
+            return None
+        return BatchCheck(segment.file.path, place.position, segment.base_offset, high, self._log.found_damaged)
+
+    def _find(self, offset: Offset, peek: Peek) -> Place | None:
+        """The batch that holds `offset`, or the first one behind it."""
+        known = self._places.get(offset)
+        if known is not None:
+            return known
+        log = self._log
+        try:
+            for segment in log.segments[log.segment_of(offset) :]:
+                found = segment.locate(offset, peek)
+                if found is not None:
+                    return Place(segment.base_offset, found.position, found.size)
+        except WouldBlock as blocked:
+            blocked.offset = offset
+            raise
+        return None
+
+    def locate_later(self, offset: Offset, done: Callable[[], None]) -> None:
+        """After `WouldBlock`: look the place up in a job, so that the same read succeeds when `done` is called."""
+        log, layout = self._log, self._layout
+
+        def located(result: Place | Exception | None) -> None:
+            if isinstance(result, OSError):
+                log.storage_failed(result)
+            elif isinstance(result, BadBatch):
+                log.found_damaged(result)
+            elif isinstance(result, Exception):
+                raise result
+            elif result is not None and layout == self._layout:
+                self._places.located(offset, result)
+            done()
+
+        self._world.run(locate, log.segments[log.segment_of(offset) :], offset, done=located)
