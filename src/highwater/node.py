@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
@@ -22,7 +21,7 @@ from highwater.broker.producer_ids import ProducerIds
 from highwater.broker.publisher import Publisher
 from highwater.broker.status import aged, as_json, describe
 from highwater.broker.upkeep import Upkeep
-from highwater.config import ConfigError, LogConfig, NodeConfig
+from highwater.config import ConfigError, NodeConfig
 from highwater.controller.features import SUPPORTED, bootstrap_records, unsupported_levels
 from highwater.errors import Code
 from highwater.log import names
@@ -47,6 +46,7 @@ from highwater.quorum import Identity, Leadership, Listener, ReplicaKey, Timing,
 from highwater.raft_node.active import ActiveController
 from highwater.raft_node.apis import controller_registry
 from highwater.raft_node.meta_properties import MetaProperties, read_meta_properties
+from highwater.raft_node.metadata_log import metadata_log_config
 from highwater.raft_node.metrics import QuorumMetrics
 from highwater.raft_node.raft_node import Listeners, RaftNode
 from highwater.world import Disk, Step, World
@@ -137,7 +137,7 @@ class Node:
 
     def _make(self) -> None:
         config, world = self.config, self.world
-        self.raft = RaftNode(world, config, self._identity(), _metadata_log_config(config), self.deadlines)
+        self.raft = RaftNode(world, config, self._identity(), metadata_log_config(config), self.deadlines)
         specs: list[ListenerSpec] = []
         if config.is_controller:
             self.controller = ActiveController(world, config, self.raft, bootstrap_records(), self.deadlines)
@@ -436,21 +436,4 @@ def _limits(config: NodeConfig) -> Limits:
         connections_per_ip=config.get(settings.MAX_CONNECTIONS_PER_IP),
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
         idle_seconds=config.get(settings.CONNECTIONS_MAX_IDLE_MS) / 1000,
-    )
-
-
-def _metadata_log_config(config: NodeConfig) -> LogConfig:
-    """Kafka's settings for the metadata log; it is synced batch by batch, by the quorum's driver."""
-    base = LogConfig.resolve(config, {})
-    internal = config.get(settings.INTERNAL_METADATA_LOG_SEGMENT_BYTES)
-    return replace(
-        base,
-        segment_bytes=internal or config.get(settings.METADATA_LOG_SEGMENT_BYTES),
-        segment_ms=config.get(settings.METADATA_LOG_SEGMENT_MS),
-        segment_jitter_ms=0,
-        flush_messages=2**63 - 1,
-        cleanup_policy=("delete",),
-        retention_ms=-1,
-        retention_bytes=-1,
-        file_delete_delay_ms=config.get(settings.INTERNAL_METADATA_DELETE_DELAY_MILLIS),
     )

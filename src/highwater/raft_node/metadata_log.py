@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
+from highwater import config as settings
+from highwater.config import LogConfig, NodeConfig
 from highwater.kernel import BadRecords
 from highwater.log.checkpoint import read_file
 from highwater.log.durability import sync_with_directory
@@ -30,6 +32,23 @@ from highwater.world.jobs import finished
 
 INDEX_INTERVAL = 4096
 QUORUM_STATE = "quorum-state"
+
+
+def metadata_log_config(config: NodeConfig) -> LogConfig:
+    """Kafka's settings for the metadata log; it is synced batch by batch, by the quorum's driver."""
+    base = LogConfig.resolve(config, {})
+    internal = config.get(settings.INTERNAL_METADATA_LOG_SEGMENT_BYTES)
+    return replace(
+        base,
+        segment_bytes=internal or config.get(settings.METADATA_LOG_SEGMENT_BYTES),
+        segment_ms=config.get(settings.METADATA_LOG_SEGMENT_MS),
+        segment_jitter_ms=0,
+        flush_messages=2**63 - 1,
+        cleanup_policy=("delete",),
+        retention_ms=-1,
+        retention_bytes=-1,
+        file_delete_delay_ms=config.get(settings.INTERNAL_METADATA_DELETE_DELAY_MILLIS),
+    )
 
 
 @dataclass(frozen=True, slots=True)
