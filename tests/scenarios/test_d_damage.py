@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 import pytest
@@ -120,7 +121,7 @@ def test_d3_a_damaged_replica_is_no_eligible_leader_though_it_left_the_isr_last(
 
 
 def test_d3_damage_below_the_recovery_point_that_is_met_at_the_start_is_fetched_anew() -> None:
-    """The whole cluster of brokers agreed to its stop, so that nothing is scanned but what the indexes are tested by."""
+    """After a clean stop nothing is scanned but what the indexes are tested by."""
     with Stage(3, watched=True) as stage:
         stored(stage)
         stage.stop("n2")
@@ -140,3 +141,16 @@ def test_d16_a_write_that_never_reached_the_disk_is_found_when_it_is_read() -> N
         assert [value.strip() for value in stage.read()] == SENT
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
         assert whole(stage, "n2")
+
+
+def test_a_leader_whose_disk_fails_is_followed_by_another_at_once() -> None:
+    """Fault: a sync of leader 2 fails, so that nobody knows what it has. Must hold: 3 leads without waiting for any
+    time limit, and 2 is in no list that a leader is chosen from."""
+    with Stage(3, watched=True) as stage:
+        stored(stage)
+        stage.storage("n2").fail("sync", "*orders-0/*.log", errno.EIO)
+        stage.log("n2").flush()
+        stage.until(lambda: stage.leader() == "n3", 0.5)
+        assert decided(stage).isr == (3,) and not decided(stage).elr
+        stage.send(b"more")
+        assert stage.read()[-1] == b"more"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import PurePath
 
 import pytest
@@ -34,7 +35,7 @@ def judged(data: bytes, cuts: list[int], end: int = FIRST + 6, position: int = 0
     found: list[BadBatch] = []
     check = BatchCheck(PATH, position, FIRST, end, found.append)
     edges = [0, *sorted(cuts), len(data)]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in pairwise(edges):
         if not check.passes(data[start:stop]):
             break
     return found[0] if found else None
