@@ -113,11 +113,16 @@ class Bench:
         if cluster_start and OURS in self._names:
             for ready, _ in cluster_starts(self._rounds):
                 self._add(CLUSTER_START, OURS, Sample(ready))
-        if shared := [workload for workload in workloads if not workload.fresh]:
-            self._works(shared)
-        for workload in workloads:
-            if workload.fresh:
-                self._works_alone(workload)
+        try:
+            if shared := [workload for workload in workloads if not workload.fresh]:
+                self._works(shared)
+            for workload in workloads:
+                if workload.fresh:
+                    self._works_alone(workload)
+        finally:
+            self._tell(told)  # half an hour's figures are worth having though a workload failed
+
+    def _tell(self, told: dict[str, object]) -> None:
         results = list(self._results.values())
         report.show(results, OURS, THEIRS, told)
         saved = report.save(results, told, f"nodes-{self._nodes}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from bench import processes
 from bench.gauge import Gauge
+from highwater.cli.up import free_ports
 from highwater.client import Admin, Client, ClientFailure, NewTopic
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
@@ -139,7 +139,7 @@ class Highwater(System):
         stalls: bool = False,
     ) -> None:
         super().__init__(directory, nodes, properties)
-        self.port = consecutive_ports(nodes)
+        self.port = free_ports(nodes)
         self.bootstrap = ",".join(f"127.0.0.1:{self.port + index}" for index in range(nodes))
         self._measured = measured
         self._stalls = stalls
@@ -284,21 +284,3 @@ class _Kafka(ApacheKafka):
 
     def kill_node(self, node: int) -> None:
         self._processes[node].kill()
-
-
-def consecutive_ports(count: int) -> int:
-    """The first of `count` ports in a row that were free a moment ago."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            first: int = probe.getsockname()[1]
-        sockets = [socket.socket() for _ in range(count)]
-        try:
-            for at, each in enumerate(sockets):
-                each.bind(("127.0.0.1", first + at))
-            return first
-        except OSError:
-            continue
-        finally:
-            for each in sockets:
-                each.close()

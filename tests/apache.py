@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping
@@ -14,6 +13,8 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+
+from highwater.cli.up import free_port
 
 ROOT = Path(__file__).parents[1]
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
@@ -178,12 +179,8 @@ class ApacheKafka:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Ports that were free a moment ago, all different, and none that the system gives to whoever dials."""
+    ports: dict[int, None] = {}
+    while len(ports) < count:
+        ports[free_port()] = None
+    return list(ports)
