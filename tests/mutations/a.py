@@ -120,7 +120,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "A15",
         f"{_HIGH_WATERMARK}::test_a15_nothing_above_the_high_watermark_is_read_wherever_a_segment_ends",
-        "src/highwater/log/log.py",
+        "src/highwater/log/reads.py",
         "end = last.position",
         "end = last.position + last.size",
     ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -24,7 +24,7 @@ from highwater.log.peek import blocking
 from highwater.log.producer_snapshot import BadSnapshot
 from highwater.log.producer_state import AbortedTransaction, Producer, ProducerState
 from highwater.log.scan import BadBatch, ScannedBatch, intact_batch_follows, replay, scan
-from highwater.log.segment import Segment
+from highwater.log.segment import MAX_RELATIVE_OFFSET, Segment
 from highwater.log.soundness import indexes_hold, max_timestamp_at
 from highwater.model import Epoch, Offset, Uuid
 from highwater.wire import records
@@ -229,7 +229,7 @@ class _Loading:
             self.unindexed.add(segment.base_offset)
         reported = 0
         try:
-            for batch in scan(segment.file, 0, self.log_end):
+            for batch in _batches(segment, 0, self.log_end):
                 self._reindex(segment, batch)
                 self.log_end = batch.header.next_offset
                 if batch.position - reported >= _STEP_BYTES:
@@ -286,7 +286,7 @@ class _Loading:
         self.log_end = max(self.log_end, segment.base_offset)
         indexed = segment.offset_index.entries
         start = segment.offset_index.entry(indexed - 1, blocking)[1] if indexed else 0
-        for batch in scan(segment.file, start, segment.base_offset, check=False):
+        for batch in _batches(segment, start, segment.base_offset, check=False):
             self.log_end = batch.header.next_offset
         segment.bytes_since_index = segment.size - start
         yield Step()
@@ -379,6 +379,14 @@ class _Loading:
                     file.sync()
                 yield Step()
         self.disk.sync_dir(self.directory)
+
+
+def _batches(segment: Segment, position: int, next_offset: Offset, check: bool = True) -> Iterator[ScannedBatch]:
+    """As `scan`; but the checksum does not cover the offset, and one that no index could hold is no offset."""
+    for batch in scan(segment.file, position, next_offset, check):
+        if batch.header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+            raise BadBatch(segment.file.path, batch.position, f"offset {batch.header.base_offset} is too far off")
+        yield batch
 
 
 def facts_of(segment: Segment) -> LoadedSegment:

@@ -93,8 +93,8 @@ class Log:
         self.producers = ProducerState()
         self.producers.restore_all(loaded.producers)
         self.reads = Reads(world, self)
-        self.is_only_copy: Callable[[], bool] = lambda: False
-        """Whether no other replica is known to have all that is committed."""
+        self.is_only_copy: Callable[[], bool] = lambda: True
+        """Whether no other replica is known to have all that is committed; whoever replicates it knows better."""
         self.generation = Generation()
         self.durability = Durability(
             world, self.directory, loaded.durable_end, self.unsynced, self._durable_moved, self.storage_failed
