@@ -8,17 +8,22 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from pathlib import PurePath
+from struct import Struct
 from typing import Final
 
 from crc32c import crc32c
 
 from highwater.log.scan import BadBatch
 from highwater.model import Offset
-from highwater.wire.records.header import ATTRIBUTES_AT, HEADER_SIZE, MAGIC, read_header
+from highwater.wire.records.header import ATTRIBUTES_AT, HEADER_SIZE, LENGTH_PREFIX, MAGIC
 from highwater.world import Buffer
 
 FRESH_SECONDS: Final = 5.0
 """For so long at least, and twice as long at most, bytes count as just written: they come from memory."""
+
+
+_FIELDS: Final = Struct(">qi4xbI2xi")
+"""Base offset, length, magic, checksum and the last offset's delta: all that is asked of each batch."""
 
 
 class Damaged(OSError):
@@ -72,47 +77,55 @@ class BatchCheck:
 
     def passes(self, data: Buffer) -> bool:
         view = memoryview(data)
-        at = 0
+        size = len(view)
         try:
-            while at < len(view):
-                at = self._go_on(view, at) if self._left else self._enter(view, at)
+            at = self._go_on(view) if self._head or self._left else 0
+            while size - at >= HEADER_SIZE:
+                end = at + self._enter(view, at)
+                self._crc = crc32c(view[at + ATTRIBUTES_AT : end])
+                self._left = max(end - size, 0)
+                if self._left:
+                    return True
+                self._judge()
+                at = end
         except BadBatch as bad:
             self._bad(bad)
             return False
+        self._head += bytes(view[at:])
         return True
 
-    def _enter(self, view: memoryview, at: int) -> int:
-        missing = HEADER_SIZE - len(self._head)
-        head = view[at : at + missing]
-        if self._head or len(head) < missing:
-            self._head += bytes(head)
-            if len(head) < missing:
-                return len(view)
-            head, self._head = memoryview(self._head), b""
-        header = read_header(head)
-        if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset_delta < 0:
-            raise BadBatch(self._path, self._begin, f"length {header.length}, magic {header.magic}")
-        if header.base_offset < self._next or header.last_offset >= self._high:
-            found = f"offsets {header.base_offset} to {header.last_offset}"
-            raise BadBatch(self._path, self._begin, f"{found} where {self._next} to {self._high - 1} are due")
-        self._next = header.next_offset
-        self._size = header.size
-        self._left = header.size - HEADER_SIZE
-        self._expected = header.crc
-        self._crc = crc32c(head[ATTRIBUTES_AT:])
-        self._judge_if_whole()
-        return at + missing
-
-    def _go_on(self, view: memoryview, at: int) -> int:
-        piece = view[at : at + self._left]
-        self._crc = crc32c(piece, self._crc)
-        self._left -= len(piece)
-        self._judge_if_whole()
-        return at + len(piece)
-
-    def _judge_if_whole(self) -> None:
+    def _go_on(self, view: memoryview) -> int:
+        """With the batch that the last piece ended in; how much of this one belongs to it."""
+        at = 0
+        if self._head:
+            at = HEADER_SIZE - len(self._head)
+            if len(view) < at:
+                return 0
+            head, self._head = memoryview(self._head + bytes(view[:at])), b""
+            self._left = self._enter(head, 0) - HEADER_SIZE
+            self._crc = crc32c(head[ATTRIBUTES_AT:])
+        end = at + self._left
+        self._crc = crc32c(view[at:end], self._crc)
+        self._left = max(end - len(view), 0)
         if self._left:
-            return
+            return len(view)
+        self._judge()
+        return end
+
+    def _enter(self, view: memoryview, at: int) -> int:
+        """The size of the batch that begins there."""
+        base_offset, length, magic, self._expected, delta = _FIELDS.unpack_from(view, at)
+        size: int = LENGTH_PREFIX + length
+        if magic != MAGIC or size < HEADER_SIZE or delta < 0:
+            raise BadBatch(self._path, self._begin, f"length {length}, magic {magic}, last offset delta {delta}")
+        if base_offset < self._next or base_offset + delta >= self._high:
+            found = f"offsets {base_offset} to {base_offset + delta}"
+            raise BadBatch(self._path, self._begin, f"{found} where {self._next} to {self._high - 1} are due")
+        self._next = base_offset + delta + 1
+        self._size = size
+        return size
+
+    def _judge(self) -> None:
         if self._crc != self._expected:
             raise BadBatch(self._path, self._begin, "its checksum is wrong")
         self._begin += self._size
