@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from bench import clusters, workloads
+from bench import clusters, compaction, workloads
 from bench.pipelined import pipelined
 from bench.systems import System
 from bench.workloads import Sample
@@ -47,6 +47,7 @@ IDLE_MEMORY = Row("memory, idle", "MB", "less", 1 / 7)
 WORKED_MEMORY = Row("memory, after all rows", "MB", "less")
 CLUSTER_START = Row("Cluster(brokers=3) ready, in one process", "s", "less", bound=0.5)
 PARTITIONS = 1_000
+COMPACTED_BYTES = 2_000_000_000
 
 
 def workload_table(quick: bool, nodes: int) -> list[Workload]:
@@ -79,8 +80,22 @@ def workload_table(quick: bool, nodes: int) -> list[Workload]:
             ],
             partial(_on_topic, workloads.end_to_end, int(40_000 * scale)),
         ),
-        *(_of_clusters() if nodes > 1 else ()),
+        *(_of_clusters() if nodes > 1 else [_compaction(int(COMPACTED_BYTES * scale))]),
     ]
+
+
+def _compaction(size: int) -> Workload:
+    late = "99th percentile of a write while another log is compacted"
+    return Workload(
+        "compaction",
+        [
+            Row(f"compaction of {size / 1e9:.2g} GB", "MB/s", "more", 1.0, "GB"),
+            Row(late, "ms", "less"),
+            Row("the same, by what it is else", "times", "less", bound=2.0),
+        ],
+        partial(compaction.cleaned_beside_writers, size=size),
+        fresh=True,
+    )
 
 
 def _of_clusters() -> list[Workload]:

@@ -25,7 +25,6 @@ from highwater.config import ConfigError, NodeConfig
 from highwater.controller.features import SUPPORTED, bootstrap_records, unsupported_levels
 from highwater.errors import Code
 from highwater.log import names
-from highwater.log.compaction.cleaner import Cleaner
 from highwater.log.log import Log
 from highwater.log.store import LogStore
 from highwater.metadata.changes import Changes
@@ -212,13 +211,12 @@ class Node:
                 self._broker_epoch,
                 lambda: _fetch_limits(broker.config),
                 lambda leader: broker.doubts.cast(leader),
-                lambda done: broker.store.recovery_points.write(done),
+                lambda: broker.store,
             ),
             MetadataImage(self.cluster_id),
             GroupCoordinator(world, config, self.deadlines, self._channel, lambda: broker.image),
         )
         self.upkeep = Upkeep(broker)
-        self.cleaner = Cleaner(world, broker.store, lambda: broker.config)
         return broker
 
     # A broker's way into the cluster
@@ -256,7 +254,7 @@ class Node:
         broker.producer_ids.prefetch()
         await self.lifecycle.reached(Standing.ACTIVE)
         self.upkeep.start()
-        self.cleaner.start()
+        broker.cleaner.start()
 
     async def _serve_http(self) -> None:
         listener = self.config.get(settings.HIGHWATER_HTTP_LISTENER)
@@ -389,7 +387,7 @@ class Node:
             await self._ask_to_leave()
         broker.groups.stop()
         self.upkeep.stop()
-        self.cleaner.stop()
+        await broker.cleaner.close()
         self.lifecycle.stop()
         if self._publishing is not None:
             self._publishing.cancel()

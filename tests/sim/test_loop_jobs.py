@@ -57,7 +57,7 @@ def test_a_crash_falls_between_any_two_steps() -> None:
 
 def test_a_pause_between_steps_is_kept() -> None:
     def pausing(disk: Disk) -> Generator[Step, None, str]:
-        yield Step(pause=30.0)
+        yield Step(takes=30.0)
         return "done"
 
     with Simulation(1) as sim:

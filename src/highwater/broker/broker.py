@@ -11,6 +11,7 @@ from highwater.broker.groups import GroupCoordinator
 from highwater.broker.producer_ids import ProducerIds
 from highwater.config import FETCH_MAX_BYTES, LogConfig, NodeConfig
 from highwater.errors import Code
+from highwater.log.compaction.cleaner import Cleaner
 from highwater.log.store import LogStore
 from highwater.metadata.brokers import BrokersImage
 from highwater.metadata.cluster import MetadataImage
@@ -71,6 +72,7 @@ class Broker:
         self._resolved: dict[tuple[tuple[str, str], ...], LogConfig] = {}
         self._reached: dict[str, tuple[BrokersImage, frozenset[int]]] = {}
         self.doubts = Doubts(world.clock)
+        self.cleaner = Cleaner(world, store, lambda: self.config)
         self._applying: list[Callable[[], None]] | None = None
         """Who waits while newer metadata is known and not applied yet; None while there is none."""
 

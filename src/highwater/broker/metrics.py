@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from highwater.broker.broker import Broker
+from highwater.broker.cleaning_report import cleaner_families
 from highwater.metadata.topics import PartitionImage
 from highwater.net.metrics import Family, counter, gauge, labels
 from highwater.partition.partition import Partition
@@ -30,6 +31,7 @@ class BrokerMetrics:
         yield from _partitions(led)
         yield from self._followers(led)
         yield from self._cluster()
+        yield from cleaner_families(self._broker, hosted)
 
     def _replicas(self, hosted: list[Partition], led: list[Led]) -> Iterator[Family]:
         manager = "kafka_server_replicamanager_"

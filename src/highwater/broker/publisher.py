@@ -217,6 +217,7 @@ class Publisher:
         if broker.config.dynamic != own or broker.config.dynamic_default != default:
             broker.config = broker.config.with_dynamic(own, default)
             broker.fetch_max_bytes = broker.config.get(FETCH_MAX_BYTES)
+            broker.cleaner.reconfigured()
         broker.settings_image = image
 
     def _reconfigure(self, changes: Changes) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from highwater.broker.broker import Broker
+from highwater.broker.cleaning_report import describe_cleaner, describe_log
 from highwater.broker.reasons import absence
 from highwater.model import NodeId, uuid_text
 from highwater.partition.partition import Partition
@@ -27,6 +28,7 @@ def describe(broker: Broker, broker_epoch: int, standing: str, controller: int |
         "controller": controller,
         "metadata_offset": image.offset,
         "replica_lag_time_max_ms": int(broker.in_sync.lag_seconds() * 1000),
+        "cleaner": describe_cleaner(broker),
         "brokers": [
             {"id": each.id, "epoch": each.epoch, "fenced": each.fenced, "rack": each.rack}
             for each in sorted(image.brokers.by_id.values())
@@ -67,6 +69,7 @@ def describe_partition(broker: Broker, partition: Partition) -> dict[str, Any]:
         "segments": len(log.segments),
         "replicas": list(partition.replicas),
         "offline": None if log.offline is None else str(log.offline),
+        "compaction": describe_log(broker, log),
         "changes": aged(partition.changes, now),
     }
     leader = partition.leader

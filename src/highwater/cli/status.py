@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import click
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 SECONDS = 1.0
@@ -54,6 +55,8 @@ def ask_all(addresses: Sequence[Address]) -> list[Answer]:
 def show(answers: list[Answer], topic: str | None, changes: int) -> Group:
     led = sorted(_led(answers, topic), key=lambda part: (part["topic"], part["partition"]))
     parts = [_nodes(answers), _partitions(led), _followers(led)]
+    if (compacted := _compacted(answers, topic)).row_count:
+        parts.append(compacted)
     if changes:
         parts.append(_changes(answers, topic, changes))
     return Group(*parts)
@@ -114,6 +117,36 @@ def _followers(led: list[dict[str, Any]]) -> Table:
                 follower["why"] or "",
             )
     return table
+
+
+def _compacted(answers: list[Answer], topic: str | None) -> Table:
+    """Every replica: each is compacted by itself."""
+    table = _table("Compacted logs", "partition", "node", "clean up to", "dirty", "limit", "cleaning", "last cleaned")
+    for address, status in answers:
+        for part in () if status is None else status.get("partitions", ()):
+            told = part["compaction"]
+            if told is not None and topic in (None, part["topic"]):
+                dirty = f"{told['dirty_bytes']} bytes, {told['dirty_ratio']:.0%}"
+                limit = f"{told['min_cleanable_dirty_ratio']:.0%}"
+                name = f"{part['topic']}-{part['partition']}"
+                _add(table, name, address.node, told["clean_end"], dirty, limit, _cleaning(told), _cleaned(told))
+    return table
+
+
+def _cleaning(told: dict[str, Any]) -> str:
+    if told["under_way"] is not None:
+        return f"{told['under_way']['share']:.0%} done"
+    if told["failed"] is not None:
+        then = "is tried again" if told["failed"]["tried_again"] else "not before a restart"
+        return f"[red]failed[/red], {then}: {escape(told['failed']['reason'])}"
+    return "due" if told["due"] else ""
+
+
+def _cleaned(told: dict[str, Any]) -> str:
+    last = told["last"]
+    if last is None:
+        return ""
+    return f"{last['seconds_ago']:.0f} s ago in {last['seconds']:.1f} s, {last['bytes_written']} bytes stayed"
 
 
 def _changes(answers: list[Answer], topic: str | None, count: int) -> Table:

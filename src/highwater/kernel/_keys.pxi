@@ -99,6 +99,7 @@ cdef class KeyTable:
         cdef Slot* slot
         cdef int more
         cdef bint full = False
+        cdef int64_t stopped = 0
         if limit >= self.slots:
             raise ValueError("a table must keep an empty slot")
         with nogil:
@@ -110,6 +111,7 @@ cdef class KeyTable:
                     continue
                 if self.size >= limit:
                     full = True
+                    stopped = cursor.offset()
                     break
                 slot = self._slot(cursor.record.key)
                 if slot.next_offset == 0:
@@ -117,7 +119,7 @@ cdef class KeyTable:
                 slot.next_offset = cursor.offset() + 1
         if more < 0:
             raise malformed()
-        return not full
+        return stopped if full else None
 
 
 def retain(section, KeyTable table, int64_t latest, bint tombstones, Py_ssize_t reserve):

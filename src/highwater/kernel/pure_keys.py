@@ -32,8 +32,8 @@ class KeyTable:
         """-1 where it is not known."""
         return self._offsets.get(self._digest(key), -1)
 
-    def put_all(self, section: Section, start: int, limit: int) -> bool:
-        """Every record with a key from offset `start` on; False where the table had `limit` keys before the end."""
+    def put_all(self, section: Section, start: int, limit: int) -> int | None:
+        """Every record with a key from offset `start` on; or the offset of the first that found `limit` keys in it."""
         if limit >= self.slots:
             raise ValueError("a table must keep an empty slot")
         data = memoryview(section.data)
@@ -42,9 +42,9 @@ class KeyTable:
             if key[1] < 0 or offset < start:
                 continue
             if self.size >= limit:
-                return False
+                return offset
             self._offsets[self._digest(data[key[0] : key[0] + key[1]])] = offset
-        return True
+        return None
 
 
 def retain(

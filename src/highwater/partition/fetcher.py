@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from highwater.errors import Code, KafkaError, code_of
 from highwater.kernel import BadRecords
 from highwater.log.durability import sync_with_directory
 from highwater.log.log import Log
+from highwater.log.store import LogStore
 from highwater.log.truncation import restart_at, truncate_to
 from highwater.model import Endpoint, NodeId, Offset, TopicPartition, Uuid
 from highwater.net.client import CallFailed, ClientConnection, Gone
@@ -21,13 +23,7 @@ from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.followed import Followed, State
 from highwater.partition.partition import Partition
 from highwater.replication.follower import Then, after_error, cut_for_divergence, out_of_range
-from highwater.wire.messages.fetch_request import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-    ReplicaState,
-)
+from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from highwater.wire.messages.fetch_response import FetchResponse, PartitionData
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
@@ -36,26 +32,19 @@ from highwater.world.jobs import finished
 
 CONNECT_SECONDS = 5.0
 EARLIEST, LATEST = -2, -1
-_SESSION_LOST = (
-    Code.FETCH_SESSION_ID_NOT_FOUND,
-    Code.INVALID_FETCH_SESSION_EPOCH,
-    Code.FETCH_SESSION_TOPIC_ID_ERROR,
-)
+_SESSION_LOST = (Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH, Code.FETCH_SESSION_TOPIC_ID_ERROR)
 _log = logging.getLogger(__name__)
 
 
-class Limits:
+class Limits(NamedTuple):
     """replica.fetch.* as they are in force."""
 
-    def __init__(
-        self, wait_ms: int, min_bytes: int, partition_bytes: int, response_bytes: int, backoff: float, timeout: float
-    ) -> None:
-        self.wait_ms = wait_ms
-        self.min_bytes = min_bytes
-        self.partition_bytes = partition_bytes
-        self.response_bytes = response_bytes
-        self.backoff = backoff
-        self.timeout = timeout
+    wait_ms: int
+    min_bytes: int
+    partition_bytes: int
+    response_bytes: int
+    backoff: float
+    timeout: float
 
 
 class Fetcher:
@@ -71,13 +60,13 @@ class Fetcher:
         broker_epoch: Callable[[], int],
         limits: Callable[[], Limits],
         doubt: Callable[[NodeId], None],
-        write_recovery_points: Callable[[Callable[[], None]], None],
+        store: Callable[[], LogStore],
     ) -> None:
         self._world = world
         self._deadlines = deadlines
         self._local = local
         self._doubt = doubt
-        self._write_recovery_points = write_recovery_points
+        self._store = store
         self.leader = leader
         self.endpoint = endpoint
         self._broker_epoch = broker_epoch
@@ -92,6 +81,7 @@ class Fetcher:
         self._in_flight = False
         self._syncing: dict[Followed, None] = {}
         """Whose records are not synced yet: the next fetch would acknowledge them."""
+        self._keeping = 0
         self._session_id = 0
         self._session_epoch = 0
         self._scheduled = False
@@ -155,7 +145,7 @@ class Fetcher:
 
     def _turn(self) -> None:
         self._scheduled = False
-        if self._closed or self._in_flight or self._syncing:
+        if self._closed or self._in_flight or self._syncing or self._keeping:
             return
         if self._connection is None:
             if self._followed:
@@ -299,7 +289,15 @@ class Fetcher:
         if (log.log_start, log.log_end) == before:
             return
         self._changed[followed] = None
+        if log.log_start > before[0]:
+            # The leader hears of it by our next fetch, and then calls records deleted: that must outlive us.
+            self._keeping += 1
+            self._store().log_starts.write(self._kept)
         self._sync_first(followed)
+
+    def _kept(self) -> None:
+        self._keeping -= 1
+        self._soon()
 
     def _sync_first(self, followed: Followed) -> None:
         """Also what an earlier leader sent, or an earlier life wrote: whoever leads now hears of it by our fetch."""
@@ -374,7 +372,7 @@ class Fetcher:
     async def _recovery_points_written(self) -> None:
         """One beyond the new end would let a power cut pass for damage."""
         written = asyncio.get_running_loop().create_future()
-        self._write_recovery_points(lambda: None if written.done() else written.set_result(None))
+        self._store().recovery_points.write(lambda: None if written.done() else written.set_result(None))
         await written
 
     def _reset(self, followed: Followed) -> None:

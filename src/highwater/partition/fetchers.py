@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from highwater.log.store import LogStore
 from highwater.model import Endpoint, NodeId
 from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.fetcher import Fetcher, Limits
@@ -22,7 +23,7 @@ class Fetchers:
         broker_epoch: Callable[[], int],
         limits: Callable[[], Limits],
         doubt: Callable[[NodeId], None],
-        write_recovery_points: Callable[[Callable[[], None]], None],
+        store: Callable[[], LogStore],
     ) -> None:
         self._world = world
         self._deadlines = deadlines
@@ -30,7 +31,7 @@ class Fetchers:
         self._broker_epoch = broker_epoch
         self._limits = limits
         self._doubt = doubt
-        self._write_recovery_points = write_recovery_points
+        self._store = store
         self._by_leader: dict[NodeId, Fetcher] = {}
         self._of: dict[Partition, Fetcher] = {}
 
@@ -49,7 +50,7 @@ class Fetchers:
                 self._broker_epoch,
                 self._limits,
                 self._doubt,
-                self._write_recovery_points,
+                self._store,
             )
             for each in moved:
                 self._of[each] = fetcher

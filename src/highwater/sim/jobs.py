@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from collections.abc import Callable, Generator
 from random import Random
@@ -11,6 +12,7 @@ from highwater.sim.knobs import Knobs
 from highwater.sim.loop import SimLoop
 from highwater.sim.process import Process
 from highwater.world import Step
+from highwater.world.jobs import Pace
 
 T = TypeVar("T")
 
@@ -46,16 +48,24 @@ class SimJob:
         self._step = step
         self._carry = carry
         self._cancelled = False
+        self._closed: Callable[[], None] | None = None
+        self._pace = Pace(loop.time())
         process.jobs[self] = generator
-        self._later(0.0, self._advance)
+        self._next = self._later(0.0, self._advance)
 
-    def cancel(self) -> None:
+    def cancel(self, closed: Callable[[], None] | None = None) -> None:
         self._process.check()
         self._cancelled = True
+        self._closed = closed
+        if self in self._process.jobs:
+            self._next.cancel()
+            self._next = self._later(0.0, self._advance)
+        else:
+            self._tell_closed()
 
-    def _later(self, pause: float, fn: Callable[..., None], *args: object) -> None:
+    def _later(self, pause: float, fn: Callable[..., None], *args: object) -> asyncio.TimerHandle:
         delay = pause + self._random.uniform(*self._knobs.job_step)
-        self._loop.call_later(delay, fn, *args, context=self._process.context())
+        return self._loop.call_later(delay, fn, *args, context=self._process.context())
 
     def _advance(self) -> None:
         if self._cancelled:
@@ -72,7 +82,7 @@ class SimJob:
         else:
             if self._step is not None:
                 self._loop.call_soon(self._report, self._carry(step), context=self._process.context())
-            self._later(step.pause, self._advance)
+            self._next = self._later(self._pace.pause(step, self._loop.time()), self._advance)
         finally:
             self._process.in_job = False
 
@@ -83,6 +93,11 @@ class SimJob:
             self._generator.close()
         finally:
             self._process.in_job = False
+        self._tell_closed()
+
+    def _tell_closed(self) -> None:
+        if self._closed is not None:
+            self._loop.call_soon(self._closed, context=self._process.context())
 
     def _carried(self, result: object) -> object:
         try:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from hashlib import blake2b
 from random import Random
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from highwater.sim.clock import SimClock, Wall
 from highwater.sim.disk import Machine, SimDisk
@@ -17,7 +17,7 @@ from highwater.sim.loop import SimLoop
 from highwater.sim.net import Network, SimNet
 from highwater.sim.process import Process
 from highwater.sim.storage import Storage
-from highwater.world import Clock, Dead, Disk, Net, Step
+from highwater.world import Clock, Dead, Disk, Net, Place, Step
 
 T = TypeVar("T")
 OnFailure = Callable[[str, BaseException], None]
@@ -86,11 +86,11 @@ class SimWorld:
         *args: object,
         done: Callable[[T | Exception], None],
         step: Callable[[Step], None] | None = None,
-        where: Literal["thread", "process"] = "thread",
+        where: Place = "thread",
     ) -> SimJob:
         self._process.emit("run", job.__qualname__, where)
         carry: Callable[[Any], Any] = _as_it_is
-        if where == "process":
+        if where != "thread":
             job, args = over_the_border((job, args))
             carry = over_the_border
         generator = job(SimDisk(self._machine), *args)

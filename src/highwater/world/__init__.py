@@ -18,6 +18,8 @@ from highwater.model import Endpoint
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
+Place = Literal["thread", "process", "background"]
+"""Where a job runs; the last is a process that gives way to everything else on the machine."""
 
 
 class Dead(BaseException):
@@ -34,6 +36,10 @@ class Unreachable(ConnectionError):
 
 class Poisoned(OSError):
     """A failed append could not be trimmed back: the file's tail is unknown, the log must go offline."""
+
+
+class WorkerDied(EOFError):
+    """A job's process was killed: what it would have said is unknown, and the same job may well succeed."""
 
 
 class AlreadyLocked(OSError):
@@ -176,15 +182,15 @@ class Disk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a job yields: how far it is, and how long it wants to pause."""
+    """What a job yields: how far it is, and how many seconds its work since the last one is to take at least."""
 
     progress: object = None
-    pause: float = 0.0
+    takes: float = 0.0
 
 
 class Job(Protocol):
-    def cancel(self) -> None:
-        """The job is closed at its next step, `done` is not called."""
+    def cancel(self, closed: Callable[[], None] | None = None) -> None:
+        """The job is closed at its next step, `done` is not called; `closed` is, once it touches nothing any more."""
         ...
 
 
@@ -208,11 +214,11 @@ class World(Protocol):
         *args: object,
         done: Callable[[T | Exception], None],
         step: Callable[[Step], None] | None = None,
-        where: Literal["thread", "process"] = "thread",
+        where: Place = "thread",
     ) -> Job:
         """Drive the generator `job(disk, *args)` off the loop; `done` and `step` are called on the loop.
 
-        The job's first argument is a Disk of its own. A process job is a module-level function with picklable
+        The job's first argument is a Disk of its own. A job for a process is a module-level function with picklable
         arguments and result.
         """
         ...

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Literal, TypeVar
+from typing import TypeVar
 
-from highwater.world import Step, World
+from highwater.world import Place, Step, World
 
 T = TypeVar("T")
+
+
+class Pace:
+    """Keeps a job from being ahead of the time that its steps are to take. What was late is not made up for."""
+
+    def __init__(self, now: float) -> None:
+        self._begun = now
+
+    def pause(self, step: Step, now: float) -> float:
+        """How long to wait, now that the work of this step is done."""
+        if not step.takes:
+            return 0.0
+        due = self._begun + step.takes
+        self._begun = max(due, now)
+        return max(due - now, 0.0)
 
 
 async def finished(
@@ -16,7 +31,7 @@ async def finished(
     job: Callable[..., Generator[Step, None, T]],
     *args: object,
     step: Callable[[Step], None] | None = None,
-    where: Literal["thread", "process"] = "thread",
+    where: Place = "thread",
 ) -> T:
     """The job's result; raises what it raised."""
     waiting: asyncio.Future[T] = asyncio.get_running_loop().create_future()

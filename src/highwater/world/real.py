@@ -10,9 +10,9 @@ import weakref
 from asyncio import AbstractEventLoop, Task
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from highwater.world import Clock, Dead, Disk, Net, Step, Timer
+from highwater.world import Clock, Dead, Disk, Net, Place, Step, Timer
 from highwater.world.flusher import Flusher
 from highwater.world.real_disk import RealDisk
 from highwater.world.real_jobs import RealJob
@@ -20,6 +20,8 @@ from highwater.world.real_net import RealNet
 
 T = TypeVar("T")
 JOB_THREADS = 4
+BACKGROUND_JOBS = 128
+"""Each waits in a thread of its own, perhaps for hours: none of the others must wait for it."""
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class RealWorld:
         self._loop = loop
         self._on_failure = on_failure
         self._threads = ThreadPoolExecutor(JOB_THREADS, thread_name_prefix="job")
+        self._background = ThreadPoolExecutor(BACKGROUND_JOBS, thread_name_prefix="background")
         self._flush_thread = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._random = random.SystemRandom()
         self._tasks: set[Task[None]] = set()
@@ -66,13 +69,13 @@ class RealWorld:
         *args: object,
         done: Callable[[T | Exception], None],
         step: Callable[[Step], None] | None = None,
-        where: Literal["thread", "process"] = "thread",
+        where: Place = "thread",
     ) -> RealJob:
         if self._dead:
             raise Dead
         started = RealJob(self._loop, job, args, done, step)
         self._jobs.add(started)
-        started.start(self._threads, where)
+        started.start(self._background if where == "background" else self._threads, where)
         return started
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> Task[None]:
@@ -103,6 +106,7 @@ class RealWorld:
         for task in list(self._tasks):
             task.cancel()
         self._threads.shutdown(wait=True, cancel_futures=True)
+        self._background.shutdown(wait=True, cancel_futures=True)
         self._flush_thread.shutdown(wait=True)
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
+import os
+import signal
+import sys
 import threading
 import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Generator
 from concurrent.futures import Executor
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from highwater.world import Step
+from highwater.world import Place, Step, WorkerDied
+from highwater.world.jobs import Pace
 from highwater.world.real_disk import RealDisk
 
+MOST_PATIENT = 19
+PR_SET_PDEATHSIG = 1
 Generate = Callable[..., Generator[Step, None, Any]]
 
 
@@ -32,10 +39,19 @@ class RealJob:
         self._done = done
         self._step = step
         self._cancelled = threading.Event()
+        self._ending = threading.Lock()
+        self._over = False
+        self._closed: Callable[[], None] | None = None
         self._disk: RealDisk | None = None
 
-    def cancel(self) -> None:
-        self._cancelled.set()
+    def cancel(self, closed: Callable[[], None] | None = None) -> None:
+        with self._ending:
+            self._cancelled.set()
+            if not self._over:
+                self._closed = closed
+                return
+        if closed is not None:
+            self._loop.call_soon(closed)
 
     def crash(self) -> None:
         """Its disk is dead at its next call; `done` is not called."""
@@ -43,17 +59,31 @@ class RealJob:
         if self._disk is not None:
             self._disk.crash()
 
-    def start(self, executor: Executor, where: str) -> None:
-        executor.submit(self._drive_process if where == "process" else self._drive_thread)
+    def start(self, executor: Executor, where: Place) -> None:
+        executor.submit(self._drive, where)
+
+    def _drive(self, where: Place) -> None:
+        try:
+            if where == "thread":
+                self._drive_thread()
+            else:
+                self._drive_process(background=where == "background")
+        finally:
+            with self._ending:
+                self._over = True
+            if self._closed is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._closed)
 
     def _drive_thread(self) -> None:
         try:
             self._disk = RealDisk(descriptors=64)
             if self._cancelled.is_set():
                 return
-            steps = self._job(self._disk, *self._args)
+            steps, pace = self._job(self._disk, *self._args), Pace(time.monotonic())
             while True:
-                self._report(next(steps))
+                step = next(steps)
+                self._report(step)
+                self._cancelled.wait(pace.pause(step, time.monotonic()))
                 if self._cancelled.is_set():
                     steps.close()
                     return
@@ -62,14 +92,14 @@ class RealJob:
         except Exception as failed:  # noqa: BLE001 the job's boundary: the failure is the answer
             self._finish(failed)
 
-    def _drive_process(self) -> None:
+    def _drive_process(self, background: bool) -> None:
         ours, theirs = multiprocessing.get_context("spawn").Pipe()
         child = multiprocessing.get_context("spawn").Process(
-            target=_run_in_child, args=(theirs, self._job, self._args), daemon=True
+            target=_run_in_child, args=(theirs, self._job, self._args, background), daemon=True
         )
         child.start()
         theirs.close()
-        result: object = EOFError("the job's process died")
+        result: object = None
         try:
             while not self._cancelled.is_set():
                 if not ours.poll(0.05):
@@ -81,7 +111,7 @@ class RealJob:
                 self._report(message)
         except EOFError:
             child.join()
-            result = EOFError(f"the job's process ended with code {child.exitcode}")
+            result = WorkerDied(f"process {child.pid}, which did the work, ended with code {child.exitcode}")
         finally:
             if self._cancelled.is_set():
                 child.terminate()
@@ -92,8 +122,6 @@ class RealJob:
     def _report(self, step: Step) -> None:
         if self._step is not None and not self._cancelled.is_set():
             self._loop.call_soon_threadsafe(self._step, step)
-        if step.pause:
-            self._cancelled.wait(step.pause)
 
     def _finish(self, result: object) -> None:
         if not self._cancelled.is_set() and not self._loop.is_closed():
@@ -104,14 +132,22 @@ class RealJob:
             self._done(result)
 
 
-def _run_in_child(pipe: Connection, job: Generate, args: tuple[object, ...]) -> None:
+def _run_in_child(pipe: Connection, job: Generate, args: tuple[object, ...], background: bool) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if background:
+        os.nice(MOST_PATIENT)
+    # Nobody may be at work on the node's files when its next life begins.
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    pace = Pace(time.monotonic())
     try:
         steps = job(RealDisk(descriptors=256), *args)
         while True:
             step = next(steps)
             pipe.send(step)
-            if step.pause:
-                time.sleep(step.pause)
+            if wait([parent.sentinel], pace.pause(step, time.monotonic())):
+                return
     except StopIteration as end:
         pipe.send((end.value,))
     except Exception as failed:  # noqa: BLE001 the job's boundary: the failure is the answer

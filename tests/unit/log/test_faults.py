@@ -9,9 +9,8 @@ import pytest
 
 from highwater.errors import Code, KafkaError
 from highwater.log.log import Log
-from highwater.model import TopicPartition
 from highwater.sim import Knobs, Simulation, SimWorld
-from tests.unit.log.bench import START_MS, TOPIC_ID, TP, Bench, all_records, append, batch, settings
+from tests.unit.log.bench import START_MS, Bench, all_records, append, batch, settings
 
 DATA = PurePath("/data")
 QUICK = Knobs(cold_read=0.0)
@@ -82,73 +81,6 @@ def test_an_append_that_fails_in_any_file_leaves_nothing_behind(pattern: str, co
         assert machine.values() == stored
 
 
-def test_a_failed_trim_takes_the_log_offline() -> None:
-    with Simulation(2) as sim:
-        machine = Machine(sim)
-        machine.append(b"a")
-        machine.storage.fail("append", "*.log")
-        machine.storage.fail("trim", "*.log")
-        assert machine.refused(b"lost") is Code.KAFKA_STORAGE_ERROR
-        assert machine.bench.offline == [machine.log]
-        assert machine.refused(b"refused") is Code.KAFKA_STORAGE_ERROR
-        machine.close()
-        assert machine.world.disk.stat(DATA / ".kafka_cleanshutdown") is None
-        machine.restart(power_loss=False)
-        assert machine.values() == [b"a"]
-
-
-@pytest.mark.parametrize("operation", ["sync", "sync_dir"])
-def test_a_failed_sync_is_final(operation: str) -> None:
-    with Simulation(3) as sim:
-        machine = Machine(sim, flush_messages=1, segment_bytes=250)
-        machine.append(b"a")
-        machine.settle()
-        pattern = "*.log" if operation == "sync" else "*/orders-0"
-        machine.storage.fail(operation, pattern)  # type: ignore[arg-type]
-        for number in range(4):
-            try:
-                machine.append(b"%d" % number)
-            except KafkaError as refused:
-                assert refused.code is Code.KAFKA_STORAGE_ERROR
-            machine.settle()
-        assert machine.log.offline is not None
-        assert machine.log.durable_end < machine.log.log_end
-        before = machine.log.durable_end
-        sim.advance(5)
-        assert machine.log.durable_end == before
-        machine.close()
-        assert machine.world.disk.stat(DATA / ".kafka_cleanshutdown") is None
-
-
-def test_a_full_disk_can_be_read_and_written_again_once_there_is_room() -> None:
-    with Simulation(4, QUICK) as sim:
-        machine = Machine(sim, segment_bytes=2000, segment_jitter_ms=0)
-        machine.storage.capacity = 5000
-        stored: list[bytes] = []
-        failures = 0
-        while failures < 5:
-            value = b"%d" % len(stored) * 20
-            try:
-                assert machine.append(value) == len(stored)
-                stored.append(value)
-            except KafkaError as refused:
-                assert refused.code is Code.KAFKA_STORAGE_ERROR
-                failures += 1
-        sim.advance(3)
-        assert machine.values() == stored
-        machine.storage.capacity = None
-        for _ in range(30):
-            value = b"%d" % len(stored) * 20
-            assert machine.append(value) == len(stored)
-            stored.append(value)
-        sim.advance(3)
-        assert machine.log.offline is None
-        assert machine.values() == stored
-        machine.close()
-        machine.restart(power_loss=True)
-        assert machine.values() == stored
-
-
 def test_retention_frees_a_full_disk_though_no_segment_can_be_begun() -> None:
     with Simulation(5) as sim:
         machine = Machine(sim, segment_bytes=300, retention_bytes=0, cleanup_policy=("delete",))
@@ -215,37 +147,6 @@ def test_in_flush_mode_a_power_cut_costs_nothing_that_was_durable() -> None:
             found = machine.values()
             assert len(found) >= durable
             assert found[:durable] == stored[:durable]
-
-
-def test_a_deletion_that_races_with_a_sync_takes_nothing_offline() -> None:
-    for seed in range(10):
-        with Simulation(seed) as sim:
-            machine = Machine(sim, flush_messages=1, segment_bytes=200)
-            for _ in range(4):
-                machine.append(b"value")
-            log = machine.log
-            machine.world.call(machine.bench.store.delete, TP)
-            again = sim.run(machine.world.perform(machine.bench.store.create(TP, TOPIC_ID)))
-            sim.advance(5)
-            assert (log.offline, again.offline, machine.bench.offline) == (None, None, [])
-            other = TopicPartition("other", 0)
-            assert sim.run(machine.world.perform(machine.bench.store.create(other, TOPIC_ID))).offline is None
-
-
-def test_a_recovery_that_fails_claims_no_clean_stop() -> None:
-    with Simulation(8) as sim:
-        machine = Machine(sim, index_interval_bytes=0)
-        for _ in range(5):
-            machine.append(b"a")
-        sim.crash("a", power_loss=False)
-        machine.storage.fail("append", "*.index", errno.ENOSPC)
-        machine.restart(power_loss=False)
-        assert machine.bench.store.logs == {}
-        machine.close()
-        assert machine.world.disk.stat(DATA / ".kafka_cleanshutdown") is None
-        machine.storage.mend()
-        machine.restart(power_loss=False)
-        assert machine.log.log_end == 5
 
 
 def test_the_epochs_are_written_once_there_is_room() -> None:

@@ -51,31 +51,6 @@ def abort_some(log: Log, pid: int) -> None:
         log.append_as_leader(Validated(marker, records.read_header(marker), -1), 9, Origin.COORDINATOR)
 
 
-def test_every_cut_of_the_last_batch_costs_that_batch_and_no_other(tmp_path: Path) -> None:
-    async def play(bench: Bench) -> None:
-        log = await bench.create()
-        fill(log, 6)
-        before = await all_records(bench.world, log)
-        size, last_base = log.active.size, log.log_end
-        append(log, batch([b"the last"] * 2, pid=0, epoch=0, sequence=6))
-        path = Path(log.active.file.path)
-        await bench.abandon()
-        whole = path.read_bytes()
-        for cut in range(size, len(whole)):
-            path.write_bytes(whole[:cut])
-            log = await bench.reopen(clean=False)
-            assert log.log_end == log.durable_end == last_base
-            assert path.stat().st_size == size
-            assert (await all_records(bench.world, log)) == before
-            assert append(log, batch([b"next"], pid=0, epoch=0, sequence=6)).base_offset == last_base
-            await bench.abandon()
-        path.write_bytes(whole)
-        log = await bench.reopen(clean=False)
-        assert log.log_end == last_base + 2
-
-    on_real_disk(tmp_path, play)
-
-
 def test_a_tail_of_zeros_or_of_garbage_is_cut(tmp_path: Path) -> None:
     async def play(bench: Bench) -> None:
         log = await bench.create()
@@ -126,59 +101,6 @@ def followed_by_zeros(path: Path) -> None:
 
 Damage = Callable[[Path], None]
 DAMAGES = [deleted, emptied, halved, shortened, zeros, garbage, followed_by_zeros]
-
-
-@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-@pytest.mark.parametrize("pattern", ["*.index", "*.timeindex", "*.snapshot", names.EPOCH_CHECKPOINT])
-def test_whatever_becomes_of_a_file_beside_the_log_the_answers_are_the_same(
-    tmp_path: Path, pattern: str, damage: Damage, clean: bool
-) -> None:
-    async def play(bench: Bench) -> None:
-        log = await bench.create()
-        fill(log)
-        assert len(log.segments) > 2
-        before = await answers(bench.world, log, TIMES)
-        await bench.reopen(clean)
-        if clean:
-            await bench.store.close(1)
-        await bench.abandon()
-        files = sorted(Path(bench.partition_directory).glob(pattern))
-        assert files
-        for path in files:
-            damage(path)
-        for again in (False, True):
-            assert await answers(bench.world, await bench.reopen(clean=again), TIMES) == before
-
-    on_real_disk(tmp_path, play, segment_bytes=1500)
-
-
-@pytest.mark.parametrize("damage", [emptied, halved, zeros, garbage, deleted], ids=lambda damage: damage.__name__)
-@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
-def test_the_index_of_aborted_transactions_is_made_anew(tmp_path: Path, damage: Damage, clean: bool) -> None:
-    if clean and damage is deleted:
-        pytest.skip("a segment that was closed in order may well have no such file")
-
-    async def play(bench: Bench) -> None:
-        log = await bench.create()
-        for pid in range(10, 16):
-            abort_some(log, pid)
-        assert len(log.segments) > 2
-        before = await answers(bench.world, log, TIMES)
-        aborted = before["aborted"]
-        assert isinstance(aborted, list)
-        assert len(aborted) == 6
-        if clean:
-            await bench.store.close(1)
-        await bench.abandon()
-        files = sorted(Path(bench.partition_directory).glob("*.txnindex"))
-        assert files
-        for path in files:
-            damage(path)
-        for again in (False, True):
-            assert await answers(bench.world, await bench.reopen(clean=again), TIMES) == before
-
-    on_real_disk(tmp_path, play, segment_bytes=500)
 
 
 def damaged_in_the_middle(path: Path, kind: str) -> None:
@@ -248,41 +170,6 @@ def test_a_recovery_in_a_process_of_its_own_finds_the_same_and_fails_the_same(tm
         damaged_in_the_middle(Path(bench.partition_directory / "00000000000000000000.log"), "checksum")
         with pytest.raises(CorruptLog, match="damaged below the recovery point"):
             await finished(bench.world, load_log, replace(request, recovery_point=120), where="process")
-
-    on_real_disk(tmp_path, play)
-
-
-def test_a_recovery_point_beyond_the_end_is_brought_back_to_it(tmp_path: Path) -> None:
-    async def play(bench: Bench) -> None:
-        log = await bench.create()
-        fill(log, 10)
-        path = Path(log.active.file.path)
-        await bench.store.close(1)
-        Path(bench.directory / names.CLEAN_SHUTDOWN).unlink()
-        path.write_bytes(path.read_bytes()[:-5])
-        bench.store = bench._new_store()
-        await bench.store.open()
-        assert (bench.log.log_end, bench.log.durable_end) == (27, 27)
-        assert append(bench.log, batch()).base_offset == 27
-
-    on_real_disk(tmp_path, play)
-
-
-def test_a_log_that_ends_before_its_start_begins_anew_there(tmp_path: Path) -> None:
-    async def play(bench: Bench) -> None:
-        log = await bench.create()
-        fill(log, 10)
-        log.high_watermark = log.log_end
-        log.raise_log_start(29)
-        path = Path(log.active.file.path)
-        await bench.store.close(1)
-        Path(bench.directory / names.CLEAN_SHUTDOWN).unlink()
-        path.write_bytes(path.read_bytes()[:200])
-        bench.store = bench._new_store()
-        await bench.store.open()
-        log = bench.log
-        assert (log.log_start, log.log_end, log.high_watermark) == (29, 29, 29)
-        assert append(log, batch()).base_offset == 29
 
     on_real_disk(tmp_path, play)
 

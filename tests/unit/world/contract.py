@@ -218,7 +218,12 @@ def failing(disk: Disk) -> Generator[Step, None, None]:
 
 def endless(disk: Disk) -> Generator[Step, None, None]:
     while True:
-        yield Step(pause=0.001)
+        yield Step(takes=0.001)
+
+
+def steady(disk: Disk, steps: int) -> Generator[Step, None, None]:
+    for _ in range(steps):
+        yield Step(takes=0.02)
 
 
 def not_picklable(disk: Disk) -> Generator[Step, None, object]:
@@ -251,6 +256,14 @@ async def a_cancelled_job_never_answers(world: World, root: PurePath) -> None:
     seen = len(steps)
     await settle(world)
     assert (answers, len(steps)) == ([], seen)
+
+
+@scenario
+async def a_job_takes_the_time_that_its_steps_are_to_take(world: World, root: PurePath) -> None:
+    for where in ("thread", "background"):
+        begun = world.clock.monotonic()
+        await finished(world, steady, 5, where=where)  # type: ignore[arg-type]
+        assert world.clock.monotonic() - begun >= 0.1
 
 
 @scenario

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from pathlib import PurePath
+from typing import Any
 
 from highwater.config import storage as settings
 from highwater.config.node import NodeConfig
+from highwater.config.setting import Setting
+from highwater.log.compaction.account import Account, Cleaning, Pass, Setback
 from highwater.log.compaction.plan import Dirt, SegmentShape, find_dirt
-from highwater.log.compaction.rewrite import Cleaned, Rewritten, Work, rewrite
+from highwater.log.compaction.rewrite import Cleaned, Progress, Rewritten, Work, discard_cleaned, rewrite
 from highwater.log.compaction.swap import swap_in
 from highwater.log.compaction.thinning import LastWritten
 from highwater.log.log import Log
@@ -18,25 +22,25 @@ from highwater.log.scan import BadBatch
 from highwater.log.segment import Segment
 from highwater.log.store import LogStore
 from highwater.model import TopicPartition
-from highwater.world import Step, Timer, World
+from highwater.world import Disk, Job, Step, Timer, WorkerDied, World
 from highwater.world.jobs import finished
 
 PROCESS_ABOVE_BYTES = 4 << 20
 """A cleaning that reads more would hold the interpreter for too long: it goes to a process."""
+THREAD_SECONDS = 1.0
+"""One that is throttled to more would hold a thread that others wait for."""
+_WORK_SETTINGS: tuple[Setting[Any], ...] = (
+    settings.LOG_CLEANER_THREADS,
+    settings.LOG_CLEANER_DEDUPE_BUFFER_SIZE,
+    settings.LOG_CLEANER_IO_BUFFER_LOAD_FACTOR,
+    settings.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND,
+    settings.LOG_CLEANER_BACKOFF_MS,
+)
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class Cleaning:
-    """One under way."""
-
-    dirt: Dirt
-    begun: float
-    bytes_read: int = 0
-
-
 class Abandoned(Exception):
-    """The log was cut, emptied or deleted while it was cleaned."""
+    """The log was cut, emptied, deleted or reconfigured while it was cleaned, or the cleaner was."""
 
 
 class Cleaner:
@@ -47,10 +51,9 @@ class Cleaner:
         self._seeds = world.random("cleaner")
         self._timer: Timer | None = None
         self._stopped = True
-        self.under_way: dict[TopicPartition, Cleaning] = {}
-        self.failed: dict[TopicPartition, Exception] = {}
-        """Logs that could not be cleaned: not tried again before the next start, as in Kafka."""
-        self.bytes_read = self.bytes_written = self.cleanings = 0
+        self._settings = self._current_settings()
+        self._ended = asyncio.Event()
+        self.account = Account()
 
     def start(self) -> None:
         self._stopped = False
@@ -60,116 +63,185 @@ class Cleaner:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        self._give_up()
+
+    async def close(self) -> None:
+        """When it returns, nothing is being put into a log any more."""
+        self.stop()
+        while self.account.under_way:
+            self._ended.clear()
+            await self._ended.wait()
+
+    def reconfigured(self) -> None:
+        """Cleanings under way begin anew, as in Kafka: a slower one may be what an operator needs at once."""
+        current = self._current_settings()
+        if current == self._settings:
+            return
+        self._settings = current
+        if not self._stopped:
+            self._give_up()
+            self._look_later()
 
     def dirt_of(self, log: Log) -> Dirt:
         shapes = [shape_of(segment) for segment in log.segments]
         stable_end, now_ms = log.last_stable_offset, self._world.clock.wall_ms()
         return find_dirt(shapes, log.config, log.clean_end, log.log_start, log.log_end, stable_end, now_ms)
 
+    def _current_settings(self) -> tuple[object, ...]:
+        return tuple(self._config().get(setting) for setting in _WORK_SETTINGS)
+
+    def _give_up(self) -> None:
+        for cleaning in self.account.under_way.values():
+            cleaning.news.put_nowait(None)
+
+    def _backoff(self) -> float:
+        return self._config().get(settings.LOG_CLEANER_BACKOFF_MS) / 1000
+
     def _look_later(self) -> None:
-        seconds = self._config().get(settings.LOG_CLEANER_BACKOFF_MS) / 1000
-        self._timer = self._world.clock.call_later(max(seconds, 0.01), self._look)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._world.clock.call_later(max(self._backoff(), 0.01), self._look)
 
     def _look(self) -> None:
         """As many cleanings as there may be at a time; rest where there is nothing more to do."""
-        if self._timer is not None:
-            self._timer.cancel()
         config = self._config()
         enabled = config.get(settings.LOG_CLEANER_ENABLE)
-        while enabled and len(self.under_way) < config.get(settings.LOG_CLEANER_THREADS):
+        self.account.forget_gone(self._store.logs)
+        self.account.looked_at = self._world.clock.monotonic()
+        while enabled and len(self.account.under_way) < config.get(settings.LOG_CLEANER_THREADS):
             dirtiest = self._dirtiest()
             if dirtiest is None:
                 break
             log, dirt = dirtiest
-            self.under_way[log.partition] = Cleaning(dirt, self._world.clock.monotonic())
-            self._world.spawn(f"clean {log.partition}", self._clean(log, dirt))
+            self.account.under_way[log.partition] = Cleaning(log, dirt, self._world.clock.monotonic())
+            self._world.spawn(f"clean {log.partition}", self._clean(self.account.under_way[log.partition]))
         self._look_later()
 
     def _dirtiest(self) -> tuple[Log, Dirt] | None:
         found: list[tuple[float, TopicPartition, Log, Dirt]] = []
+        self.account.max_ratio = 0.0
         for partition, log in self._store.logs.items():
             if not log.config.compact or log.offline is not None or len(log.segments) < 2:
                 continue
-            if partition in self.under_way or partition in self.failed:
-                continue
             dirt = self.dirt_of(log)
-            if dirt.wants_cleaning(log.config):
+            self.account.max_ratio = max(self.account.max_ratio, dirt.ratio)
+            if partition not in self.account.under_way and self._may_try(partition) and dirt.wants_cleaning(log.config):
                 found.append((-dirt.ratio, partition, log, dirt))
         return min(found)[2:] if found else None
 
-    async def _clean(self, log: Log, dirt: Dirt) -> None:
-        partition = log.partition
+    def _may_try(self, partition: TopicPartition) -> bool:
+        setback = self.account.setbacks.get(partition)
+        if setback is None:
+            return True
+        return not setback.final and self._world.clock.monotonic() >= setback.at + self._backoff()
+
+    async def _clean(self, cleaning: Cleaning) -> None:
+        log = cleaning.log
         try:
-            cleaned = await self._rewrite(log, dirt)
-            log.clean_end = cleaned.clean_end
-            self._store.clean_ends.write()
-            self.bytes_read += cleaned.bytes_read
-            self.bytes_written += cleaned.bytes_written
-            self.cleanings += 1
-            _log.info(
-                "%s is compacted up to %d: %d bytes became %d",
-                partition, cleaned.clean_end, cleaned.bytes_read, cleaned.bytes_written,
-            )  # fmt: skip
+            self._cleaned(cleaning, await self._rewrite(cleaning))
         except Abandoned:
-            _log.info("%s has changed while it was compacted: given up", partition)
+            _log.info("%s or its cleaner has changed while it was compacted: given up", log.partition)
+            await self._discard(log)
         except (OSError, ValueError, EOFError) as failed:
-            if self._store.logs.get(partition) is log:
-                _log.error("%s cannot be compacted: %s", partition, failed)
-                self.failed[partition] = failed
+            await self._discard(log)
+            if self._store.logs.get(log.partition) is log:
+                self._failed(log, failed)
                 if isinstance(failed, BadBatch):
                     log.found_damaged(failed)
         finally:
-            del self.under_way[partition]
+            del self.account.under_way[log.partition]
+            self._ended.set()
         if not self._stopped:
             self._look()
 
-    async def _rewrite(self, log: Log, dirt: Dirt) -> Cleaned:
+    def _cleaned(self, cleaning: Cleaning, cleaned: Cleaned) -> None:
+        log, now = cleaning.log, self._world.clock.monotonic()
+        log.clean_end = cleaned.clean_end
+        self._store.clean_ends.write()
+        done = Pass(log, now, now - cleaning.begun, cleaning.dirt.overdue_ms, cleaned)
+        self.account.succeeded(log, done)
+        _log.info(
+            "%s is compacted up to %d: %d bytes became %d in %.1f s",
+            log.partition, cleaned.clean_end, cleaned.bytes.read, cleaned.bytes.written, done.seconds,
+        )  # fmt: skip
+
+    def _failed(self, log: Log, failed: Exception) -> None:
+        again = isinstance(failed, WorkerDied) or (isinstance(failed, OSError) and failed.errno == errno.ENOSPC)
+        then = "it is tried again" if again else "it is not tried again before the next start"
+        _log.error("%s could not be compacted, %s: %s", log.partition, then, failed)
+        self.account.failed(Setback(log, self._world.clock.monotonic(), str(failed), final=not again))
+
+    async def _discard(self, log: Log) -> None:
+        """What was written so far takes up room, perhaps the last."""
+        if self._store.logs.get(log.partition) is log:
+            try:
+                await finished(self._world, _discard, log.directory)
+            except OSError as failed:
+                _log.error("%s: what a compaction wrote is left behind: %s", log.partition, failed)
+
+    async def _rewrite(self, cleaning: Cleaning) -> Cleaned:
         """The segments are put in their places one after the other, while the next ones are written."""
-        work, generation = self._work(log, dirt), log.generation
-        written: asyncio.Queue[Rewritten] = asyncio.Queue()
-        cleaning = self.under_way[log.partition]
+        log, dirt, news = cleaning.log, cleaning.dirt, cleaning.news
+        generation, under = log.generation, self._settings
 
         def step(step: Step) -> None:
             if isinstance(step.progress, Rewritten):
-                written.put_nowait(step.progress)
-            elif isinstance(step.progress, int):
-                cleaning.bytes_read = step.progress
+                news.put_nowait(step.progress)
+            elif isinstance(step.progress, Progress):
+                cleaning.done = step.progress
 
-        def gone() -> bool:
-            return log.generation is not generation or self._store.logs.get(log.partition) is not log
+        def void() -> bool:
+            kept = log.generation is generation and self._store.logs.get(log.partition) is log and log.config.compact
+            return not kept or self._stopped or self._settings != under
 
-        large = dirt.clean_bytes + dirt.dirty_bytes > PROCESS_ABOVE_BYTES
-        rewriting = asyncio.ensure_future(
-            finished(self._world, rewrite, work, step=step, where="process" if large else "thread")
-        )
+        work = self._work(log, dirt)
+        size = dirt.clean_bytes + dirt.dirty_bytes
+        short = size <= PROCESS_ABOVE_BYTES and size <= work.bytes_per_second * THREAD_SECONDS
+        results: list[Cleaned | Exception] = []
+
+        def done(result: Cleaned | Exception) -> None:
+            results.append(result)
+            news.put_nowait(None)
+
+        job = self._world.run(rewrite, work, done=done, step=step, where="thread" if short else "background")
         try:
-            while not (rewriting.done() and written.empty()):
-                next_one = asyncio.ensure_future(written.get())
-                await asyncio.wait((rewriting, next_one), return_when=asyncio.FIRST_COMPLETED)
-                if gone():
-                    next_one.cancel()
+            while not (results and news.empty()):
+                rewritten = await news.get()
+                if void():
                     raise Abandoned
-                if next_one.done():
-                    await self._put_in_place(log, next_one.result())
-                else:
-                    next_one.cancel()
-            return rewriting.result()
-        finally:
-            rewriting.cancel()
+                if rewritten is not None:
+                    await self._put_in_place(log, rewritten)
+        except (Abandoned, OSError):
+            await _closed(job)
+            raise
+        except asyncio.CancelledError:
+            job.cancel()
+            raise
+        (result,) = results
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     async def _put_in_place(self, log: Log, rewritten: Rewritten) -> None:
-        removed = await swap_in(self._world, log, rewritten)
+        """A swap that fails halfway is for the next start to finish or undo: until then the log is of no use."""
+        try:
+            removed = await swap_in(self._world, log, rewritten)
+        except OSError as failed:
+            log.storage_failed(failed)
+            raise
         if removed is None:
             raise Abandoned
         self._store.remove_later(removed, log.config.file_delete_delay_ms / 1000)
 
     def _work(self, log: Log, dirt: Dirt) -> Work:
         config = self._config()
-        shapes = [shape_of(s) for s in log.segments[:-1] if s.base_offset < dirt.dirty_end]
         threads = max(config.get(settings.LOG_CLEANER_THREADS), 1)
+        shapes = [shape_of(s) for s in log.segments[:-1] if s.base_offset < dirt.dirty_end]
+        end = log.segments[len(shapes)].base_offset
         return Work(
             directory=log.directory,
             segments=shapes,
+            end=end,
             clean_end=dirt.clean_end,
             dirty_end=dirt.dirty_end,
             config=log.config,
@@ -178,12 +250,24 @@ class Cleaner:
                 pid: LastWritten(each.batches[-1].last_offset if each.batches else None, each.epoch)
                 for pid, each in log.producers.producers.items()
             },
-            aborted=log.aborted_transactions(0, dirt.dirty_end),
+            aborted=log.aborted_transactions(0, end),
             table_bytes=config.get(settings.LOG_CLEANER_DEDUPE_BUFFER_SIZE) // threads,
             load_factor=config.get(settings.LOG_CLEANER_IO_BUFFER_LOAD_FACTOR),
-            bytes_per_second=config.get(settings.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND),
+            bytes_per_second=config.get(settings.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND) / threads,
             seed=self._seeds.getrandbits(128).to_bytes(16, "big"),
         )
+
+
+async def _closed(job: Job) -> None:
+    """Whoever cleans the log next writes files of the same names."""
+    closed = asyncio.Event()
+    job.cancel(closed.set)
+    await closed.wait()
+
+
+def _discard(disk: Disk, directory: PurePath) -> Generator[Step, None, None]:
+    yield Step()
+    discard_cleaned(disk, directory)
 
 
 def shape_of(segment: Segment) -> SegmentShape:

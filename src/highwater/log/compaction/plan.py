@@ -31,8 +31,8 @@ class Dirt(NamedTuple):
     dirty_end: Offset
     clean_bytes: int
     dirty_bytes: int
-    overdue: bool
-    """Something in it is older than max.compaction.lag.ms."""
+    overdue_ms: int
+    """How long ago max.compaction.lag.ms was over for the oldest of it; 0 where it is not."""
 
     @property
     def ratio(self) -> float:
@@ -40,7 +40,7 @@ class Dirt(NamedTuple):
         return self.dirty_bytes / total if total else 0.0
 
     def wants_cleaning(self, config: LogConfig) -> bool:
-        return self.dirty_bytes > 0 and (self.overdue or self.ratio > config.min_cleanable_dirty_ratio)
+        return self.dirty_bytes > 0 and (self.overdue_ms > 0 or self.ratio > config.min_cleanable_dirty_ratio)
 
 
 def find_dirt(
@@ -69,8 +69,8 @@ def find_dirt(
     # Whole segments only: one that is partly out of reach would be found dirty again and again.
     dirty_bytes = sum(each.size for each, end in zip(closed, behind, strict=False) if clean_end < end <= dirty_end)
     oldest = min((each.first_timestamp for each in dirty if each.first_timestamp > 0), default=None)
-    overdue = oldest is not None and oldest < now_ms - config.max_compaction_lag_ms
-    return Dirt(clean_end, dirty_end, clean_bytes, dirty_bytes, overdue)
+    overdue_ms = 0 if oldest is None else max(now_ms - config.max_compaction_lag_ms - oldest, 0)
+    return Dirt(clean_end, dirty_end, clean_bytes, dirty_bytes, overdue_ms)
 
 
 def grouped(segments: Sequence[SegmentShape], end: Offset, config: LogConfig) -> list[list[SegmentShape]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import NamedTuple
 
 from highwater.config import LogConfig
 from highwater.kernel import KeyTable
@@ -23,14 +24,19 @@ from highwater.world import Buffer, Disk, Step
 
 SLOT_BYTES = 24
 _STEP_BYTES = 1 << 20
+_STEP_SECONDS = 0.3
+"""However slow it is to be: what is paid for in larger pieces is no steady rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One cleaning: segments below `dirty_end`, those from `clean_end` on looked at for the last record of each key."""
+    """One cleaning: of [clean_end, dirty_end) the last record of each key is found, for all below to be measured by."""
 
     directory: PurePath
     segments: Sequence[SegmentShape]
+    """Those that begin below `dirty_end`."""
+    end: Offset
+    """Where the last of them ends: what it holds from `dirty_end` on is copied as it is."""
     clean_end: Offset
     dirty_end: Offset
     config: LogConfig
@@ -51,12 +57,28 @@ class Rewritten:
     facts: LoadedSegment
 
 
+class Progress(NamedTuple):
+    """In bytes of batches: looked at for their keys, then read again, and written."""
+
+    mapped: int = 0
+    read: int = 0
+    written: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Cleaned:
     clean_end: Offset
-    bytes_read: int
-    bytes_written: int
+    bytes: Progress
     keys: int
+    table_share: float
+    """How full the table got: at log.cleaner.io.buffer.load.factor a further cleaning is needed."""
+
+
+def discard_cleaned(disk: Disk, directory: PurePath) -> None:
+    """What a cleaning wrote that was given up."""
+    for name in disk.list(directory):
+        if name.endswith(names.CLEANED):
+            disk.unlink(directory / name)
 
 
 def rewrite(disk: Disk, work: Work) -> Generator[Step, None, Cleaned]:
@@ -71,12 +93,11 @@ class _Rewriting:
         slots = max(work.table_bytes // SLOT_BYTES, 2)
         self._table = KeyTable(slots, work.seed)
         self._limit = max(min(int(slots * work.load_factor), slots - 1), 1)
-        self._read = self._written = self._unpaid = 0
+        self._mapped = self._read = self._written = self._unpaid = 0
+        self._piece = min(_STEP_BYTES, work.bytes_per_second * _STEP_SECONDS)
 
     def run(self) -> Generator[Step, None, Cleaned]:
-        for name in self._disk.list(self._work.directory):
-            if name.endswith(names.CLEANED):  # of a cleaning that was given up
-                self._disk.unlink(self._work.directory / name)
+        discard_cleaned(self._disk, self._work.directory)
         end = yield from self._map_keys()
         thin = Thinning(
             self._table,
@@ -87,9 +108,12 @@ class _Rewriting:
             transactions := CleanedTransactions(self._work.aborted),
         )
         below = [shape for shape in self._work.segments if shape.base_offset < end]
-        for group in grouped(below, self._work.dirty_end, self._work.config):
+        for group in grouped(below, self._work.end, self._work.config):
             yield from self._rewrite(group, thin, transactions)
-        return Cleaned(end, self._read, self._written, self._table.size)
+        return Cleaned(end, self._progress(), self._table.size, self._table.size / self._table.slots)
+
+    def _progress(self) -> Progress:
+        return Progress(self._mapped, self._read, self._written)
 
     def _map_keys(self) -> Generator[Step, None, Offset]:
         """The last offset of each key in the dirty part, as far as the table holds them; where that part ends."""
@@ -101,9 +125,11 @@ class _Rewriting:
             if segment_end <= work.clean_end:
                 continue
             for batch in self._batches_from(shape.base_offset, work.clean_end):
-                if not self._put(batch, transactions):
-                    return end
+                full_at = self._put(batch, transactions)
+                if full_at is not None:
+                    return max(end, full_at)
                 end = max(end, batch.header.next_offset)
+                self._mapped += batch.header.size
                 if step := self._paid(batch.header.size):
                     yield step
             end = max(end, segment_end)
@@ -119,13 +145,14 @@ class _Rewriting:
                 yield batch
         segment.close()
 
-    def _put(self, batch: ScannedBatch, transactions: CleanedTransactions) -> bool:
+    def _put(self, batch: ScannedBatch, transactions: CleanedTransactions) -> Offset | None:
+        """The offset of the first record that found the table full, where one did."""
         header = batch.header
         if header.is_control:
             transactions.marker_met(header, parse_control(batch.data)[0].type if header.record_count else None)
-            return True
+            return None
         if transactions.data_met(header) or not header.record_count:
-            return True
+            return None
         return self._table.put_all(section(header, batch.data), self._work.clean_end, self._limit)
 
     def _rewrite(
@@ -136,26 +163,37 @@ class _Rewriting:
         for at, shape in enumerate(group):
             file = self._disk.open(names.segment_file(self._work.directory, shape.base_offset, names.LOG))
             for batch in scan(file, 0, shape.base_offset):
-                # A segment's end is known by its last batch: an interrupted swap goes by it.
-                is_last = at == last_filled and batch.position + batch.header.size == file.size
-                left = thin(batch.header, batch.data, is_last)
+                left: Buffer | None = batch.data
+                if batch.header.base_offset < self._work.dirty_end:
+                    # A segment's end is known by its last batch: an interrupted swap goes by it.
+                    is_last = at == last_filled and batch.position + batch.header.size == file.size
+                    left = thin(batch.header, batch.data, is_last)
+                size = 0 if left is None else len(left)
                 if left is not None:
                     output.add(left)
-                if step := self._paid(batch.header.size + (0 if left is None else len(left))):
+                self._read += batch.header.size
+                self._written += size
+                if step := self._paid(batch.header.size + size):
                     yield step
-            self._read += file.size
             file.close()
-        facts = yield from output.finish(transactions)
-        self._written += output.size
+        facts = yield from output.finish(self._aborted_in(group, transactions))
         yield Step(progress=Rewritten(tuple(shape.base_offset for shape in group), facts))
 
+    def _aborted_in(self, group: Sequence[SegmentShape], transactions: CleanedTransactions) -> list[AbortedTransaction]:
+        """What its index tells readers. Transactions that end where nothing was cleaned are told as before."""
+        kept = transactions.take_kept()
+        if group[-1] == self._work.segments[-1]:
+            untouched = range(self._work.dirty_end, self._work.end)
+            kept += [each for each in self._work.aborted if each.last_offset in untouched]
+        return kept
+
     def _paid(self, size: int) -> Step | None:
-        """A step now and then, with the pause that log.cleaner.io.max.bytes.per.second asks for."""
+        """A step now and then, with the time that log.cleaner.io.max.bytes.per.second wants it to take."""
         self._unpaid += size
-        if self._unpaid < _STEP_BYTES:
+        if self._unpaid < self._piece:
             return None
-        pause, self._unpaid = self._unpaid / self._work.bytes_per_second, 0
-        return Step(progress=self._read, pause=pause)
+        takes, self._unpaid = self._unpaid / self._work.bytes_per_second, 0
+        return Step(progress=self._progress(), takes=takes)
 
 
 class _Output:
@@ -181,12 +219,11 @@ class _Output:
             self._segment.file.append(self._buffer)
             self._buffer = bytearray()
 
-    def finish(self, transactions: CleanedTransactions) -> Generator[Step, None, LoadedSegment]:
+    def finish(self, aborted: Sequence[AbortedTransaction]) -> Generator[Step, None, LoadedSegment]:
         self._flush()
         self._segment.close_time_index()
-        for aborted in transactions.kept:
-            self._segment.aborted.append(aborted)
-        transactions.kept.clear()
+        for each in aborted:
+            self._segment.aborted.append(each)
         yield Step()
         for file in self._segment.files:
             file.sync()

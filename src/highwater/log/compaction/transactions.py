@@ -17,8 +17,7 @@ class CleanedTransactions:
         self._aborting: dict[int, tuple[AbortedTransaction, bool]] = {}
         """Producer -> its aborted transaction, and whether any batch of it was met."""
         self._committing: set[int] = set()
-        self.kept: list[AbortedTransaction] = []
-        """Those that readers still must know of, in the order of their markers."""
+        self._kept: list[AbortedTransaction] = []
 
     def data_met(self, header: Header) -> bool:
         """Whether the batch's transaction was aborted."""
@@ -41,13 +40,18 @@ class CleanedTransactions:
             known = self._aborting.pop(header.producer_id, None)
             if known is None or not known[1]:
                 return True
-            self.kept.append(known[0])
+            self._kept.append(known[0])
             return False
         if kind == ControlType.COMMIT:
             decided = header.producer_id in self._committing
             self._committing.discard(header.producer_id)
             return not decided
         return False
+
+    def take_kept(self) -> list[AbortedTransaction]:
+        """Those met since the last call that readers still must know of, in the order of their markers."""
+        kept, self._kept = self._kept, []
+        return kept
 
     def _begin_up_to(self, offset: int) -> None:
         while self._waiting and self._waiting[-1].first_offset <= offset:

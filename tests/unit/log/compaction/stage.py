@@ -92,13 +92,14 @@ class Stage:
 
     async def clean(self) -> None:
         """Until nothing is dirty."""
-        before = self.cleaner.cleanings
+        account = self.cleaner.account
+        before = account.cleanings
         self.cleaner.start()
         self.cleaner._look()
-        await self.sim.until(lambda: not self.cleaner.under_way)
+        await self.sim.until(lambda: not account.under_way)
         self.cleaner.stop()
-        assert not self.cleaner.failed, self.cleaner.failed
-        assert self.cleaner.cleanings > before or not self.cleaner.dirt_of(self.log).dirty_bytes
+        assert not account.setbacks, account.setbacks
+        assert account.cleanings > before or not self.cleaner.dirt_of(self.log).dirty_bytes
 
     async def read(self) -> list[records.Record]:
         """All that a consumer sees, in its order."""

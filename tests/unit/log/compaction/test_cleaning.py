@@ -71,49 +71,6 @@ def test_a_tombstone_is_seen_until_its_horizon_and_then_goes() -> None:
         stage.sim.run(play)
 
 
-def test_the_last_batch_of_a_producer_is_still_known_when_its_records_are_gone() -> None:
-    stage = Stage(2)
-
-    async def play() -> None:
-        await stage.create()
-        stage.write([(b"a", b"1")], pid=7)
-        stage.write([(b"a", b"2")], pid=7)
-        stage.write([(b"a", b"3")])
-        stage.log.roll()
-        stage.write([(b"b", b"1")])
-        producers = stage.log.encode_producers()
-        await stage.clean()
-        directory = stage.bench.partition_directory
-        for name in stage.world.disk.list(directory):
-            if name.endswith(names.SNAPSHOT):
-                stage.world.disk.unlink(directory / name)
-        await stage.stop(clean=False)
-        await stage.restart()
-        last = stage.log.producers.producers[7].batches[-1]
-        assert (last.last_sequence, stage.log.producers.producers[7].epoch) == (1, 0)
-        assert producers
-
-    with stage.sim:
-        stage.sim.run(play)
-
-
-def test_nothing_at_or_beyond_the_high_watermark_or_in_the_active_segment_is_touched() -> None:
-    stage = Stage(3)
-
-    async def play() -> None:
-        await stage.create()
-        for number in range(60):
-            stage.write([(b"k", b"%d" % number)])
-        stage.log.high_watermark = 20
-        await stage.clean()
-        found = await stage.read()
-        assert [record.offset for record in found] == [stage.log.clean_end - 1, *range(stage.log.clean_end, 60)]
-        assert stage.log.clean_end <= 20
-
-    with stage.sim:
-        stage.sim.run(play)
-
-
 def test_small_segments_become_one() -> None:
     stage = Stage(4)
 

@@ -42,9 +42,10 @@ def test_files_take_each_others_places_and_the_next_life_reads_them(
         cleaner = Cleaner(bench.world, bench.store, lambda: NODE)
         cleaner.start()
         cleaner._look()
-        await until(lambda: not cleaner.under_way and bench.store.clean_ends.in_step)
+        account = cleaner.account
+        await until(lambda: not account.under_way and bench.store.clean_ends.in_step)
         cleaner.stop()
-        assert not cleaner.failed and cleaner.cleanings == 1
+        assert not account.setbacks and account.cleanings == 1
         assert log.size < before / 2
         left = {path.suffix for path in Path(bench.partition_directory).iterdir()}
         assert not left & {".swap", ".cleaned"}

@@ -1,0 +1,131 @@
+"""Group D, storage: disks that fail while a log is written, synced or deleted (D6 to D9, D13)."""
+
+from __future__ import annotations
+
+import pytest
+
+from highwater.errors import Code, KafkaError
+from highwater.log.log import Origin
+from highwater.model import TopicPartition
+from highwater.sim import Simulation
+from highwater.wire import records
+from highwater.wire.records import ControlType
+from highwater.wire.records.append import Validated
+from tests.unit.log.bench import START_MS, TOPIC_ID, TP, append
+from tests.unit.log.test_faults import DATA, QUICK, Machine
+
+
+def test_d6_after_an_append_that_failed_halfway_nothing_is_appended_before_the_log_is_opened_again() -> None:
+    with Simulation(2) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.storage.fail("append", "*.log")
+        machine.storage.fail("trim", "*.log")
+        assert machine.refused(b"lost") is Code.KAFKA_STORAGE_ERROR
+        assert machine.bench.offline == [machine.log]
+        assert machine.refused(b"refused") is Code.KAFKA_STORAGE_ERROR
+        machine.close()
+        assert machine.world.disk.stat(DATA / ".kafka_cleanshutdown") is None
+        machine.restart(power_loss=False)
+        assert machine.values() == [b"a"]
+
+
+@pytest.mark.parametrize("operation", ["sync", "sync_dir"])
+def test_d7_a_sync_that_failed_once_is_final_though_the_next_would_succeed(operation: str) -> None:
+    with Simulation(3) as sim:
+        machine = Machine(sim, flush_messages=1, segment_bytes=250)
+        machine.append(b"a")
+        machine.settle()
+        pattern = "*.log" if operation == "sync" else "*/orders-0"
+        machine.storage.fail(operation, pattern)  # type: ignore[arg-type]
+        for number in range(4):
+            try:
+                machine.append(b"%d" % number)
+            except KafkaError as refused:
+                assert refused.code is Code.KAFKA_STORAGE_ERROR
+            machine.settle()
+        assert machine.log.offline is not None
+        assert machine.log.durable_end < machine.log.log_end
+        before = machine.log.durable_end
+        sim.advance(5)
+        assert machine.log.durable_end == before
+        machine.close()
+        assert machine.world.disk.stat(DATA / ".kafka_cleanshutdown") is None
+
+
+def test_d8_a_full_disk_can_be_read_and_written_again_once_there_is_room() -> None:
+    with Simulation(4, QUICK) as sim:
+        machine = Machine(sim, segment_bytes=2000, segment_jitter_ms=0)
+        machine.storage.capacity = 5000
+        stored: list[bytes] = []
+        failures = 0
+        while failures < 5:
+            value = b"%d" % len(stored) * 20
+            try:
+                assert machine.append(value) == len(stored)
+                stored.append(value)
+            except KafkaError as refused:
+                assert refused.code is Code.KAFKA_STORAGE_ERROR
+                failures += 1
+        sim.advance(3)
+        assert machine.values() == stored
+        machine.storage.capacity = None
+        for _ in range(30):
+            value = b"%d" % len(stored) * 20
+            assert machine.append(value) == len(stored)
+            stored.append(value)
+        sim.advance(3)
+        assert machine.log.offline is None
+        assert machine.values() == stored
+        machine.close()
+        machine.restart(power_loss=True)
+        assert machine.values() == stored
+
+
+@pytest.mark.parametrize("operation", ["create", "append"])
+def test_d9_where_the_index_of_aborted_transactions_cannot_be_written_nobody_reads_past_the_transaction(
+    operation: str,
+) -> None:
+    """The marker is in the log, its entry is not: readers would be shown what was aborted (KAFKA-7866)."""
+    with Simulation(1, QUICK) as sim:
+        machine = Machine(sim)
+        log = machine.log
+        in_transaction = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+        machine.world.call(append, log, records.build([(START_MS, b"k", b"aborted", ())], **in_transaction))
+        log.high_watermark = log.log_end
+        assert log.last_stable_offset == 0
+        machine.storage.fail(operation, "*.txnindex")  # type: ignore[arg-type]
+        marker = records.build_marker(
+            ControlType.ABORT, timestamp=START_MS, producer_id=7, producer_epoch=0, coordinator_epoch=1
+        )
+        validated = Validated(marker, records.read_header(marker), -1)
+        machine.world.call(log.append_as_leader, validated, 0, Origin.COORDINATOR)
+        assert machine.bench.offline == [log]
+        with pytest.raises(KafkaError) as refused:
+            log.read(0, 1000, log.log_end, True, lambda file, pos, n: file.read(pos, n))
+        assert refused.value.code is Code.KAFKA_STORAGE_ERROR
+        assert machine.refused(b"next") is Code.KAFKA_STORAGE_ERROR
+        machine.close()
+        assert machine.world.disk.stat(DATA / ".kafka_cleanshutdown") is None
+        machine.storage.mend()
+        machine.restart(power_loss=False)
+        log = machine.log
+        log.high_watermark = log.log_end
+        assert (log.log_end, log.last_stable_offset) == (2, 2)
+        assert [(each.producer_id, each.first_offset) for each in log.aborted_transactions(0, 2)] == [(7, 0)]
+        assert machine.append(b"next") == 2
+
+
+def test_d13_a_deletion_that_races_with_a_sync_takes_nothing_offline() -> None:
+    for seed in range(10):
+        with Simulation(seed) as sim:
+            machine = Machine(sim, flush_messages=1, segment_bytes=200)
+            for _ in range(4):
+                machine.append(b"value")
+            log = machine.log
+            machine.world.call(machine.bench.store.delete, TP)
+            again = sim.run(machine.world.perform(machine.bench.store.create(TP, TOPIC_ID)))
+            sim.advance(5)
+            assert (log.offline, again.offline, machine.bench.offline) == (None, None, [])
+            other = TopicPartition("other", 0)
+            assert sim.run(machine.world.perform(machine.bench.store.create(other, TOPIC_ID))).offline is None

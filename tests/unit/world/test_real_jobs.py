@@ -1,0 +1,76 @@
+"""Jobs in processes of this machine: one that dies is told apart, and one that takes long keeps nobody waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any
+
+import pytest
+
+from highwater.world import Disk, Step, WorkerDied
+from highwater.world.jobs import finished
+from highwater.world.real import JOB_THREADS, RealWorld, new_event_loop
+
+pytestmark = pytest.mark.slow
+
+
+def dying(disk: Disk) -> Generator[Step, None, None]:
+    yield Step("about to die")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def ending(disk: Disk) -> Generator[Step, None, None]:
+    yield Step()
+    raise EOFError("the file ends")
+
+
+def endless(disk: Disk) -> Generator[Step, None, None]:
+    while True:
+        yield Step("at work", takes=3600)
+
+
+def short(disk: Disk) -> Generator[Step, None, int]:
+    yield Step()
+    return os.nice(0)
+
+
+def in_the_real_world(play: Callable[[RealWorld], Coroutine[Any, Any, None]]) -> None:
+    loop = new_event_loop()
+    world = RealWorld(loop, lambda name, error: None)
+    try:
+        loop.run_until_complete(asyncio.wait_for(play(world), 60))
+    finally:
+        world.close()
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+
+
+def test_a_job_whose_process_is_killed_fails_by_that_and_no_other_failure_looks_like_it() -> None:
+    async def play(world: RealWorld) -> None:
+        with pytest.raises(WorkerDied, match="ended with code -9"):
+            await finished(world, dying, where="process")
+        with pytest.raises(EOFError, match="the file ends") as failed:
+            await finished(world, ending, where="process")
+        assert not isinstance(failed.value, WorkerDied)
+
+    in_the_real_world(play)
+
+
+def test_jobs_in_the_background_give_way_and_keep_no_other_waiting_however_many_there_are() -> None:
+    async def play(world: RealWorld) -> None:
+        steps: list[object] = []
+        jobs = [
+            world.run(endless, done=lambda _: None, step=lambda step: steps.append(step.progress), where="background")
+            for _ in range(JOB_THREADS)
+        ]
+        while len(steps) < JOB_THREADS:
+            await asyncio.sleep(0.01)
+        here = await finished(world, short)
+        assert await finished(world, short, where="background") == 19 > here
+        for job in jobs:
+            job.cancel()
+
+    in_the_real_world(play)
