@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,6 +35,7 @@ def cleaned_beside_writers(system: System, size: int) -> Sequence[Sample]:
     compacted = system.create_topic(1, of_log)
     other = system.create_topic(1)
     _fill(system, compacted, size)
+    os.sync()  # what is written back meanwhile would not be quiet
     directory = system.log_dirs()[0] / f"{compacted}-0"
     closed = sorted(directory.glob("*.log"))[:-1]
     dirty, end = sum(path.stat().st_size for path in closed), int(max(directory.glob("*.log")).stem)

@@ -8,6 +8,7 @@ import pytest
 
 from highwater.log import names
 from highwater.sim.trace import Event
+from tests.unit.log.bench import settings
 from tests.unit.log.compaction.stage import NAME, Stage, table_of
 
 GROUPS = 2
@@ -19,12 +20,15 @@ def story(seed: int) -> Stage:
 
     async def begin() -> None:
         await stage.create()
-        stage.write_some(14, 4)
+        stage.write_some(18, 4)
         stage.log.roll()
         stage.write([(b"last", b"one")])
         stage.log.flush()
         await stage.sim.until(lambda: stage.log.durable_end == stage.log.log_end)
         await stage.sim.sleep(1)
+        # From now on several of these segments become one.
+        stage.changes["segment_bytes"] = 1500
+        stage.log.config = settings(**stage.changes)
 
     stage.sim.run(begin)
     return stage
