@@ -124,6 +124,11 @@ class GroupShard:
 
     # What else happens
 
+    def topics_are(self, id_of: Callable[[str], Uuid | None]) -> list[Effect]:
+        """Once, after `loaded`: `id_of` knows every topic that there is."""
+        self._removal.topics_are(id_of)
+        return self._outbox.drain()
+
     def topics_deleted(self, topics: Mapping[str, Uuid]) -> list[Effect]:
         self._removal.topics_deleted(topics)
         return self._outbox.drain()
