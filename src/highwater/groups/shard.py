@@ -13,6 +13,7 @@ from highwater.errors import Code
 from highwater.groups import describing
 from highwater.groups.commits import Commits
 from highwater.groups.deadlines import Deadline, Deadlines, Joining, RetentionCheck, Session, Syncing
+from highwater.groups.describing import Position
 from highwater.groups.effects import Caller, Effect, Now, Outbox, Write
 from highwater.groups.loading import NO_PRODUCER_ID, Loading
 from highwater.groups.membership import Membership
@@ -121,6 +122,9 @@ class GroupShard:
 
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
         return describing.list_groups(self._registry, states, types)
+
+    def positions(self) -> list[Position]:
+        return describing.positions(self._registry, self._offsets)
 
     # What else happens
 
