@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.mutations import a, b, c
+from tests.mutations import a, b, c, e
 from tests.mutations.mutation import Mutation, Waiting
 
-MUTATIONS: list[Mutation] = [*a.MUTATIONS, *b.MUTATIONS, *c.MUTATIONS]
-WAITING: list[Waiting] = [*a.WAITING, *b.WAITING, *c.WAITING]
-SCENARIOS = [*(f"A{n}" for n in range(1, 21)), *(f"B{n}" for n in range(1, 20)), *(f"C{n}" for n in range(1, 13))]
+MUTATIONS: list[Mutation] = [*a.MUTATIONS, *b.MUTATIONS, *c.MUTATIONS, *e.MUTATIONS]
+WAITING: list[Waiting] = [*a.WAITING, *b.WAITING, *c.WAITING, *e.WAITING]
+LAST = {"A": 20, "B": 19, "C": 12, "E": 13}
+SCENARIOS = [f"{group}{number}" for group, last in LAST.items() for number in range(1, last + 1)]
