@@ -11,7 +11,7 @@ help:
 	@echo 'make test             everything: format, lint, types, import contracts, the whole suite'
 	@echo 'make check            the same without the slow tests, in under a minute'
 	@echo 'make mutants          break one line per failure scenario in a copy, and see its test go red'
-	@echo 'make soak             kill leaders 100 times under load, and judge (make test: 10 times)'
+	@echo 'make soak             kill leaders and coordinators again and again under load (make test: a few times)'
 	@echo 'make bench            side by side with Apache Kafka (bench-quick: a short run)'
 	@echo 'make setup            only what the others begin with: .venv, packages, jars'
 
@@ -38,6 +38,8 @@ mutants: setup
 
 soak: setup
 	@HIGHWATER_KILLS=100 $(BIN)/pytest -q -s tests/cluster/test_soak.py
+	@HIGHWATER_GROUP_MEMBERS=10 $(BIN)/pytest -q -s tests/cluster/test_group_load.py
+	@HIGHWATER_COORDINATOR_KILLS=50 $(BIN)/pytest -q tests/cluster/test_groups.py -k outlives_its_coordinator
 
 bench: setup
 	@$(BIN)/python bench/run.py

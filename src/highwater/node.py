@@ -15,6 +15,7 @@ from highwater.broker.controller_channel import ControllerChannel
 from highwater.broker.directories import ReplicaDirectories
 from highwater.broker.groups import GroupCoordinator
 from highwater.broker.isr_changes import IsrChanges
+from highwater.broker.lags import GroupLags
 from highwater.broker.lifecycle import Lifecycle, Standing
 from highwater.broker.metrics import BrokerMetrics
 from highwater.broker.producer_ids import ProducerIds
@@ -260,7 +261,10 @@ class Node:
         listener = self.config.get(settings.HIGHWATER_HTTP_LISTENER)
         if listener is None:
             return
-        pages = {"/status": self._status_page, "/metrics": self._metrics_page}
+        parts: list[Collector] = [QuorumMetrics(self.raft, self.controller), NetMetrics(self.server, self.lag)]
+        if self.broker is not None:
+            parts += [BrokerMetrics(self.broker), GroupLags(self.broker)]
+        pages = {"/status": self._status_page, "/metrics": lambda: Page(CONTENT_TYPE, exposition(parts))}
         self.http = HttpServer(self.world, pages, (each.endpoint.host for each in self.config.advertised_listeners))
         host, _, port = listener.rpartition(":")
         self.http_endpoint = await self.http.start(Endpoint(host, int(port)))
@@ -289,12 +293,6 @@ class Node:
 
     def _status_page(self) -> Page:
         return Page("application/json", as_json(self.status(), self.broker))
-
-    def _metrics_page(self) -> Page:
-        parts: list[Collector] = [QuorumMetrics(self.raft, self.controller), NetMetrics(self.server, self.lag)]
-        if self.broker is not None:
-            parts.append(BrokerMetrics(self.broker))
-        return Page(CONTENT_TYPE, exposition(parts))
 
     # What the parts tell each other
 

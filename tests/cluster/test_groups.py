@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from highwater import Cluster
 from highwater.broker.groups import OFFSETS_TOPIC
+from highwater.client.groups import Groups, assigned
 from highwater.coordinator.coordinator import partition_for
 from tests.cluster.group_member import CLIENTS, Member
 from tests.cluster.tools import apache, call
@@ -27,6 +33,8 @@ CONFIG = {
     "min.insync.replicas": 2,
 }
 SECONDS = 60.0
+COORDINATOR_KILLS = int(os.environ.get("HIGHWATER_COORDINATOR_KILLS", "5"))
+"""50 in a full run."""
 numbers = itertools.count()
 
 
@@ -115,8 +123,9 @@ def test_cooperative_members_share_and_take_over(cluster: Cluster, topic: str, c
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(60 + 10 * COORDINATOR_KILLS)
 def test_a_commit_that_was_acknowledged_outlives_its_coordinator(cluster: Cluster, topic: str) -> None:
-    for number in range(3):
+    for number in range(COORDINATOR_KILLS):
         group = f"outlives-{number}"
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "log_level": 0})
         try:
@@ -153,6 +162,60 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: Cluster, topic:
             assert [member.revoked for member in members] == revoked, "nobody lost anything"
     finally:
         cluster.restore()
+
+
+class Console:
+    """`highwater console-consumer` in a group, and the lines that it has printed."""
+
+    def __init__(self, cluster: Cluster, topic: str, group: str) -> None:
+        where = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", topic, "--group", group)
+        command = [sys.executable, "-m", "highwater", "console-consumer", *where, "--from-beginning"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.lines: list[str] = []
+        self._reading = threading.Thread(target=self._read)
+        self._reading.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        self.lines.extend(line.strip() for line in self._process.stdout)
+
+    def interrupt(self) -> None:
+        """Ctrl-C: it commits and leaves."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(30)
+        self._reading.join()
+
+    def __enter__(self) -> Console:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reading.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@pytest.mark.slow
+def test_two_console_consumers_in_one_group_share_the_partitions_and_the_one_that_stays_has_them_all(
+    cluster: Cluster, topic: str
+) -> None:
+    group = f"consoles-{topic}"
+
+    def shares() -> list[int]:
+        with cluster.client() as client:
+            return sorted(len(assigned(member)) for member in Groups(client).describe(group).group.members)
+
+    with Console(cluster, topic, group) as one, Console(cluster, topic, group) as other:
+        cluster.wait_until(lambda: shares() == [3, 3], SECONDS, "each has half of the partitions")
+        produce(cluster, topic, 0, 60)
+        cluster.wait_until(lambda: len(one.lines) + len(other.lines) == 60, SECONDS, "all is printed")
+        assert len(one.lines) == len(other.lines) == 30
+        one.interrupt()
+        cluster.wait_until(lambda: shares() == [6], SECONDS, "the one that stays has all")
+        produce(cluster, topic, 60, 60)
+        cluster.wait_until(lambda: len(other.lines) == 90, SECONDS, "all is printed by the one that stays")
+        assert sorted(map(int, one.lines + other.lines)) == list(range(120)), "none twice"
 
 
 @pytest.mark.slow

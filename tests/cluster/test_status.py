@@ -15,9 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from highwater.cli import main
 from highwater.client import Admin, Client, Producer
 from highwater.client.descriptions import describe_topics
+from highwater.client.groups import Groups
 from highwater.model import TopicPartition
 from tests.apache import ROOT
 from tests.cluster.stage import Stage, staged, wait_until
+from tests.cluster.tools import apache, call
 
 pytestmark = pytest.mark.slow
 
@@ -282,7 +284,52 @@ def assert_told(stage: Stage, parts: Cast) -> None:
     assert len(lags) == 3
 
 
-def test_every_metric_is_in_the_document_and_nothing_else(stage: Stage) -> None:
+@pytest.fixture(scope="module")
+def lagging(stage: Stage) -> str:
+    """A group with lag on one partition of each broker; its name."""
+    for node in stage.brokers:
+        stage.create_topic_on(f"lag-{node}", [node], {"min.insync.replicas": "1"})
+        write(stage, f"lag-{node}", 10 + node, to=node)
+    with stage.client() as client:
+        Groups(client).commit("lagging", {TopicPartition(f"lag-{node}", 0): 2 * node for node in stage.brokers})
+    return "lagging"
+
+
+def described(text: str) -> dict[str, list[str]]:
+    """Offset, end and lag of each topic, by the lines of a tool."""
+    rows = (line.split() for line in text.splitlines() if line.startswith("lagging "))
+    return {row[1]: row[3:6] for row in rows}
+
+
+def test_the_lag_of_a_group_is_in_the_metrics_as_groups_tells_it(stage: Stage, lagging: str) -> None:
+    told = described(stage.command("groups", "--bootstrap-server", stage.bootstrap, "--describe", "--group", lagging))
+    assert told == {f"lag-{node}": [str(2 * node), str(10 + node), str(10 - node)] for node in stage.brokers}
+
+    def is_told() -> bool:
+        scrape = Scrape(stage)
+        return all(
+            scrape.all("kafka_consumergroup_lag", consumergroup=lagging, topic=topic) == [float(lag)]
+            and scrape.all("kafka_consumergroup_lag_sum", consumergroup=lagging, topic=topic) == [float(lag)]
+            and scrape.all("kafka_consumergroup_current_offset", consumergroup=lagging, topic=topic) == [float(offset)]
+            for topic, (offset, _, lag) in told.items()
+        )
+
+    wait_until(is_told, "the coordinator has asked the leaders again")
+    assert Scrape(stage).one("kafka_consumergroup_members", consumergroup=lagging) == 0
+
+
+@pytest.mark.apache
+def test_the_lag_of_a_group_is_in_the_metrics_as_apaches_tool_tells_it(stage: Stage, lagging: str) -> None:
+    (ran,) = apache([call("groups", "--bootstrap-server", stage.bootstrap, "--describe", "--group", lagging)])
+    scrape = Scrape(stage)
+    told = described(ran.stdout)
+    assert len(told) == 3
+    for topic, (_, _, lag) in told.items():
+        assert scrape.one("kafka_consumergroup_lag", consumergroup=lagging, topic=topic) == float(lag)
+
+
+def test_every_metric_is_in_the_document_and_nothing_else(stage: Stage, lagging: str) -> None:
+    wait_until(lambda: Scrape(stage).all("kafka_consumergroup_lag", consumergroup=lagging), "groups are told of")
     scraped = {name for name in Scrape(stage).names if name.startswith(("kafka_", "highwater_"))}
     text = (ROOT / "docs" / "monitoring.md").read_text()
     own = text.index("### Our own")

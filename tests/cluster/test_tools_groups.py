@@ -48,6 +48,10 @@ READING = {
     "to a time after all": f"--reset-offsets --group g-some --topic {TOPIC} --to-datetime 2033-01-01T00:00:00.000",
     "by a duration": "--reset-offsets --group g-some --topic groups-read --by-duration P1DT2H --dry-run",
     "from a file": "--reset-offsets --group g-some --from-file PLAN --dry-run",
+    "from a file for several": "--reset-offsets --group g-some --group g-offsets --from-file PLANS --dry-run",
+    "as CSV of several": (
+        "--reset-offsets --group g-some --group g-offsets --topic groups-read:1 --to-latest --dry-run --export"
+    ),
     "as CSV": "--reset-offsets --group g-some --topic groups-read:1 --to-latest --dry-run --export",
     "of a group that is not there": "--reset-offsets --group g-new --topic groups-read:1 --to-latest --dry-run",
     "of a live group": "--reset-offsets --group g-live --topic groups-read --to-latest --dry-run",
@@ -62,6 +66,21 @@ REFUSED = {
 }
 CHANGING = (
     "--reset-offsets --group NAME --topic groups-read --to-offset 4 --execute",
+    "--describe --group NAME",
+    *(
+        f"--reset-offsets --group NAME --topic groups-read {how} --execute"
+        for how in (
+            "--to-latest",
+            "--shift-by -2",
+            "--to-current",
+            "--to-datetime 2023-11-14T22:14:00.000",
+            "--by-duration P1D",
+            "--to-earliest",
+        )
+    ),
+    "--describe --group NAME",
+    "--reset-offsets --group NAME --from-file PLAN --execute",
+    "--reset-offsets --group NAME --all-topics --shift-by 1 --execute --export",
     "--describe --group NAME",
     "--delete-offsets --group NAME --topic groups-read:1",
     "--describe --group NAME",
@@ -88,6 +107,7 @@ def plan(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         groups.commit("g-some", {TopicPartition(TOPIC, 1): 7})
     path = tmp_path_factory.mktemp("plan") / "plan.csv"
     Path(path).write_text(f"{TOPIC},0,2\n{TOPIC},1,200\n")
+    path.with_name("plans.csv").write_text(f"g-some,{TOPIC},0,2\ng-offsets,{TOPIC},1,3\n")
     with Member("confluent", server.bootstrap, "g-live", TOPIC, session_ms=10_000) as member:
         wait_until(lambda: len(member.processed) == 30, 60)
         yield str(path)
@@ -97,10 +117,14 @@ def parsed(server: Server, line: str, **words: str) -> Call:
     return call("groups", "--bootstrap-server", server.bootstrap, *(words.get(word, word) for word in line.split()))
 
 
+def files(plan: str) -> dict[str, str]:
+    return {"PLAN": plan, "PLANS": str(Path(plan).with_name("plans.csv"))}
+
+
 @pytest.fixture(scope="module")
 def by_apache(server: Server, plan: str) -> dict[str, Ran]:
     lines = [*READING.values(), *REFUSED.values()]
-    return dict(zip(lines, apache([parsed(server, line, PLAN=plan) for line in lines]), strict=True))
+    return dict(zip(lines, apache([parsed(server, line, **files(plan)) for line in lines]), strict=True))
 
 
 def ordered(text: str) -> list[str]:
@@ -110,7 +134,7 @@ def ordered(text: str) -> list[str]:
 
 @pytest.mark.parametrize("line", READING.values(), ids=READING.keys())
 def test_reading_prints_the_same_lines(server: Server, plan: str, by_apache: dict[str, Ran], line: str) -> None:
-    expected, found = by_apache[line], ours(parsed(server, line, PLAN=plan))
+    expected, found = by_apache[line], ours(parsed(server, line, **files(plan)))
     assert ordered(found.stdout) == ordered(expected.stdout), difference(masked(expected.stdout), masked(found.stdout))
     assert found.rc == expected.rc == 0
 
@@ -125,8 +149,8 @@ def test_what_cannot_be_done_is_told_in_the_same_words_and_fails(
 
 
 def test_changes_are_told_in_the_same_words(server: Server, plan: str) -> None:
-    expected = apache([parsed(server, line, NAME="g-theirs") for line in CHANGING])
-    found = [ours(parsed(server, line, NAME="g-others")) for line in CHANGING]
+    expected = apache([parsed(server, line, NAME="g-theirs", **files(plan)) for line in CHANGING])
+    found = [ours(parsed(server, line, NAME="g-others", **files(plan))) for line in CHANGING]
     for line, one, other in zip(CHANGING, expected, found, strict=True):
         assert [text.replace("g-others", "g-theirs") for text in ordered(other.stdout)] == ordered(one.stdout), line
         assert other.rc == one.rc == 0, (line, other.stderr)

@@ -121,6 +121,13 @@ MUTATIONS: list[Mutation] = [
         line="isr, elr = [winner.leader], []",
         replacement="isr, elr = [winner.leader, partition.leader], []",
     ),
+    Mutation(
+        scenario="B18",
+        test=LOSS + "test_b18_coordinators_load_anew_what_an_unclean_election_left",
+        file="src/highwater/coordinator/coordinator.py",
+        line="if known is not None and (partition.leader is None or known.epoch != partition.epoch):",
+        replacement="if known is not None and partition.epoch < known.epoch:",
+    ),
 ]
 WAITING: list[Waiting] = [
     Waiting("B9", "Kafka 4.3 elects a last known leader only if exactly one is recorded"),

@@ -23,7 +23,7 @@ from highwater.wire.messages.produce_response import ProduceResponse
 from highwater.world import Disk, Step
 from highwater.world.jobs import finished
 from tests.scenarios.stage import Stage
-from tests.scenarios.visitor import ORDERS, Visitor
+from tests.scenarios.visitor import ORDERS, Told, Visitor
 
 PRODUCE_MS = 10_000
 
@@ -95,8 +95,15 @@ async def fetch_by_id(visitor: Visitor, node: str, topic_id: Uuid) -> Code:
 
 async def produce_as(visitor: Visitor, node: str, topic_id: Uuid, producer: int, sequence: int, value: bytes) -> Code:
     """One record of an idempotent producer, with acks=all."""
+    return (await batch_as(visitor, node, topic_id, producer, sequence, value)).code
+
+
+async def batch_as(
+    visitor: Visitor, node: str, topic_id: Uuid, producer: int, sequence: int, *values: bytes, acks: int = -1
+) -> Told:
+    """One batch of an idempotent producer."""
     batch = records.build(
-        [(visitor.world.clock.wall_ms(), None, value, ())],
+        [(visitor.world.clock.wall_ms(), None, value, ()) for value in values],
         producer_id=producer,
         producer_epoch=0,
         base_sequence=sequence,
@@ -106,6 +113,6 @@ async def produce_as(visitor: Visitor, node: str, topic_id: Uuid, producer: int,
         topic_id=topic_id,
         partition_data=[PartitionProduceData(index=ORDERS.partition, records=bytes(batch))],
     )
-    request = ProduceRequest(acks=-1, timeout_ms=PRODUCE_MS, topic_data=[data])
-    answer = await visitor.ask(node, request, ProduceResponse)
-    return code_of(answer.responses[0].partition_responses[0].error_code)
+    request = ProduceRequest(acks=acks, timeout_ms=PRODUCE_MS, topic_data=[data])
+    row = (await visitor.ask(node, request, ProduceResponse)).responses[0].partition_responses[0]
+    return Told(code_of(row.error_code), row.base_offset, -1)

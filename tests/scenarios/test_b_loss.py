@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from highwater.errors import Code
 from highwater.metadata.topics import Recovery
+from highwater.model import TopicPartition
+from highwater.sim.group_client import GroupClient
 from tests.scenarios.mishaps import (
     decided,
     delete_topic,
@@ -128,3 +130,44 @@ def test_b18_an_unclean_election_loses_exactly_what_the_elected_one_lacked() -> 
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
         assert decided(stage).recovery is Recovery.RECOVERED
         assert stage.values("n2") == stage.values("n3") == stage.read() == [b"0", b"1", b"first of a new id"]
+
+
+def test_b18_coordinators_load_anew_what_an_unclean_election_left() -> None:
+    """Setup: 3 has the first of two acknowledged commits. Fault: coordinator 2 is cut off, and 3 is elected uncleanly;
+    then 2, which never stopped, leads again. Must hold: the group stands where the elected one's log says, at 2 too;
+    what it remembers of before is forgotten with the records (KIP-704)."""
+    offsets = TopicPartition("__consumer_offsets", 0)
+    with Stage(3) as stage:
+        stage.create(replicas=(1, 2, 3))
+        stage.create(offsets, replicas=(2, 3), unclean_leader_election_enable="true", cleanup_policy="compact")
+
+        def group(by: str) -> GroupClient:
+            return GroupClient(stage.visitor(by).client, "g", ORDERS.topic)
+
+        def commit(offset: int, by: str = "client") -> None:
+            stage.until(lambda: any(coordinates(stage, name) for name in ("n2", "n3")))
+            stage.run(group(by).commit({ORDERS: offset}), by=by)
+
+        def committed(by: str = "client") -> dict[TopicPartition, int]:
+            return stage.run(group(by).committed(), by=by)
+
+        commit(1)
+        stage.until(lambda: stage.log("n3", offsets).log_end == stage.log("n2", offsets).log_end)
+        stage.cut("n2", "n3")
+        commit(2)
+        assert (committed(), decided(stage, offsets).isr) == ({ORDERS: 2}, (2,))
+        stage.cut("n2", "n1")
+        stage.cut("n2", "other")
+        stage.until(lambda: stage.leads("n3", offsets) and coordinates(stage, "n3"))
+        assert committed("other") == {ORDERS: 1}
+        commit(3, "other")
+        stage.heal()
+        stage.until(lambda: set(decided(stage, offsets).isr) == {2, 3})
+        stage.kill("n3")
+        stage.until(lambda: stage.leads("n2", offsets) and coordinates(stage, "n2"))
+        assert committed() == {ORDERS: 3}
+
+
+def coordinates(stage: Stage, name: str) -> bool:
+    broker = stage.node(name).broker
+    return broker is not None and any(broker.groups.shards.active)

@@ -16,6 +16,7 @@ from highwater.errors import Code, KafkaError, code_of
 from highwater.groups import Caller, Effect, GroupSettings, GroupShard, Now, Token
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import TopicImage
+from highwater.model import Uuid
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.partition import Partition
@@ -56,9 +57,12 @@ class GroupCoordinator:
 
     # What the metadata brings
 
-    def role_changed(self, partition: Partition) -> None:
-        if partition.tp.topic == OFFSETS_TOPIC:
-            self.shards.role_changed(partition)
+    def role_changed(self, partition: Partition, image: MetadataImage) -> None:
+        """`image` is what gives it the role. It is no older than what any earlier coordinator of these groups acted on,
+        so a topic that has offsets and is not in it was deleted, perhaps while nobody coordinated them."""
+        tenure = self.shards.role_changed(partition) if partition.tp.topic == OFFSETS_TOPIC else None
+        if tenure is not None:
+            tenure.when_active(lambda shard: shard.topics_are(lambda name: _id_of(image, name)))
 
     def removed(self, partition: Partition) -> None:
         if partition.tp.topic == OFFSETS_TOPIC:
@@ -67,8 +71,8 @@ class GroupCoordinator:
     def topics_deleted(self, topics: Iterable[TopicImage]) -> None:
         """Offsets of a topic that is gone are of no use to one of the same name."""
         gone = {topic.name: topic.id for topic in topics}
-        for tenure in list(self.shards.active) if gone else ():
-            tenure.carry_out(tenure.machine.topics_deleted(gone))
+        for tenure in self.shards if gone else ():
+            tenure.when_active(lambda shard: shard.topics_deleted(gone))
 
     def stop(self) -> None:
         self.shards.stop()
@@ -138,6 +142,11 @@ class GroupCoordinator:
 def _answer(token: Token, response: Struct) -> None:
     assert callable(token), "a caller is named by its way to be answered"
     token(response)
+
+
+def _id_of(image: MetadataImage, topic: str) -> Uuid | None:
+    known = image.topics.by_name.get(topic)
+    return None if known is None else known.id
 
 
 def _settings(config: NodeConfig) -> GroupSettings:

@@ -106,15 +106,16 @@ class _Fetch:
         rows: dict[FetchEntry, FetchRow] = {}
         total, urgent = 0, at_once or self.request.max_wait_ms <= 0 or not self.session.entries
         for entry in list(self.session.dirty):
+            room = self._max_bytes - total
             try:
-                row = self._read(entry, self._max_bytes - total, total == 0)
+                row = self._read(entry, room, total == 0)
             except WouldBlock as blocked:
                 self._locate(entry, blocked.offset)
                 continue
             rows[entry] = row
             total += row.size
             urgent = urgent or row.error is not Code.NONE or row.diverging is not None
-            if not row.size and row.error is Code.NONE:
+            if not row.size and row.error is Code.NONE and room > 0:
                 del self.session.dirty[entry]
         if not urgent and (total < self.request.min_bytes or (self._locating and total == 0)):
             for entry, row in rows.items():
@@ -182,6 +183,9 @@ class _Fetch:
                     entry.partition.replication_bytes_out += row.size
                 else:
                     entry.partition.bytes_out += row.size
+                # Who filled this answer comes last in the next, or others would starve (KAFKA-12330).
+                del session.dirty[entry]
+                session.dirty[entry] = None
             if self._full or self._is_news(entry, row):
                 leader = self._leader_hint(entry, row.error)
                 if leader is not None:

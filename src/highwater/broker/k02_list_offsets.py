@@ -80,7 +80,7 @@ class _Answer:
         log = partition.log
         if self._for_replica:
             return log.log_end
-        if log.high_watermark < partition.require_leader().epoch_start:
+        if not partition.knows_its_end:
             raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
         return log.last_stable_offset if self._committed_only else log.high_watermark
 

@@ -177,7 +177,7 @@ class Publisher:
             broker.fetchers.unfollow(partition)
             await _settled(partition)
             partition.lead(broker.node_id, part.leader_epoch, part.partition_epoch, part.replicas, part.isr, why)
-            broker.groups.role_changed(partition)
+            broker.groups.role_changed(partition, image)
             return
         same = (partition.leader_id, partition.epoch) == (part.leader, part.leader_epoch)
         if same and broker.fetchers.follows(partition):
@@ -187,7 +187,7 @@ class Publisher:
         broker.fetchers.unfollow(partition)
         await _settled(partition)
         partition.step_down(part.leader, part.leader_epoch, part.partition_epoch, part.replicas, why)
-        broker.groups.role_changed(partition)
+        broker.groups.role_changed(partition, image)
         self._follow(image, partition)
 
     def _follow(self, image: MetadataImage, partition: Partition) -> None:

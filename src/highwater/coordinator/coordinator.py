@@ -36,25 +36,27 @@ class Coordinator(Generic[M]):
         self._codec = codec
         self._tenures: dict[int, Tenure[M]] = {}
 
-    def role_changed(self, partition: Partition) -> None:
+    def role_changed(self, partition: Partition) -> Tenure[M] | None:
         """It leads in another epoch than before, or leads no more. A new epoch begins with a new load: another leader
-        may have written in between."""
+        may have written in between. Returns the tenure that begins by this, if one does."""
         index = partition.tp.partition
         known = self._tenures.get(index)
         if known is not None and (partition.leader is None or known.epoch != partition.epoch):
             self._tenures.pop(index).end()
             known = None
-        if known is None and partition.leader is not None and partition.leader_id != NO_NODE:
-            tenure = self._tenures[index] = Tenure(
-                self._world,
-                self._deadlines,
-                partition,
-                self._new_machine(),
-                self._answer,
-                self._commit_seconds,
-                self._codec,
-            )
-            tenure.begin()
+        if known is not None or partition.leader is None or partition.leader_id == NO_NODE:
+            return None
+        tenure = self._tenures[index] = Tenure(
+            self._world,
+            self._deadlines,
+            partition,
+            self._new_machine(),
+            self._answer,
+            self._commit_seconds,
+            self._codec,
+        )
+        tenure.begin()
+        return tenure
 
     def removed(self, partition: Partition) -> None:
         tenure = self._tenures.pop(partition.tp.partition, None)
@@ -70,18 +72,20 @@ class Coordinator(Generic[M]):
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
         return tenure
 
+    def __iter__(self) -> Iterator[Tenure[M]]:
+        """In the order of the partitions, whatever their standing."""
+        return iter([tenure for _, tenure in sorted(self._tenures.items())])
+
     @property
     def active(self) -> Iterator[Tenure[M]]:
-        for _, tenure in sorted(self._tenures.items()):
-            if tenure.standing is Standing.ACTIVE:
-                yield tenure
+        return (tenure for tenure in self if tenure.standing is Standing.ACTIVE)
 
     @property
     def is_loading(self) -> bool:
-        return any(tenure.standing is Standing.LOADING for tenure in self._tenures.values())
+        return any(tenure.standing is Standing.LOADING for tenure in self)
 
     def stop(self) -> None:
-        for tenure in self._tenures.values():
+        for tenure in self:
             tenure.end()
         self._tenures.clear()
 

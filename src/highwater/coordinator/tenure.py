@@ -53,6 +53,7 @@ class Tenure(Generic[M]):
         self._codec = codec
         self._effects: deque[Effect] = deque()
         self._busy = False
+        self._awaiting: list[Callable[[M], Sequence[Effect]]] = []
         self.standing = Standing.LOADING
         self.epoch = partition.epoch
         self._job: Job | None = None
@@ -111,6 +112,16 @@ class Tenure(Generic[M]):
         if code is Code.NONE and self.standing is Standing.LOADING:
             self.standing = Standing.ACTIVE
             self.carry_out(self.machine.loaded(self.now))
+            awaiting, self._awaiting = self._awaiting, []
+            for act in awaiting:
+                self.when_active(act)
+
+    def when_active(self, act: Callable[[M], Sequence[Effect]]) -> None:
+        """Now, or once the machine is loaded; never, if it never is."""
+        if self.standing is Standing.ACTIVE:
+            self.carry_out(act(self.machine))
+        elif self.standing is Standing.LOADING:
+            self._awaiting.append(act)
 
     def carry_out(self, effects: Sequence[Effect]) -> None:
         """In their order; then wait for the next thing that time brings.

@@ -1,17 +1,28 @@
-"""DescribeGroups and ListGroups: a look at what is there now."""
+"""DescribeGroups, ListGroups and how far groups are: a look at what is there now."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from highwater.errors import Code
 from highwater.groups.group import Group
 from highwater.groups.member import Member
+from highwater.groups.offsets import OffsetTable
 from highwater.groups.registry import Registry
 from highwater.groups.states import State
+from highwater.model import TopicPartition
 from highwater.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from highwater.wire.messages.list_groups_response import ListedGroup
+
+
+class Position(NamedTuple):
+    """How far a group is, whatever its kind."""
+
+    group_id: str
+    members: int
+    committed: dict[TopicPartition, int]
+
 
 _GROUP_TYPE: Final = "classic"
 _NOT_FOUND_VERSION: Final = 6
@@ -43,6 +54,15 @@ def list_groups(registry: Registry, states: Iterable[str], types: Iterable[str])
     if wanted_types and _GROUP_TYPE not in wanted_types:
         return []
     return [_listed(group) for group in registry if not wanted_states or group.state.value.lower() in wanted_states]
+
+
+def positions(registry: Registry, offsets: OffsetTable) -> list[Position]:
+    found: list[Position] = []
+    for group_id in dict.fromkeys([*(group.id for group in registry), *offsets.groups()]):
+        group = registry.get(group_id)
+        committed = {place: stored.offset for place, stored in offsets.of(group_id).items()}
+        found.append(Position(group_id, 0 if group is None else len(group.members), committed))
+    return found
 
 
 def _described(member: Member, protocol: str | None) -> DescribedGroupMember:

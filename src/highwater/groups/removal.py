@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from highwater.errors import Code
@@ -147,17 +147,22 @@ class Removal:
             stored = OffsetsStored(self._registry, self._offsets, group_id, some)
             self._outbox.write(stored.records(), stored)
 
-    # Topics
+    # Topics: offsets that do not say of which topic id they are go by the name
 
     def topics_deleted(self, topics: Mapping[str, Uuid]) -> None:
-        """Offsets that do not say of which topic id they are go by the name."""
+        self._drop_where(lambda name, told: name in topics and told in (ZERO_UUID, topics[name]))
+
+    def topics_are(self, id_of: Callable[[str], Uuid | None]) -> None:
+        def is_gone(name: str, told: Uuid) -> bool:
+            found = id_of(name)
+            return found is None or told not in (ZERO_UUID, found)
+
+        self._drop_where(is_gone)
+
+    def _drop_where(self, is_gone: Callable[[str, Uuid], bool]) -> None:
         for group_id in self._offsets.groups():
-            gone = [
-                place
-                for place, offset in self._offsets.of(group_id).items()
-                if place.topic in topics and offset.topic_id in (ZERO_UUID, topics[place.topic])
-            ]
-            self._drop(group_id, gone)
+            offsets = self._offsets.of(group_id)
+            self._drop(group_id, [place for place, offset in offsets.items() if is_gone(place.topic, offset.topic_id)])
 
 
 def _refusal_of_delete(group: Group | None) -> Code:

@@ -13,6 +13,7 @@ from highwater.errors import Code
 from highwater.groups import describing
 from highwater.groups.commits import Commits
 from highwater.groups.deadlines import Deadline, Deadlines, Joining, RetentionCheck, Session, Syncing
+from highwater.groups.describing import Position
 from highwater.groups.effects import Caller, Effect, Now, Outbox, Write
 from highwater.groups.loading import NO_PRODUCER_ID, Loading
 from highwater.groups.membership import Membership
@@ -122,7 +123,15 @@ class GroupShard:
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
         return describing.list_groups(self._registry, states, types)
 
+    def positions(self) -> list[Position]:
+        return describing.positions(self._registry, self._offsets)
+
     # What else happens
+
+    def topics_are(self, id_of: Callable[[str], Uuid | None]) -> list[Effect]:
+        """Once, after `loaded`: `id_of` knows every topic that there is."""
+        self._removal.topics_are(id_of)
+        return self._outbox.drain()
 
     def topics_deleted(self, topics: Mapping[str, Uuid]) -> list[Effect]:
         self._removal.topics_deleted(topics)

@@ -19,9 +19,14 @@ MAX_REQUEST = 8192
 _log = logging.getLogger(__name__)
 
 
+Wait = Callable[[Callable[[], None]], None]
+"""Something that a page waits for: called with what makes the rest, it calls that once when it is time."""
+Part = bytes | Wait
+
+
 class Page(NamedTuple):
     content_type: str
-    parts: Iterable[bytes]
+    parts: Iterable[Part]
 
 
 Routes = Mapping[str, Callable[[], Page]]
@@ -43,11 +48,11 @@ class HttpServer:
         self._listener = await self._world.net.listen(lambda: _Request(self), at)
         return self._listener.endpoint
 
-    def answer(self, request: bytes) -> Iterator[bytes]:
+    def answer(self, request: bytes) -> Iterator[Part]:
         """The parts of the response; an error of the page's own comes while they are taken."""
         yield from self._chosen(request)
 
-    def _chosen(self, request: bytes) -> Iterator[bytes]:
+    def _chosen(self, request: bytes) -> Iterator[Part]:
         head, *lines = request.decode("latin-1").split("\r\n")
         words = head.split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -63,7 +68,7 @@ class HttpServer:
         page = route()
         return _response(200, page if words[0] == "GET" else Page(page.content_type, ()))
 
-    def soon(self, then: Callable[[Iterator[bytes]], None], parts: Iterator[bytes]) -> None:
+    def soon(self, then: Callable[[Iterator[Part]], None], parts: Iterator[Part]) -> None:
         self._world.clock.call_soon(then, parts)
 
     def _is_ours(self, host: str) -> bool:
@@ -91,7 +96,7 @@ def _text(line: str) -> Page:
     return Page("text/plain", (f"{line}\n".encode(),))
 
 
-def _response(status: int, page: Page) -> Iterator[bytes]:
+def _response(status: int, page: Page) -> Iterator[Part]:
     """Its end is the connection's: how long a page is becomes known as it is made."""
     yield (
         f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {page.content_type}\r\n"
@@ -132,7 +137,7 @@ class _Request(BufferedProtocol):
             self._got = 0
             self._send(self._server.answer(asked))
 
-    def _send(self, parts: Iterator[bytes]) -> None:
+    def _send(self, parts: Iterator[Part]) -> None:
         assert self._transport is not None
         if self._transport.is_closing():
             return
@@ -144,6 +149,8 @@ class _Request(BufferedProtocol):
             return
         if part is None:
             self._transport.close()
+        elif callable(part):
+            part(lambda: self._server.soon(self._send, parts))
         else:
             self._transport.write(part)
             self._server.soon(self._send, parts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
+from highwater.net.http import Part, Wait
 from highwater.net.server import Server
 from highwater.net.stats import LoopLag
 
@@ -34,12 +35,16 @@ class Family(NamedTuple):
 
 
 class Collector(Protocol):
-    def collect(self) -> Iterator[Family]: ...
+    def collect(self) -> Iterator[Family | Wait]:
+        """Whoever has to ask others first gives what waits for them, and then what they said."""
+        ...
 
 
-def exposition(collectors: Iterable[Collector]) -> Iterator[bytes]:
+def exposition(collectors: Iterable[Collector]) -> Iterator[Part]:
     """The page, in Prometheus' text format 0.0.4, family by family."""
-    return (str(family).encode() for collector in collectors for family in collector.collect())
+    for collector in collectors:
+        for told in collector.collect():
+            yield str(told).encode() if isinstance(told, Family) else told
 
 
 def gauge(name: str, text: str, value: float | Rows) -> Family:

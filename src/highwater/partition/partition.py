@@ -198,6 +198,12 @@ class Partition:
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
         return self.leader
 
+    @property
+    def knows_its_end(self) -> bool:
+        """Whether it leads and its high watermark has caught up with its own epoch: before that, what an earlier leader
+        told its clients may lie above it."""
+        return self.leader is not None and self.log.high_watermark >= self.leader.epoch_start
+
     def check_epoch(self, current: Epoch) -> None:
         """What a client or follower believes the leader epoch to be; -1 believes nothing (KIP-320)."""
         if current < 0 or current == self.epoch:

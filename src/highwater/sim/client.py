@@ -73,13 +73,17 @@ class Client:
     async def back_off(self) -> None:
         await asyncio.sleep(self._random.uniform(*BACKOFF_SECONDS))
 
-    async def ask(self, to: Endpoint, request: Message, response: type[M], seconds: float) -> M:
-        """Raises NotConnected, or CallFailed where nobody knows whether it was carried out."""
+    async def ask(
+        self, to: Endpoint, request: Message, response: type[M], seconds: float, highest: int | None = None
+    ) -> M:
+        """Raises NotConnected, or CallFailed where nobody knows whether it was carried out. `highest` is the version
+        that is asked in at most."""
         line = self._lines.get(to)
         if line is None or line.connection.ended is not None:
             line = self._lines[to] = _Line(self.world, to, self.client_id, self._deadlines)
         connection = await line.opened()
-        version = connection.pick(request.API_KEY, request.VERSIONS)
+        least, most = request.VERSIONS
+        version = connection.pick(request.API_KEY, (least, most if highest is None else highest))
         if version is None:
             raise KafkaError(Code.UNSUPPORTED_VERSION, f"{to} does not know API {request.API_KEY}")
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

@@ -278,9 +278,45 @@ def test_offsets_are_deleted_partition_by_partition() -> None:
 def test_offsets_of_a_deleted_topic_are_gone() -> None:
     with serving() as living:
         commit(living, 5, version=10)
-        living.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=5000), DeleteTopicsResponse, 4)
-        living.sim.run(living.sim.until(lambda: "t" not in living.node.broker.image.topics.by_name))
+        delete_topic(living)
         living.create_topic("t", 2)
+        assert committed(living) == [(-1, 0)]
+
+
+def delete_topic(living: Living) -> None:
+    living.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=5000), DeleteTopicsResponse, 4)
+    living.sim.run(living.sim.until(lambda: "t" not in living.node.broker.image.topics.by_name))
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_offsets_of_a_topic_that_is_deleted_while_its_groups_are_loaded_are_gone(is_made_anew: bool) -> None:
+    with serving() as living:
+        commit(living, 5, version=9)
+        broker = living.node.broker
+        partition = broker.hosted.get(TopicPartition(OFFSETS, partition_for("g", 5)))
+        assert partition is not None
+        living.world.call(broker.groups.removed, partition)
+        # The load takes as long as what it has read is not committed.
+        partition.log.high_watermark = 0
+        living.world.call(broker.groups.role_changed, partition, broker.image)
+        delete_topic(living)
+        if is_made_anew:
+            living.create_topic("t", 2)
+        living.world.call(partition.advance)
+        settle(living)
+        assert committed(living) == [(-1, 0)]
+
+
+def test_offsets_of_a_topic_that_is_deleted_while_nobody_coordinates_its_groups_are_gone() -> None:
+    with serving() as living:
+        commit(living, 5, version=9)
+        broker = living.node.broker
+        partition = broker.hosted.get(TopicPartition(OFFSETS, partition_for("g", 5)))
+        assert partition is not None
+        living.world.call(broker.groups.removed, partition)
+        delete_topic(living)
+        living.world.call(broker.groups.role_changed, partition, broker.image)
+        settle(living)
         assert committed(living) == [(-1, 0)]
 
 
@@ -333,7 +369,7 @@ def test_nobody_is_told_of_offsets_before_they_are_loaded_but_hearts_may_beat() 
         assert heartbeat(living, member) == Code.NOT_COORDINATOR
         # A load that never ends: nothing of the partition is committed.
         partition.log.high_watermark = 0
-        living.world.call(shards.role_changed, partition)
+        living.world.call(living.node.broker.groups.role_changed, partition, living.node.broker.image)
         living.sim.advance(1)
         assert heartbeat(living, member) == Code.NONE
         assert commit(living, 1) == [Code.COORDINATOR_LOAD_IN_PROGRESS]

@@ -302,6 +302,9 @@ class Bench:
     def topics_deleted(self, topics: Mapping[str, bytes]) -> None:
         self.do(self.shard.topics_deleted(topics))  # type: ignore[arg-type]
 
+    def topics_are(self, topics: Mapping[str, bytes]) -> None:
+        self.do(self.shard.topics_are(topics.get))  # type: ignore[arg-type]
+
     # Answers
 
     def answer(self, token: int, kind: type[R]) -> R:

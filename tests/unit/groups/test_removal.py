@@ -247,6 +247,18 @@ def test_the_offsets_of_a_deleted_topic_go_with_it() -> None:
     assert (bench.offsets(), bench.offsets("anew"), bench.offsets("old")) == ({}, {T0: 1}, {U0: 1})
 
 
+def test_the_offsets_of_a_topic_that_went_while_nobody_coordinated_go_after_the_load() -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 1}, version=10, topic_id=b"a" * 16)
+    bench.ask_commit({T0: 1}, version=10, topic_id=b"b" * 16, group="anew")
+    bench.ask_commit({T0: 1, U0: 1}, group="old")
+    bench.fail_over()
+    bench.topics_are({"t": b"b" * 16})
+    assert (bench.offsets(), bench.offsets("anew"), bench.offsets("old")) == ({}, {T0: 1}, {T0: 1})
+    bench.fail_over()
+    assert (bench.offsets(), bench.offsets("anew"), bench.offsets("old")) == ({}, {T0: 1}, {T0: 1})
+
+
 def test_whoever_waits_for_stable_offsets_learns_of_their_deletion() -> None:
     bench = Bench()
     bench.ask_commit({T0: 1})

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from highwater.model import Endpoint
-from highwater.net.http import HttpServer, Page
+from highwater.net.http import HttpServer, Page, Part
 from highwater.net.metrics import counter, exposition, gauge, labels
 from highwater.sim import Simulation
 from highwater.world.real import RealWorld
@@ -25,7 +25,8 @@ def asked(head: str, host: str | None = "127.0.0.1:9090") -> str:
             with_simulation.world("node"), {"/status": lambda: Page("a/b", (b"fi", b"ne"))}, ["broker.example"]
         )
         lines = [head, "Accept: */*"] if host is None else [head, f"Host: {host}", "Accept: */*"]
-        return b"".join(server.answer("\r\n".join(lines).encode())).decode()
+        parts = server.answer("\r\n".join(lines).encode())
+        return b"".join(part for part in parts if isinstance(part, bytes)).decode()
     finally:
         with_simulation.close()
 
@@ -84,7 +85,8 @@ def test_metrics_are_written_as_prometheus_reads_them() -> None:
             yield gauge("level", "How high.", [(labels(tank='a "b" \\', floor=2), 1.5), (labels(tank="c"), 2)])
             yield counter("turns", "How often.", 7)
 
-    assert b"".join(exposition([Some()])).decode().splitlines() == [
+    parts = [part for part in exposition([Some()]) if isinstance(part, bytes)]
+    assert b"".join(parts).decode().splitlines() == [
         "# HELP level How high.",
         "# TYPE level gauge",
         r'level{tank="a \"b\" \\",floor="2"} 1.5',
@@ -129,6 +131,20 @@ def called(request: bytes, page: Callable[[], Page]) -> bytes:
         return caller.got
 
     return asyncio.run(call())
+
+
+def test_a_page_waits_for_what_it_has_to_ask_for_first() -> None:
+    asked: list[Callable[[], None]] = []
+
+    def ask(then: Callable[[], None]) -> None:
+        asked.append(then)
+        asyncio.get_running_loop().call_later(0.01, then)
+
+    def parts() -> Iterator[Part]:
+        yield ask
+        yield b"asked %d times" % len(asked)
+
+    assert called(GET, lambda: Page("a/b", parts())).endswith(b"\r\n\r\nasked 1 times")
 
 
 def test_the_parts_of_a_page_come_in_their_order_over_many_turns_of_the_loop() -> None:
