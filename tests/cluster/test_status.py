@@ -283,6 +283,8 @@ def assert_told(stage: Stage, parts: Cast) -> None:
 
 
 def test_every_metric_is_in_the_document_and_nothing_else(stage: Stage) -> None:
+    stage.create_topic_on("compacted", list(stage.brokers), {"cleanup.policy": "compact"})
+    wait_until(lambda: stage.is_whole("compacted", 1), "it is there")
     scraped = {name for name in Scrape(stage).names if name.startswith(("kafka_", "highwater_"))}
     text = (ROOT / "docs" / "monitoring.md").read_text()
     own = text.index("### Our own")
