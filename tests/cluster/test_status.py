@@ -330,6 +330,8 @@ def test_the_lag_of_a_group_is_in_the_metrics_as_apaches_tool_tells_it(stage: St
 
 def test_every_metric_is_in_the_document_and_nothing_else(stage: Stage, lagging: str) -> None:
     wait_until(lambda: Scrape(stage).all("kafka_consumergroup_lag", consumergroup=lagging), "groups are told of")
+    stage.create_topic_on("compacted", list(stage.brokers), {"cleanup.policy": "compact"})
+    wait_until(lambda: stage.is_whole("compacted", 1), "it is there")
     scraped = {name for name in Scrape(stage).names if name.startswith(("kafka_", "highwater_"))}
     text = (ROOT / "docs" / "monitoring.md").read_text()
     own = text.index("### Our own")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
 from highwater.client import Admin, Client, NewTopic
 from tests.apache import ApacheKafka
@@ -36,9 +36,9 @@ class Answers(NamedTuple):
     ends: tuple[int, int]
 
 
-def apache_on(directory: Path) -> ApacheKafka:
+def apache_on(directory: Path, properties: Mapping[str, str] | None = None) -> ApacheKafka:
     """Formatted with the two features that we know of, and no others."""
-    few = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2"}
+    few = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2", **(properties or {})}
     return ApacheKafka(directory, properties=few, features={f"{name}.version": 0 for name in NOT_OURS})
 
 
@@ -75,11 +75,15 @@ def write_transactions(bootstrap: str) -> None:
 
 
 def read_values(bootstrap: str, topic: str, isolation: str) -> list[bytes | None]:
+    return [message.value() for message in read_messages(bootstrap, topic, isolation)]
+
+
+def read_messages(bootstrap: str, topic: str, isolation: str) -> list[Message]:
     """To the end that this isolation level sees."""
     settings = {"group.id": "none", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 0}
     consumer = Consumer({"bootstrap.servers": bootstrap, "isolation.level": isolation, **settings})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    found: list[bytes | None] = []
+    found: list[Message] = []
     while True:
         message = consumer.poll(30)
         assert message is not None, f"nothing came after {len(found)} records"
@@ -87,7 +91,7 @@ def read_values(bootstrap: str, topic: str, isolation: str) -> list[bytes | None
             assert message.error().name() == "_PARTITION_EOF", message.error()
             consumer.close()
             return found
-        found.append(message.value())
+        found.append(message)
 
 
 def asked(bootstrap: str, count: int = COUNT) -> Answers:
