@@ -1,0 +1,44 @@
+"""Reading one offset range of any Kafka as Arrow batches, over leader changes and up to a deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from highwater.pipeline.ranges import OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How to read; pickled with each task."""
+
+    bootstrap_servers: str
+    read_committed: bool = False
+    fail_on_data_loss: bool = True
+    deadline_seconds: float = 120.0
+    """Without any answer of the partition's leader for so long, the task fails (and Spark tries it again)."""
+    client_id: str = "highwater-spark"
+    max_partition_bytes: int = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which of the columns are made at all: Spark does not prune for us."""
+
+    key: bool = True
+    value: bool = True
+    headers: bool = False
+
+
+def read_range(reading: Reading, range_: OffsetRange, columns: Columns) -> Iterator[pa.RecordBatch]:
+    """Batches in offset order with the kernel's columns (key, value, offset, timestamp, timestamp_type, headers).
+
+    Gaps of compaction and of transaction markers are passed over. Raises DataLoss, with what became of the missing
+    records, unless the reading allows it; then what is left is read.
+    """
+    raise NotImplementedError
+    yield
