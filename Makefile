@@ -46,5 +46,5 @@ bench-quick: setup
 	@$(BIN)/python bench/run.py --quick
 
 lock: setup
-	@CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --extra dev --strip-extras --allow-unsafe \
+	@CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --extra dev --extra spark --strip-extras --allow-unsafe \
 	    --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements.lock pyproject.toml
