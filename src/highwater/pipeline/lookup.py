@@ -47,7 +47,7 @@ class Lookup:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         reading = options.reading
-        self.client = Client(
+        self._client = Client(
             reading.bootstrap_servers,
             client_id=reading.client_id,
             timeout=options.api_timeout,
@@ -56,7 +56,7 @@ class Lookup:
         self._isolation = READ_COMMITTED if reading.read_committed else READ_UNCOMMITTED
 
     def close(self) -> None:
-        self.client.close()
+        self._client.close()
 
     def partitions(self) -> Found:
         """A topic or partition that does not exist is left out."""
@@ -64,7 +64,7 @@ class Lookup:
         self._tried(lambda: self._refreshed(_topics(selection)))
         ids: dict[str, str] = {}
         partitions: list[TopicPartition] = []
-        for name, known in sorted(self.client.view.topics.items()):
+        for name, known in sorted(self._client.view.topics.items()):
             here = [TopicPartition(name, index) for index in sorted(known.partitions)]
             chosen = [each for each in here if _is_selected(selection, each, known.is_internal)]
             if chosen:
@@ -73,8 +73,8 @@ class Lookup:
         return Found(ids, tuple(partitions))
 
     def _refreshed(self, topics: list[str] | None) -> None:
-        self.client.view.topics.clear()
-        self.client.refresh(topics)
+        self._client.view.topics.clear()
+        self._client.refresh(topics)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         return self._listed(dict.fromkeys(partitions, EARLIEST))
@@ -91,7 +91,7 @@ class Lookup:
 
     def _asked(self, wanted: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, FoundOffset]]:
         answers = []
-        for partition, found in list_offsets(self.client, wanted, isolation=self._isolation).items():
+        for partition, found in list_offsets(self._client, wanted, isolation=self._isolation).items():
             if isinstance(found, KafkaError):
                 raise found
             answers.append((partition, found))
@@ -102,7 +102,7 @@ class Lookup:
 
         def attempt() -> dict[TopicPartition, int]:
             ends = {}
-            for partition, end in epoch_ends(self.client, epochs).items():
+            for partition, end in epoch_ends(self._client, epochs).items():
                 if isinstance(end, EpochEnd) and end.offset >= 0:
                     ends[partition] = end.offset
                 elif isinstance(end, KafkaError) and is_retriable(end.code):
@@ -149,7 +149,7 @@ class Lookup:
             raise BadOption(f"the cluster has no {', '.join(missing)}, which the query is to read")
 
     def _committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
-        committed = self._tried(lambda: Groups(self.client).committed(self._options.group_id or ""))
+        committed = self._tried(lambda: Groups(self._client).committed(self._options.group_id or ""))
         known = {each: Position(committed[each].offset) for each in partitions if each in committed}
         return known | self.earliest(each for each in partitions if each not in known)
 
@@ -169,14 +169,15 @@ class Lookup:
         return at | self.latest(beyond)
 
     def _tried(self, attempt: Callable[[], T]) -> T:
-        for left in reversed(range(self._options.offset_attempts)):
+        attempts = 1
+        while True:
             try:
                 return attempt()
             except (Disconnected, RequestTimeout, KafkaError) as error:
-                if not left or not _passes(error):
+                if attempts >= self._options.offset_attempts or not _passes(error):
                     raise
+            attempts += 1
             time.sleep(self._options.offset_retry_seconds)
-        raise AssertionError("there is at least one attempt")
 
 
 def _passes(error: Exception) -> bool:

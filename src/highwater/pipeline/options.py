@@ -185,7 +185,7 @@ class _Given:
 
 def _nearest(name: str) -> str:
     proper = {each.lower(): each for each in KNOWN}
-    found = difflib.get_close_matches(name.lower(), proper, 1)
+    found = difflib.get_close_matches(name.lower(), proper, 1, cutoff=0.8)
     if found:
         return f"; did you mean {proper[found[0]]}?"
     if name.lower().startswith("kafka."):

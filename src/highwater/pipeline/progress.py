@@ -16,17 +16,31 @@ from highwater.client.groups import Groups
 from highwater.errors import KafkaError, is_retriable
 from highwater.model import TopicPartition
 from highwater.pipeline.offsets import Positions
+from highwater.pipeline.reading import Reading
 
 _log = logging.getLogger(__name__)
+
+
+COMMIT_SECONDS = 5.0
+"""A batch must not wait long for a coordinator that is away: lag is shown a little late then."""
 
 
 class GroupProgress:
     """Remembers what the group has, and commits what is new."""
 
-    def __init__(self, client: Client, group_id: str) -> None:
-        self._groups = Groups(client)
+    def __init__(self, reading: Reading, group_id: str) -> None:
+        self._client = Client(
+            reading.bootstrap_servers,
+            client_id=reading.client_id,
+            timeout=COMMIT_SECONDS,
+            request_timeout=min(COMMIT_SECONDS, reading.request_timeout_seconds),
+        )
+        self._groups = Groups(self._client)
         self._group_id = group_id
         self._committed: dict[TopicPartition, int] = {}
+
+    def close(self) -> None:
+        self._client.close()
 
     def commit(self, done: Positions) -> None:
         """Trouble that passes is left to the next call. Raises where the group refuses: others consume in it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from highwater.client.client import Client
+from highwater.kernel import BadRecords
 from highwater.pipeline.ranges import OffsetRange
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ def read_with(client: Client, reading: Reading, range_: OffsetRange, columns: Co
     from highwater.pipeline.fetching import RangeFetch
 
     for fetched in RangeFetch(client, reading, range_).fetched():
-        batch = fetched.columns(end=range_.end, keys=columns.key, values=columns.value, headers=columns.headers)
+        try:
+            batch = fetched.columns(end=range_.end, keys=columns.key, values=columns.value, headers=columns.headers)
+        except BadRecords as error:
+            raise BadRecords(f"{fetched.partition} at or after offset {fetched.start}: {error}") from error
         if batch.num_rows:
             yield batch

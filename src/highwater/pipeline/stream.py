@@ -89,13 +89,15 @@ class _Session:
         self._options = options
         self._lookup = Lookup(options)
         self._continuity = Continuity(self._lookup, Losses(options.reading.fail_on_data_loss))
-        self._progress = None if options.group_id is None else GroupProgress(self._lookup.client, options.group_id)
+        self._progress = None if options.group_id is None else GroupProgress(options.reading, options.group_id)
         self._target: Positions | None = None
         self._last_batch_at = 0.0
         self.latest: Positions | None = None
 
     def close(self) -> None:
         self._lookup.close()
+        if self._progress is not None:
+            self._progress.close()
 
     def stop_at_what_is_there(self) -> None:
         found = self._lookup.partitions()
