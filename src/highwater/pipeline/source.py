@@ -51,8 +51,8 @@ class HighwaterDataSource(DataSource):
         return TopicWriter(topic_sink(schema, self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        # Output mode complete writes all groups again with each batch, as with Spark's own connector. And it is all that
-        # a running aggregate has: Spark knows no update mode for data sources in Python.
+        # Output mode complete writes all groups again with each batch, as with Spark's own connector. And a running
+        # aggregate has no other: Spark knows no update mode for data sources in Python.
         return TopicStreamWriter(topic_sink(schema, self.options))
 
     def _rows(self, options: SourceOptions, schema: StructType) -> Rows | TypedRows | None:

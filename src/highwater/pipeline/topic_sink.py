@@ -47,7 +47,8 @@ def topic_sink(schema: StructType, options: Mapping[str, str]) -> TopicSink:
     include = found.get("includeheaders", "true").lower()
     if include not in ("true", "false"):
         raise ValueError(f"includeHeaders is {include!r}: it must be true or false")
-    known = {"topic", "includeheaders", "path"}
+    # The last two are Spark's own, which it hands on.
+    known = {"topic", "includeheaders", "path", "checkpointlocation", "queryname"}
     unknown = [name for name in options if name.lower() not in known and not name.lower().startswith("kafka.")]
     if unknown:
         raise ValueError(f"unknown option {unknown[0]!r}: rows to topics take topic, includeHeaders and kafka.…")
