@@ -20,6 +20,7 @@ NOUNS: dict[str, Noun] = {
     "node": Noun("highwater.cli.node", "Run one node in the foreground."),
     "status": Noun("highwater.cli.status", "Show how replication stands, with reasons."),
     "demo": Noun("highwater.cli.demo", "See a node killed and brought back, and what became of the records."),
+    "pipeline": Noun("highwater.cli.pipeline", "Land topics in tables, exactly once, with Spark."),
     "sim": Noun("highwater.cli.sim", "Run clusters in the simulated world, under seeded faults."),
     "storage": Noun("highwater.cli.storage", "Format a node's directories, or show how they are formatted."),
     "topics": Noun("highwater.cli.topics", "Create, delete, describe or change topics."),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from highwater.client.batch_sender import BatchSender
 from highwater.client.client import Client
@@ -91,5 +92,5 @@ def dead_letters(bad: pa.RecordBatch, now: int) -> Iterator[tuple[int, NewRecord
         yield row["partition"], (now, row["key"], row["value"], headers)
 
 
-def _milliseconds(when: Any) -> int:
-    return int(round(when.timestamp() * 1000))
+def _milliseconds(when: datetime) -> int:
+    return round(when.timestamp() * 1000)
