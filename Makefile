@@ -7,7 +7,7 @@ PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 .PHONY: help setup run test check static mutants soak bench bench-quick lock
 
 help:
-	@echo 'make run [SECONDS=n]  the demo: three brokers, a feed, a leader killed on the way, and a verdict'
+	@echo 'make run [SECONDS=n]  the demo: three brokers, orders, Spark landing them, a leader killed, a verdict'
 	@echo 'make test             everything: format, lint, types, import contracts, the whole suite'
 	@echo 'make check            the same without the slow tests, in under a minute'
 	@echo 'make mutants          break one line per failure scenario in a copy, and see its test go red'
