@@ -19,7 +19,7 @@ NOUNS: dict[str, Noun] = {
     "up": Noun("highwater.cli.up", "Start a cluster on this machine, and keep it up until Ctrl-C."),
     "node": Noun("highwater.cli.node", "Run one node in the foreground."),
     "status": Noun("highwater.cli.status", "Show how replication stands, with reasons."),
-    "demo": Noun("highwater.cli.demo", "See a node killed and brought back, and what became of the records."),
+    "demo": Noun("highwater.cli.demo.command", "See orders flow into a table while a leader is killed, and a verdict."),
     "pipeline": Noun("highwater.cli.pipeline", "Land topics in tables, exactly once, with Spark."),
     "sim": Noun("highwater.cli.sim", "Run clusters in the simulated world, under seeded faults."),
     "storage": Noun("highwater.cli.storage", "Format a node's directories, or show how they are formatted."),
