@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old
 from highwater.pipeline.landing.races import until_won
-from highwater.pipeline.landing.table import NEVER, LandingError, StagedFile
+from highwater.pipeline.landing.table import NEVER, LandingError, StagedFile, has_landed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ class DeltaTable:
 
         def attempt() -> bool:
             table = self._open()
-            if _committed(table, query_id) >= batch_id:
+            if has_landed(query_id, batch_id, _committed(table, query_id)):
                 return False
             mode = "overwrite" if replace else "append"
             table.create_write_transaction(adds, mode, table.schema(), commit_properties=marks)

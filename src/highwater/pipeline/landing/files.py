@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from highwater.pipeline.landing.table import Staging
 
-COMPRESSIONS = ("zstd", "snappy", "lz4", "none")
+COMPRESSIONS = ("snappy", "zstd", "lz4", "none")
 _SAMPLE = 1000
 _FEW = 100
 
 
 @dataclass(frozen=True, slots=True)
 class FileShape:
-    compression: str = "zstd"
+    compression: str = "snappy"
     max_file_bytes: int = 256 << 20
     """A file is closed when it has grown past this; the last row group may take it beyond."""
     row_group_bytes: int = 64 << 20

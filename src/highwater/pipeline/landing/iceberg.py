@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old, sync
 from highwater.pipeline.landing.races import until_won
-from highwater.pipeline.landing.table import NEVER, LandingError, StagedFile, Staging
+from highwater.pipeline.landing.table import NEVER, LandingError, StagedFile, Staging, has_landed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +82,7 @@ class IcebergTable:
 
         def attempt() -> bool:
             table = catalog.load_table(self.name)
-            if _committed(table, query_id) >= batch_id:
+            if has_landed(query_id, batch_id, _committed(table, query_id)):
                 return False
             _leave_retries_to_us(table)
             with table.transaction() as change:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old, sync
-from highwater.pipeline.landing.table import NEVER, LandingError, StagedFile
+from highwater.pipeline.landing.table import NEVER, LandingError, StagedFile, has_landed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,7 @@ class ParquetTable:
         return max((int(name.removeprefix(prefix)) for name in names if name.startswith(prefix)), default=NEVER)
 
     def commit(self, query_id: str, batch_id: int, staged: Sequence[StagedFile], replace: bool = False) -> bool:
-        if self.committed(query_id) >= batch_id:
+        if has_landed(query_id, batch_id, self.committed(query_id)):
             for file in staged:
                 Path(file.location).unlink(missing_ok=True)
             return False

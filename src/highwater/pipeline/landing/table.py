@@ -27,6 +27,20 @@ class StagedFile:
     size: int
 
 
+def has_landed(query_id: str, batch_id: int, last: int) -> bool:
+    """Whether the batch is in the table whose last batch of the query is `last`.
+
+    Spark tries the last batch again, never one before it. If it does, its checkpoint is older than the table: nobody
+    knows then whether the batch has the rows that it had the first time, and to pass over it might lose some.
+    """
+    if batch_id < last:
+        raise LandingError(
+            f"the table has batch {last} of query {query_id}, and now comes batch {batch_id}: "
+            f"the checkpoint is older than the table, or another driver runs the same query"
+        )
+    return batch_id == last
+
+
 class Staging(Protocol):
     """Where tasks put their files. Travels to the executors, so it must pickle and be quick to load there."""
 
@@ -50,6 +64,7 @@ class Table(Protocol):
         """Makes the files rows of the table, all at once; with `replace`, its only rows.
 
         False: the batch had landed before, and the files are gone. After any error nobody knows, and the files stay.
+        Raises LandingError for a batch before the last one.
         """
 
     def clean_up(self, older_than: timedelta) -> list[str]:

@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
-from highwater.pipeline.landing.table import NEVER, Table
+import pytest
+
+from highwater.pipeline.landing.table import NEVER, LandingError, Table
 from tests.unit.pipeline.landing.tables import SCHEMA, ids, listed, staged
 
 
@@ -24,14 +26,23 @@ def test_a_batch_that_is_tried_again_is_passed_over_and_its_files_go(table: Tabl
     assert table.commit("q", 0, staged(table, [1]))
     assert table.commit("q", 1, staged(table, [2]))
     before = listed(path)
-    for batch in (0, 1):
-        again = staged(table, [2])
-        assert not table.commit("q", batch, again)
-        assert not any(Path(file.location).exists() for file in again)
+    again = staged(table, [2])
+    assert not table.commit("q", 1, again)
+    assert not any(Path(file.location).exists() for file in again)
     assert listed(path) == before
     assert ids(kind, path) == Counter([1, 2])
     assert table.commit("q", 2, staged(table, [3]))
     assert table.committed("q") == 2
+
+
+def test_a_batch_before_the_last_one_is_an_error_since_it_may_have_other_rows_now(
+    table: Table, kind: str, path: Path
+) -> None:
+    table.commit("q", 0, staged(table, [1]))
+    table.commit("q", 1, staged(table, [2]))
+    with pytest.raises(LandingError, match="the table has batch 1 of query q, and now comes batch 0"):
+        table.commit("q", 0, staged(table, [3]))
+    assert ids(kind, path) == Counter([1, 2])
 
 
 def test_queries_count_their_batches_each_for_itself(table: Table, kind: str, path: Path) -> None:

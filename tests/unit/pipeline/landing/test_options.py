@@ -44,8 +44,8 @@ def test_what_spark_reads_for_itself_is_let_through() -> None:
 
 
 def test_the_shape_of_files() -> None:
-    landing = Landing.from_options({"table": "delta", "path": "/t", "compression": "snappy", "maxFileBytes": "2000000"})
-    assert landing.shape == FileShape(compression="snappy", max_file_bytes=2_000_000)
+    landing = Landing.from_options({"table": "delta", "path": "/t", "compression": "zstd", "maxFileBytes": "2000000"})
+    assert landing.shape == FileShape(compression="zstd", max_file_bytes=2_000_000)
 
 
 DELTA = {"table": "delta", "path": "/t"}
@@ -67,7 +67,7 @@ DELTA = {"table": "delta", "path": "/t"}
         ({"table": "iceberg", "catalog.type": "rest"}, "option name is missing"),
         ({"table": "iceberg", "path": "/t", "name": "orders"}, "option name is 'orders': it must be a namespace"),
         ({"table": "iceberg", "path": "/t", "name": ".orders"}, "option name is '.orders'"),
-        (DELTA | {"compression": "rar"}, "option compression is 'rar': it must be one of zstd, snappy"),
+        (DELTA | {"compression": "rar"}, "option compression is 'rar': it must be one of snappy, zstd"),
         (DELTA | {"maxFileBytes": "10"}, "option maxFileBytes is '10': it must be a number of bytes from 1048576"),
         (DELTA | {"maxFileBytes": "-1"}, "option maxFileBytes is '-1'"),
         (DELTA | {"maxFileBytes": "1 GB"}, "option maxFileBytes is '1 GB'"),
