@@ -48,7 +48,7 @@ def topic_sink(schema: StructType, options: Mapping[str, str]) -> TopicSink:
     if include not in ("true", "false"):
         raise ValueError(f"includeHeaders is {include!r}: it must be true or false")
     # The last two are Spark's own, which it hands on.
-    known = {"topic", "includeheaders", "path", "checkpointlocation", "queryname"}
+    known = {"topic", "includeheaders", "checkpointlocation", "queryname"}
     unknown = [name for name in options if name.lower() not in known and not name.lower().startswith("kafka.")]
     if unknown:
         raise ValueError(f"unknown option {unknown[0]!r}: rows to topics take topic, includeHeaders and kafka.…")

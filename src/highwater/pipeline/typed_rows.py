@@ -29,7 +29,7 @@ def columns_for(decoding: Decoding) -> Columns:
 
 
 @contextmanager
-def typing(decoding: Decoding, reading: Reading) -> Iterator[Making]:
+def row_making(decoding: Decoding, reading: Reading) -> Iterator[Making]:
     """Makes rows in the schema of the decoding. On leaving, every dead letter is stored."""
     decoder = decoding.decoder()
     with ExitStack() as open_things:
@@ -77,7 +77,7 @@ class TypedRows:
 
     @contextmanager
     def opened(self, reading: Reading) -> Iterator[Making]:
-        with typing(self.decoding, reading) as make:
+        with row_making(self.decoding, reading) as make:
 
             def make_for_spark(range_: OffsetRange, made: pa.RecordBatch) -> pa.RecordBatch:
                 rows = make(range_, made)

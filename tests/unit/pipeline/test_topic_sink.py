@@ -46,6 +46,7 @@ def test_a_value_and_somewhere_to_send_it_are_enough() -> None:
             "headers attribute type must be a array<struct<key:",
         ),
         ({"value": "string"}, {"topic": "t", "topik": "u"}, "unknown option 'topik'"),
+        ({"value": "string"}, {"topic": "t", "path": "folder"}, "unknown option 'path'"),
         ({"value": "string"}, {"topic": "t", "includeHeaders": "maybe"}, "includeHeaders is 'maybe'"),
     ],
 )

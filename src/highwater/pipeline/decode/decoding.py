@@ -11,6 +11,7 @@ from highwater.pipeline.decode.ddl import parse_schema
 from highwater.pipeline.decode.decoder import (
     KEPT_COLUMNS,
     KEPT_PREFIX,
+    REASON,
     Decoded,
     Decoder,
     JsonDecoder,
@@ -113,7 +114,7 @@ class Decoding:
             if field.name == BAD_VALUE:
                 of_good, of_bad = pa.nulls(good.num_rows, field.type), bad.column("value")
             elif field.name == BAD_REASON:
-                of_good, of_bad = pa.nulls(good.num_rows, field.type), bad.column("reason")
+                of_good, of_bad = pa.nulls(good.num_rows, field.type), bad.column(REASON)
             else:
                 kept = field.name.removeprefix(KEPT_PREFIX)
                 of_good = good.column(field.name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from highwater.pipeline.decode import Decoding
 from highwater.pipeline.reading import Reading, read_with
-from highwater.pipeline.typed_rows import Making, columns_for, typing
+from highwater.pipeline.typed_rows import Making, columns_for, row_making
 from highwater.pipeline.work_orders import from_batch
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def records(orders: Iterable[pa.RecordBatch], decoding: Decoding) -> Iterator[pa
     with ExitStack() as opened:
         for range_, reading in (order for batch in orders for order in from_batch(batch)):
             if reading not in ready:
-                make = opened.enter_context(typing(decoding, reading))
+                make = opened.enter_context(row_making(decoding, reading))
                 ready[reading] = opened.enter_context(reading.client()), make
             client, make = ready[reading]
             for batch in read_with(client, reading, range_, columns):
