@@ -30,7 +30,7 @@ class Continuity:
 
         Each loss is reported, which raises it unless losses are allowed.
         """
-        self.found = self._lookup.partitions()
+        self.found = self._lookup.partitions(stored.at.keys())
         sound = self._sound(stored)
         self._last = (stored, sound)
         return sound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -58,15 +58,26 @@ class Lookup:
     def close(self) -> None:
         self._client.close()
 
-    def partitions(self) -> Found:
-        """A topic or partition that does not exist is left out."""
-        selection = self._options.selection
-        self._tried(lambda: self._refreshed(_topics(selection)))
+    def partitions(self, expected: Collection[TopicPartition] = ()) -> Found:
+        """A topic or partition that does not exist is left out.
+
+        While an expected one is missing it is asked again, as often as a look-up is tried: a broker may be behind.
+        """
+        attempts = 1
+        while True:
+            self._tried(lambda: self._refreshed(_topics(self._options.selection)))
+            found = self._selected()
+            if attempts >= self._options.offset_attempts or set(expected) <= set(found.partitions):
+                return found
+            attempts += 1
+            time.sleep(self._options.offset_retry_seconds)
+
+    def _selected(self) -> Found:
         ids: dict[str, str] = {}
         partitions: list[TopicPartition] = []
         for name, known in sorted(self._client.view.topics.items()):
             here = [TopicPartition(name, index) for index in sorted(known.partitions)]
-            chosen = [each for each in here if _is_selected(selection, each, known.is_internal)]
+            chosen = [each for each in here if _is_selected(self._options.selection, each, known.is_internal)]
             if chosen:
                 partitions += chosen
                 ids[name] = "" if known.id == ZERO_UUID else uuid_text(known.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,7 @@ class _Session:
         self._continuity = Continuity(self._lookup, Losses(options.reading.fail_on_data_loss))
         self._progress = None if options.group_id is None else GroupProgress(options.reading, options.group_id)
         self._target: Positions | None = None
-        self._last_batch_at = 0.0
+        self._last_batch_at = -math.inf
         self.latest: Positions | None = None
 
     def close(self) -> None:
@@ -123,20 +124,16 @@ class _Session:
                 return start
             if self._options.max_offsets is not None:
                 ends = planning.limited(begins, ends, self._options.max_offsets)
-        return self._positions(stored, ends, self.latest).to_json()
+        # Where nothing is read the epoch stays as it was: Spark takes any difference for news.
+        at = {
+            partition: starts[partition] if end == begins[partition] else Position(end, self.latest.at[partition].epoch)
+            for partition, end in ends.items()
+        }
+        return Positions({topic: self.latest.topic_id(topic) for topic, _ in at}, at).to_json()
 
     def _newest(self) -> Positions:
         found = self._continuity.found
         return Positions(found.topic_ids, self._lookup.latest(found.partitions))
-
-    def _positions(self, stored: Positions, ends: Mapping[TopicPartition, int], latest: Positions) -> Positions:
-        """Where nothing was read the stored epoch stays: Spark takes any difference for news."""
-        at = {}
-        for partition, end in ends.items():
-            before = stored.at.get(partition)
-            unmoved = before is not None and before.offset == end
-            at[partition] = before if before is not None and unmoved else Position(end, latest.at[partition].epoch)
-        return Positions({topic: latest.topic_id(topic) for topic, _ in at}, at)
 
     def _is_too_little(self, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
         """Whether to wait for minOffsetsPerTrigger: not beyond maxTriggerDelay, and never with AvailableNow."""
