@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -63,7 +64,7 @@ def _processes() -> list[int]:
 def _read(pid: int, name: str) -> str:
     try:
         return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):  # It has ended, or is somebody else's.
         return ""
 
 
@@ -74,7 +75,8 @@ def shown(request: pytest.FixtureRequest) -> Iterator[Shown]:
         yield demo
     finally:
         for pid in demo.running():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         demo.process.communicate()
 
 
