@@ -78,12 +78,14 @@ def land(file: Path, master: str | None, once: bool, check: bool, metrics_port: 
     from highwater.pipeline.metrics import Metrics
     from highwater.pipeline.query import transform_of
 
+    port = definition.metrics_port if metrics_port is None else metrics_port
     try:
         transform_of(definition)
-        port = definition.metrics_port if metrics_port is None else metrics_port
         metrics = None if port is None else Metrics(definition, port)
-    except (ValueError, OSError) as error:
-        fail(str(error))
+    except ValueError as error:
+        fail(f"{file}: {error}")
+    except OSError as error:
+        fail(f"metrics cannot be served on port {port}: {error.strerror}; --metrics-port takes another")
     click.echo(_summary(definition))
     if metrics is not None:
         click.echo(f"metrics http://127.0.0.1:{metrics.port}/metrics")

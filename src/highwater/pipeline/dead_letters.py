@@ -30,7 +30,7 @@ OFFSET_HEADER = PREFIX + "offset"
 TIMESTAMP_HEADER = PREFIX + "timestamp"
 REASON_HEADER = PREFIX + "reason"
 
-_BATCH_RECORDS = 500
+_RECORD_OVERHEAD = 21
 
 
 class DeadLetters:
@@ -72,8 +72,8 @@ class DeadLetters:
             at = origin % len(known.partitions) if key is None else partition_for_key(bytes(key), len(known.partitions))
             by_partition.setdefault(at, []).append(record)
         for partition, records in by_partition.items():
-            for start in range(0, len(records), _BATCH_RECORDS):
-                self._sender.add(TopicPartition(self.topic, partition), records[start : start + _BATCH_RECORDS])
+            for batch in in_batches(records, self.settings.batch_bytes):
+                self._sender.add(TopicPartition(self.topic, partition), batch)
 
 
 def dead_letters(bad: pa.RecordBatch, now: int) -> Iterator[tuple[int, NewRecord]]:
@@ -90,6 +90,27 @@ def dead_letters(bad: pa.RecordBatch, now: int) -> Iterator[tuple[int, NewRecord
         ]
         headers += [(name, str(content).encode()) for name, content in ours]
         yield row["partition"], (now, row["key"], row["value"], headers)
+
+
+def in_batches(records: list[NewRecord], limit: int) -> Iterator[list[NewRecord]]:
+    """Cut into batches of at most `limit` bytes, or of one record that is larger."""
+    batch: list[NewRecord] = []
+    used = 0
+    for record in records:
+        size = _size(record)
+        if batch and used + size > limit:
+            yield batch
+            batch, used = [], 0
+        batch.append(record)
+        used += size
+    if batch:
+        yield batch
+
+
+def _size(record: NewRecord) -> int:
+    _, key, value, headers = record
+    fields = [key, value, *(part for name, content in headers for part in (name.encode(), content))]
+    return _RECORD_OVERHEAD + sum(2 + len(memoryview(part)) for part in fields if part is not None)
 
 
 def _milliseconds(when: datetime) -> int:

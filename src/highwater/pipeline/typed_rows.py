@@ -16,6 +16,7 @@ from highwater.pipeline.producing import ProducerSettings
 from highwater.pipeline.ranges import OffsetRange
 from highwater.pipeline.reading import Columns, Reading
 from highwater.pipeline.selection import BadOption
+from highwater.wire.compression import Codec
 
 Making = Callable[[OffsetRange, pa.RecordBatch], pa.RecordBatch]
 """From the kernel's columns of records of a range to rows."""
@@ -38,6 +39,8 @@ def row_making(decoding: Decoding, reading: Reading) -> Iterator[Making]:
             settings = ProducerSettings(
                 reading.bootstrap_servers,
                 client_id=reading.client_id,
+                # With its new headers a record of the largest size would be too large.
+                codec=Codec.GZIP,
                 request_seconds=reading.request_timeout_seconds,
                 delivery_seconds=reading.deadline_seconds,
             )

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from highwater.pipeline.dead_letters import dead_letters
+from highwater.kernel import NewRecord
+from highwater.pipeline.dead_letters import dead_letters, in_batches
 from highwater.pipeline.decode import JsonDecoder, Origin, parse_schema
 
 
@@ -36,3 +37,11 @@ def test_a_dead_letter_is_the_record_as_it_was_with_its_origin_and_the_reason_in
             ),
         )
     ]
+
+
+def test_batches_of_dead_letters_stay_below_the_limit_unless_one_letter_is_larger() -> None:
+    letters: list[NewRecord] = [(0, None, b"x" * size, [("h", b"y")]) for size in (400, 400, 400, 5000, 10)]
+    batches = list(in_batches(letters, 1000))
+    assert [len(batch) for batch in batches] == [2, 1, 1, 1]
+    assert [letter for batch in batches for letter in batch] == letters
+    assert list(in_batches([], 1000)) == []

@@ -269,6 +269,17 @@ def test_maps_and_bytes_are_read_too() -> None:
     assert reasons(outcome) == {1: 'field raw is not base64: "?"'}
 
 
+@pytest.mark.parametrize("neighbours", [0, 3 * FEW])
+def test_hostile_values_are_bad_records_and_no_more(neighbours: int) -> None:
+    deep, digits = b"[" * 100_000, b"9" * 100_000
+    hostile = [b'{"id": ' + deep + b"}", b'{"id": ' + deep + b"]" * 100_000 + b"}", b'{"id": ' + digits + b"}"]
+    good = [b'{"id": 1}'] * neighbours
+    outcome = decoded(FLAT, [*good, *hostile, *good])
+    nested, long = "not JSON that can be read: nested too deeply", "not JSON that can be read: a number of thousands"
+    assert [why[: len(long)] for why in reasons(outcome).values()] == [nested, nested, long]
+    assert outcome.rows.num_rows == 2 * neighbours
+
+
 def test_bad_records_keep_everything_that_is_known_of_them() -> None:
     outcome = decoded(FLAT, [b'{"id": 1}', b"broken"])
     [bad] = outcome.bad.to_pylist()

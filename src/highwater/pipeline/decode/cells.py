@@ -68,9 +68,10 @@ def _parsed(value: bytes) -> Any:
         raise Misfit(f"not JSON: byte {error.start} is not UTF-8") from error
     except json.JSONDecodeError as error:
         raise Misfit(f"not JSON: {error.msg} at character {error.pos}") from error
-    except (RecursionError, ValueError) as error:
-        # Nested too deeply, or a whole number of thousands of digits.
-        raise Misfit(f"not JSON that can be read: {str(error).partition(';')[0]}") from error
+    except RecursionError as error:
+        raise Misfit("not JSON that can be read: nested too deeply") from error
+    except ValueError as error:
+        raise Misfit("not JSON that can be read: a number of thousands of digits") from error
 
 
 def _cell(kind: pa.DataType) -> Cell:
