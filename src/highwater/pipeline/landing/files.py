@@ -76,25 +76,9 @@ def _row_groups(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.Ta
 
 
 def _encoding(group: pa.Table, shape: FileShape) -> dict[str, Any]:
-    """Dictionaries only where values repeat: where they do not, building one costs more than writing the values.
-
-    Bounds of binary columns serve no reader and cost a comparison for each row.
-    """
-    import pyarrow as pa
-
-    bounded = [field.name for field in group.schema if not (pa.types.is_nested(field.type) or _is_binary(field.type))]
-    return {
-        "compression": shape.compression,
-        "use_dictionary": [name for name in group.schema.names if _repeats(group.column(name))],
-        "write_statistics": bounded,
-        "store_schema": False,
-    }
-
-
-def _is_binary(type_: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_))
+    """Dictionaries only where values repeat: where they do not, building one costs more than writing the values."""
+    repeating = [name for name in group.schema.names if _repeats(group.column(name))]
+    return {"compression": shape.compression, "use_dictionary": repeating, "store_schema": False}
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:

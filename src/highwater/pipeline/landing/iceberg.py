@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table as OpenTable
 
 CATALOG_FILE = "catalog.db"
+CATALOG_NAME = "highwater"
 _LANDED = "highwater.landed."
 
 
@@ -53,7 +54,7 @@ class IcebergTable:
     path: str | None = None
     """Where the table is created; the catalog decides if it is not given."""
     catalog: Mapping[str, str] = field(default_factory=dict)
-    """pyiceberg's properties of the catalog; none: SQLite in `path`."""
+    """pyiceberg's properties of the catalog, and under `name` its name; none: SQLite in `path`."""
 
     def prepare(self, schema: pa.Schema) -> Staging:
         from pyiceberg.exceptions import CommitFailedException
@@ -101,13 +102,12 @@ class IcebergTable:
 
     def clean_up(self, older_than: timedelta) -> list[str]:
         """What no snapshot of the table's history names. Only of a folder: stores have rules of their own for age."""
-        table = self.open()
-        location = _data(table)
+        location = _data(self.open())
         folder = _local(location)
         if folder is None:
             raise LandingError(f"{location} is no folder: let the store remove what no snapshot of {self.name} names")
         there = sorted(folder.glob("*.parquet"))
-        named = set(table.inspect.all_files()["file_path"].to_pylist())
+        named = set(self.open().inspect.all_files()["file_path"].to_pylist())
         return remove_old([file for file in there if f"{location}/{file.name}" not in named], older_than)
 
     def _create_or_widen(self, schema: pa.Schema) -> OpenTable:
@@ -132,7 +132,8 @@ class IcebergTable:
         from pyiceberg.catalog import load_catalog
 
         if self.catalog:
-            return load_catalog("highwater", **self.catalog)
+            properties = dict(self.catalog)
+            return load_catalog(properties.pop("name", CATALOG_NAME), **properties)
         file = Path(self.path or ".", CATALOG_FILE)
         if not file.exists():
             make_folder(file.parent)
@@ -143,7 +144,7 @@ class IcebergTable:
 def _sqlite(file: Path) -> Catalog:
     from pyiceberg.catalog import load_catalog
 
-    return load_catalog("highwater", type="sql", uri=f"sqlite:///{file}", warehouse=str(file.parent))
+    return load_catalog(CATALOG_NAME, type="sql", uri=f"sqlite:///{file}", warehouse=str(file.parent))
 
 
 def _create_catalog(file: Path) -> None:
