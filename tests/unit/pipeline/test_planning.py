@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from highwater.model import TopicPartition
@@ -18,6 +18,8 @@ def ranges_of(sizes: list[int], start: int = 100) -> list[OffsetRange]:
 
 @settings(deadline=None, max_examples=60)
 @given(SIZES, st.integers(1, 4 * SMALL_TASK))
+@example([1, 30_000], 5)
+@example([9, 9, 9], 1)
 def test_a_limit_is_kept_and_used_up(sizes: list[int], limit: int) -> None:
     starts = {TopicPartition("orders", index): 50 for index in range(len(sizes))}
     ends = {partition: 50 + size for partition, size in zip(starts, sizes, strict=True)}
