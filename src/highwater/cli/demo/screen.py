@@ -92,8 +92,10 @@ class Screen:
     # On a terminal
 
     def _picture(self) -> RenderableType:
-        end = "until Ctrl-C" if self._seconds is None else f"of {self._seconds:.0f} s, then the verdict"
-        head = Text.assemble(("Highwater ", "bold"), f" {self._progress.elapsed:5.1f} s {end}")
+        end = "Ctrl-C" if self._seconds is None else f"{self._seconds:.0f} s or Ctrl-C"
+        head = Text.assemble(
+            ("Highwater", "bold"), f" {self._progress.elapsed:6.1f} s  (orders until {end}, then the verdict)"
+        )
         return Group(head, self._brokers(), self._partitions(), self._flow(), self._events())
 
     def _brokers(self) -> RenderableType:

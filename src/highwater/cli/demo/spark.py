@@ -86,7 +86,7 @@ class SparkPipeline:
         threading.Thread(target=self._listen, args=(self._driver.stdout,), name="reports", daemon=True).start()
         self._revenues.start()
         self._arrivals.state = "Spark is starting, which takes 10 to 20 s; orders flow in meanwhile"
-        self._progress.tell("waiting for Spark, which takes 10 to 20 s to start; orders flow in meanwhile")
+        self._progress.tell(self._arrivals.state)
 
     def step(self) -> None:
         """Take in what the driver has reported."""
@@ -132,8 +132,8 @@ class SparkPipeline:
     def _take(self, report: dict[str, Any]) -> None:
         match report:
             case {"event": "ready", "version": version}:
-                self._arrivals.state = "Spark is ready, its first batch is under way"
-                self._progress.tell(f"Spark {version} is ready, its first batch is under way")
+                self._arrivals.state = f"Spark {version} has started; its first batch takes another 10 to 20 s"
+                self._progress.tell(self._arrivals.state)
             case {"event": "batch", "query": "table", "batch": batch, "reached": reached}:
                 self._landed(batch, {int(partition): offset for partition, offset in reached.items()})
             case {"event": "batch", "reached": reached}:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.table import Table
 
@@ -29,8 +31,8 @@ def explain(console: Console, judgement: Judgement) -> None:
     for problem in judgement.problems:
         say(problem)
     if not judgement.problems:
-        where = "in order at the reader" if sums is None else "in the table"
-        say(f"Every acknowledged order survived the death of its leader, and is {where} exactly once.")
+        arrived = "reached the reader" if sums is None else "is in the table"
+        say(f"Every acknowledged order survived the death of a leader, and {arrived} exactly once.")
     say(verdict.line())
 
 
@@ -39,11 +41,15 @@ def _counts(verdict: Verdict) -> Table:
     table = Table(title="Every order that was acknowledged, against every one that arrived")
     table.add_column("partition")
     shown = ("acked", "delivered", "lost", "duplicated")
-    for name in (*shown, "else wrong"):
+    for name in (*shown, "otherwise wrong"):
         table.add_column(name, justify="right")
-    for name, counts in (
-        {str(each): of for each, of in verdict.by_partition.items()} | {"all": verdict.counts}
-    ).items():
+
+    def add(name: str, counts: Mapping[str, int]) -> None:
         rest = sum(counts[each] for each in CLASSES if each not in shown)
-        table.add_row(name, *(f"{counts[each]:,}" for each in shown), f"{rest:,}", end_section=name == "all")
+        table.add_row(name, *(f"{counts[each]:,}" for each in shown), f"{rest:,}")
+
+    for partition, counts in verdict.by_partition.items():
+        add(str(partition), counts)
+    table.add_section()
+    add("all", verdict.counts)
     return table
