@@ -22,6 +22,9 @@ FEW = 40
 fit is read by hand: to start Arrow's reader costs as much as ten rows by hand."""
 
 _WHITESPACE = " \t\r\n"
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_FIRST_MICROSECOND, _LAST_MICROSECOND = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
+"""Of the years 1 to 9999, which Spark and Python know; Arrow reads the year 0 as well."""
 _HINT = re.compile(r" in row (\d+)$")
 
 
@@ -200,11 +203,22 @@ def _suspects(schema: pa.Schema, table: pa.Table) -> pa.Array | None:
     return found if found is not None and pc.any(found).as_py() else None
 
 
+def _outside(column: pa.Array, first: int, last: int) -> pa.Array:
+    return pc.fill_null(pc.or_(pc.less(column, first), pc.greater(column, last)), False)
+
+
 def _suspicious(field: pa.Field, column: pa.Array) -> pa.Array | None:
-    """Where a required value is missing, or a number was too large for a float: one flag per entry of `column`."""
+    """Where a required value is missing, a number was too large for a float, or a day is in no year from 1 to 9999.
+
+    One flag per entry of `column`.
+    """
     masks: list[Any] = [] if field.nullable else [pc.is_null(column)]
     if field.type == pa.float32():
         masks.append(pc.fill_null(pc.is_inf(column), False))
+    elif pa.types.is_timestamp(field.type):
+        masks.append(_outside(column.cast(pa.int64()), _FIRST_MICROSECOND, _LAST_MICROSECOND))
+    elif pa.types.is_date(field.type):
+        masks.append(_outside(column.cast(pa.int32()), _FIRST_DAY, _LAST_DAY))
     elif pa.types.is_struct(field.type):
         for index, inner in enumerate(field.type):
             # Under a struct that is null nothing is missing: `flatten` hands its nulls down, so they are taken out.
