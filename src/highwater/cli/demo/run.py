@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from highwater.audit import Read
+from highwater.audit import Read, judge_rows
 from highwater.cli.demo.feed import Feed
 from highwater.cli.demo.interrupts import Interrupts
 from highwater.cli.demo.orders import PARTITIONS, REVENUE_TOPIC, TOPIC
 from highwater.cli.demo.outage import Outage
 from highwater.cli.demo.progress import Progress
 from highwater.cli.demo.screen import Screen
-from highwater.cli.demo.verdict import Judgement, Sums, judge_rows, revenue_of
+from highwater.cli.demo.verdict import Judgement, Sums, revenue_of
 from highwater.cli.demo.watch import Watch, end_offsets
 from highwater.cli.up import LocalCluster
 from highwater.client.admin import Admin, NewTopic

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from highwater.audit import CLASSES, History, Read, Sent, Verdict, judge
-from highwater.model import TopicPartition
+from highwater.audit import CLASSES, Read, Sent, Verdict
 
 MEANING = {
     "lost": "acknowledged, and not there",
@@ -56,24 +55,6 @@ class Judgement:
         if self.sums is not None and self.sums.of_rows != self.sums.of_topic:
             topic, table = dict(self.sums.of_topic), dict(self.sums.of_rows)
             yield f"The sums in the topic of revenues are {topic}, those of the table are {table}."
-
-
-def judge_rows(sends: Sequence[Sent], rows: Sequence[Read], complete: frozenset[TopicPartition]) -> Verdict:
-    """Rows are a multiset: unlike for records that were read, one place in the log may be there once only.
-
-    `complete` are the partitions of which all that was sent had its time to arrive.
-    """
-    verdict = judge(History(list(sends), list(rows), complete))
-    verdict.delivered = len(rows)
-    by_partition = Counter(row.partition for row in rows)
-    for partition, counts in verdict.by_partition.items():
-        counts["delivered"] = by_partition[partition]
-    known = {value for value, _ in verdict.duplicated}
-    for row, count in Counter(rows).items():
-        if count > 1 and row.value not in known:
-            verdict.duplicated.append((row.value, [(row.partition, row.offset)] * count))
-            verdict.by_partition[row.partition]["duplicated"] += 1
-    return verdict
 
 
 def revenue_of(rows: Iterable[Read]) -> dict[str, int]:

@@ -6,10 +6,10 @@ from itertools import islice
 
 from rich.console import Console
 
-from highwater.audit import Outcome, Read, Sent
+from highwater.audit import Outcome, Read, Sent, judge_rows
 from highwater.cli.demo.orders import PARTITIONS, Order, orders
 from highwater.cli.demo.summary import explain
-from highwater.cli.demo.verdict import Judgement, Sums, judge_rows, revenue_of
+from highwater.cli.demo.verdict import Judgement, Sums, revenue_of
 
 ALL = frozenset(PARTITIONS)
 ORDERS = list(islice(orders(), 30))
