@@ -7,7 +7,7 @@ PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 .PHONY: help setup run test check static mutants soak bench bench-quick lock
 
 help:
-	@echo 'make run [SECONDS=n]  the demo: three brokers, a feed, a leader killed on the way, and a verdict'
+	@echo 'make run [SECONDS=n]  the demo: three brokers, orders, Spark landing them, a leader killed, a verdict'
 	@echo 'make test             everything: format, lint, types, import contracts, the whole suite'
 	@echo 'make check            the same without the slow tests, in under a minute'
 	@echo 'make mutants          break one line per failure scenario in a copy, and see its test go red'
@@ -48,5 +48,5 @@ bench-quick: setup
 	@$(BIN)/python bench/run.py --quick
 
 lock: setup
-	@CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --extra dev --strip-extras --allow-unsafe \
+	@CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --extra dev --extra spark --strip-extras --allow-unsafe \
 	    --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements.lock pyproject.toml

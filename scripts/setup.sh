@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Makes a fresh clone ready: system packages, .venv with locked versions and the compiled kernel, and Apache Kafka's
-# jars for the tests. Does nothing, quickly, when nothing has changed since the last time.
+# Makes a fresh clone ready: system packages, .venv with locked versions and the compiled kernel, and for the tests the
+# jars of Apache Kafka and of Spark's own connector to it. Does nothing, quickly, when nothing has changed since the
+# last time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 stamp=.venv/.setup-stamp
-inputs=(requirements.lock pyproject.toml setup.py scripts/setup.sh scripts/apache-kafka.pom.xml src/highwater/kernel/*.p[xy]*)
+inputs=(requirements.lock pyproject.toml setup.py scripts/setup.sh scripts/*.pom.xml src/highwater/kernel/*.p[xy]*)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -77,12 +78,12 @@ virtual_environment() {
     .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 }
 
-apache_kafka() {
-    local file=.apache/classpath.txt
-    if [ -s "$file" ] && [ "$file" -nt scripts/apache-kafka.pom.xml ] && jars_exist "$file"; then return; fi
-    say "resolving Apache Kafka's jars"
+classpath_of() {
+    local name=$1 pom=$2 file=$3
+    if [ -s "$file" ] && [ "$file" -nt "$pom" ] && jars_exist "$file"; then return; fi
+    say "resolving $name"
     mkdir -p .apache
-    mvn -q -B -Dstyle.color=never -f scripts/apache-kafka.pom.xml dependency:build-classpath -Dmdep.outputFile="$PWD/$file.new" >&2
+    mvn -q -B -Dstyle.color=never -f "$pom" dependency:build-classpath -Dmdep.outputFile="$PWD/$file.new" >&2
     mv "$file.new" "$file"
 }
 
@@ -90,11 +91,12 @@ jars_exist() { tr ':' '\n' <"$1" | while read -r jar || [ -n "$jar" ]; do [ -e "
 
 digest() { { cat "${inputs[@]}"; .venv/bin/python --version; } 2>/dev/null | sha256sum | cut -d' ' -f1; }
 
-if [ -f "$stamp" ] && [ -s .apache/classpath.txt ] && [ "$(digest)" = "$(cat "$stamp")" ]; then
+if [ -f "$stamp" ] && [ -s .apache/classpath.txt ] && [ -s .apache/spark-kafka.txt ] && [ "$(digest)" = "$(cat "$stamp")" ]; then
     exit 0
 fi
 system_packages
 virtual_environment
-apache_kafka
+classpath_of "Apache Kafka's jars" scripts/apache-kafka.pom.xml .apache/classpath.txt
+classpath_of "the jars of Spark's Kafka connector" scripts/spark-kafka.pom.xml .apache/spark-kafka.txt
 digest >"$stamp"
 say "ready"

@@ -2,21 +2,92 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import signal
 import subprocess
 import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.cluster.nodes import wait_until
+
 DEMO = [sys.executable, "-m", "highwater", "demo"]
 VERDICT = re.compile(r"verdict acked=(\d+) delivered=(\d+) lost=0 duplicated=0")
+MARK = "HIGHWATER_DEMO_OF_TEST"
+DRIVER, JVM = "highwater.cli.demo.driver", "org.apache.spark"
+"""By what their command lines are known."""
+
+
+class Shown:
+    """A demo under way, whose output is read as it comes. Whatever it starts carries a mark in its environment."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.mark = f"{MARK}={uuid.uuid4().hex}"
+        name, _, value = self.mark.partition("=")
+        self.process = subprocess.Popen(
+            [*DEMO, *arguments], stdout=subprocess.PIPE, text=True, env=os.environ | {name: value}
+        )
+        self.lines: list[str] = []
+
+    def until(self, told: str) -> None:
+        """Reads on; the time limit of a test is pytest's."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+            if told in line:
+                return
+        raise AssertionError(f"it ended without saying {told!r}:\n" + "\n".join(self.lines))
+
+    def ended(self) -> int:
+        assert self.process.stdout is not None
+        self.lines += self.process.stdout.read().splitlines()
+        return self.process.wait()
+
+    def at(self, told: str) -> int:
+        """The line that says it."""
+        return next(number for number, line in enumerate(self.lines) if told in line)
+
+    def running(self, named: str = "") -> list[int]:
+        """Processes with the mark, of those whose command line has this in it."""
+        return [pid for pid in _processes() if self.mark in _read(pid, "environ") and named in _read(pid, "cmdline")]
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):  # It has ended, or is somebody else's.
+        return ""
+
+
+@pytest.fixture
+def shown(request: pytest.FixtureRequest) -> Iterator[Shown]:
+    demo = Shown(*request.param)
+    try:
+        yield demo
+    finally:
+        for pid in demo.running():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        demo.process.communicate()
 
 
 @pytest.mark.slow
-def test_a_leader_dies_and_comes_back_and_nothing_is_lost() -> None:
-    ran = subprocess.run([*DEMO, "--seconds", "6"], capture_output=True, text=True, timeout=150)
+def test_without_java_a_plain_reader_sees_a_leader_die_and_come_back_and_nothing_lost(tmp_path: Path) -> None:
+    environment = os.environ | {"JAVA_HOME": str(tmp_path)}
+    ran = subprocess.run(
+        [*DEMO, "--seconds", "6"], capture_output=True, text=True, timeout=150, env=environment, check=False
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.startswith("without Spark: no Java (install a JRE 17 or newer, or set JAVA_HOME)\n")
     for told in ("3 brokers ready", "killed with SIGKILL", "takes writes again", "started again", "is in sync again"):
         assert told in ran.stdout
     found = VERDICT.fullmatch(ran.stdout.splitlines()[-1])
@@ -24,12 +95,34 @@ def test_a_leader_dies_and_comes_back_and_nothing_is_lost() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_ended_before_the_kill_proves_nothing_and_says_so() -> None:
-    with subprocess.Popen(DEMO, stdout=subprocess.PIPE, text=True) as demo:
-        assert demo.stdout is not None
-        while "acked" not in demo.stdout.readline():
-            pass
-        demo.send_signal(signal.SIGINT)
-        rest = demo.stdout.read()
-    assert demo.returncode == 1
-    assert "No leader was killed" in rest and VERDICT.fullmatch(rest.splitlines()[-1])
+@pytest.mark.parametrize("shown", [["--no-spark"]], indirect=True)
+def test_a_run_that_is_ended_before_the_kill_proves_nothing_and_says_so(shown: Shown) -> None:
+    shown.until("acked")
+    shown.process.send_signal(signal.SIGINT)
+    assert shown.ended() == 1
+    assert any("No leader was killed" in line for line in shown.lines)
+    assert VERDICT.fullmatch(shown.lines[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shown", [[]], indirect=True)
+def test_orders_land_in_the_table_exactly_once_though_a_leader_dies_under_the_running_pipeline(shown: Shown) -> None:
+    shown.until("is in sync again")
+    shown.process.send_signal(signal.SIGINT)
+    code = shown.ended()
+    assert code == 0, "\n".join(shown.lines)
+    assert shown.at("first batch has landed") < shown.at("killed with SIGKILL") < shown.at("in sync again")
+    found = VERDICT.fullmatch(shown.lines[-1])
+    assert found is not None and found[1] == found[2] != "0"
+    revenue = shown.lines[shown.at("Revenue, as topic revenue has it:")]
+    assert revenue.count(",") >= 5, "a sum for each of six products"
+    wait_until(lambda: not shown.running())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shown", [[]], indirect=True)
+def test_no_jvm_outlives_a_demo_that_is_killed(shown: Shown) -> None:
+    shown.until("Spark is starting")
+    wait_until(lambda: shown.running(JVM), seconds=60)
+    shown.process.kill()
+    wait_until(lambda: not shown.running(JVM) and not shown.running(DRIVER), seconds=60)

@@ -49,5 +49,14 @@ def test_broker_and_controller_are_strangers_on_both_sides() -> None:
 
 
 def test_everything_a_node_is_made_of_is_kept_from_spark_and_arrow() -> None:
-    held = short(contract("A node needs neither Spark nor Arrow")["source_modules"])
-    assert held == existing() - set(OUTSIDE_A_NODE)
+    kept = contract("A node needs neither Spark nor Arrow")
+    assert short(kept["source_modules"]) == existing() - set(OUTSIDE_A_NODE)
+    connectors = {path.parent.name for path in PACKAGE.parent.glob("pyspark_*/__init__.py")}
+    assert {"pyarrow", "pyspark"} | connectors <= set(kept["forbidden_modules"])
+
+
+def test_nothing_a_node_is_made_of_may_import_the_pipeline() -> None:
+    order = layers()
+    [pipeline] = [index for index, layer in enumerate(order) if "pipeline" in layer]
+    [node] = [index for index, layer in enumerate(order) if "node" in layer]
+    assert pipeline < node

@@ -2,7 +2,19 @@
 
 from highwater.audit.history import History, Outcome, Read, Sent
 from highwater.audit.judging import judge
+from highwater.audit.rows import judge_rows
 from highwater.audit.table import verdict_table, verdict_text
 from highwater.audit.verdict import CLASSES, Verdict
 
-__all__ = ["CLASSES", "History", "Outcome", "Read", "Sent", "Verdict", "judge", "verdict_table", "verdict_text"]
+__all__ = [
+    "CLASSES",
+    "History",
+    "Outcome",
+    "Read",
+    "Sent",
+    "Verdict",
+    "judge",
+    "judge_rows",
+    "verdict_table",
+    "verdict_text",
+]

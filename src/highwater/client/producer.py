@@ -79,7 +79,7 @@ class Producer:
         if not self.idempotent:
             return build(records, codec=self.codec)
         if self._identity is None:
-            self._identity = self.client.retrying(self._new_identity)
+            self._identity = self.client.retrying(lambda: new_identity(self.client))
         return build(
             records,
             codec=self.codec,
@@ -87,12 +87,6 @@ class Producer:
             producer_epoch=self._identity.epoch,
             base_sequence=self._sequences.get(partition, 0),
         )
-
-    def _new_identity(self) -> Identity:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
-        response = self.client.ask(request, InitProducerIdResponse)
-        check(response.error_code)
-        return Identity(response.producer_id, response.producer_epoch)
 
     def _asked(self, partition: TopicPartition, batch: bytearray) -> int:
         """A leader that is gone may have a successor: the next attempt looks for it anew."""
@@ -141,6 +135,14 @@ class Producer:
             self.client.forget(partition.topic)
         check(answer.error_code, answer.error_message)
         return answer.base_offset
+
+
+def new_identity(client: Client) -> Identity:
+    """A producer id that nobody else has, for a producer without transactions."""
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+    response = client.ask(request, InitProducerIdResponse)
+    check(response.error_code)
+    return Identity(response.producer_id, response.producer_epoch)
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:

@@ -1,0 +1,101 @@
+"""A plain consumer, record by record: of the revenues that Spark writes, or of the orders where there is no Spark."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+
+from highwater.audit import Read
+from highwater.cli.demo.orders import PARTITIONS, REVENUE_PARTITION
+from highwater.cli.demo.progress import Progress, is_reached
+from highwater.client.client import Client
+from highwater.client.consumer import Consumer
+from highwater.client.failures import ClientFailure
+from highwater.client.fetched import Fetched
+from highwater.errors import KafkaError
+from highwater.model import TopicPartition
+
+STOP_SECONDS = 30.0
+
+
+class Tail(threading.Thread):
+    """Reads partitions from their first record on, for as long as it is wanted."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        partitions: tuple[TopicPartition, ...],
+        take: Callable[[Fetched], None],
+        progress: Progress,
+    ) -> None:
+        super().__init__(name=f"tail-{partitions[0].topic}", daemon=True)
+        self._servers = bootstrap
+        self._partitions = partitions
+        self._take = take
+        self._progress = progress
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        with Client(self._servers, client_id="demo-tail", timeout=60, request_timeout=5) as client:
+            consumer = Consumer(client)
+            consumer.assign(dict.fromkeys(self._partitions, 0))
+            fetched: list[Fetched] = []
+            while fetched or not self._stopping.is_set():
+                try:
+                    fetched = consumer.poll(0.2)
+                except (KafkaError, ClientFailure) as failed:
+                    self._progress.trouble = str(failed)
+                    continue
+                for part in fetched:
+                    self._take(part)
+
+    def stop(self, seconds: float) -> None:
+        """What is there already is read."""
+        self._stopping.set()
+        self.join(seconds)
+
+
+class PlainReader:
+    """Takes the table's place where there is no Spark: what it has read is what was delivered."""
+
+    sums_up = False
+
+    def __init__(self, bootstrap: str, progress: Progress) -> None:
+        self._reads: list[Read] = []
+        self._reached: dict[int, int] = {}
+        self._arrivals = progress.arrivals
+        self._tail = Tail(bootstrap, PARTITIONS, self._take, progress)
+
+    def start(self) -> None:
+        self._arrivals.state = "a plain consumer reads the orders"
+        self._tail.start()
+
+    def step(self) -> None:
+        self._arrivals.rows = len(self._reads)
+        self._arrivals.reached = dict(self._reached)
+
+    def has_reached(self, ends: Mapping[int, int]) -> bool:
+        return is_reached(self._arrivals.reached, ends)
+
+    def finish(self) -> list[Read]:
+        self.close()
+        return self._reads
+
+    def close(self) -> None:
+        self._tail.stop(STOP_SECONDS)
+
+    def _take(self, part: Fetched) -> None:
+        self._reads += [Read(part.partition, each.offset, each.value or b"") for each in part]
+        self._reached[part.partition.partition] = part.next_offset
+
+
+def revenue_reader(bootstrap: str, progress: Progress) -> Tail:
+    """Keeps the last revenue of each product. One that was written twice changes nothing."""
+
+    def take(part: Fetched) -> None:
+        for record in part:
+            revenue = json.loads(record.value or b"{}")
+            progress.revenue[revenue["product"]] = revenue["cents"]
+
+    return Tail(bootstrap, (REVENUE_PARTITION,), take, progress)

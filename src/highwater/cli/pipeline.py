@@ -1,0 +1,202 @@
+"""`highwater pipeline`: topics into tables and topics, by Spark, as one file says."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from highwater.cli.tool import fail
+from highwater.client.client import Client
+from highwater.client.failures import ClientFailure
+from highwater.client.groups import Groups
+from highwater.client.offsets import LATEST, FoundOffset, list_offsets
+from highwater.errors import KafkaError
+
+SECONDS = 10.0
+"""As long as `status` waits for the cluster."""
+
+file_argument = click.argument("file", type=click.Path(path_type=Path), default="pipeline.yml")
+
+
+@contextmanager
+def _with_spark() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        fail(f"{error.name} is missing: pipelines need the packages of `pip install 'highwater[spark]'`")
+
+
+def _loaded(file: Path) -> Any:
+    with _with_spark():
+        from highwater.pipeline.yaml_file import BadDefinition, load
+    try:
+        return load(file)
+    except BadDefinition as error:
+        fail(str(error))
+
+
+@click.group(name="pipeline")
+def command() -> None:
+    """Land topics in tables, exactly once, with Spark; against any Kafka.
+
+    \b
+    highwater pipeline init orders      write a small project that runs at once
+    highwater pipeline land             run the pipeline of ./pipeline.yml
+    highwater pipeline status           show how it stands, from another terminal
+    """
+
+
+@command.command("land")
+@file_argument
+@click.option("--master", help="Where Spark runs: local[*], local-cluster[…], spark://host:7077 or any other.")
+@click.option("--once", is_flag=True, help="Take all that is there now, then end (trigger: available-now).")
+@click.option("--check", is_flag=True, help="Only check the file; start nothing.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus here (0: any free port).")
+def land(file: Path, master: str | None, once: bool, check: bool, metrics_port: int | None) -> None:
+    """Run the pipeline of FILE (pipeline.yml) until Ctrl-C.
+
+    The file is checked first, as a whole, and a mistake is one line that names its line and key. After a failure the
+    query is started again, as the key restart says.
+    """
+    definition = _loaded(file)
+    if once:
+        definition = replace(definition, trigger="available-now")
+    if check:
+        click.echo(f"{file}: {_summary(definition)}")
+        return
+    from highwater.pipeline.display import Display
+    from highwater.pipeline.job import GaveUp, Job, stopped_by_signals
+    from highwater.pipeline.metrics import Metrics
+    from highwater.pipeline.query import transform_of
+
+    port = definition.metrics_port if metrics_port is None else metrics_port
+    try:
+        transform_of(definition)
+        metrics = None if port is None else Metrics(definition, port)
+    except ValueError as error:
+        fail(f"{file}: {error}")
+    except OSError as error:
+        fail(f"metrics cannot be served on port {port}: {error.strerror}; --metrics-port takes another")
+    click.echo(_summary(definition))
+    if metrics is not None:
+        click.echo(f"metrics http://127.0.0.1:{metrics.port}/metrics")
+    try:
+        with Display(Console()) as display:
+            job = Job(file, definition, display, metrics, master=master, once=once)
+            with stopped_by_signals(job):
+                job.run()
+    except GaveUp as failure:
+        fail(str(failure))
+    finally:
+        if metrics is not None:
+            metrics.close()
+
+
+def _summary(definition: Any) -> str:
+    source = definition.source.get("subscribe") or definition.source["subscribePattern"]
+    sink = definition.sink
+    target = (
+        f"topic {sink['topic']}" if "topic" in sink else f"{sink['table']} table {sink.get('path', sink.get('name'))}"
+    )
+    return f"{definition.name}: {source} -> {target} ({definition.mode}, {definition.trigger})"
+
+
+@command.command("status")
+@file_argument
+def status(file: Path) -> None:
+    """Show the last progress of FILE's pipeline, and how far its group is behind."""
+    definition = _loaded(file)
+    from highwater.pipeline.job import status_file
+
+    path = status_file(definition)
+    if path is None:
+        fail(f"the checkpoint {definition.checkpoint} is not on this machine: there is nothing to read")
+    try:
+        told = json.loads(path.read_text())
+    except FileNotFoundError:
+        fail(f"{definition.name} has not run yet: there is no {path}")
+    except (OSError, ValueError) as error:
+        fail(f"{path}: {error}")
+    for line in _standing(told):
+        click.echo(line)
+    if definition.group is None:
+        click.echo("the source has no group: its lag is that of the last batch")
+        return
+    try:
+        for line in _group_lag(definition.bootstrap_servers, definition.group):
+            click.echo(line)
+    except (KafkaError, ClientFailure) as error:
+        fail(f"group {definition.group}: {error}")
+
+
+def _standing(told: dict[str, Any]) -> Iterator[str]:
+    alive = _is_alive(told["pid"])
+    state = (
+        told["state"]
+        if alive or told["state"] in ("stopped", "finished", "failed")
+        else "gone (it did not stop in order)"
+    )
+    yield f"{told['name']}  {state}  rows={told['rows']} batches={told['batches']} restarts={told['restarts']}"
+    if (last := told["last"]) is not None:
+        ago = max(0.0, time.time() - told["last_at"])
+        yield (
+            f"last batch {last['batch_id']}, {ago:.0f} s ago: "
+            f"rows={last['rows']} seconds={last['seconds']:.3f} lag={last['lag']}"
+        )
+    if told["trouble"]:
+        yield f"last trouble: {told['trouble']}"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _group_lag(servers: str, group: str) -> Iterator[str]:
+    """A table whose columns are as wide as what they hold: names are not cut."""
+    rows = [("GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG")]
+    with Client(servers, timeout=SECONDS, request_timeout=SECONDS) as client:
+        committed = Groups(client).committed(group)
+        ends = list_offsets(client, dict.fromkeys(committed, LATEST))
+        for partition in sorted(committed):
+            at = committed[partition].offset
+            rows.append((group, partition.topic, str(partition.partition), str(at), *_end_and_lag(at, ends[partition])))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _end_and_lag(committed: int, end: FoundOffset | KafkaError | None) -> tuple[str, str]:
+    if isinstance(end, FoundOffset):
+        return str(end.offset), str(end.offset - committed)
+    return "-", "-" if end is None else str(end)
+
+
+@command.command("init")
+@click.argument("folder", type=click.Path(path_type=Path), default=".")
+@click.option("--bootstrap-server", default="127.0.0.1:9092", show_default=True, help="The cluster to begin with.")
+def init(folder: Path, bootstrap_server: str) -> None:
+    """Write a small project into FOLDER: a pipeline, a producer of orders, and how to run them."""
+    with _with_spark():
+        from highwater.pipeline.project import NotEmpty, write_project
+    try:
+        paths = write_project(folder, bootstrap_server)
+    except (NotEmpty, OSError) as error:
+        fail(str(error))
+    for path in paths:
+        click.echo(path)
+    click.echo(f"\nNext: highwater up --data-dir data, then what {folder / 'README.md'} says.")

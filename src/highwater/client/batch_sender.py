@@ -1,0 +1,308 @@
+"""Sending much, fast: many batches on their way at once, in order and stored once, over changes of leaders."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from highwater.client.client import FIRST_BACKOFF, LAST_BACKOFF, Client, KnownTopic
+from highwater.client.connection import Connection, Ticket
+from highwater.client.failures import ClientFailure, Disconnected, RequestTimeout, UnsupportedApi
+from highwater.client.producer import ACKS_ALL, Identity, new_identity
+from highwater.errors import Code, KafkaError, code_of, is_retriable
+from highwater.model import ZERO_UUID, NodeId, TopicPartition, Uuid
+from highwater.wire.compression import Codec
+from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from highwater.wire.messages.produce_response import ProduceResponse
+from highwater.wire.records import NewRecord, build
+
+MAX_IN_FLIGHT = 5
+"""Of one partition: a leader remembers as many batches of a producer, and only those can be told to be repeated."""
+
+_FIRST_VERSION_WITH_TOPIC_IDS = 13
+_SEQUENCES = 2**31
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    data: memoryview
+    deadline: float
+    is_stored: bool = False
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One partition: its batches in order, of which the first `sent` are on their way."""
+
+    partition: TopicPartition
+    batches: deque[_Batch] = field(default_factory=deque)
+    sent: int = 0
+    in_flight: int = 0
+    sequence: int = 0
+    failure: KafkaError | ClientFailure | None = None
+    """Set from the first batch that failed until all that were on their way have been answered: then they go again."""
+    backoff: float = FIRST_BACKOFF
+    not_before: float = 0.0
+
+
+class _Sent(NamedTuple):
+    connection: Connection
+    ticket: Ticket
+    batches: list[tuple[_Lane, _Batch]]
+    topics: dict[Uuid, str]
+
+
+class BatchSender:
+    """An idempotent producer for bulk: `add` returns before its batch is stored, `flush` when all of them are.
+
+    A batch that is not acknowledged goes again with the sequence number it had, so a partition's batches are stored
+    once and in order. After an exception nothing more can be sent: which of the batches were stored is unknown.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        acks: int = ACKS_ALL,
+        codec: Codec = Codec.NONE,
+        idempotent: bool = True,
+        delivery_timeout: float = 120.0,
+        max_request_bytes: int = 1 << 20,
+        max_pending_bytes: int = 32 << 20,
+        max_in_flight: int = MAX_IN_FLIGHT,
+    ) -> None:
+        if acks not in (ACKS_ALL, 1):
+            raise ValueError(f"acks is {acks}: it must be all (-1) or 1, or nobody would know what was stored")
+        if idempotent and acks != ACKS_ALL:
+            raise ValueError("acks must be all for the idempotent producer")
+        if not 1 <= max_in_flight <= MAX_IN_FLIGHT:
+            raise ValueError(f"max_in_flight is {max_in_flight}: it must be 1 to {MAX_IN_FLIGHT}")
+        self.client = client
+        self.acks = acks
+        self.codec = codec
+        self.delivery_timeout = delivery_timeout
+        self.max_request_bytes = max_request_bytes
+        self.max_pending_bytes = max_pending_bytes
+        # Without sequence numbers a batch that goes again would overtake the one behind it.
+        self.max_in_flight = max_in_flight if idempotent else 1
+        self._identity: Identity | None = client.retrying(lambda: new_identity(client)) if idempotent else None
+        self._connections: dict[NodeId, Connection] = {}
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._sent: deque[_Sent] = deque()
+        self._pending_bytes = 0
+        self._failed: Exception | None = None
+
+    def __enter__(self) -> BatchSender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Without a `flush` before, what becomes of batches that are on their way is unknown."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def add(self, partition: TopicPartition, records: Sequence[NewRecord]) -> None:
+        """Send (timestamp, key, value, headers) tuples as one batch; waits only while too much is on its way."""
+        lane = self._lanes.setdefault(partition, _Lane(partition))
+        data = self._sealed(lane, records)
+        lane.batches.append(_Batch(memoryview(data), time.monotonic() + self.delivery_timeout))
+        self._pending_bytes += len(data)
+        self._run(self.max_pending_bytes)
+
+    def flush(self) -> None:
+        """Returns when every batch is stored. Raises what kept one of them from it."""
+        self._run(0)
+
+    def _sealed(self, lane: _Lane, records: Sequence[NewRecord]) -> bytearray:
+        if self._identity is None:
+            return build(records, codec=self.codec)
+        data = build(
+            records,
+            codec=self.codec,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.epoch,
+            base_sequence=lane.sequence,
+        )
+        lane.sequence = (lane.sequence + len(records)) % _SEQUENCES
+        return data
+
+    def _run(self, most_pending: int) -> None:
+        if self._failed is not None:
+            raise ValueError(f"the sender has failed before: {self._failed}")
+        try:
+            self._send_ready()
+            while self._pending_bytes > most_pending:
+                if self._sent:
+                    self._receive(self._sent.popleft())
+                else:
+                    self._await_backoff()
+                self._send_ready()
+        except (KafkaError, ClientFailure) as failure:
+            self._failed = failure
+            raise
+
+    def _await_backoff(self) -> None:
+        """Nothing is on its way: every partition with batches has failed and waits before it tries again."""
+        until = min(lane.not_before for lane in self._lanes.values() if lane.batches)
+        time.sleep(max(0.0, until - time.monotonic()))
+
+    # ---- Out
+
+    def _send_ready(self) -> None:
+        """As long as there is one, a request to each leader with the next batch of each partition that it leads."""
+        while self._send_round():
+            pass
+
+    def _send_round(self) -> bool:
+        now = time.monotonic()
+        by_leader: dict[NodeId, list[_Lane]] = {}
+        for lane in self._lanes.values():
+            if lane.sent < len(lane.batches) and self._may_send(lane, now):
+                try:
+                    self.client.topic(lane.partition.topic, create=True)
+                    by_leader.setdefault(self.client.leader(lane.partition), []).append(lane)
+                except (KafkaError, Disconnected, RequestTimeout) as failure:
+                    if isinstance(failure, KafkaError) and not is_retriable(failure.code):
+                        raise
+                    self._back_off(lane, failure)
+        for leader, lanes in by_leader.items():
+            for chosen in self._divided(lanes):
+                self._request(leader, chosen)
+        return bool(by_leader)
+
+    def _may_send(self, lane: _Lane, now: float) -> bool:
+        return lane.failure is None and lane.in_flight < self.max_in_flight and lane.not_before <= now
+
+    def _divided(self, lanes: list[_Lane]) -> Iterable[list[_Lane]]:
+        chosen: list[_Lane] = []
+        size = 0
+        for lane in lanes:
+            more = len(lane.batches[lane.sent].data)
+            if chosen and size + more > self.max_request_bytes:
+                yield chosen
+                chosen, size = [], 0
+            chosen.append(lane)
+            size += more
+        yield chosen
+
+    def _request(self, leader: NodeId, lanes: list[_Lane]) -> None:
+        batches = [(lane, lane.batches[lane.sent]) for lane in lanes]
+        for lane in lanes:
+            lane.sent += 1
+            lane.in_flight += 1
+        try:
+            connection = self._connection(leader)
+            topics = {name: self.client.topic(name) for name in {lane.partition.topic: None for lane in lanes}}
+            unnamed = any(topic.id == ZERO_UUID for topic in topics.values())
+            version = connection.version(ProduceRequest, _FIRST_VERSION_WITH_TOPIC_IDS - 1 if unnamed else None)
+            ticket = connection.send(self._message(batches, topics, version), version)
+        except UnsupportedApi:
+            raise
+        except (KafkaError, ClientFailure) as failure:
+            self._lost(batches, failure)
+            return
+        names = {topic.id: name for name, topic in topics.items()}
+        self._sent.append(_Sent(connection, ticket, batches, names))
+
+    def _connection(self, leader: NodeId) -> Connection:
+        """One of our own: answers come in order, so the client's questions cannot wait behind batches."""
+        known = self._connections.get(leader)
+        if known is not None and known.is_open:
+            return known
+        broker = self.client.view.brokers.get(leader)
+        if broker is None:
+            raise KafkaError(Code.LEADER_NOT_AVAILABLE, f"broker {leader} is not available")
+        opened = Connection(broker.endpoint, client_id=self.client.client_id, timeout=self.client.request_timeout)
+        self._connections[leader] = opened
+        return opened
+
+    def _message(
+        self, batches: list[tuple[_Lane, _Batch]], topics: dict[str, KnownTopic], version: int
+    ) -> ProduceRequest:
+        by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
+        by_topic: dict[str, list[PartitionProduceData]] = {}
+        for lane, batch in batches:
+            data = PartitionProduceData(index=lane.partition.partition, records=batch.data)
+            by_topic.setdefault(lane.partition.topic, []).append(data)
+        return ProduceRequest(
+            acks=self.acks,
+            timeout_ms=int(self.client.request_timeout * 1000),
+            topic_data=[
+                TopicProduceData(
+                    name="" if by_id else name,
+                    topic_id=topics[name].id if by_id else ZERO_UUID,
+                    partition_data=partitions,
+                )
+                for name, partitions in by_topic.items()
+            ],
+        )
+
+    # ---- And back
+
+    def _receive(self, sent: _Sent) -> None:
+        try:
+            if not sent.connection.is_open:
+                raise Disconnected(f"the connection to {sent.connection.endpoint} was lost before the answer")
+            response = sent.connection.receive(sent.ticket, ProduceResponse)
+        except (Disconnected, RequestTimeout) as failure:
+            self._lost(sent.batches, failure)
+            return
+        waiting = {lane.partition: (lane, batch) for lane, batch in sent.batches}
+        for topic in response.responses:
+            name = topic.name or sent.topics.get(topic.topic_id or ZERO_UUID, "")
+            for answer in topic.partition_responses:
+                settled = waiting.pop(TopicPartition(name, answer.index), None)
+                if settled is not None:
+                    self._settle(*settled, code_of(answer.error_code), answer.error_message)
+        for lane, batch in waiting.values():
+            self._settle(lane, batch, Code.UNKNOWN_SERVER_ERROR, "the answer does not mention the partition")
+
+    def _settle(self, lane: _Lane, batch: _Batch, code: Code, message: str | None) -> None:
+        lane.in_flight -= 1
+        if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
+            batch.is_stored = True
+            lane.backoff = FIRST_BACKOFF
+        else:
+            # Behind a batch that failed, its followers are out of order: they go again with it.
+            follows = code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and lane.failure is not None
+            failure = KafkaError(code, f"{lane.partition}: {message or code.description}")
+            if not follows and not is_retriable(code):
+                raise failure
+            self._fail(lane, batch, failure)
+        self._advance(lane)
+
+    def _lost(self, batches: list[tuple[_Lane, _Batch]], failure: KafkaError | ClientFailure) -> None:
+        for lane, batch in batches:
+            lane.in_flight -= 1
+            self._fail(lane, batch, failure)
+            self._advance(lane)
+
+    def _fail(self, lane: _Lane, batch: _Batch, failure: KafkaError | ClientFailure) -> None:
+        if time.monotonic() + lane.backoff > batch.deadline:
+            raise failure
+        if lane.failure is None:
+            lane.failure = failure
+            self._back_off(lane, failure)
+
+    def _back_off(self, lane: _Lane, failure: KafkaError | ClientFailure) -> None:
+        now = time.monotonic()
+        if lane.batches and now + lane.backoff > lane.batches[0].deadline:
+            raise failure
+        self.client.forget(lane.partition.topic)
+        lane.not_before = now + lane.backoff
+        lane.backoff = min(lane.backoff * 2, LAST_BACKOFF)
+
+    def _advance(self, lane: _Lane) -> None:
+        """Drop what is stored; and when the last answer after a failure is in, send the rest again from its start."""
+        while lane.batches and lane.batches[0].is_stored:
+            self._pending_bytes -= len(lane.batches.popleft().data)
+            lane.sent -= 1
+        if lane.failure is not None and lane.in_flight == 0:
+            lane.failure = None
+            lane.sent = 0

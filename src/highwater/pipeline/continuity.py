@@ -1,0 +1,96 @@
+"""Whether the topics are still those that the stored offsets speak of, and what to read where they are not.
+
+Three things are told apart by topic id and leader epoch: a topic that is gone, one that was made anew under its name,
+and a log that lost its end in an unclean election and was written on from there. That retention has overtaken a reader
+is seen where it reads; gaps of compaction are no loss and never reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from highwater.model import TopicPartition
+from highwater.pipeline.lookup import Found, Lookup
+from highwater.pipeline.loss import Losses, deleted, expired, recreated, truncated
+from highwater.pipeline.offsets import Position, Positions
+from highwater.pipeline.ranges import NO_EPOCH, OffsetRange
+
+
+class Continuity:
+    """`found` is what the last check saw of the cluster."""
+
+    def __init__(self, lookup: Lookup, losses: Losses) -> None:
+        self._lookup = lookup
+        self._losses = losses
+        self._last: tuple[Positions, Positions] | None = None
+        self.found = Found({}, ())
+
+    def checked(self, stored: Positions) -> Positions:
+        """What of `stored` still holds: gone and re-created partitions left out, cut ones moved back to the cut.
+
+        Each loss is reported, which raises it unless losses are allowed.
+        """
+        self.found = self._lookup.partitions(stored.at.keys())
+        sound = self._sound(stored)
+        self._last = (stored, sound)
+        return sound
+
+    def _sound(self, stored: Positions) -> Positions:
+        there = dict.fromkeys(self.found.partitions)
+        kept: dict[TopicPartition, Position] = {}
+        for partition, position in stored.at.items():
+            was, now = stored.topic_id(partition.topic), self.found.topic_ids.get(partition.topic, "")
+            if partition not in there:
+                self._losses.report(deleted(partition, position.offset))
+            elif was and now and was != now:
+                self._losses.report(recreated(partition, position.offset, position.offset, was, now))
+            else:
+                kept[partition] = position
+        for partition, cut in self._cuts(kept).items():
+            self._losses.report(truncated(partition, cut, kept[partition].offset))
+            kept[partition] = Position(cut, kept[partition].epoch)
+        return Positions(self.found.topic_ids, kept)
+
+    def _cuts(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, int]:
+        epochs = {partition: position.epoch for partition, position in positions.items() if position.epoch != NO_EPOCH}
+        ends = self._lookup.epoch_ends(epochs)
+        return {partition: end for partition, end in ends.items() if end < positions[partition].offset}
+
+    def still(self, planned: Positions) -> Positions:
+        """What of ends that were planned before can still be read; losses are reported as by `checked`."""
+        return self._sound(planned)
+
+    def starts(self, stored: Positions, sound: Positions, latest: Positions) -> dict[TopicPartition, Position]:
+        """From where to read each partition of `latest`: those not read before from their beginning."""
+        new = self._lookup.earliest(partition for partition in latest.at if partition not in sound.at)
+        starts = {}
+        for partition, end in latest.at.items():
+            start = starts[partition] = new.get(partition) or sound.at[partition]
+            if partition in new and partition not in stored.at and start.offset > 0:
+                self._losses.report(expired(partition, 0, start.offset))
+            if start.epoch == NO_EPOCH and end.offset < start.offset:
+                # With an epoch the cut would have been seen, and the end is only that of a leader which is still new.
+                self._losses.report(truncated(partition, end.offset, start.offset))
+                starts[partition] = end
+        return starts
+
+    def ranges(self, stored: Positions, ends: Positions) -> list[OffsetRange]:
+        """What lies between; `ends` of an earlier run of the query are checked first."""
+        if self._last is None or self._last[0] != stored:
+            sound = self.checked(stored)
+            ends = self.still(ends)
+        else:
+            sound = self._last[1]
+        starts = self.starts(stored, sound, ends)
+        return [
+            OffsetRange(
+                partition.topic,
+                self.found.topic_ids.get(partition.topic, ""),
+                partition.partition,
+                starts[partition].offset,
+                end.offset,
+                starts[partition].epoch,
+            )
+            for partition, end in sorted(ends.at.items())
+            if end.offset > starts[partition].offset
+        ]

@@ -1,0 +1,117 @@
+"""Records that do not fit their schema, written to a topic of their own with where they came from and why.
+
+They are written before the batch that they belong to commits, so none is lost; a batch that is tried again writes them
+again, so one may be there twice (at least once). Topic, partition and offset in the headers tell which are the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from highwater.client.batch_sender import BatchSender
+from highwater.client.client import Client
+from highwater.client.producer import partition_for_key
+from highwater.kernel import NewRecord
+from highwater.model import TopicPartition
+from highwater.pipeline.decode.decoder import REASON
+from highwater.pipeline.producing import ProducerSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PREFIX = "__highwater.errors."
+"""As Kafka Connect begins the headers of its dead letter queue with `__connect.errors.`."""
+TOPIC_HEADER = PREFIX + "topic"
+PARTITION_HEADER = PREFIX + "partition"
+OFFSET_HEADER = PREFIX + "offset"
+TIMESTAMP_HEADER = PREFIX + "timestamp"
+REASON_HEADER = PREFIX + "reason"
+
+_RECORD_OVERHEAD = 21
+
+
+class DeadLetters:
+    """Writes to one topic; connects when there is a first record to write. Use as a context: leaving it flushes."""
+
+    def __init__(self, topic: str, settings: ProducerSettings) -> None:
+        self.topic = topic
+        self.settings = settings
+        self._client: Client | None = None
+        self._sender: BatchSender | None = None
+
+    def __enter__(self) -> DeadLetters:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if self._sender is not None and kind is None:
+                self._sender.flush()
+        finally:
+            if self._sender is not None:
+                self._sender.close()
+            if self._client is not None:
+                self._client.close()
+
+    def write(self, bad: pa.RecordBatch) -> None:
+        """`bad` as a decoder gives it. What was written is stored when the context has been left."""
+        if not bad.num_rows:
+            return
+        if self._client is None:
+            self._client = self.settings.client()
+        if self._sender is None:
+            self._sender = self.settings.sender(self._client)
+        client = self._client
+        known = client.retrying(lambda: client.topic(self.topic, create=True), await_topic=True)
+        by_partition: dict[int, list[NewRecord]] = {}
+        for origin, record in dead_letters(bad, int(time.time() * 1000)):
+            # Without a key, records of one partition stay together and in order.
+            key = record[1]
+            at = origin % len(known.partitions) if key is None else partition_for_key(bytes(key), len(known.partitions))
+            by_partition.setdefault(at, []).append(record)
+        for partition, records in by_partition.items():
+            for batch in in_batches(records, self.settings.batch_bytes):
+                self._sender.add(TopicPartition(self.topic, partition), batch)
+
+
+def dead_letters(bad: pa.RecordBatch, now: int) -> Iterator[tuple[int, NewRecord]]:
+    """The partition that each record was read from, and the record to be written: key, value and headers as they were,
+    then our own."""
+    for row in bad.to_pylist():
+        headers = [(each["key"], each["value"]) for each in row.get("headers") or ()]
+        ours = [
+            (TOPIC_HEADER, row["topic"]),
+            (PARTITION_HEADER, row["partition"]),
+            (OFFSET_HEADER, row["offset"]),
+            (TIMESTAMP_HEADER, _milliseconds(row["timestamp"])),
+            (REASON_HEADER, row[REASON]),
+        ]
+        headers += [(name, str(content).encode()) for name, content in ours]
+        yield row["partition"], (now, row["key"], row["value"], headers)
+
+
+def in_batches(records: list[NewRecord], limit: int) -> Iterator[list[NewRecord]]:
+    """Cut into batches of at most `limit` bytes, or of one record that is larger."""
+    batch: list[NewRecord] = []
+    used = 0
+    for record in records:
+        size = _size(record)
+        if batch and used + size > limit:
+            yield batch
+            batch, used = [], 0
+        batch.append(record)
+        used += size
+    if batch:
+        yield batch
+
+
+def _size(record: NewRecord) -> int:
+    _, key, value, headers = record
+    fields = [key, value, *(part for name, content in headers for part in (name.encode(), content))]
+    return _RECORD_OVERHEAD + sum(2 + len(memoryview(part)) for part in fields if part is not None)
+
+
+def _milliseconds(when: datetime) -> int:
+    return round(when.timestamp() * 1000)

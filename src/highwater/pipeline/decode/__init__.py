@@ -1,0 +1,29 @@
+"""Records into typed columns. A record that does not fit is kept with its reason; it never fails the batch."""
+
+from highwater.pipeline.decode.ddl import BadSchema, parse_schema
+from highwater.pipeline.decode.decoder import (
+    KEPT_COLUMNS,
+    REASON,
+    Decoded,
+    Decoder,
+    JsonDecoder,
+    NullValues,
+    Origin,
+    RawDecoder,
+)
+from highwater.pipeline.decode.decoding import DECODINGS, Decoding
+
+__all__ = [
+    "DECODINGS",
+    "KEPT_COLUMNS",
+    "REASON",
+    "BadSchema",
+    "Decoded",
+    "Decoder",
+    "Decoding",
+    "JsonDecoder",
+    "NullValues",
+    "Origin",
+    "RawDecoder",
+    "parse_schema",
+]

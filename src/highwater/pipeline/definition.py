@@ -1,0 +1,293 @@
+"""What a pipeline is: from which topics, decoded how, into what. Checked as a whole, before any Spark is started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from highwater.client.client import parse_bootstrap_servers
+from highwater.pipeline.decode import DECODINGS, KEPT_COLUMNS, Decoding, NullValues
+from highwater.pipeline.landing.options import FORMATS, Landing
+from highwater.pipeline.options import SourceOptions
+from highwater.pipeline.producing import ProducerSettings
+from highwater.pipeline.sections import Mistake, Place, Section, duration
+
+Transform = Callable[[Any], Any]
+"""From the DataFrame that was read to the DataFrame to be written."""
+
+MODES = ("direct", "connector")
+AVAILABLE_NOW = "available-now"
+DEFAULT_TRIGGER = "1s"
+
+TOP = (
+    "name",
+    "source",
+    "decode",
+    "transform",
+    "sink",
+    "mode",
+    "trigger",
+    "checkpoint",
+    "restart",
+    "metrics",
+    "spark",
+)
+SOURCE = ("bootstrap_servers", "topic", "pattern", "group", "starting_offsets", "max_offsets_per_trigger", "options")
+DECODE = ("format", "schema", "keep", "dead_letters", "null_values")
+SINK = ("table", "path", "name", "topic", "bootstrap_servers", "options")
+
+_KEYS = {
+    "kafka.bootstrap.servers": "bootstrap_servers",
+    "kafka.group.id": "group",
+    "maxOffsetsPerTrigger": "max_offsets_per_trigger",
+    "startingOffsets": "starting_offsets",
+    "subscribe": "topic",
+    "subscribePattern": "pattern",
+    "name": "name",
+    "path": "path",
+    "table": "table",
+    "topic": "topic",
+}
+"""Options that have a key of their own."""
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """After a failure the query starts again, each time after twice the wait, until it failed too often in a row."""
+
+    attempts: int = 10
+    backoff_seconds: float = 1.0
+    max_backoff_seconds: float = 60.0
+
+    def wait(self, failures: int) -> float | None:
+        """Before the next attempt, after so many failures without a finished batch between; None: give up."""
+        if failures > self.attempts:
+            return None
+        return min(self.backoff_seconds * 2.0 ** (failures - 1), self.max_backoff_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    name: str
+    source: Mapping[str, str]
+    """Options of `format("highwater")`."""
+    sink_format: str
+    sink: Mapping[str, str]
+    checkpoint: str
+    mode: str
+    trigger: str
+    transform: str | Transform | None = None
+    group: str | None = None
+    restart: Restart = Restart()
+    metrics_port: int | None = None
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    folder: Path = Path()
+    """What relative paths are relative to."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.source["kafka.bootstrap.servers"]
+
+    @property
+    def trigger_seconds(self) -> float | None:
+        """None: all that is there now, then the end."""
+        return None if self.trigger == AVAILABLE_NOW else duration(self.trigger)
+
+
+def define(data: object, folder: Path = Path(), transform: Transform | None = None) -> Definition:
+    """Check a definition given as plain data; `transform` stands in for the key. Raises Mistake, for the first one."""
+    top = Section(data, (), *TOP)
+    name = top.required("name")
+    if not _NAME.fullmatch(name):
+        raise Mistake(("name",), f"is {name!r}: letters, digits, dots, dashes and underscores make a name")
+    source, group = _source(top.section("source", *SOURCE))
+    decoding = _decoding(top.section("decode", *DECODE))
+    sink_format, sink = _sink(top.section("sink", *SINK), source["kafka.bootstrap.servers"], folder)
+    transform_name = top.text("transform")
+    if transform_name is not None and not re.fullmatch(r"[^:]+:\w+", transform_name):
+        raise Mistake(("transform",), f"is {transform_name!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION")
+    chosen = transform or transform_name
+    mode = _mode(top, sink_format, chosen is not None)
+    if decoding is not None and decoding.kind == "json" and sink_format == "highwater" and chosen is None:
+        raise Mistake(("decode", "format"), "is 'json', but a topic takes a column value: a transform must make one")
+    _place_decoding(decoding, mode, source, sink)
+    definition = Definition(
+        name=name,
+        source=source,
+        sink_format=sink_format,
+        sink=sink,
+        checkpoint=_path(top.text("checkpoint") or f"checkpoints/{name}", folder),
+        mode=mode,
+        trigger=_trigger(top),
+        transform=chosen,
+        group=group,
+        restart=_restart(top.section("restart", "attempts", "backoff", "max_backoff")),
+        metrics_port=_metrics(top.section("metrics", "port")),
+        **_spark(top.section("spark", "master", "conf")),
+        folder=folder,
+    )
+    _check_options(definition)
+    return definition
+
+
+def _source(section: Section) -> tuple[dict[str, str], str | None]:
+    servers = section.required("bootstrap_servers")
+    try:
+        parse_bootstrap_servers(servers)
+    except ValueError as error:
+        raise Mistake((*section.place, "bootstrap_servers"), str(error)) from None
+    topics, pattern = section.texts("topic"), section.text("pattern")
+    if bool(topics) == bool(pattern):
+        what = "topic and pattern exclude each other" if topics else "topic is missing (or pattern)"
+        raise Mistake((*section.place, "pattern") if topics else section.place, what)
+    group = section.text("group")
+    starting = section.choice("starting_offsets", ("earliest", "latest", "group"), "earliest")
+    if starting == "group" and group is None:
+        raise Mistake((*section.place, "starting_offsets"), "is 'group', which needs the key group beside it")
+    options = {"kafka.bootstrap.servers": servers, "startingOffsets": starting}
+    options |= {"subscribe": ",".join(topics)} if topics else {"subscribePattern": pattern or ""}
+    options |= {"kafka.group.id": group} if group else {}
+    if (most := section.number("max_offsets_per_trigger", 1, 2**62)) is not None:
+        options["maxOffsetsPerTrigger"] = str(most)
+    _add_options(section, options)
+    return options, group
+
+
+def _add_options(section: Section, options: dict[str, str]) -> None:
+    """The rest of a section: options under their own names."""
+    for name, value in section.settings("options").items():
+        if name.lower() in {known.lower() for known in options}:
+            raise Mistake((*section.place, "options", name), f"is said by a key of {section.place[0]} already")
+        options[name] = value
+
+
+def _decoding(section: Section) -> Decoding | None:
+    kind = section.choice("format", DECODINGS, "raw")
+    schema, dead = section.text("schema"), section.text("dead_letters")
+    keep = section.texts("keep")
+    null_values = section.choice("null_values", tuple(NullValues), NullValues.ROW)
+    for name in keep:
+        if name not in KEPT_COLUMNS:
+            raise Mistake((*section.place, "keep"), f"names {name!r}: it can name {', '.join(KEPT_COLUMNS)}")
+    if "format" not in section:
+        if "schema" in section:
+            raise Mistake((*section.place, "schema"), "is given without format: json")
+        if not keep:
+            return None
+    try:
+        return Decoding(kind, schema or "", tuple(keep), NullValues(null_values), dead)
+    except ValueError as error:
+        at = next((key for key in ("schema", "dead_letters", "null_values") if key in section), "format")
+        raise Mistake((*section.place, at), str(error)) from None
+
+
+def _sink(section: Section, servers: str, folder: Path) -> tuple[str, dict[str, str]]:
+    table, topic = section.text("table"), section.text("topic")
+    if (table is None) == (topic is None):
+        what = "table and topic exclude each other" if table else f"table ({', '.join(FORMATS)}) or topic is missing"
+        raise Mistake((*section.place, "topic") if table else section.place, what)
+    if topic is not None:
+        options = {"kafka.bootstrap.servers": section.text("bootstrap_servers") or servers, "topic": topic}
+        _add_options(section, options)
+        return "highwater", options
+    assert table is not None
+    if table not in FORMATS:
+        raise Mistake((*section.place, "table"), f"is {table!r}: it must be one of {', '.join(FORMATS)}")
+    options = {"table": table}
+    if (path := section.text("path")) is not None:
+        options["path"] = path if "://" in path else _path(path, folder)
+    elif table != "iceberg":
+        raise Mistake(section.place, f"path is missing: the folder of the {table} table")
+    if (name := section.text("name")) is not None:
+        options["name"] = name
+    _add_options(section, options)
+    return "highwater-table", options
+
+
+def _mode(top: Section, sink_format: str, transforms: bool) -> str:
+    """Direct where it can be: records that no query looks at need not pass through the JVM."""
+    can_be_direct = sink_format == "highwater-table" and not transforms
+    mode = top.choice("mode", MODES, "direct" if can_be_direct else "connector")
+    if mode == "direct" and not can_be_direct:
+        why = "a transform needs the rows in Spark" if transforms else "a topic is written from rows in Spark"
+        raise Mistake(("mode",), f"is 'direct', but {why}: say connector")
+    return mode
+
+
+def _place_decoding(decoding: Decoding | None, mode: str, source: dict[str, str], sink: dict[str, str]) -> None:
+    """Who reads the records decodes them: the sink in direct mode, the source otherwise."""
+    if mode == "direct":
+        source["emit"] = "ranges"
+    if decoding is None:
+        return
+    target = sink if mode == "direct" else source
+    target["decode"] = decoding.kind
+    for option, value in (
+        ("schema", decoding.ddl),
+        ("keep", ",".join(decoding.keep)),
+        ("nullValues", str(decoding.null_values) if decoding.kind == "json" else ""),
+        ("deadLetterTopic", decoding.dead_letter_topic or ""),
+    ):
+        if value:
+            target[option] = value
+
+
+def _trigger(top: Section) -> str:
+    trigger = top.text("trigger") or DEFAULT_TRIGGER
+    if trigger != AVAILABLE_NOW:
+        try:
+            duration(trigger)
+        except ValueError:
+            raise Mistake(("trigger",), f"is {trigger!r}: expected {AVAILABLE_NOW} or a duration such as 1s") from None
+    return trigger
+
+
+def _restart(section: Section) -> Restart:
+    attempts = section.number("attempts", 0, 1_000_000)
+    usual = Restart()
+    return Restart(
+        usual.attempts if attempts is None else attempts,
+        section.seconds("backoff", usual.backoff_seconds),
+        section.seconds("max_backoff", usual.max_backoff_seconds),
+    )
+
+
+def _metrics(section: Section) -> int | None:
+    return section.number("port", 1, 65535)
+
+
+def _spark(section: Section) -> dict[str, Any]:
+    return {"master": section.text("master"), "conf": section.settings("conf")}
+
+
+def _check_options(definition: Definition) -> None:
+    """What the parts themselves would refuse once Spark has started."""
+    try:
+        SourceOptions.parse(definition.source, streaming=True)
+    except ValueError as error:
+        raise Mistake(_blamed("source", definition.source, str(error)), str(error)) from None
+    try:
+        if definition.sink_format == "highwater":
+            ProducerSettings.from_options(definition.sink)
+        else:
+            Landing.from_options(definition.sink)
+    except ValueError as error:
+        raise Mistake(_blamed("sink", definition.sink, str(error)), str(error)) from None
+
+
+def _blamed(section: str, options: Mapping[str, str], reason: str) -> Place:
+    """The key that gave the option of which a reason speaks."""
+    named = [name for name in options if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", reason, re.IGNORECASE)]
+    if not named:
+        return (section,)
+    return (section, _KEYS[named[0]]) if named[0] in _KEYS else (section, "options", named[0])
+
+
+def _path(path: str, folder: Path) -> str:
+    return str((folder / path).absolute()) if "://" not in path else path

@@ -1,0 +1,67 @@
+"""The progress of a pipeline for people: one line that changes on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from highwater.pipeline.job import Standing
+
+PLAIN_SECONDS = 1.0
+"""Plain lines come at most so often while all goes well."""
+
+
+class Display:
+    """Use as a context."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._live = Live(console=console, auto_refresh=False, transient=False) if console.is_terminal else None
+        self._state = ""
+        self._shown_at = 0.0
+        self._shown_rows = -1
+
+    def __enter__(self) -> Display:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, standing: Standing) -> None:
+        text = line(standing)
+        if self._live is not None:
+            self._live.update(Text(text), refresh=True)
+            return
+        now = time.monotonic()
+        news = standing.rows != self._shown_rows and now - self._shown_at >= PLAIN_SECONDS
+        if standing.state != self._state or news:
+            self._state, self._shown_at, self._shown_rows = standing.state, now, standing.rows
+            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def trouble(self, text: str) -> None:
+        console = self._live.console if self._live is not None else self.console
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def line(standing: Standing) -> str:
+    parts = [f"{standing.name} {standing.state}"]
+    if (last := standing.last) is not None:
+        rate = last.rows / last.seconds if last.seconds else 0.0
+        parts += [
+            f"batch {last.batch_id}",
+            f"{standing.rows:,} rows",
+            f"{rate:,.0f} rows/s",
+            f"lag {last.lag:,}",
+            f"batch time {last.seconds:.2f} s",
+        ]
+    if standing.restarts:
+        parts.append(f"{standing.restarts} restarts")
+    return "  ".join(parts)

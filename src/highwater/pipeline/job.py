@@ -1,0 +1,192 @@
+"""A pipeline at work: its query in a process of its own, started again after failures, watched and measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from highwater.pipeline.definition import Definition
+from highwater.pipeline.display import Display
+from highwater.pipeline.metrics import Metrics
+from highwater.pipeline.query import Report
+
+STOP_SECONDS = 60.0
+_LAST_LINES = 15
+
+
+class GaveUp(Exception):
+    """The query failed too often; the message says how often and how it failed last."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """How a pipeline stands; the file beside its checkpoint holds the same."""
+
+    name: str
+    started_at: float = field(default_factory=time.time)
+    state: str = "starting"
+    rows: int = 0
+    batches: int = 0
+    restarts: int = 0
+    last: Report | None = None
+    last_at: float | None = None
+    trouble: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        last = None if self.last is None else self.last.to_json()
+        return {
+            "name": self.name,
+            "pid": os.getpid(),
+            "state": self.state,
+            "started_at": self.started_at,
+            "rows": self.rows,
+            "batches": self.batches,
+            "restarts": self.restarts,
+            "last": last,
+            "last_at": self.last_at,
+            "trouble": self.trouble,
+        }
+
+
+def status_file(definition: Definition) -> Path | None:
+    """None where the checkpoint is on no disk of this machine."""
+    return None if "://" in definition.checkpoint else Path(f"{definition.checkpoint}.status.json")
+
+
+class Job:
+    """Runs the pipeline of a file until its end, or until `stop`."""
+
+    def __init__(
+        self,
+        file: Path,
+        definition: Definition,
+        display: Display,
+        metrics: Metrics | None,
+        *,
+        master: str | None = None,
+        once: bool = False,
+    ) -> None:
+        self.file = file
+        self.definition = definition
+        self.display = display
+        self.metrics = metrics
+        self.master = master
+        self.once = once
+        self.standing = Standing(definition.name)
+        self._stopping = threading.Event()
+        self._worker: subprocess.Popen[bytes] | None = None
+
+    def stop(self) -> None:
+        """The batch at work is given up, and done again by the next start. Called twice, it waits for nothing."""
+        again = self._stopping.is_set()
+        self._stopping.set()
+        if self._worker is not None and self._worker.poll() is None:
+            self._worker.send_signal(signal.SIGKILL if again else signal.SIGTERM)
+
+    def run(self) -> None:
+        """Raises GaveUp."""
+        failures = 0
+        while True:
+            batches = self.standing.batches
+            code = self._attempt()
+            if code == 0 or self._stopping.is_set():
+                self._stands("stopped" if self._stopping.is_set() else "finished")
+                return
+            failures = 1 if self.standing.batches > batches else failures + 1
+            wait = self.definition.restart.wait(failures)
+            self.standing.trouble = self._last_lines(1)
+            if wait is None:
+                self._stands("failed")
+                raise GaveUp(
+                    f"the query failed {failures} times in a row, at last with:\n{self._last_lines(_LAST_LINES)}"
+                )
+            self.standing.restarts += 1
+            self._stands("restarting")
+            self.display.trouble(f"{self.standing.trouble} (again in {wait:g} s; the whole story: {self.log_file})")
+            if self._stopping.wait(wait):
+                self._stands("stopped")
+                return
+
+    @property
+    def log_file(self) -> Path:
+        beside = status_file(self.definition)
+        return Path(f"{self.definition.name}.log") if beside is None else beside.with_suffix("").with_suffix(".log")
+
+    def _attempt(self) -> int:
+        reading, writing = os.pipe()
+        command = [sys.executable, "-m", "highwater.pipeline.worker", str(self.file), "--reports", str(writing)]
+        command += ["--master", self.master] if self.master else []
+        command += ["--once"] if self.once else []
+        self.log_file.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.log_file, "ab") as log:
+            # A session of its own: Ctrl-C reaches us alone, and we stop the worker in order.
+            self._worker = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, pass_fds=(writing,), start_new_session=True
+            )
+        os.close(writing)
+        if self._stopping.is_set():
+            self._worker.send_signal(signal.SIGTERM)
+        self._stands("starting")
+        with open(reading, encoding="utf-8") as reports:
+            for line in reports:
+                self._take(json.loads(line))
+        return self._ended(self._worker)
+
+    def _ended(self, worker: subprocess.Popen[bytes]) -> int:
+        try:
+            return worker.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            return worker.wait()
+
+    def _take(self, told: dict[str, Any]) -> None:
+        if told.pop("event") == "started":
+            self._stands("running")
+            return
+        report = Report(**told)
+        standing = self.standing
+        standing.last, standing.last_at = report, time.time()
+        standing.rows += report.rows
+        standing.batches += 1
+        if self.metrics is not None:
+            self.metrics.batch(report)
+        self._stands("running")
+
+    def _stands(self, state: str) -> None:
+        self.standing.state = state
+        if self.metrics is not None:
+            self.metrics.standing(self.standing.restarts, state == "running")
+        self.display.show(self.standing)
+        path = status_file(self.definition)
+        if path is not None:
+            new = path.with_name(path.name + ".new")
+            new.write_text(json.dumps(self.standing.to_json()))
+            new.replace(path)
+
+    def _last_lines(self, count: int) -> str:
+        try:
+            lines = self.log_file.read_text(errors="replace").rstrip().splitlines()
+        except OSError as error:
+            return f"{self.log_file}: {error.strerror}"
+        return "\n".join(lines[-count:]) or "the worker said nothing"
+
+
+@contextmanager
+def stopped_by_signals(job: Job) -> Iterator[None]:
+    """Ctrl-C and SIGTERM stop the job in order; the handlers that were there come back afterwards."""
+    before = {number: signal.signal(number, lambda *_: job.stop()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

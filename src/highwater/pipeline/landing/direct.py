@@ -1,0 +1,36 @@
+"""Direct mode: the sink reads the records of work orders itself, so that none of them passes through the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from highwater.pipeline.decode import Decoding
+from highwater.pipeline.reading import Reading, read_with
+from highwater.pipeline.typed_rows import Making, columns_for, row_making
+from highwater.pipeline.work_orders import from_batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from highwater.client.client import Client
+
+RAW = Decoding("raw")
+
+
+def records(orders: Iterable[pa.RecordBatch], decoding: Decoding) -> Iterator[pa.RecordBatch]:
+    """The rows of all records in the ranges, in the schema of the decoding; ranges share their connections.
+
+    Once the last one has been taken, every record that did not fit is in its topic, if there is one for them.
+    """
+    columns = columns_for(decoding)
+    ready: dict[Reading, tuple[Client, Making]] = {}
+    with ExitStack() as opened:
+        for range_, reading in (order for batch in orders for order in from_batch(batch)):
+            if reading not in ready:
+                make = opened.enter_context(row_making(decoding, reading))
+                ready[reading] = opened.enter_context(reading.client()), make
+            client, make = ready[reading]
+            for batch in read_with(client, reading, range_, columns):
+                yield make(range_, batch)

@@ -1,0 +1,197 @@
+"""Iceberg tables, by `pyiceberg`, in any catalog that it knows; by default one in SQLite beside the data.
+
+Each commit sets a property of the table to the query's last batch, together with the snapshot that has the rows. The
+snapshot's summary says the same to whoever reads the history; but snapshots expire, and what a query has landed must
+not be forgotten with them.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old, sync
+from highwater.pipeline.landing.races import until_won
+from highwater.pipeline.landing.table import NEVER, LandingError, StagedFile, Staging, has_landed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table as OpenTable
+
+CATALOG_FILE = "catalog.db"
+CATALOG_NAME = "highwater"
+_LANDED = "highwater.landed."
+
+
+@dataclass(frozen=True)
+class StoreStaging:
+    """Data files in whatever store the table's location names."""
+
+    folder: str
+    properties: Mapping[str, str]
+
+    def create(self, name: str) -> tuple[str, pa.NativeFile]:
+        from pyiceberg.io.pyarrow import PyArrowFileIO
+
+        location = f"{self.folder}/{name}.parquet"
+        return location, PyArrowFileIO(dict(self.properties)).new_output(location).create()
+
+    def seal(self, location: str) -> None:
+        """An object is whole and kept once it is closed."""
+
+
+@dataclass(frozen=True)
+class IcebergTable:
+    name: str
+    """Namespace and table, with dots between."""
+    path: str | None = None
+    """Where the table is created; the catalog decides if it is not given."""
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    """pyiceberg's properties of the catalog, and under `name` its name; none: SQLite in `path`."""
+
+    def prepare(self, schema: pa.Schema) -> Staging:
+        from pyiceberg.exceptions import CommitFailedException
+
+        table = until_won(lambda: self._create_or_widen(schema), CommitFailedException)
+        if not table.spec().is_unpartitioned():
+            raise LandingError(f"{self.name} is partitioned: only a table without partitions is landed in")
+        location = _data(table)
+        if folder := _local(location):
+            make_folder(folder)
+            return FolderStaging(str(folder), ".parquet")
+        return StoreStaging(location, dict(table.io.properties))
+
+    def committed(self, query_id: str) -> int:
+        return _committed(self.open(), query_id)
+
+    def open(self) -> OpenTable:
+        return self._catalog().load_table(self.name)
+
+    def commit(self, query_id: str, batch_id: int, staged: Sequence[StagedFile], replace: bool = False) -> bool:
+        from pyiceberg.exceptions import CommitFailedException
+        from pyiceberg.expressions import AlwaysTrue
+
+        catalog = self._catalog()
+        marks = {"highwater.query-id": query_id, "highwater.batch-id": str(batch_id)}
+
+        def attempt() -> bool:
+            table = catalog.load_table(self.name)
+            if has_landed(query_id, batch_id, _committed(table, query_id)):
+                return False
+            _leave_retries_to_us(table)
+            with table.transaction() as change:
+                change.set_properties({_LANDED + query_id: str(batch_id)})
+                if replace:
+                    change.delete(AlwaysTrue())
+                change.add_files(_locations(table, staged), marks, check_duplicate_files=False)
+            return True
+
+        landed = until_won(attempt, CommitFailedException)
+        if not landed:
+            table = self.open()
+            for location in _locations(table, staged):
+                table.io.delete(location)
+        return landed
+
+    def clean_up(self, older_than: timedelta) -> list[str]:
+        """What no snapshot of the table's history names. Only of a folder: stores have rules of their own for age."""
+        location = _data(self.open())
+        folder = _local(location)
+        if folder is None:
+            raise LandingError(f"{location} is no folder: let the store remove what no snapshot of {self.name} names")
+        there = sorted(folder.glob("*.parquet"))
+        named = set(self.open().inspect.all_files()["file_path"].to_pylist())
+        return remove_old([file for file in there if f"{location}/{file.name}" not in named], older_than)
+
+    def _create_or_widen(self, schema: pa.Schema) -> OpenTable:
+        from pyiceberg.exceptions import NoSuchTableError
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+        from highwater.pipeline.landing.columns import additions
+
+        catalog = self._catalog()
+        try:
+            table = catalog.load_table(self.name)
+        except NoSuchTableError:
+            catalog.create_namespace_if_not_exists(self.name.rpartition(".")[0])
+            location = None if self.path is None else f"file://{self.path}"
+            table = catalog.create_table_if_not_exists(self.name, schema, location)
+        if additions(schema_to_pyarrow(table.schema(), include_field_ids=False), _stored(schema)):
+            with table.update_schema() as change:
+                change.union_by_name(schema)
+        return table
+
+    def _catalog(self) -> Catalog:
+        from pyiceberg.catalog import load_catalog
+
+        if self.catalog:
+            properties = dict(self.catalog)
+            return load_catalog(properties.pop("name", CATALOG_NAME), **properties)
+        file = Path(self.path or ".", CATALOG_FILE)
+        if not file.exists():
+            make_folder(file.parent)
+            _create_catalog(file)
+        return _sqlite(file)
+
+
+def _sqlite(file: Path) -> Catalog:
+    from pyiceberg.catalog import load_catalog
+
+    return load_catalog(CATALOG_NAME, type="sql", uri=f"sqlite:///{file}", warehouse=str(file.parent))
+
+
+def _create_catalog(file: Path) -> None:
+    """Whole or not at all: pyiceberg fails where two at once create the tables of one catalog."""
+    new = file.with_name(f"{uuid.uuid4().hex}.new")
+    _sqlite(new)
+    sync(new)
+    with suppress(FileExistsError):
+        os.link(new, file)
+    new.unlink()
+    sync(file.parent)
+
+
+def _committed(table: OpenTable, query_id: str) -> int:
+    return int(table.properties.get(_LANDED + query_id, NEVER))
+
+
+def _data(table: OpenTable) -> str:
+    return table.location_provider().data_path
+
+
+def _locations(table: OpenTable, staged: Sequence[StagedFile]) -> list[str]:
+    return [f"{_data(table)}/{Path(file.location).name}" for file in staged]
+
+
+def _leave_retries_to_us(table: OpenTable) -> None:
+    """pyiceberg would put the same files on top of whatever has come between, the same batch included."""
+    from pyiceberg.table import TableProperties
+
+    properties = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
+    table.metadata = table.metadata.model_copy(update={"properties": properties})
+
+
+def _stored(schema: pa.Schema) -> pa.Schema:
+    """The columns as Iceberg gives them back: it has no integers of 8 or 16 bits."""
+    import pyarrow as pa
+
+    from highwater.pipeline.landing.columns import rebuilt
+
+    small = (pa.int8(), pa.int16())
+    return pa.schema(
+        [(each.name, rebuilt(each.type, lambda leaf: pa.int32() if leaf in small else leaf)) for each in schema]
+    )
+
+
+def _local(location: str) -> Path | None:
+    """The path, if the location is one of the machine's (or of a folder that all machines share)."""
+    if "://" in location and not location.startswith("file://"):
+        return None
+    return Path(location.removeprefix("file://").removeprefix("file:"))

@@ -1,0 +1,111 @@
+"""Options of `format("highwater-table")`, checked before any task runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from highwater.pipeline.decode import Decoding
+from highwater.pipeline.decode.decoding import OPTIONS as DECODING_OPTIONS
+from highwater.pipeline.landing.delta import DeltaTable
+from highwater.pipeline.landing.files import COMPRESSIONS, FileShape
+from highwater.pipeline.landing.iceberg import IcebergTable
+from highwater.pipeline.landing.parquet import ParquetTable
+from highwater.pipeline.landing.table import Table
+from highwater.pipeline.selection import BadOption
+
+FORMATS = ("delta", "iceberg", "parquet")
+CATALOG_PREFIX = "catalog."
+OPTIONS = ("path", "table", "name", "compression", "maxFileBytes", *DECODING_OPTIONS)
+_OF_SPARK = ("checkpointlocation", "queryname")
+"""What Spark itself reads and hands on."""
+MIN_FILE_BYTES = 1 << 20
+DEFAULT_SHAPE = FileShape()
+
+
+@dataclass(frozen=True)
+class Landing:
+    """Where rows land and in what files; travels to the executors."""
+
+    table: Table
+    shape: FileShape
+    decoding: Decoding | None
+    """As given: only records that the sink reads itself can be decoded by it."""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> Landing:
+        """Names count in any case. Raises BadOption."""
+        given = {name.lower(): value for name, value in options.items()}
+        _check_names(given)
+        try:
+            decoding = Decoding.from_options(given)
+        except ValueError as error:
+            raise BadOption(str(error)) from error
+        return cls(_table(given), _shape(given), decoding)
+
+
+def _check_names(given: Mapping[str, str]) -> None:
+    known = {name.lower(): name for name in OPTIONS}
+    for name in given:
+        if name in known or name in _OF_SPARK or name.startswith(CATALOG_PREFIX):
+            continue
+        near = get_close_matches(name, known, n=1)
+        hint = (
+            f": did you mean {known[near[0]]}?" if near else f": there are {', '.join(OPTIONS)} and {CATALOG_PREFIX}*"
+        )
+        raise BadOption(f"unknown option {name}{hint}")
+
+
+def _table(given: Mapping[str, str]) -> Table:
+    kind = given.get("table")
+    if kind not in FORMATS:
+        said = "is missing" if kind is None else f"is {kind!r}"
+        raise BadOption(f"option table {said}: it must be one of {', '.join(FORMATS)}")
+    path = _folder(given["path"]) if given.get("path") else None
+    if kind == "iceberg":
+        return _iceberg(given, path)
+    for name in given:
+        if name == "name" or name.startswith(CATALOG_PREFIX):
+            raise BadOption(f"option {name} is for table=iceberg, and table is {kind}")
+    if path is None:
+        raise BadOption("option path is missing: the folder of the table")
+    return DeltaTable(path) if kind == "delta" else ParquetTable(path)
+
+
+def _iceberg(given: Mapping[str, str], path: str | None) -> IcebergTable:
+    catalog = {
+        name.removeprefix(CATALOG_PREFIX): value for name, value in given.items() if name.startswith(CATALOG_PREFIX)
+    }
+    if not catalog and path is None:
+        raise BadOption(
+            f"option path is missing: the folder of the table and of its catalog, unless {CATALOG_PREFIX}* is given"
+        )
+    name = given.get("name")
+    if name is None:
+        if catalog or path is None:
+            raise BadOption(
+                "option name is missing: the table's namespace and name in the catalog, such as lake.orders"
+            )
+        name = f"default.{os.path.basename(path)}"
+    if "" in name.split(".") or "." not in name:
+        raise BadOption(f"option name is {name!r}: it must be a namespace and a name, such as lake.orders")
+    return IcebergTable(name, path, catalog)
+
+
+def _folder(path: str) -> str:
+    local = path.removeprefix("file://")
+    if "://" in local:
+        raise BadOption(f"option path is {path!r}: it must be a folder that the driver and all executors share")
+    return os.path.abspath(local)
+
+
+def _shape(given: Mapping[str, str]) -> FileShape:
+    compression = given.get("compression", DEFAULT_SHAPE.compression)
+    if compression not in COMPRESSIONS:
+        raise BadOption(f"option compression is {compression!r}: it must be one of {', '.join(COMPRESSIONS)}")
+    limit = given.get("maxfilebytes", str(DEFAULT_SHAPE.max_file_bytes))
+    if not limit.isascii() or not limit.isdigit() or int(limit) < MIN_FILE_BYTES:
+        raise BadOption(f"option maxFileBytes is {limit!r}: it must be a number of bytes from {MIN_FILE_BYTES}")
+    return FileShape(compression=compression, max_file_bytes=int(limit))

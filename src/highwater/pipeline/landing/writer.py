@@ -1,0 +1,133 @@
+"""Spark's writers: tasks stage files, the driver lands them with one commit.
+
+Spark calls `write` on executors and `commit` in a process of the driver, each on an object of its own, so that the
+messages are all they have in common.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from highwater.pipeline.landing.columns import from_spark, landed
+from highwater.pipeline.landing.direct import RAW, records
+from highwater.pipeline.landing.files import stage
+from highwater.pipeline.landing.options import Landing
+from highwater.pipeline.landing.parquet import ParquetTable
+from highwater.pipeline.landing.table import LandingError, StagedFile
+from highwater.pipeline.selection import BadOption
+from highwater.pipeline.work_orders import are_work_orders
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+QUERY_PROPERTY = "sql.streaming.queryId"
+BATCH_PROPERTY = "streaming.sql.batchId"
+"""Names that Spark's engine gives to a task's properties: undocumented, and seen by a test."""
+
+
+@dataclass(frozen=True)
+class Staged(WriterCommitMessage):
+    """What one task has written."""
+
+    query_id: str
+    files: list[StagedFile]
+
+
+class _Task:
+    """The part of a writer that runs on executors."""
+
+    def __init__(self, landing: Landing, rows: StructType) -> None:
+        self.direct = are_work_orders(rows.names)
+        if landing.decoding is not None and not self.direct:
+            raise BadOption(
+                "option decode is given, but the rows have been read already: give emit=ranges to the source"
+            )
+        self.decoding = landing.decoding or RAW
+        self.schema = landed(self.decoding.schema() if self.direct else from_spark(rows))
+        self.shape = landing.shape
+        self.staging = landing.table.prepare(self.schema)
+
+    def run(self, batches: Iterator[pa.RecordBatch], batch_id: int) -> list[StagedFile]:
+        name = f"part-{batch_id}-{_context().partitionId()}-{uuid.uuid4().hex}"
+        rows = records(batches, self.decoding) if self.direct else batches
+        return stage(rows, self.schema, self.shape, self.staging, name)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, landing: Landing, rows: StructType, replace: bool) -> None:
+        if replace and isinstance(landing.table, ParquetTable):
+            raise BadOption(
+                "output mode complete replaces the table with each batch, which table=parquet cannot do at once"
+            )
+        self.table, self.replace = landing.table, replace
+        self.task = _Task(landing, rows)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        query_id, batch_id = _property(QUERY_PROPERTY), int(_property(BATCH_PROPERTY))
+        return Staged(query_id, self.task.run(iterator, batch_id))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        staged = [message for message in messages if isinstance(message, Staged)]
+        files = [file for message in staged for file in message.files]
+        if files or self.replace:
+            [query_id] = {message.query_id for message in staged}
+            self.land(query_id, batchId, files)
+
+    def land(self, query_id: str, batch_id: int, files: list[StagedFile]) -> bool:
+        return self.table.commit(query_id, batch_id, files, self.replace)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Leaves the files to the clean-up: a commit that failed may have landed all the same."""
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One write of a DataFrame is one batch of a query of its own."""
+
+    def __init__(self, landing: Landing, rows: StructType, replace: bool) -> None:
+        self.table, self.replace = landing.table, replace
+        self.task = _Task(landing, rows)
+        self.write_id = str(uuid.uuid4())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        return Staged(self.write_id, self.task.run(iterator, 0))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        files = [file for message in messages if isinstance(message, Staged) for file in message.files]
+        if files or self.replace:
+            self.table.commit(self.write_id, 0, files, self.replace)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Leaves the files to the clean-up: a commit that failed may have landed all the same."""
+
+
+class HighwaterTable(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "highwater-table"
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        return BatchWriter(Landing.from_options(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        return StreamWriter(Landing.from_options(self.options), schema, overwrite)
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise LandingError("not in a task of Spark")
+    return context
+
+
+def _property(name: str) -> str:
+    value = _context().getLocalProperty(name)
+    if value is None:
+        raise LandingError(f"Spark gives the task no {name}: this version of Spark is not supported")
+    return value

@@ -1,0 +1,60 @@
+"""A pipeline's figures for Prometheus, on an endpoint of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from highwater.pipeline.definition import Definition
+from highwater.pipeline.query import Report
+
+
+class Metrics:
+    """Serves from the moment it is made until `close`."""
+
+    def __init__(self, definition: Definition, port: int, address: str = "127.0.0.1") -> None:
+        registry = CollectorRegistry()
+
+        def named(kind: type[Counter] | type[Gauge] | type[Histogram], name: str, text: str) -> Any:
+            return kind(f"highwater_pipeline_{name}", text, ["pipeline"], registry=registry).labels(definition.name)
+
+        self._rows = named(Counter, "rows", "Records read, by offsets.")
+        self._batches = named(Counter, "batches", "Micro-batches that were finished.")
+        self._seconds = named(Histogram, "batch_seconds", "How long a micro-batch took.")
+        self._lag = named(Gauge, "lag", "Records that were there and not yet read, at the end of the last batch.")
+        self._restarts = named(Counter, "restarts", "How often the query was started again after a failure.")
+        self._up = named(Gauge, "up", "1 while the query runs.")
+        self._told_restarts = 0
+        if (path := definition.sink.get("path")) is not None:
+            table = named(Gauge, "table_bytes", "Bytes of the files in the table's folder.")
+            table.set_function(lambda: _size(Path(path)))
+        self._server, self._thread = start_http_server(port, address, registry)
+        self.port: int = self._server.server_port
+
+    def batch(self, report: Report) -> None:
+        self._rows.inc(report.rows)
+        self._batches.inc()
+        self._seconds.observe(report.seconds)
+        self._lag.set(report.lag)
+
+    def standing(self, restarts: int, is_running: bool) -> None:
+        self._restarts.inc(restarts - self._told_restarts)
+        self._told_restarts = restarts
+        self._up.set(is_running)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for file in folder.rglob("*"):
+        try:
+            total += file.stat().st_size if file.is_file() else 0
+        except FileNotFoundError:
+            continue  # cleaned up meanwhile
+    return total

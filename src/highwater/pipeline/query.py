@@ -1,0 +1,176 @@
+"""One Spark query of a pipeline: its session, its code on the executors, and what it reports while it runs."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from highwater.pipeline.definition import Definition, Transform
+from highwater.pipeline.offsets import Positions, is_initial
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+DEFAULT_MASTER = "local[*]"
+CODE = "highwater_code"
+"""The folder, in an executor's working directory, where our code is unpacked."""
+PACKAGES = ("highwater", "pyspark_highwater", "pyspark_highwater_table")
+LOOK_SECONDS = 1
+
+_LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""Quicker than Spark's usual one, and as safe where one query alone writes to a local disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one finished micro-batch did."""
+
+    batch_id: int
+    rows: int
+    """By offsets, so that in direct mode, too, records are counted and not ranges; gaps of compaction count as well."""
+    seconds: float
+    lag: int
+    """Offsets that were there and not yet read."""
+    query_id: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def session(definition: Definition, master: str | None = None) -> SparkSession:
+    """Starts a JVM. Executors elsewhere get our code; those on this machine's driver have it."""
+    from pyspark.sql import SparkSession
+
+    chosen = master or definition.master or DEFAULT_MASTER
+    # Without it executors run whatever python3 they find, and all that is ever said is that a worker timed out.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = {
+        "spark.app.name": f"highwater-{definition.name}",
+        "spark.master": chosen,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.enabled": "false",
+    }
+    if "://" not in definition.checkpoint:
+        conf["spark.sql.streaming.checkpointFileManagerClass"] = _LOCAL_CHECKPOINTS
+    if chosen.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if not chosen.startswith("local") or chosen.startswith("local-cluster"):
+        conf["spark.archives"] = f"{code_archive(definition)}#{CODE}"
+        conf["spark.executorEnv.PYTHONPATH"] = CODE
+    builder = SparkSession.builder
+    for name, value in (conf | dict(definition.conf)).items():
+        builder = builder.config(name, value)
+    started = builder.getOrCreate()
+    started.sparkContext.setLogLevel("WARN")
+    return started
+
+
+def code_archive(definition: Definition) -> Path:
+    """Our packages, and the module of the transform, as they are here.
+
+    An archive that executors unpack, since a compiled module cannot be loaded from a zip file.
+    """
+    folder = tempfile.mkdtemp(prefix="highwater-code-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / "code.tar.gz"
+    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+        for package in PACKAGES:
+            found = importlib.util.find_spec(package)
+            if found is None or found.origin is None:
+                raise RuntimeError(f"the package {package} is not installed")
+            archive.add(Path(found.origin).parent, arcname=package, filter=_without_caches)
+        if isinstance(definition.transform, str) and ".py:" in definition.transform:
+            module = definition.folder / definition.transform.rpartition(":")[0]
+            archive.add(module, arcname=module.name)
+    return path
+
+
+def _without_caches(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if "__pycache__" in entry.name or entry.name.endswith((".c", ".pyx", ".pxi")) else entry
+
+
+def transform_of(definition: Definition) -> Transform | None:
+    """The function that a definition names. Raises ValueError where it is not there."""
+    named = definition.transform
+    if named is None or callable(named):
+        return named
+    where, _, function = named.rpartition(":")
+    if where.endswith(".py"):
+        path = (definition.folder / where).absolute()
+        if not path.is_file():
+            raise ValueError(f"transform: there is no file {path}")
+        # By its own name, under which executors find it too.
+        sys.path.insert(0, str(path.parent))
+        where = path.stem
+    try:
+        module = importlib.import_module(where)
+    except ImportError as error:
+        raise ValueError(f"transform: {where} cannot be imported: {error}") from error
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise ValueError(f"transform: {where} has no function {function}")
+    return found  # type: ignore[no-any-return]
+
+
+def start(spark: SparkSession, definition: Definition, transform: Transform | None) -> StreamingQuery:
+    frame: DataFrame = spark.readStream.format("highwater").options(**definition.source).load()
+    if transform is not None:
+        frame = transform(frame)
+    writer = frame.writeStream.format(definition.sink_format).options(**definition.sink)
+    writer = writer.option("checkpointLocation", definition.checkpoint).queryName(definition.name)
+    seconds = definition.trigger_seconds
+    if seconds is None:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{int(seconds * 1000)} milliseconds")
+    return writer.start()
+
+
+def follow(query: StreamingQuery, stopping: Callable[[], bool]) -> Iterator[Report]:
+    """Reports of finished batches until the query ends, or `stopping` says so. Raises what made the query fail."""
+    seen = -1
+    ended = False
+    while not ended:
+        ended = bool(query.awaitTermination(LOOK_SECONDS))
+        for progress in query.recentProgress:
+            told = json.loads(progress.json)
+            if told["batchId"] > seen and told["sources"]:
+                seen = told["batchId"]
+                yield report(told)
+        if stopping() and not ended:
+            query.stop()
+
+
+def report(progress: dict[str, Any]) -> Report:
+    """From what Spark tells of a batch."""
+    source = progress["sources"][0]
+    start, end, latest = (_positions(source.get(name)) for name in ("startOffset", "endOffset", "latestOffset"))
+    first = start or end
+    rows = sum(offset - first.get(at, offset) for at, offset in end.items())
+    lag = sum(max(0, offset - end.get(at, 0)) for at, offset in latest.items()) if latest else 0
+    return Report(
+        batch_id=progress["batchId"],
+        rows=rows,
+        seconds=progress.get("durationMs", {}).get("triggerExecution", 0) / 1000,
+        lag=lag,
+        query_id=str(progress["id"]),
+    )
+
+
+def _positions(stored: Any) -> dict[Any, int]:
+    if not stored or is_initial(stored):
+        return {}
+    return {at: position.offset for at, position in Positions.from_json(stored).at.items()}

@@ -1,0 +1,95 @@
+"""One Spark session and one cluster per worker process: a session takes ten seconds to start."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from highwater.cluster import Cluster
+from tests.apache import ROOT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONNECTOR_JARS = ROOT / ".apache/spark-kafka.txt"
+
+NewRecord = tuple[int, bytes | None, bytes | None]
+"""Partition, key and value of a record to be produced."""
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """local[2], with Spark's own Kafka connector beside ours where `make setup` has fetched its jars."""
+    from pyspark.sql import SparkSession
+
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    jars = CONNECTOR_JARS.read_text().strip().replace(":", ",") if CONNECTOR_JARS.is_file() else ""
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("highwater-tests")
+        .config("spark.driver.memory", "1g")
+        .config("spark.jars", jars)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config(
+            "spark.sql.streaming.checkpointFileManagerClass",
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+        )
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def official_connector() -> None:
+    """Skips where the jars of Spark's own Kafka connector are missing; set-up provides them."""
+    if not CONNECTOR_JARS.is_file():
+        pytest.skip("the jars of Spark's Kafka connector are not there: run `make setup`")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Our three brokers; leave them running, and use topic names of your own."""
+    with Cluster(brokers=3) as brokers:
+        yield brokers
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    return str(tmp_path / "checkpoint")
+
+
+@pytest.fixture(scope="session")
+def produce() -> Callable[[str, str, Iterable[NewRecord]], None]:
+    """`produce(bootstrap_servers, topic, records)` returns when all of them are acknowledged."""
+
+    def act(bootstrap_servers: str, topic: str, records: Iterable[NewRecord]) -> None:
+        refused: list[str] = []
+        producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 5, "log_level": 0})
+        for partition, key, value in records:
+            producer.produce(
+                topic,
+                key=key,
+                value=value,
+                partition=partition,
+                on_delivery=lambda error, _: refused.append(str(error)) if error else None,
+            )
+        left = producer.flush(60)
+        if left or refused:
+            raise RuntimeError(
+                f"{left} records of {topic} were not acknowledged, {len(refused)} refused: {refused[:1]}"
+            )
+
+    return act

@@ -1,0 +1,205 @@
+"""Each way in which records can be gone is told apart, and failOnDataLoss does what it says; gaps are no loss."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from highwater.client import Admin, Client, NewTopic, delete_records
+from highwater.cluster import Cluster
+from highwater.model import TopicPartition
+from highwater.pipeline.loss import DataLoss, Kind
+from tests.apache import ApacheKafka
+from tests.pipeline.readers import batch_rows, streaming, values
+
+pytestmark = pytest.mark.slow
+Produce = Callable[..., None]
+FAIL = pytest.mark.parametrize("fail", [True, False], ids=["fails", "goes on"])
+
+
+@pytest.fixture(scope="module", params=["ours", "apache"])
+def servers(request: pytest.FixtureRequest) -> str:
+    """Both kinds of server in turn."""
+    if request.param == "apache":
+        kafka: ApacheKafka = request.getfixturevalue("apache_kafka")
+        return kafka.bootstrap
+    cluster: Cluster = request.getfixturevalue("cluster")
+    return cluster.bootstrap_servers
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return "loss-" + "".join(each if each.isalnum() else "-" for each in request.node.name).strip("-")
+
+
+def create(servers: str, topic: str, **configs: object) -> None:
+    settings = {name.replace("_", "."): str(value) for name, value in configs.items()}
+    with Client(servers) as client:
+        Admin(client).create_topics([NewTopic(topic, 1, -1, (), settings)])
+        client.retrying(lambda: client.leader(TopicPartition(topic, 0)), await_topic=True)
+
+
+def numbers(first: int, last: int) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(0, None, b"%d" % number) for number in range(first, last)]
+
+
+def told(numbers: range) -> list[bytes]:
+    return [b"%d" % number for number in numbers]
+
+
+@FAIL
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
+    servers: str, topic: str, fail: bool, produce: Produce, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(servers, topic)
+    produce(servers, topic, numbers(0, 20))
+    with streaming(servers, subscribe=topic, startingOffsets="earliest", failOnDataLoss=fail) as query:
+        assert values(query.run()) == told(range(20))
+        with Client(servers) as client:
+            Admin(client).delete_topics([topic])
+            await_gone(client, topic)
+        create(servers, topic)
+        produce(servers, topic, numbers(100, 130))
+        if fail:
+            with pytest.raises(DataLoss, match=f"RECREATED.*{topic}-0.*offsets 20") as loss:
+                query.run()
+            assert loss.value.kind is Kind.RECREATED
+        else:
+            assert values(query.run()) == told(range(100, 130)), "all of the new topic, although 20 were read before"
+            assert "RECREATED" in caplog.text
+
+
+def await_gone(client: Client, topic: str) -> None:
+    deadline = time.monotonic() + 30
+    client.refresh([topic])
+    while topic in client.view.topics:
+        assert time.monotonic() < deadline, f"{topic} is still there"
+        client.refresh([topic])
+
+
+@FAIL
+def test_a_topic_that_is_gone_is_said_to_be_gone(servers: str, topic: str, fail: bool, produce: Produce) -> None:
+    create(servers, topic)
+    create(servers, f"{topic}-stays")
+    produce(servers, topic, numbers(0, 20))
+    pattern = f"^{topic}"
+    with streaming(servers, subscribePattern=pattern, startingOffsets="earliest", failOnDataLoss=fail) as query:
+        assert len(query.run()) == 20
+        with Client(servers) as client:
+            Admin(client).delete_topics([topic])
+            await_gone(client, topic)
+        produce(servers, f"{topic}-stays", numbers(0, 5))
+        if fail:
+            with pytest.raises(DataLoss, match=f"DELETED.*{topic}-0"):
+                query.run()
+        else:
+            assert values(query.run()) == told(range(5))
+
+
+@FAIL
+def test_a_reader_that_retention_overtakes_is_told_what_it_missed(
+    servers: str, topic: str, fail: bool, produce: Produce, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(servers, topic)
+    produce(servers, topic, numbers(0, 20))
+    with streaming(servers, subscribe=topic, startingOffsets="earliest", failOnDataLoss=fail) as query:
+        assert query.batch() == [], "the first batch settles the start"
+        with Client(servers) as client:
+            assert delete_records(client, {TopicPartition(topic, 0): 12}) == {TopicPartition(topic, 0): 12}
+        if fail:
+            with pytest.raises(DataLoss, match=f"EXPIRED.*{topic}-0, offsets 0 to 12.*begins at 12"):
+                query.run()
+        else:
+            assert values(query.run()) == told(range(12, 20))
+            assert "EXPIRED" in caplog.text
+
+
+@FAIL
+def test_a_log_cut_by_an_unclean_election_is_read_again_from_the_cut(
+    topic: str, fail: bool, produce: Produce, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Cluster(brokers=2, controllers=1) as cluster:
+        settings = {"unclean.leader.election.enable": True, "min.insync.replicas": 1}
+        cluster.create_topic(topic, assignment=[[1, 2]], config=settings)
+        servers = cluster.bootstrap_servers
+        produce(servers, topic, numbers(0, 10))
+        cluster.wait_for_isr(topic, 0, {1, 2})
+        cluster.kill(2)
+        cluster.wait_for_isr(topic, 0, {1})
+        produce(servers, topic, numbers(10, 20))
+        with streaming(servers, subscribe=topic, startingOffsets="earliest", failOnDataLoss=fail) as query:
+            assert values(query.run()) == told(range(20))
+            cluster.kill(1)
+            cluster.start(2)
+            cluster.wait_for_leader(topic, 0, 2)
+            # The log ends where the reader was: only the epochs show that it is another one.
+            produce(servers, topic, numbers(100, 110))
+            if fail:
+                with pytest.raises(DataLoss, match=f"TRUNCATED.*{topic}-0, offsets 10 to 20"):
+                    query.run()
+            else:
+                assert values(query.run()) == told(range(100, 110)), "each new record once, and none of the old again"
+                produce(servers, topic, numbers(110, 115))
+                assert values(query.run()) == told(range(110, 115))
+                assert "TRUNCATED" in caplog.text
+
+
+@FAIL
+def test_the_gaps_of_compaction_are_no_loss(
+    fail: bool, topic: str, produce: Produce, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"log.cleaner.backoff.ms": 50, "log.initial.task.delay.ms": 0}
+    with Cluster(brokers=1, config=settings) as cluster:
+        servers = cluster.bootstrap_servers
+        compacted = {"cleanup.policy": "compact", "segment.ms": 1, "min.cleanable.dirty.ratio": 0.0}
+        cluster.create_topic(topic, config=compacted)
+        for number in range(30):
+            produce(servers, topic, [(0, b"key-%d" % (number % 3), b"%d" % number)])
+        cluster.wait_until(lambda: len(cluster.records(topic)) <= 5, what="the log is compacted")
+        left = [record.value for record in cluster.records(topic)]
+        assert left[-1] == b"29"
+        with caplog.at_level(logging.WARNING):
+            with streaming(servers, subscribe=topic, startingOffsets="earliest", failOnDataLoss=fail) as query:
+                assert values(query.run()) == left
+            assert values(batch_rows(servers, subscribe=topic, failOnDataLoss=fail)) == left
+            # A range that ends inside a gap.
+            ends = f'{{"{topic}":{{"0":15}}}}'
+            assert batch_rows(servers, subscribe=topic, endingOffsets=ends, failOnDataLoss=fail) == []
+        assert not caplog.records
+
+
+@pytest.fixture(scope="module")
+def transactions(apache_kafka: ApacheKafka) -> Iterator[tuple[str, str]]:
+    """A topic of Apache Kafka with committed, aborted and pending records, each transaction with its marker."""
+    topic, servers = "loss-transactions", apache_kafka.bootstrap
+    create(servers, topic)
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": "loss", "linger.ms": 0, "log_level": 0})
+    producer.init_transactions(60)
+    for number, end in enumerate(
+        (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction)
+    ):
+        producer.begin_transaction()
+        for record in range(3):
+            producer.produce(topic, value=b"%d-%d" % (number, record), partition=0)
+        producer.flush(30)
+        end(30)
+    producer.begin_transaction()
+    producer.produce(topic, value=b"pending", partition=0)
+    producer.flush(30)
+    yield servers, topic
+    producer.abort_transaction(30)
+
+
+def test_markers_and_aborted_records_are_gaps_to_a_reader_of_committed_records(transactions: tuple[str, str]) -> None:
+    servers, topic = transactions
+    committed = [b"%d-%d" % (number, record) for number in (0, 2) for record in range(3)]
+    options = {"subscribe": topic, "startingOffsets": "earliest", "kafka_isolation_level": "read_committed"}
+    assert values(batch_rows(servers, **options)) == committed
+    with streaming(servers, **options, maxOffsetsPerTrigger=2) as query:
+        assert values(query.run()) == committed
+    everything = values(batch_rows(servers, subscribe=topic))
+    assert len(everything) == 10 and everything[-1] == b"pending"

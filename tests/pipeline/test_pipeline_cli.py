@@ -1,0 +1,135 @@
+"""`highwater pipeline` as a user runs it: a project from nothing, a worker that dies, executors that lack our code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from highwater.cluster import Cluster
+from tests.apache import ROOT
+
+pytestmark = pytest.mark.slow
+
+HIGHWATER = [sys.executable, "-m", "highwater"]
+ENDS = 240.0
+"""Starting Spark takes ten seconds on a quiet machine, and much longer on a busy one."""
+
+
+def run(*command: str, folder: Path, **environment: str) -> str:
+    ran = subprocess.run(
+        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=ENDS
+    )
+    assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
+    return ran.stdout
+
+
+@contextmanager
+def running(*command: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Stopped with SIGTERM in the end, and then it must end in order."""
+    with open(folder / "output.txt", "w") as output:
+        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output, text=True)
+    try:
+        yield process
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(ENDS) == 0, (folder / "output.txt").read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def standing(folder: Path) -> dict[str, Any]:
+    path = folder / "checkpoints/orders.status.json"
+    return dict(json.loads(path.read_text())) if path.exists() else {"rows": 0, "restarts": 0, "state": ""}
+
+
+def landed(folder: Path) -> list[int]:
+    return sorted(DeltaTable(folder / "tables/orders").to_pyarrow_table(columns=["id"])["id"].to_pylist())
+
+
+def new_project(cluster: Cluster, folder: Path) -> None:
+    """With topics of its own name, for the cluster is shared."""
+    run(*HIGHWATER, "pipeline", "init", "--bootstrap-server", cluster.bootstrap_servers, folder=folder)
+    for name in ("pipeline.yml", "produce.py"):
+        text = (folder / name).read_text().replace("orders.bad", f"{folder.name}.bad")
+        text = text.replace('"orders"', f'"{folder.name}"').replace("topic: orders", f"topic: {folder.name}")
+        (folder / name).write_text(text.replace("orders-lake", f"{folder.name}-lake"))
+
+
+def test_a_project_from_init_runs_at_once(cluster: Cluster, tmp_path: Path) -> None:
+    new_project(cluster, tmp_path)
+    assert "3000 orders" in run(sys.executable, "produce.py", "3000", folder=tmp_path)
+    said = run(*HIGHWATER, "pipeline", "land", "--once", "--metrics-port", "0", folder=tmp_path)
+    assert "(direct, available-now)" in said
+    assert "orders finished" in said
+    assert len(landed(tmp_path)) == 2970
+    letters = cluster.records(f"{tmp_path.name}.bad")
+    assert len(letters) == 30
+    assert all(b"not JSON" in (dict(letter.headers)["__highwater.errors.reason"] or b"") for letter in letters)
+    told = run(*HIGHWATER, "pipeline", "status", folder=tmp_path)
+    assert "orders  finished  rows=3000" in told
+    lags = [line.split() for line in told.splitlines() if line.startswith(f"{tmp_path.name}-lake")]
+    assert [row[1:3] for row in lags] == [[tmp_path.name, str(partition)] for partition in range(3)]
+    assert all(row[3] == row[4] and row[5] == "0" for row in lags)
+
+
+def test_a_worker_that_is_killed_is_started_again_and_nothing_is_lost_or_doubled(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    new_project(cluster, tmp_path)
+    run(sys.executable, "produce.py", "1000", folder=tmp_path)
+    with running(*HIGHWATER, "pipeline", "land", "--metrics-port", "0", folder=tmp_path) as job:
+        cluster.wait_until(lambda: standing(tmp_path)["rows"] >= 1000, ENDS, "the first rows land")
+        [worker] = children(job.pid)
+        os.killpg(worker, signal.SIGKILL)
+        cluster.wait_until(lambda: standing(tmp_path)["restarts"] == 1, ENDS, "the job sees it")
+        run(sys.executable, "produce.py", "1000", folder=tmp_path)
+        cluster.wait_until(lambda: standing(tmp_path)["rows"] >= 2000, ENDS, "the others land")
+        [address] = [line for line in (tmp_path / "output.txt").read_text().splitlines() if line.startswith("metrics ")]
+        with urllib.request.urlopen(address.split()[1], timeout=30) as answer:
+            figures = answer.read().decode()
+    assert 'highwater_pipeline_restarts_total{pipeline="orders"} 1.0' in figures
+    assert 'highwater_pipeline_rows_total{pipeline="orders"} 2000.0' in figures
+    assert standing(tmp_path)["state"] == "stopped"
+    ids = landed(tmp_path)
+    assert len(ids) == len(set(ids)) == 1980
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_our_code_is_shipped_to_executors_that_lack_it(cluster: Cluster, tmp_path: Path) -> None:
+    new_project(cluster, tmp_path)
+    run(sys.executable, "produce.py", "500", folder=tmp_path)
+    python = python_without_us(tmp_path / "bare")
+    without = subprocess.run([python, "-c", "import highwater"], cwd=tmp_path, capture_output=True, text=True)
+    assert "No module named 'highwater'" in without.stderr
+    master = "local-cluster[1,1,1024]"
+    run(
+        *HIGHWATER,
+        *("pipeline", "land", "--once", "--metrics-port", "0", "--master", master),
+        folder=tmp_path,
+        PYSPARK_PYTHON=str(python),
+        PYTHONPATH=str(ROOT / "src"),
+    )
+    assert len(landed(tmp_path)) == 495
+
+
+def python_without_us(folder: Path) -> Path:
+    """An interpreter with every package of this one, except ours: a path file inside a path file is not followed."""
+    venv.create(folder, symlinks=True)
+    [packages] = (folder / "lib").glob("python*/site-packages")
+    (packages / "others.pth").write_text(next(path for path in sys.path if path.endswith("site-packages")) + "\n")
+    return folder / "bin/python"

@@ -1,0 +1,80 @@
+"""Every option is acted on, or refused with what is allowed."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from highwater.pipeline.landing.delta import DeltaTable
+from highwater.pipeline.landing.files import FileShape
+from highwater.pipeline.landing.iceberg import IcebergTable
+from highwater.pipeline.landing.options import Landing
+from highwater.pipeline.landing.parquet import ParquetTable
+from highwater.pipeline.landing.table import Table
+from highwater.pipeline.selection import BadOption
+
+
+@pytest.mark.parametrize(
+    ("options", "table"),
+    [
+        ({"table": "delta", "path": "/lake/orders"}, DeltaTable("/lake/orders")),
+        ({"TABLE": "parquet", "Path": "file:///lake/orders/"}, ParquetTable("/lake/orders")),
+        ({"table": "iceberg", "path": "/lake/orders"}, IcebergTable("default.orders", "/lake/orders")),
+        (
+            {"table": "iceberg", "name": "lake.orders", "catalog.type": "rest", "catalog.uri": "http://c"},
+            IcebergTable("lake.orders", None, {"type": "rest", "uri": "http://c"}),
+        ),
+    ],
+)
+def test_the_table_that_is_asked_for(options: dict[str, str], table: Table) -> None:
+    landing = Landing.from_options(options)
+    assert landing.table == table
+    assert pickle.loads(pickle.dumps(landing)) == landing
+
+
+def test_a_relative_path_is_one_of_the_driver() -> None:
+    table = Landing.from_options({"table": "delta", "path": "lake"}).table
+    assert table == DeltaTable(str(Path.cwd() / "lake"))
+
+
+def test_what_spark_reads_for_itself_is_let_through() -> None:
+    Landing.from_options({"table": "delta", "path": "/t", "checkpointLocation": "/c", "queryName": "q"})
+
+
+def test_the_shape_of_files() -> None:
+    landing = Landing.from_options({"table": "delta", "path": "/t", "compression": "zstd", "maxFileBytes": "2000000"})
+    assert landing.shape == FileShape(compression="zstd", max_file_bytes=2_000_000)
+
+
+DELTA = {"table": "delta", "path": "/t"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"path": "/t"}, "option table is missing: it must be one of delta, iceberg, parquet"),
+        ({"table": "hudi", "path": "/t"}, "option table is 'hudi': it must be one of delta, iceberg, parquet"),
+        ({"table": "delta"}, "option path is missing"),
+        ({"table": "iceberg"}, "option path is missing"),
+        ({"table": "delta", "path": "s3://b/t"}, "option path is 's3://b/t': it must be a folder"),
+        (DELTA | {"tabel": "x"}, r"unknown option tabel: did you mean table\?"),
+        (DELTA | {"maxFileByte": "1"}, r"unknown option maxfilebyte: did you mean maxFileBytes\?"),
+        (DELTA | {"zzz": "1"}, "unknown option zzz: there are path, table, name"),
+        (DELTA | {"name": "a.b"}, "option name is for table=iceberg, and table is delta"),
+        (DELTA | {"catalog.uri": "x"}, "option catalog.uri is for table=iceberg, and table is delta"),
+        ({"table": "iceberg", "catalog.type": "rest"}, "option name is missing"),
+        ({"table": "iceberg", "path": "/t", "name": "orders"}, "option name is 'orders': it must be a namespace"),
+        ({"table": "iceberg", "path": "/t", "name": ".orders"}, "option name is '.orders'"),
+        (DELTA | {"compression": "rar"}, "option compression is 'rar': it must be one of snappy, zstd"),
+        (DELTA | {"maxFileBytes": "10"}, "option maxFileBytes is '10': it must be a number of bytes from 1048576"),
+        (DELTA | {"maxFileBytes": "-1"}, "option maxFileBytes is '-1'"),
+        (DELTA | {"maxFileBytes": "1 GB"}, "option maxFileBytes is '1 GB'"),
+        (DELTA | {"decode": "xml"}, "decode is 'xml': it must be one of raw, json"),
+        (DELTA | {"keep": "offset"}, "keep is given without decode"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_can(options: dict[str, str], said: str) -> None:
+    with pytest.raises(BadOption, match=said):
+        Landing.from_options(options)

@@ -1,0 +1,209 @@
+"""A definition is checked as a whole, before any Spark: every mistake is one line that names file, line and key."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from highwater.pipeline import Pipeline
+from highwater.pipeline.definition import Definition, Restart
+from highwater.pipeline.project import NotEmpty, write_project
+from highwater.pipeline.sections import Mistake, duration
+from highwater.pipeline.yaml_file import BadDefinition, load
+
+GOOD = """\
+name: orders
+source:
+  bootstrap_servers: 127.0.0.1:9092
+  topic: orders
+  group: orders-lake
+decode:
+  format: json
+  schema: id BIGINT NOT NULL, note STRING
+  dead_letters: orders.bad
+sink:
+  table: delta
+  path: tables/orders
+trigger: 1s
+"""
+
+
+def loaded(folder: Path, text: str) -> Definition:
+    file = folder / "pipeline.yml"
+    file.write_text(text)
+    return load(file)
+
+
+def refusal(folder: Path, text: str) -> str:
+    with pytest.raises(BadDefinition) as refused:
+        loaded(folder, text)
+    message = str(refused.value)
+    assert "\n" not in message
+    prefix = f"{folder / 'pipeline.yml'}:"
+    assert message.startswith(prefix)
+    return message.removeprefix(prefix)
+
+
+def test_a_good_file_gives_the_options_of_source_and_sink(tmp_path: Path) -> None:
+    definition = loaded(tmp_path, GOOD)
+    assert definition.mode == "direct"
+    assert definition.source == {
+        "kafka.bootstrap.servers": "127.0.0.1:9092",
+        "startingOffsets": "earliest",
+        "subscribe": "orders",
+        "kafka.group.id": "orders-lake",
+        "emit": "ranges",
+    }
+    assert definition.sink_format == "highwater-table"
+    assert definition.sink == {
+        "table": "delta",
+        "path": str(tmp_path / "tables/orders"),
+        "decode": "json",
+        "schema": "id BIGINT NOT NULL, note STRING",
+        "nullValues": "row",
+        "deadLetterTopic": "orders.bad",
+    }
+    assert definition.checkpoint == str(tmp_path / "checkpoints/orders")
+    assert definition.trigger_seconds == 1.0
+
+
+def test_with_a_transform_the_source_decodes(tmp_path: Path) -> None:
+    definition = loaded(tmp_path, GOOD + "transform: clean.py:clean\n")
+    assert definition.mode == "connector"
+    assert definition.source["decode"] == "json"
+    assert "emit" not in definition.source
+    assert "decode" not in definition.sink
+
+
+def test_a_topic_is_a_sink_too(tmp_path: Path) -> None:
+    text = GOOD.replace("  table: delta\n  path: tables/orders\n", "  topic: copies\n")
+    assert "7: decode.format: is 'json', but a topic takes a column value" in refusal(tmp_path, text)
+    text += "transform: pack.py:pack\n"
+    definition = loaded(tmp_path, text)
+    assert (definition.sink_format, definition.mode) == ("highwater", "connector")
+    assert definition.sink == {"kafka.bootstrap.servers": "127.0.0.1:9092", "topic": "copies"}
+
+
+WRONG = {
+    "not YAML": (GOOD.replace("name: orders", "name: [orders"), "2: not YAML: "),
+    "unknown key": (GOOD.replace("  topic:", "  topc:"), "4: source.topc: is not a key here; did you mean topic?"),
+    "missing key": (GOOD.replace("  topic: orders\n", ""), "2: source: topic is missing (or pattern)"),
+    "no servers": (
+        GOOD.replace("127.0.0.1:9092", "localhost"),
+        "3: source.bootstrap_servers: Invalid url in bootstrap.servers: localhost",
+    ),
+    "wrong schema": (
+        GOOD.replace("BIGINT", "BIGNIT"),
+        "8: decode.schema: unknown type 'BIGNIT' of the field id; known are",
+    ),
+    "wrong table": (
+        GOOD.replace("table: delta", "table: detla"),
+        "11: sink.table: is 'detla': it must be one of delta, iceberg, parquet",
+    ),
+    "wrong trigger": (
+        GOOD.replace("trigger: 1s", "trigger: soon"),
+        "13: trigger: is 'soon': expected available-now or",
+    ),
+    "contradiction": (
+        GOOD + "transform: clean.py:clean\nmode: direct\n",
+        "15: mode: is 'direct', but a transform needs the rows in Spark: say connector",
+    ),
+    "wrong kind": (
+        GOOD + "restart:\n  attempts: often\n",
+        "15: restart.attempts: expected a whole number, found 'often'",
+    ),
+    "key twice": (GOOD + "name: again\n", "14: name: is given twice"),
+    "wrong option": (
+        GOOD.replace("  group: orders-lake\n", "  options:\n    failOnDataLos: false\n"),
+        "6: source.options.failOnDataLos: option failOnDataLos (given: 'false') is not known; did you",
+    ),
+    "group without group": (
+        GOOD.replace("group: orders-lake", "starting_offsets: group"),
+        "5: source.starting_offsets: is 'group', which needs the key group beside it",
+    ),
+    "keeps what is not there": (
+        GOOD.replace("  dead_letters: orders.bad", "  keep: [offset, length]"),
+        "9: decode.keep: names 'length': it can name key, topic,",
+    ),
+    "option of the sink": (
+        GOOD.replace("  path: tables/orders", "  path: tables/orders\n  options:\n    compression: rar"),
+        "14: sink.options.compression: option compression is 'rar': it must be one of",
+    ),
+    "said twice": (
+        GOOD.replace("  path: tables/orders", "  path: tables/orders\n  options:\n    Path: elsewhere"),
+        "14: sink.options.Path: is said by a key of sink already",
+    ),
+    "two sinks": (GOOD.replace("  path:", "  topic:"), "12: sink.topic: table and topic exclude each other"),
+    "empty": ("", "1: the file is empty"),
+    "a list": ("- a\n", "1: expected keys with values, found a list"),
+    "schema without format": (GOOD.replace("  format: json\n", ""), "7: decode.schema: is given without format: json"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_wrong_file_gives_one_error_that_names_line_and_key(tmp_path: Path, kind: str) -> None:
+    text, expected = WRONG[kind]
+    assert expected in refusal(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadDefinition, match="none.yml: No such file"):
+        load(tmp_path / "none.yml")
+
+
+def test_checking_starts_no_jvm(tmp_path: Path) -> None:
+    """Where there is no Java at all, a file is checked all the same."""
+    (tmp_path / "pipeline.yml").write_text(GOOD.replace("BIGINT", "BIGNIT"))
+    ran = subprocess.run(
+        [sys.executable, "-m", "highwater", "pipeline", "land", "pipeline.yml"],
+        cwd=tmp_path,
+        env={"PATH": "", "JAVA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("pipeline.yml:8: decode.schema: unknown type 'BIGNIT'")
+    assert ran.stderr.count("\n") == 1
+
+
+def test_the_same_in_python_is_checked_the_same_way() -> None:
+    def clean(frame: object) -> object:
+        return frame
+
+    pipeline = (
+        Pipeline("orders")
+        .source("127.0.0.1:9092", topic="orders", decode="json", schema="id INT", dead_letters="bad", group="g")
+        .transform(clean)
+        .sink(table="delta", path="tables/orders")
+    )
+    definition = pipeline.definition("available-now")
+    assert definition.transform is clean
+    assert definition.trigger_seconds is None
+    assert definition.source["schema"] == "id INT"
+    with pytest.raises(Mistake, match="^sink.table: is 'detla'"):
+        pipeline.sink(table="detla", path="x").definition()
+
+
+def test_waits_double_up_to_the_longest_and_end_after_the_last_attempt() -> None:
+    restart = Restart(attempts=4, backoff_seconds=1.0, max_backoff_seconds=3.0)
+    assert [restart.wait(failures) for failures in range(1, 6)] == [1.0, 2.0, 3.0, 3.0, None]
+
+
+def test_durations_have_a_unit() -> None:
+    assert [duration(text) for text in ("500ms", "2s", "5 m", "1h")] == [0.5, 2.0, 300.0, 3600.0]
+    for text in ("", "5", "0s", "s", "-1s"):
+        with pytest.raises(ValueError, match="is no duration"):
+            duration(text)
+
+
+def test_the_project_that_init_writes_is_a_good_definition(tmp_path: Path) -> None:
+    paths = write_project(tmp_path / "new", "127.0.0.1:9092")
+    assert [path.name for path in paths] == ["pipeline.yml", "produce.py", "README.md"]
+    assert load(paths[0]).mode == "direct"
+    compile(paths[1].read_text(), "produce.py", "exec")
+    with pytest.raises(NotEmpty, match="pipeline.yml is there already"):
+        write_project(tmp_path / "new", "127.0.0.1:9092")

@@ -1,0 +1,75 @@
+"""What a running pipeline shows: its line, its figures, and the file that `status` reads."""
+
+from __future__ import annotations
+
+import io
+import urllib.request
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from highwater.pipeline.definition import Definition, define
+from highwater.pipeline.display import Display, line
+from highwater.pipeline.job import Standing, status_file
+from highwater.pipeline.metrics import Metrics
+from highwater.pipeline.query import Report
+
+REPORT = Report(batch_id=3, rows=1500, seconds=0.5, lag=20, query_id="q")
+
+
+@pytest.fixture
+def definition(tmp_path: Path) -> Definition:
+    source = {"bootstrap_servers": "127.0.0.1:9092", "topic": "orders"}
+    return define({"name": "orders", "source": source, "sink": {"table": "parquet", "path": "table"}}, tmp_path)
+
+
+def test_the_line_has_rows_rate_lag_and_batch_time() -> None:
+    standing = Standing("orders", state="running", rows=12_500, restarts=2, last=REPORT)
+    assert line(standing) == (
+        "orders running  batch 3  12,500 rows  3,000 rows/s  lag 20  batch time 0.50 s  2 restarts"
+    )
+
+
+def test_without_a_terminal_lines_are_plain_and_few() -> None:
+    output = io.StringIO()
+    standing = Standing("orders", state="starting")
+    with Display(Console(file=output, width=40)) as display:
+        display.show(standing)
+        for rows in (10, 20, 30):
+            standing.state, standing.rows, standing.last = "running", rows, REPORT
+            display.show(standing)
+        display.trouble("a broker is gone")
+    lines = output.getvalue().splitlines()
+    assert lines[0] == "orders starting"
+    assert lines[1].startswith("orders running  batch 3  10 rows")
+    assert lines[2:] == ["a broker is gone"]
+
+
+def test_figures_are_served_for_prometheus(definition: Definition, tmp_path: Path) -> None:
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table" / "part.parquet").write_bytes(b"12345")
+    metrics = Metrics(definition, 0)
+    try:
+        metrics.batch(REPORT)
+        metrics.batch(REPORT)
+        metrics.standing(restarts=2, is_running=True)
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+    finally:
+        metrics.close()
+    for name, value in {
+        "rows_total": 3000,
+        "batches_total": 2,
+        "batch_seconds_sum": 1,
+        "lag": 20,
+        "restarts_total": 2,
+        "up": 1,
+        "table_bytes": 5,
+    }.items():
+        assert f'highwater_pipeline_{name}{{pipeline="orders"}} {float(value)}\n' in text
+
+
+def test_the_status_lies_beside_a_checkpoint_that_is_on_this_machine(definition: Definition, tmp_path: Path) -> None:
+    assert status_file(definition) == tmp_path / "checkpoints/orders.status.json"
+    assert Standing("orders", last=REPORT).to_json()["last"]["rows"] == 1500

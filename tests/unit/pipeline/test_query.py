@@ -1,0 +1,72 @@
+"""What Spark tells of a batch, in records: in direct mode its own count would be one of ranges."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.model import TopicPartition
+from highwater.pipeline.definition import Definition, define
+from highwater.pipeline.offsets import INITIAL, Position, Positions
+from highwater.pipeline.query import Report, code_archive, report, transform_of
+
+
+def positions(*offsets: int) -> dict[str, Any]:
+    return Positions({}, {TopicPartition("t", index): Position(at) for index, at in enumerate(offsets)}).to_json()
+
+
+def told(start: Any, end: Any, latest: Any) -> dict[str, Any]:
+    source = {"startOffset": start, "endOffset": end, "latestOffset": latest, "numInputRows": 2}
+    return {"batchId": 7, "id": "abc", "durationMs": {"triggerExecution": 250}, "sources": [source]}
+
+
+def test_rows_are_counted_by_offsets_and_lag_by_what_is_left() -> None:
+    seen = report(told(positions(10, 5), positions(30, 5), positions(31, 9)))
+    assert seen == Report(batch_id=7, rows=20, seconds=0.25, lag=5, query_id="abc")
+
+
+def test_the_first_batch_which_only_finds_the_start_has_no_rows() -> None:
+    assert report(told(INITIAL, positions(10, 5), positions(10, 5))).rows == 0
+    assert report(told(None, positions(10, 5), None)).lag == 0
+
+
+def test_a_partition_that_is_new_counts_from_where_it_was_first_seen() -> None:
+    assert report(told(positions(10), positions(12, 4), positions(12, 4))).rows == 2
+
+
+def definition(folder: Path, transform: str) -> Definition:
+    source = {"bootstrap_servers": "127.0.0.1:9092", "topic": "t"}
+    sink = {"table": "delta", "path": "table"}
+    return define({"name": "n", "source": source, "sink": sink, "transform": transform}, folder)
+
+
+def test_a_transform_is_found_in_its_file(tmp_path: Path) -> None:
+    (tmp_path / "found_here.py").write_text("def double(frame):\n    return frame * 2\n")
+    function = transform_of(definition(tmp_path, "found_here.py:double"))
+    assert function is not None
+    assert function(21) == 42
+
+
+@pytest.mark.parametrize(
+    ("named", "reason"),
+    [
+        ("nowhere.py:f", "there is no file"),
+        ("no_such_module_here:f", "no_such_module_here cannot be imported"),
+        ("json:no_such_function", "json has no function no_such_function"),
+    ],
+)
+def test_a_transform_that_is_not_there_is_named(tmp_path: Path, named: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        transform_of(definition(tmp_path, named))
+
+
+def test_the_code_for_executors_holds_our_packages_and_the_transform(tmp_path: Path) -> None:
+    (tmp_path / "clean_orders.py").write_text("def clean(frame):\n    return frame\n")
+    with tarfile.open(code_archive(definition(tmp_path, "clean_orders.py:clean"))) as archive:
+        names = set(archive.getnames())
+    wanted = {"highwater/pipeline/tasks.py", "highwater/client/client.py", "pyspark_highwater/__init__.py"}
+    assert wanted | {"pyspark_highwater_table/__init__.py", "clean_orders.py"} <= names
+    assert not [name for name in names if "__pycache__" in name]
