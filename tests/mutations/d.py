@@ -199,7 +199,7 @@ MUTATIONS: list[Mutation] = [
         "D3",
         f"{_DAMAGE}::test_d3_damage_that_a_follower_finds_takes_it_out_of_the_isr_before_it_lets_go_of_what_it_has",
         "src/highwater/controller/directories.py",
-        "if directory == DIRECTORY_LOST and place[2].isr == (broker.id,):",
+        "if directory == DIRECTORY_LOST and all(replica == broker.id for replica in place[2].isr):",
         "if False:",
     ),
     Mutation(

@@ -226,11 +226,12 @@ def _read_as_member(
     try:
         if params["max_messages"] == 0:
             return
-        for topic_partition, timestamp_type, record in reading.records(timeout, printer.flush):
-            printer.show(topic_partition.partition, timestamp_type, record)
-            if printer.count == params["max_messages"]:
-                reading.took(topic_partition, record.offset)
-                return
+        with reading.stopped_by_interrupt():
+            for topic_partition, timestamp_type, record in reading.records(timeout, printer.flush):
+                printer.show(topic_partition.partition, timestamp_type, record)
+                if printer.count == params["max_messages"]:
+                    reading.took(topic_partition, record.offset)
+                    return
     except KeyboardInterrupt:
         return
     finally:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 from highwater.client.client import Client
 from highwater.client.consumer import Consumer
@@ -36,13 +39,29 @@ class GroupReading:
         self._read: dict[TopicPartition, int] = {}
         """Not committed yet."""
         self._committed_at = time.monotonic()
+        self._stopping = False
+
+    @contextmanager
+    def stopped_by_interrupt(self) -> Iterator[None]:
+        """Ctrl-C ends `records` between two requests: within one, nothing more could be asked by its connection, and
+        what was read would neither be committed nor the group left. The second one ends it anywhere."""
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self._stopping = True
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def records(
         self, timeout_ms: int | None, before_wait: Callable[[], None]
     ) -> Iterator[tuple[TopicPartition, str, Record]]:
         """As they come, until none has come for `timeout_ms`."""
         last = time.monotonic()
-        while True:
+        while not self._stopping:
             before_wait()
             if self._member.keep_up(self._try_to_commit):
                 self._take_up()
@@ -55,6 +74,8 @@ class GroupReading:
                         yield fetched.partition, timestamp_type, record
                         self._read[fetched.partition] = record.offset + 1
                         last = time.monotonic()
+                        if self._stopping:
+                            return
             if time.monotonic() - self._committed_at > COMMIT_SECONDS:
                 self._try_to_commit()
             if timeout_ms is not None and time.monotonic() - last > timeout_ms / 1000:

@@ -74,8 +74,8 @@ def _place(head: MetadataImage, broker: BrokerRegistration, topic_id: Uuid, inde
 
 
 def _check_others_have_it(place: Place, broker: BrokerRegistration, directory: Uuid) -> None:
-    """What the last member of an ISR has is all that there is: it is not given up, whatever it says."""
-    if directory == DIRECTORY_LOST and place[2].isr == (broker.id,):
+    """What the last of an ISR has, or of those who may be elected in its place, is not given up, whatever it says."""
+    if directory == DIRECTORY_LOST and all(replica == broker.id for replica in place[2].isr):
         raise KafkaError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE)
 
 

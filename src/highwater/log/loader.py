@@ -383,7 +383,7 @@ class _Loading:
 
 def _batches(segment: Segment, position: int, next_offset: Offset, check: bool = True) -> Iterator[ScannedBatch]:
     """As `scan`; but the checksum does not cover the offset, and one that no index could hold is no offset."""
-    for batch in scan(segment.file, position, next_offset, check):
+    for batch in scan(segment.file, position, next_offset, check=check):
         if batch.header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
             raise BadBatch(segment.file.path, batch.position, f"offset {batch.header.base_offset} is too far off")
         yield batch

@@ -98,7 +98,7 @@ class RaftNode:
         self._voters: list[tuple[Offset, VoterSet]] = []
         """Voter sets by the offset of their record, oldest first: a truncation may take the last ones back."""
         self._inputs: deque[tuple[Callable[[float], Ready], Answer | None]] = deque()
-        self._blocked = False
+        self._works: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
         self._news: list[Callable[[], None]] = []
         self._probing: set[Endpoint] = set()
         self._timer: Timer | None = None
@@ -166,11 +166,11 @@ class RaftNode:
     def _feed(self, step: Callable[[float], Ready], answer: Answer | None = None) -> None:
         """One input at a time: the next waits until the last one's vote is on disk and its cut is made."""
         self._inputs.append((step, answer))
-        if not self._blocked:
+        if not self._works:
             self._run()
 
     def _run(self) -> None:
-        while self._inputs and not self._blocked and not self._stopped:
+        while self._inputs and not self._works and not self._stopped:
             step, answer = self._inputs.popleft()
             try:
                 ready = step(self._world.clock.monotonic())
@@ -189,19 +189,21 @@ class RaftNode:
         self._feed(lambda now: self.quorum.answered(correlation, answer, now))
 
     def _block(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Nothing else is fed until `work` is done."""
-        self._blocked = True
+        """Nothing else is fed until `work` is done: after what is under way, or a snapshot would overtake a vote."""
+        self._works.append(work)
 
         async def run() -> None:
             try:
-                await work()
+                while self._works:
+                    await self._works[0]()
+                    self._works.popleft()
             except Exception as failed:  # noqa: BLE001 without its metadata the node has no business going on
                 self.fail(failed)
                 return
-            self._blocked = False
             self._run()
 
-        self._world.spawn("quorum", run())
+        if len(self._works) == 1:
+            self._world.spawn("quorum", run())
 
     async def _prepare(self, ready: Ready, answer: Answer | None) -> None:
         if ready.election is not None:
@@ -277,9 +279,7 @@ class RaftNode:
 
     def _commit(self, high_watermark: Offset) -> None:
         """Apply every whole batch below the high watermark, as one step."""
-        changes = NOTHING
-        size = 0
-        last: CommittedBatch | None = None
+        changes, size, last = NOTHING, 0, None
         while self._pending and self._pending[0].last_offset < high_watermark:
             last = self._pending.popleft()
             size += last.size
@@ -296,7 +296,7 @@ class RaftNode:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        deadline = None if self._stopped or self._blocked else self.quorum.next_deadline()
+        deadline = None if self._stopped or self._works else self.quorum.next_deadline()
         if deadline is not None:
             delay = max(deadline - self._world.clock.monotonic(), 0.0)
             self._timer = self._world.clock.call_later(delay, self._tick)
@@ -399,7 +399,7 @@ class RaftNode:
     @property
     def is_deciding(self) -> bool:
         """Whether what the quorum last decided is still being written: nobody has been told of it yet."""
-        return self._blocked
+        return bool(self._works)
 
     @property
     def epoch(self) -> Epoch:
