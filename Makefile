@@ -4,7 +4,7 @@ BIN := .venv/bin
 # their order, those that take long (cluster, sim) first: a long file that begins last would keep one worker idle.
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check static mutants soak bench bench-quick lock
+.PHONY: help setup run test check static mutants soak soak-pipeline bench bench-quick bench-pipeline lock
 
 help:
 	@echo 'make run [SECONDS=n]  the demo: three brokers, orders, Spark landing them, a leader killed, a verdict'
@@ -12,7 +12,9 @@ help:
 	@echo 'make check            the same without the slow tests, in under a minute'
 	@echo 'make mutants          break one line per failure scenario in a copy, and see its test go red'
 	@echo 'make soak             kill leaders and coordinators again and again under load (make test: a few times)'
+	@echo 'make soak-pipeline    kill brokers, drivers and executors under Spark, and judge the tables'
 	@echo 'make bench            side by side with Apache Kafka (bench-quick: a short run)'
+	@echo 'make bench-pipeline   side by side with Spark'\''s own Kafka connector, and with its Parquet sink'
 	@echo 'make setup            only what the others begin with: .venv, packages, jars'
 
 setup:
@@ -41,11 +43,17 @@ soak: setup
 	@HIGHWATER_GROUP_MEMBERS=10 $(BIN)/pytest -q -s tests/cluster/test_group_load.py
 	@HIGHWATER_COORDINATOR_KILLS=50 $(BIN)/pytest -q tests/cluster/test_groups.py -k outlives_its_coordinator
 
+soak-pipeline: setup
+	@HIGHWATER_PIPELINE_KILLS=10 $(BIN)/pytest -q -s tests/pipeline/test_exactly_once.py
+
 bench: setup
 	@$(BIN)/python bench/run.py
 
 bench-quick: setup
 	@$(BIN)/python bench/run.py --quick
+
+bench-pipeline: setup
+	@$(BIN)/python bench/pipeline.py
 
 lock: setup
 	@CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --extra dev --extra spark --strip-extras --allow-unsafe \
