@@ -34,9 +34,9 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "E4",
         f"{_PRODUCERS}::test_e4_sequences_go_round_from_the_largest_number_to_zero",
-        "src/highwater/log/producer_state.py",
-        "return last if last <= MAX_SEQUENCE else last - MAX_SEQUENCE - 1",
-        "return last",
+        "src/highwater/wire/records/header.py",
+        "return (self.base_sequence + self.last_offset_delta) % _SEQUENCES",
+        "return self.base_sequence + self.last_offset_delta",
     ),
     Mutation(
         "E10",

@@ -47,11 +47,6 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: Offset
 
 
-def last_sequence_of(first: int, count: int) -> int:
-    last = first + count - 1
-    return last if last <= MAX_SEQUENCE else last - MAX_SEQUENCE - 1
-
-
 class ProducerState:
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
