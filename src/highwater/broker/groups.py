@@ -20,7 +20,7 @@ from highwater.model import Uuid
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.partition import Partition
-from highwater.wire.codec import Struct
+from highwater.wire.codec import Message, Struct
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse
 from highwater.world import World
@@ -105,6 +105,21 @@ class GroupCoordinator:
         else:
             caller = Caller(reply, ctx.version, ctx.client_id or "", _java_host(ctx.peer.host))
             tenure.carry_out(act(tenure.machine, caller, tenure.now))
+
+    def ask_as_member(
+        self,
+        ctx: RequestContext,
+        group_id: str,
+        act: Callable[[GroupShard, Caller, Now], Sequence[Effect]],
+        refused: Callable[[Code], Message],
+    ) -> None:
+        """As `ask`, of one who is or wants to be in the group: it must name one, and may read it."""
+        if not group_id:
+            ctx.respond(refused(Code.INVALID_GROUP_ID))
+        elif not ctx.authorize("Read", "Group", group_id):
+            ctx.respond(refused(Code.GROUP_AUTHORIZATION_FAILED))
+        else:
+            self.ask(ctx, group_id, act, refused, ctx.respond)
 
     # The topic
 

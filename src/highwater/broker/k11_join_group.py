@@ -21,15 +21,6 @@ def handle(broker: Broker, ctx: RequestContext, request: JoinGroupRequest) -> No
     def refused(code: Code) -> JoinGroupResponse:
         return refused_join(code, request.member_id)
 
-    if not request.group_id:
-        ctx.respond(refused(Code.INVALID_GROUP_ID))
-    elif not ctx.authorize("Read", "Group", request.group_id):
-        ctx.respond(refused(Code.GROUP_AUTHORIZATION_FAILED))
-    else:
-        broker.groups.ask(
-            ctx,
-            request.group_id,
-            lambda shard, caller, now: shard.join(request, caller, now),
-            refused,
-            ctx.respond,
-        )
+    broker.groups.ask_as_member(
+        ctx, request.group_id, lambda shard, caller, now: shard.join(request, caller, now), refused
+    )

@@ -18,15 +18,6 @@ def handle(broker: Broker, ctx: RequestContext, request: HeartbeatRequest) -> No
         loading = code is Code.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=Code.NONE if loading else code)
 
-    if not request.group_id:
-        ctx.respond(refused(Code.INVALID_GROUP_ID))
-    elif not ctx.authorize("Read", "Group", request.group_id):
-        ctx.respond(refused(Code.GROUP_AUTHORIZATION_FAILED))
-    else:
-        broker.groups.ask(
-            ctx,
-            request.group_id,
-            lambda shard, caller, now: shard.heartbeat(request, caller, now),
-            refused,
-            ctx.respond,
-        )
+    broker.groups.ask_as_member(
+        ctx, request.group_id, lambda shard, caller, now: shard.heartbeat(request, caller, now), refused
+    )

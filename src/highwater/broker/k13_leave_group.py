@@ -16,15 +16,6 @@ def handle(broker: Broker, ctx: RequestContext, request: LeaveGroupRequest) -> N
     def refused(code: Code) -> LeaveGroupResponse:
         return LeaveGroupResponse(error_code=code)
 
-    if not request.group_id:
-        ctx.respond(refused(Code.INVALID_GROUP_ID))
-    elif not ctx.authorize("Read", "Group", request.group_id):
-        ctx.respond(refused(Code.GROUP_AUTHORIZATION_FAILED))
-    else:
-        broker.groups.ask(
-            ctx,
-            request.group_id,
-            lambda shard, caller, now: shard.leave(request, caller, now),
-            refused,
-            ctx.respond,
-        )
+    broker.groups.ask_as_member(
+        ctx, request.group_id, lambda shard, caller, now: shard.leave(request, caller, now), refused
+    )

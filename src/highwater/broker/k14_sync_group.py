@@ -22,15 +22,7 @@ def handle(broker: Broker, ctx: RequestContext, request: SyncGroupRequest) -> No
 
     if ctx.version >= _PROTOCOL_FROM and (request.protocol_type is None or request.protocol_name is None):
         ctx.respond(refused(Code.INCONSISTENT_GROUP_PROTOCOL))
-    elif not request.group_id:
-        ctx.respond(refused(Code.INVALID_GROUP_ID))
-    elif not ctx.authorize("Read", "Group", request.group_id):
-        ctx.respond(refused(Code.GROUP_AUTHORIZATION_FAILED))
     else:
-        broker.groups.ask(
-            ctx,
-            request.group_id,
-            lambda shard, caller, now: shard.sync(request, caller, now),
-            refused,
-            ctx.respond,
+        broker.groups.ask_as_member(
+            ctx, request.group_id, lambda shard, caller, now: shard.sync(request, caller, now), refused
         )
