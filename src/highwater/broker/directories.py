@@ -81,8 +81,8 @@ class ReplicaDirectories:
         )
 
     def _answered(self, told: dict[tuple[Uuid, int], Uuid], answer: AssignReplicasToDirsResponse | None) -> None:
-        """A partition that is refused is not ours any more, and the metadata that says so is on its way; or it is the last
-        copy, and stays."""
+        """A partition that is refused is not ours any more, and the metadata that says so is on its way; or it is the
+        last copy, and stays."""
         self._under_way = False
         if answer is None or answer.error_code != Code.NONE:
             why = "no answer" if answer is None else code_of(answer.error_code).name
