@@ -72,10 +72,10 @@ def checkpoint(tmp_path: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def produce() -> Callable[[str, str, Iterable[NewRecord]], None]:
-    """`produce(bootstrap_servers, topic, records)` returns when all of them are acknowledged."""
+def produce() -> Callable[..., None]:
+    """`produce(bootstrap_servers, topic, records)` returns when all of them are acknowledged; timestamp 0 is now."""
 
-    def act(bootstrap_servers: str, topic: str, records: Iterable[NewRecord]) -> None:
+    def act(bootstrap_servers: str, topic: str, records: Iterable[NewRecord], timestamp: int = 0) -> None:
         refused: list[str] = []
         producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 5, "log_level": 0})
         for partition, key, value in records:
@@ -84,6 +84,7 @@ def produce() -> Callable[[str, str, Iterable[NewRecord]], None]:
                 key=key,
                 value=value,
                 partition=partition,
+                timestamp=timestamp,
                 on_delivery=lambda error, _: refused.append(str(error)) if error else None,
             )
         left = producer.flush(60)

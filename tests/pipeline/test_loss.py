@@ -157,11 +157,14 @@ def test_the_gaps_of_compaction_are_no_loss(
         servers = cluster.bootstrap_servers
         compacted = {"cleanup.policy": "compact", "segment.ms": 1, "min.cleanable.dirty.ratio": 0.0}
         cluster.create_topic(topic, config=compacted)
+        began = time.time_ns() // 1_000_000 - 1_000
         for number in range(30):
-            produce(servers, topic, [(0, b"key-%d" % (number % 3), b"%d" % number)])
-        cluster.wait_until(lambda: len(cluster.records(topic)) <= 5, what="the log is compacted")
-        left = [record.value for record in cluster.records(topic)]
-        assert left[-1] == b"29"
+            # Further apart than segment.ms, so that each record has a segment and all but the last can be cleaned.
+            produce(servers, topic, [(0, b"key-%d" % (number % 3), b"%d" % number)], timestamp=began + 10 * number)
+        left = told(range(26, 30))
+        cluster.wait_until(
+            lambda: [record.value for record in cluster.records(topic)] == left, what="the log is compacted"
+        )
         with caplog.at_level(logging.WARNING):
             with streaming(servers, subscribe=topic, startingOffsets="earliest", failOnDataLoss=fail) as query:
                 assert values(query.run()) == left
