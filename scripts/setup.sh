@@ -76,6 +76,9 @@ virtual_environment() {
     .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements.lock
     say "building and installing highwater"
     .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+    # An editable install leaves this to the first import, which does not keep it under PYTHONDONTWRITEBYTECODE: every
+    # process would compile 400 modules again.
+    .venv/bin/python -m compileall -q src
 }
 
 classpath_of() {
