@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from highwater import Cluster
+from highwater.cli import main
 from highwater.client.elections import Election, elect_leaders
+from highwater.cluster.ports import free_ports
 from highwater.model import TopicPartition as Partition
 from highwater.wire import records
 
@@ -96,3 +99,28 @@ def test_damage_to_what_a_start_goes_by_is_met_there_and_fetched_anew(cluster: C
     cluster.start(victim)
     cluster.wait_for_isr(topic, 0, 3)
     assert segment(cluster, victim, topic).read_bytes() == whole
+
+
+@pytest.mark.slow
+def test_the_last_copy_serves_what_lies_before_its_damage_and_status_tells_of_it() -> None:
+    http = f"127.0.0.1:{free_ports(1)}"
+    with Cluster(brokers=1, config={"highwater.http.listener": http}) as cluster:
+        cluster.create_topic(TOPIC, partitions=1, replication_factor=1)
+        produce(cluster)
+        cluster.stop(1)
+        flip(segment(cluster, 1), inside=100)
+        cluster.start(1)
+        shown = CliRunner().invoke(main, ["status", "--http", http])
+        assert shown.exit_code == 0 and "damaged" not in shown.output, "nobody has read it yet"
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "unused"})
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        values = [consumer.poll(60) for _ in range(len(SENT) // 2)]
+        consumer.close()
+        assert [value and value.value() for value in values] == SENT[: len(SENT) // 2]
+        cluster.wait_until(
+            lambda: "damaged" in CliRunner().invoke(main, ["status", "--http", http]).output,
+            what="the damage behind them is told",
+        )
+        shown = CliRunner().invoke(main, ["status", "--http", http])
+        row = next(line for line in shown.output.splitlines() if "damaged" in line)
+        assert f"{TOPIC}-0" in row and f"{0:020d}.log" in row, row

@@ -55,8 +55,7 @@ def ask_all(addresses: Sequence[Address]) -> list[Answer]:
 def show(answers: list[Answer], topic: str | None, changes: int) -> Group:
     led = sorted(_led(answers, topic), key=lambda part: (part["topic"], part["partition"]))
     parts = [_nodes(answers), _partitions(led), _followers(led)]
-    if (compacted := _compacted(answers, topic)).row_count:
-        parts.append(compacted)
+    parts += [table for table in (_troubled(answers, topic), _compacted(answers, topic)) if table.row_count]
     if changes:
         parts.append(_changes(answers, topic, changes))
     return Group(*parts)
@@ -116,6 +115,20 @@ def _followers(led: list[dict[str, Any]]) -> Table:
                 follower["lag_ms"],
                 follower["why"] or "",
             )
+    return table
+
+
+def _troubled(answers: list[Answer], topic: str | None) -> Table:
+    """Damage stays where no other replica can take over: the rest of such a log is served."""
+    table = _table("Logs with trouble", "partition", "node", "state", "what was found")
+    for address, status in answers:
+        for part in () if status is None else status.get("partitions", ()):
+            if topic in (None, part["topic"]):
+                name = f"{part['topic']}-{part['partition']}"
+                if part["offline"] is not None:
+                    _add(table, name, address.node, "[red]offline[/red]", escape(part["offline"]))
+                for found in part["damage"]:
+                    _add(table, name, address.node, "[red]damaged[/red]", escape(found))
     return table
 
 
