@@ -15,8 +15,8 @@ from pathlib import Path
 
 from bench import processes
 from bench.gauge import Gauge
-from highwater.cli.up import free_ports
 from highwater.client import Admin, Client, ClientFailure, NewTopic
+from highwater.cluster.ports import free_ports
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
 from tests.apache import CLUSTER_ID, ApacheKafka, classpath_file, run_tool

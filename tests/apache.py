@@ -14,7 +14,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from highwater.cli.up import free_port
+from highwater.cluster.ports import free_ports as ports_in_a_row
 
 ROOT = Path(__file__).parents[1]
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
@@ -179,8 +179,5 @@ class ApacheKafka:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different, and none that the system gives to whoever dials."""
-    ports: dict[int, None] = {}
-    while len(ports) < count:
-        ports[free_port()] = None
-    return list(ports)
+    first = ports_in_a_row(count)
+    return [*range(first, first + count)]

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from highwater.cli.up import free_ports
 from highwater.client import Admin, Client, NewTopic
+from highwater.cluster.ports import free_ports
 
 WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.01

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from highwater.cli.up import free_ports
+from highwater.cluster.ports import free_ports
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.offsets import Positions, is_initial
 from tests.apache import ROOT

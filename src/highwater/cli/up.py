@@ -6,56 +6,32 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from random import SystemRandom
 
 import click
 
-from highwater.config import ConfigError, NodeConfig, format_properties, parse_properties
-from highwater.model import ZERO_UUID, Endpoint, NodeId, Uuid, uuid_text
-from highwater.raft_node.format import Format, InitialVoter, format_directories, random_directory_id
-from highwater.raft_node.meta_properties import read_meta_properties
-from highwater.world.real_disk import RealDisk
+from highwater.cluster.layout import Layout, Member
+from highwater.cluster.ports import HOST
+from highwater.config import ConfigError
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.2
 
 
-@dataclass(slots=True)
-class Member:
+class NodeProcess:
     """One node of the cluster, as `nodes.json` lists it."""
 
-    id: int
-    roles: tuple[str, ...]
-    port: int
-    """Of its clients; of the quorum where it has none."""
-    home: Path
-    pid: int = 0
-    http: str = ""
-    controller_port: int = 0
-    directory_id: Uuid = ZERO_UUID
-
-    @property
-    def config(self) -> Path:
-        return self.home / "server.properties"
-
-    @property
-    def log_dir(self) -> Path:
-        return self.home / "data"
-
-    @property
-    def pid_file(self) -> Path:
-        return self.home / "pid"
-
-    @property
-    def output(self) -> Path:
-        return self.home / "node.log"
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self.id = member.id
+        self.pid = 0
+        self.config = member.config_file
+        self.pid_file = member.home / "pid"
+        self.output = member.home / "node.log"
 
     @property
     def argv(self) -> list[str]:
@@ -64,14 +40,15 @@ class Member:
         return [*node, "--pid-file", str(self.pid_file), "--log-file", str(self.output)]
 
     def describe(self) -> dict[str, object]:
+        member = self._member
         return {
             "id": self.id,
-            "roles": list(self.roles),
+            "roles": list(member.roles),
             "pid": self.pid,
-            "host": "127.0.0.1",
-            "port": self.port,
-            "http": self.http,
-            "log_dir": str(self.log_dir),
+            "host": HOST,
+            "port": member.endpoints[0].port,
+            "http": member.http,
+            "log_dir": str(member.log_dir),
             "config": str(self.config),
             "argv": self.argv,
         }
@@ -104,139 +81,20 @@ def _is_dead_child(pid: int) -> bool:
     return state in ("Z", "X")
 
 
-OWN_PORTS = range(15_000, 32_000)
-"""Below those that the system gives to whoever dials: one of them could be taken while its node is down, and a dial to
-it could meet itself."""
-
-
-def free_port() -> int:
-    random = SystemRandom()
-    while True:
-        port = random.choice(OWN_PORTS)
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            return port
-
-
-def free_ports(count: int) -> int:
-    """The first of so many in a row that are free now."""
-    while True:
-        first = free_port()
-        try:
-            with contextlib.ExitStack() as held:
-                for port in range(first, first + count):
-                    probe = held.enter_context(socket.socket())
-                    probe.bind(("127.0.0.1", port))
-            return first
-        except OSError:
-            continue
-
-
-VOTERS = 3
-FIRST_CONTROLLER_ID = 101
-
-
 class LocalCluster:
-    """The processes of one data directory."""
+    """The processes of one data directory, each node's settings written and its directory formatted."""
 
     def __init__(self, data_dir: Path, brokers: int, port: int, extra: dict[str, str], controllers: int = 0) -> None:
         self._dir = data_dir.absolute()
-        self._extra = extra
-        self._dir.mkdir(parents=True, exist_ok=True)
-        self.members = []
-        for number in range(1, brokers + 1):
-            votes = controllers == 0 and number <= VOTERS
-            roles = ("broker", "controller") if votes else ("broker",)
-            self.members.append(Member(number, roles, port + number - 1, self._dir / f"node-{number}"))
-        for number in range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers):
-            self.members.append(Member(number, ("controller",), 0, self._dir / f"node-{number}"))
-        self._brokers = brokers
+        self._layout = Layout(self._dir, brokers, controllers, None, extra, first_port=port, http=True)
+        self.members = [NodeProcess(member) for member in self._layout.members]
         self._children: list[int] = []
+        for process in self.members:
+            process.pid_file.unlink(missing_ok=True)
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{member.port}" for member in self.members if "broker" in member.roles)
-
-    @property
-    def _voters(self) -> list[Member]:
-        return [member for member in self.members if "controller" in member.roles]
-
-    def prepare(self) -> None:
-        """Write each node's settings and format its directory, where that was not done by an earlier run."""
-        for member in self.members:
-            member.home.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):
-                member.pid_file.unlink()
-        disk = RealDisk()
-        known = [read_meta_properties(disk, member.log_dir) for member in self.members]
-        self.cluster_id = next((meta.cluster_id for meta in known if meta is not None), self._new_id())
-        random = SystemRandom()
-        for member, meta in zip(self.members, known, strict=True):
-            formatted = None if meta is None else meta.directory_id
-            member.directory_id = formatted or random_directory_id(random)
-            member.http = f"127.0.0.1:{free_port()}"
-            if "controller" in member.roles:
-                member.controller_port = self._controller_port(member)
-                member.port = member.port or member.controller_port
-        for member, meta in zip(self.members, known, strict=True):
-            properties = self._properties(member)
-            NodeConfig.parse(properties)
-            member.config.write_text(format_properties(properties))
-            if meta is None:
-                self._format(disk, member)
-
-    @staticmethod
-    def _new_id() -> str:
-        return uuid_text(random_directory_id(SystemRandom()))
-
-    def _controller_port(self, member: Member) -> int:
-        """The one of the last run if it is free still: then no voter has to be told of a new one."""
-        if member.config.exists():
-            listeners = parse_properties(member.config.read_text()).get("listeners", "")
-            with contextlib.suppress(OSError, ValueError), socket.socket() as probe:
-                port = int(listeners.rpartition(":")[2])
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(("127.0.0.1", port))
-                return port
-        return free_port()
-
-    def _properties(self, member: Member) -> dict[str, str]:
-        listeners = []
-        if "broker" in member.roles:
-            listeners.append(f"PLAINTEXT://127.0.0.1:{member.port}")
-        if "controller" in member.roles:
-            listeners.append(f"CONTROLLER://127.0.0.1:{member.controller_port}")
-        properties = {
-            "process.roles": ",".join(member.roles),
-            "node.id": str(member.id),
-            "listeners": ",".join(listeners),
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "controller.quorum.bootstrap.servers": ",".join(
-                f"127.0.0.1:{voter.controller_port}" for voter in self._voters
-            ),
-            "highwater.http.listener": member.http,
-            "log.dirs": str(member.log_dir),
-            "offsets.topic.replication.factor": str(min(3, self._brokers)),
-            "transaction.state.log.replication.factor": str(min(3, self._brokers)),
-            "transaction.state.log.min.isr": str(min(2, self._brokers)),
-        }
-        return {**properties, **self._extra}
-
-    def _format(self, disk: RealDisk, member: Member) -> None:
-        voters = [
-            InitialVoter(NodeId(voter.id), Endpoint("127.0.0.1", voter.controller_port), voter.directory_id)
-            for voter in self._voters
-        ]
-        wanted = Format(
-            self.cluster_id,
-            NodeId(member.id),
-            [member.log_dir],
-            member.log_dir,
-            "CONTROLLER",
-            voters if "controller" in member.roles else [],
-        )
-        format_directories(disk, wanted, now_ms=int(time.time() * 1000), random=SystemRandom())
+        return ",".join(member.bootstrap for member in self._layout.members if member.is_broker)
 
     def start(self) -> None:
         """All nodes as forks of this process, which has everything imported; returns when each is ready."""
@@ -257,12 +115,12 @@ class LocalCluster:
 
     def write_nodes(self) -> None:
         """nodes.json, replaced atomically."""
-        nodes = {"cluster_id": self.cluster_id, "nodes": [member.describe() for member in self.members]}
+        nodes = {"cluster_id": self._layout.cluster_id, "nodes": [member.describe() for member in self.members]}
         aside = self._dir / "nodes.json.tmp"
         aside.write_text(json.dumps(nodes, indent=2))
         aside.replace(self._dir / "nodes.json")
 
-    def watch(self) -> Iterator[tuple[Member, str]]:
+    def watch(self) -> Iterator[tuple[NodeProcess, str]]:
         """For ever: what happens to the nodes, as it happens."""
         down: set[int] = set()
         while True:
@@ -280,7 +138,7 @@ class LocalCluster:
                     yield member, "is back"
             time.sleep(POLL_SECONDS)
 
-    def restart(self, member: Member) -> None:
+    def restart(self, member: NodeProcess) -> None:
         from highwater.cli.node import fork_node
 
         member.pid, _ = fork_node(member.config, member.pid_file, member.output)
@@ -308,6 +166,7 @@ class LocalCluster:
             if is_alive(member.pid):
                 os.kill(member.pid, signal.SIGKILL)
         self._reap()
+        self._layout.release()
 
 
 def _tail(path: Path, lines: int = 15) -> str:
@@ -361,8 +220,7 @@ def command(
     signal.signal(signal.SIGINT, stop)
     try:
         cluster = LocalCluster(data_dir, brokers, port, parse_settings(settings), controllers)
-        cluster.prepare()
-    except (ConfigError, ValueError) as wrong:
+    except (ConfigError, ValueError, OSError) as wrong:
         raise click.ClickException(str(wrong)) from wrong
     try:
         cluster.start()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import SystemRandom
 
-from highwater.cluster.ports import HOST, ReservedPort
+from highwater.cluster.ports import HOST, ReservedPort, free_ports
 from highwater.config import NodeConfig, format_properties, parse_properties
 from highwater.model import Endpoint, NodeId, Uuid, uuid_text
 from highwater.raft_node.format import Format, InitialVoter, format_directories, random_directory_id
@@ -33,6 +34,7 @@ class Member:
     home: Path
     rack: str | None = None
     ports: dict[str, ReservedPort] = field(default_factory=dict)
+    http: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -57,16 +59,29 @@ class Member:
 
 
 class Layout:
-    """Formatted on disk once made. A directory that an earlier cluster left behind is taken as it is."""
+    """Formatted on disk once made. A directory that an earlier cluster left behind is taken as it is.
+
+    Brokers have the ports from `first_port` on, or the ones of the last time, or new ones. With `http` each node serves
+    its status on a port of its own.
+    """
 
     def __init__(
-        self, directory: Path, brokers: int, controllers: int, racks: Sequence[str] | None, config: Mapping[str, str]
+        self,
+        directory: Path,
+        brokers: int,
+        controllers: int,
+        racks: Sequence[str] | None,
+        config: Mapping[str, str],
+        first_port: int | None = None,
+        http: bool = False,
     ) -> None:
         if brokers < 1 or controllers < 0:
             raise ValueError(f"a cluster of {brokers} brokers and {controllers} controllers cannot be")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
         self._brokers = brokers
+        self._first_port = first_port
+        self._http = http
         self._config = dict(config)
         self.members = self._members(directory, brokers, controllers, racks)
         try:
@@ -105,7 +120,11 @@ class Layout:
             known[member.id] = read_meta_properties(disk, member.log_dir)
         ids = [meta.cluster_id for meta in known.values() if meta is not None]
         self.cluster_id = ids[0] if ids else uuid_text(random_directory_id(random))
-        directories = {voter.id: random_directory_id(random) for voter in self._voters if known[voter.id] is None}
+        directories = {
+            voter.id: (None if meta is None else meta.directory_id) or random_directory_id(random)
+            for voter in self._voters
+            for meta in (known[voter.id],)
+        }
         for member in self.members:
             member.properties = self._properties(member)
             NodeConfig.parse(member.properties)
@@ -114,15 +133,18 @@ class Layout:
                 self._format(disk, member, directories)
 
     def _reserve(self, member: Member) -> None:
-        """The ports of the last time, where there was one: the quorum's are in its log."""
         last: dict[str, int] = {}
         if member.config_file.exists():
             for listener in parse_properties(member.config_file.read_text()).get("listeners", "").split(","):
                 name, _, address = listener.partition("://")
                 last[name] = int(address.rpartition(":")[2] or 0)
-        for role, name in (("broker", _BROKER), ("controller", _CONTROLLER)):
-            if role in member.roles:
-                member.ports[name] = ReservedPort(last.get(name, 0))
+        if member.is_broker:
+            wanted = last.get(_BROKER, 0) if self._first_port is None else self._first_port + member.id - 1
+            member.ports[_BROKER] = ReservedPort(wanted)
+        if "controller" in member.roles:
+            member.ports[_CONTROLLER] = _same_or_other(last.get(_CONTROLLER, 0))
+        if self._http:
+            member.http = f"{HOST}:{free_ports(1)}"
 
     def _properties(self, member: Member) -> dict[str, str]:
         factor = str(min(3, self._brokers))
@@ -142,6 +164,8 @@ class Layout:
         }
         if member.rack is not None:
             properties["broker.rack"] = member.rack
+        if member.http is not None:
+            properties["highwater.http.listener"] = member.http
         return {**properties, **self._config}
 
     def _format(self, disk: RealDisk, member: Member, directories: Mapping[NodeId, Uuid]) -> None:
@@ -152,3 +176,10 @@ class Layout:
         ]
         wanted = Format(self.cluster_id, member.id, [member.log_dir], member.log_dir, _CONTROLLER, voters)
         format_directories(disk, wanted, now_ms=time.time_ns() // 1_000_000, random=SystemRandom())
+
+
+def _same_or_other(port: int) -> ReservedPort:
+    """The one of the last time if it is free: it is in the log of the quorum, which would have to learn another."""
+    with contextlib.suppress(OSError):
+        return ReservedPort(port)
+    return ReservedPort()

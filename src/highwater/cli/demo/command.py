@@ -19,7 +19,8 @@ from highwater.cli.demo.screen import Screen
 from highwater.cli.demo.spark import SparkPipeline, missing
 from highwater.cli.demo.summary import explain
 from highwater.cli.demo.verdict import Judgement
-from highwater.cli.up import LocalCluster, free_ports
+from highwater.cli.up import LocalCluster
+from highwater.cluster.ports import free_ports
 
 BROKERS = 3
 SETTINGS = {"min.insync.replicas": "2"}
@@ -51,7 +52,6 @@ def play(console: Console, plan: Plan, interrupts: Interrupts, with_spark: bool)
     with tempfile.TemporaryDirectory(prefix="highwater-demo-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         cluster = LocalCluster(home, BROKERS, free_ports(BROKERS), SETTINGS)
-        cluster.prepare()
         try:
             begun = time.monotonic()
             # Forks, which take along every pipe that is open: so they come before the process of the driver.

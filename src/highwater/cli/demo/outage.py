@@ -9,7 +9,7 @@ import time
 
 from highwater.cli.demo.orders import PARTITIONS
 from highwater.cli.demo.progress import Progress
-from highwater.cli.up import LocalCluster, Member, is_alive
+from highwater.cli.up import LocalCluster, NodeProcess, is_alive
 
 DOWN_SECONDS = 2.0
 STRUCK = PARTITIONS[0]
@@ -21,7 +21,7 @@ class Outage:
         self._cluster = cluster
         self._progress = progress
         self._acked_before = 0
-        self._victim: Member | None = None
+        self._victim: NodeProcess | None = None
         self.killed_at: float | None = None
         self.served_at: float | None = None
         """When the partition without its leader took a write again."""
@@ -68,7 +68,7 @@ class Outage:
             self.back_at = now
             self._progress.tell(f"broker {victim.id} is in sync again, {since:.2f} s after the kill")
 
-    def _start(self, victim: Member) -> None:
+    def _start(self, victim: NodeProcess) -> None:
         victim.pid = subprocess.Popen(victim.argv, start_new_session=True).pid
         self._progress.tell(f"broker {victim.id} started again (pid {victim.pid}), it catches up with the others")
 
