@@ -59,8 +59,10 @@ class IcebergTable:
 
     def prepare(self, schema: pa.Schema) -> Staging:
         from pyiceberg.exceptions import CommitFailedException
+        from sqlalchemy.exc import IntegrityError
 
-        table = until_won(lambda: self._create_or_widen(schema), CommitFailedException)
+        # The second is how a database says that another driver has just created the same namespace.
+        table = until_won(lambda: self._create_or_widen(schema), CommitFailedException, IntegrityError)
         if not table.spec().is_unpartitioned():
             raise LandingError(f"{self.name} is partitioned: only a table without partitions is landed in")
         location = _data(table)
@@ -104,9 +106,21 @@ class IcebergTable:
 
     def clean_up(self, older_than: timedelta) -> list[str]:
         """What no snapshot of the table's history names. Only of a folder: stores have rules of their own for age."""
-        there = {file: location for place in _places(self.open()) for file, location in _files(place, self.name)}
-        named = named_files(self.open())
-        return remove_old([file for file in sorted(there) if there[file] not in named], older_than)
+        provider = self.open().location_provider()
+        there = [*self._files(provider.data_path, "*.parquet")]
+        there += [
+            *self._files(provider.metadata_path, "*.avro"),
+            *self._files(provider.metadata_path, "*.metadata.json"),
+        ]
+        # As paths, since others may write the same location in another way.
+        named = {_local(location) for location in named_files(self.open())}
+        return remove_old([file for file in sorted(there) if file not in named], older_than)
+
+    def _files(self, location: str, pattern: str) -> Iterator[Path]:
+        folder = _local(location)
+        if folder is None:
+            raise LandingError(f"{location} is no folder: let the store remove what no snapshot of {self.name} names")
+        return folder.glob(pattern)
 
     def _create_or_widen(self, schema: pa.Schema) -> OpenTable:
         from pyiceberg.exceptions import NoSuchTableError
@@ -162,20 +176,6 @@ def _committed(table: OpenTable, query_id: str) -> int:
 
 def _data(table: OpenTable) -> str:
     return table.location_provider().data_path
-
-
-def _places(table: OpenTable) -> list[tuple[str, tuple[str, ...]]]:
-    """Where the table's files are, and the names of those that are only reached through the table."""
-    provider = table.location_provider()
-    return [(provider.data_path, ("*.parquet",)), (provider.metadata_path, ("*.avro", "*.metadata.json"))]
-
-
-def _files(place: tuple[str, tuple[str, ...]], table: str) -> Iterator[tuple[Path, str]]:
-    location, patterns = place
-    folder = _local(location)
-    if folder is None:
-        raise LandingError(f"{location} is no folder: let the store remove what no snapshot of {table} names")
-    return ((file, f"{location}/{file.name}") for pattern in patterns for file in folder.glob(pattern))
 
 
 def _locations(table: OpenTable, staged: Sequence[StagedFile]) -> list[str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from threading import Barrier
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -56,6 +58,13 @@ def test_snapshots_go_by_the_rules_of_the_table_while_rows_and_batches_stay(tabl
     assert ids("iceberg", path) == Counter(range(7))
 
 
+def test_young_snapshots_stay_however_many_there_are(table: IcebergTable) -> None:
+    set_rules(table, SHORT | {"history.expire.max-snapshot-age-ms": "600000"})
+    for batch in range(5):
+        table.commit("q", batch, staged(table, [batch]))
+    assert batches(table.open()) == [str(batch) for batch in range(5)]
+
+
 def test_what_a_tag_names_or_others_have_written_stays(table: IcebergTable) -> None:
     set_rules(table, SHORT)
     table.commit("q", 0, staged(table, [0]))
@@ -84,6 +93,7 @@ def test_the_clean_up_removes_what_only_forgotten_snapshots_need(table: IcebergT
     table.commit("q", 0, staged(table, [0]))
     for batch in range(1, 5):
         table.commit("q", batch, staged(table, [batch]), replace=True)
+    assert None not in batches(table.open()), "what a batch removes is marked as what it adds"
     known = len(table.open().snapshots())
     for file in path.glob("*/*"):
         grow_old(str(file))
@@ -95,6 +105,22 @@ def test_the_clean_up_removes_what_only_forgotten_snapshots_need(table: IcebergT
     assert table.commit("q", 5, staged(table, [5]))
     assert ids("iceberg", path) == Counter([4, 5])
     assert table.clean_up(DAY) == []
+
+
+@pytest.mark.slow
+def test_drivers_that_start_at_once_find_one_whole_catalog(path: Path) -> None:
+    drivers = 6
+    with ThreadPoolExecutor(drivers) as pool:
+        for attempt in range(4):
+            table = IcebergTable("default.t", str(path / str(attempt)))
+            start = Barrier(drivers)
+
+            def prepare(driver: int, table: IcebergTable = table, start: Barrier = start) -> bool:
+                start.wait()
+                table.prepare(SCHEMA)
+                return table.commit(f"q{driver}", 0, [])
+
+            assert all(pool.map(prepare, range(drivers)))
 
 
 def test_a_table_lands_in_a_catalog_of_the_users_own_which_says_where(tmp_path: Path) -> None:
