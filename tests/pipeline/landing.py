@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.landing.table import StagedFile
 from highwater.pipeline.landing.writer import HighwaterTable, Staged, StreamWriter
+from tests.unit.pipeline.landing.tables import options_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,8 +52,12 @@ def stream(spark: SparkSession, folder: Path, schema: str = "id bigint, note str
 
 
 def landing(rows: DataFrame, sink: str, kind: str, path: Path, checkpoint: Path) -> DataStreamWriter:
-    writer = rows.writeStream.format(sink).option("table", kind).option("path", str(path))
-    return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    return (
+        rows.writeStream.format(sink)
+        .options(**options_of(kind, path))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+    )
 
 
 def run(rows: DataFrame, sink: str, kind: str, path: Path, checkpoint: Path) -> str:
@@ -136,7 +141,7 @@ class FailingTaskWriter(StreamWriter):
         staged = super().write(iterator)
         context = TaskContext.get()
         assert context is not None
-        if context.partitionId() == 0 and context.attemptNumber() == 0:
+        if staged.files and context.partitionId() == 0 and context.attemptNumber() == 0:
             with beside(self.table.path, "failures").open("a") as record:  # type: ignore[attr-defined]
                 record.write("".join(f"{file.location}\n" for file in staged.files))
             raise RuntimeError("fails on purpose")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,12 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
+from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.ranges import OffsetRange
 from highwater.pipeline.reading import Reading
 from highwater.pipeline.work_orders import SPARK_SCHEMA, to_batch
-from tests.pipeline.landing import FORMATS, beside, landing
-from tests.unit.pipeline.landing.tables import listed, read
+from tests.pipeline.landing import FORMATS, FailingTask, beside, landing
+from tests.unit.pipeline.landing.tables import grow_old, listed, options_of, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,6 +91,36 @@ def test_values_are_decoded_into_columns_and_those_that_do_not_fit_are_dead_lett
     assert read("delta", path).to_pylist() == [{"number": 1, "_offset": 0}, {"number": None, "_offset": 2}]
     letters = spark.read.format("highwater").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
     assert [bytes(row.value) for row in letters.option("subscribe", "direct-letters").load().collect()] == [b"{"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_wider_schema_widens_the_table_and_what_a_failed_batch_left_is_cleaned_up(
+    spark: SparkSession, cluster: Cluster, produce: Produce, path: Path, kind: str
+) -> None:
+    topic = f"wider-{kind}"
+    cluster.create_topic(topic, partitions=1)
+
+    def land(numbers: range, schema: str, sink: str = SINK) -> None:
+        produce(cluster.bootstrap_servers, topic, [(0, None, value_of(7, number)) for number in numbers])
+        query = landing(ranges(spark, cluster, topic), sink, kind, path, beside(str(path), "checkpoint"))
+        query.option("decode", "json").option("schema", schema).start().awaitTermination()
+
+    spark.dataSource.register(FailingTask)
+    with pytest.raises(PySparkException, match="fails on purpose"):
+        land(range(10), "number BIGINT", "failing-task")
+    left = beside(str(path), "failures").read_text().split()
+    land(range(10, 20), "number BIGINT")
+    with pytest.raises(PySparkException, match="column number of the table is missing in what is written"):
+        land(range(20, 30), "partition INT")
+    land(range(30, 40), "number BIGINT, partition INT")
+    rows = read(kind, path)
+    found = zip(*(rows[name].to_pylist() for name in ("number", "partition")), strict=True)
+    assert Counter(found) == Counter((number, None if number < 20 else 7) for number in range(40))
+    for file in left:
+        grow_old(file)
+    assert left
+    assert Landing.from_options(options_of(kind, path)).table.clean_up(timedelta(days=1)) == left
+    assert read(kind, path).num_rows == 40
 
 
 def test_a_dataframe_of_ranges_lands_just_their_records(

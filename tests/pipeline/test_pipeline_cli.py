@@ -1,4 +1,4 @@
-"""`highwater pipeline` as a user runs it: a project from nothing, a worker that dies, executors that lack our code."""
+"""`highwater pipeline` as a user runs it: a worker that dies, executors that lack our code."""
 
 from __future__ import annotations
 
@@ -65,23 +65,6 @@ def new_project(cluster: Cluster, folder: Path) -> None:
         text = (folder / name).read_text().replace("orders.bad", f"{folder.name}.bad")
         text = text.replace('"orders"', f'"{folder.name}"').replace("topic: orders", f"topic: {folder.name}")
         (folder / name).write_text(text.replace("orders-lake", f"{folder.name}-lake"))
-
-
-def test_a_project_from_init_runs_at_once(cluster: Cluster, tmp_path: Path) -> None:
-    new_project(cluster, tmp_path)
-    assert "3000 orders" in run(sys.executable, "produce.py", "3000", folder=tmp_path)
-    said = run(*HIGHWATER, "pipeline", "land", "--once", "--metrics-port", "0", folder=tmp_path)
-    assert "(direct, available-now)" in said
-    assert "orders finished" in said
-    assert len(landed(tmp_path)) == 2970
-    letters = cluster.records(f"{tmp_path.name}.bad")
-    assert len(letters) == 30
-    assert all(b"not JSON" in (dict(letter.headers)["__highwater.errors.reason"] or b"") for letter in letters)
-    told = run(*HIGHWATER, "pipeline", "status", folder=tmp_path)
-    assert "orders  finished  rows=3000" in told
-    lags = [line.split() for line in told.splitlines() if line.startswith(f"{tmp_path.name}-lake")]
-    assert [row[1:3] for row in lags] == [[tmp_path.name, str(partition)] for partition in range(3)]
-    assert all(row[3] == row[4] and row[5] == "0" for row in lags)
 
 
 def test_a_worker_that_is_killed_is_started_again_and_nothing_is_lost_or_doubled(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old, sync
+from highwater.pipeline.landing.iceberg_history import BATCH_MARK, QUERY_MARK, RULES, at_its_head, expire, named_files
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.table import NEVER, LandingError, StagedFile, Staging, has_landed
 
@@ -58,8 +59,10 @@ class IcebergTable:
 
     def prepare(self, schema: pa.Schema) -> Staging:
         from pyiceberg.exceptions import CommitFailedException
+        from sqlalchemy.exc import IntegrityError
 
-        table = until_won(lambda: self._create_or_widen(schema), CommitFailedException)
+        # The second is how a database says that another driver has just created the same namespace.
+        table = until_won(lambda: self._create_or_widen(schema), CommitFailedException, IntegrityError)
         if not table.spec().is_unpartitioned():
             raise LandingError(f"{self.name} is partitioned: only a table without partitions is landed in")
         location = _data(table)
@@ -79,18 +82,19 @@ class IcebergTable:
         from pyiceberg.expressions import AlwaysTrue
 
         catalog = self._catalog()
-        marks = {"highwater.query-id": query_id, "highwater.batch-id": str(batch_id)}
+        marks = {QUERY_MARK: query_id, BATCH_MARK: str(batch_id)}
 
         def attempt() -> bool:
             table = catalog.load_table(self.name)
             if has_landed(query_id, batch_id, _committed(table, query_id)):
                 return False
-            _leave_retries_to_us(table)
+            _narrow(table)
             with table.transaction() as change:
                 change.set_properties({_LANDED + query_id: str(batch_id)})
                 if replace:
-                    change.delete(AlwaysTrue())
+                    change.delete(AlwaysTrue(), marks)
                 change.add_files(_locations(table, staged), marks, check_duplicate_files=False)
+            expire(table)
             return True
 
         landed = until_won(attempt, CommitFailedException)
@@ -102,13 +106,21 @@ class IcebergTable:
 
     def clean_up(self, older_than: timedelta) -> list[str]:
         """What no snapshot of the table's history names. Only of a folder: stores have rules of their own for age."""
-        location = _data(self.open())
+        provider = self.open().location_provider()
+        there = [*self._files(provider.data_path, "*.parquet")]
+        there += [
+            *self._files(provider.metadata_path, "*.avro"),
+            *self._files(provider.metadata_path, "*.metadata.json"),
+        ]
+        # As paths, since others may write the same location in another way.
+        named = {_local(location) for location in named_files(self.open())}
+        return remove_old([file for file in sorted(there) if file not in named], older_than)
+
+    def _files(self, location: str, pattern: str) -> Iterator[Path]:
         folder = _local(location)
         if folder is None:
             raise LandingError(f"{location} is no folder: let the store remove what no snapshot of {self.name} names")
-        there = sorted(folder.glob("*.parquet"))
-        named = set(self.open().inspect.all_files()["file_path"].to_pylist())
-        return remove_old([file for file in there if f"{location}/{file.name}" not in named], older_than)
+        return folder.glob(pattern)
 
     def _create_or_widen(self, schema: pa.Schema) -> OpenTable:
         from pyiceberg.exceptions import NoSuchTableError
@@ -122,7 +134,7 @@ class IcebergTable:
         except NoSuchTableError:
             catalog.create_namespace_if_not_exists(self.name.rpartition(".")[0])
             location = None if self.path is None else f"file://{self.path}"
-            table = catalog.create_table_if_not_exists(self.name, schema, location)
+            table = catalog.create_table_if_not_exists(self.name, schema, location, properties=RULES)
         if additions(schema_to_pyarrow(table.schema(), include_field_ids=False), _stored(schema)):
             with table.update_schema() as change:
                 change.union_by_name(schema)
@@ -170,12 +182,13 @@ def _locations(table: OpenTable, staged: Sequence[StagedFile]) -> list[str]:
     return [f"{_data(table)}/{Path(file.location).name}" for file in staged]
 
 
-def _leave_retries_to_us(table: OpenTable) -> None:
-    """pyiceberg would put the same files on top of whatever has come between, the same batch included."""
+def _narrow(table: OpenTable) -> None:
+    """For one transaction, to be tried once: pyiceberg would put the same files on top of whatever has come between,
+    the same batch included."""
     from pyiceberg.table import TableProperties
 
     properties = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
-    table.metadata = table.metadata.model_copy(update={"properties": properties})
+    table.metadata = at_its_head(table.metadata).model_copy(update={"properties": properties})
 
 
 def _stored(schema: pa.Schema) -> pa.Schema:

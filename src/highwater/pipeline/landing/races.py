@@ -11,7 +11,7 @@ RACES = 20
 """So often others may be faster before the batch fails, which Spark answers by ending the query."""
 
 
-def until_won(attempt: Callable[[], Result], lost: type[Exception]) -> Result:
+def until_won(attempt: Callable[[], Result], *lost: type[Exception]) -> Result:
     """`attempt` starts from the table as it is now, each time."""
     for _ in range(RACES - 1):
         try:

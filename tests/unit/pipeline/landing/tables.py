@@ -20,6 +20,8 @@ from highwater.pipeline.landing.parquet import SCHEMA_FILE, ParquetTable
 from highwater.pipeline.landing.table import StagedFile, Table
 
 FORMATS = ("delta", "iceberg", "parquet")
+CATALOGUED = "catalogued"
+"""Iceberg, in a catalog of the user's own beside the table's folder."""
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 
 
@@ -27,6 +29,18 @@ def table_of(kind: str, path: Path) -> Table:
     if kind == "delta":
         return DeltaTable(str(path))
     return IcebergTable("default.t", str(path)) if kind == "iceberg" else ParquetTable(str(path))
+
+
+def options_of(kind: str, path: Path) -> dict[str, str]:
+    """What a query says of its table."""
+    if kind != CATALOGUED:
+        return {"table": kind, "path": str(path)}
+    catalog = {f"catalog.{name}": value for name, value in users_catalog(path).items()}
+    return {"table": "iceberg", "path": str(path), "name": "lake.raw.t", "catalog.name": "users"} | catalog
+
+
+def users_catalog(path: Path) -> dict[str, str]:
+    return {"type": "sql", "uri": f"sqlite:///{path}.users.db"}
 
 
 def staged(table: Table, ids: Iterable[int], schema: pa.Schema = SCHEMA) -> list[StagedFile]:
@@ -47,6 +61,10 @@ def read(kind: str, path: Path) -> pa.Table:
         catalog = load_catalog("highwater", type="sql", uri=f"sqlite:///{path}/catalog.db")
         [name] = catalog.list_tables("default")
         return catalog.load_table(name).scan().to_arrow()
+    if kind == CATALOGUED:
+        from pyiceberg.catalog import load_catalog
+
+        return load_catalog("users", **users_catalog(path)).load_table("lake.raw.t").scan().to_arrow()
     return ds.dataset(path, schema=pq.read_schema(path / SCHEMA_FILE), partitioning="hive").to_table()
 
 

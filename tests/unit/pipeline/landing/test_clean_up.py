@@ -42,6 +42,7 @@ def test_what_an_older_version_of_the_table_needs_is_kept(table: Table, kind: st
     for file in listed(path):
         grow_old(str(path / file))
     assert table.clean_up(DAY) == []
+    assert table.clean_up(timedelta(0)) == [], "the table's own retention holds all the same"
     assert len(listed(path)) == 2
 
 

@@ -1,0 +1,87 @@
+"""How much of its past an Iceberg table carries along: each batch is a snapshot, and each commit handles them all.
+
+Without a bound a pipeline with a batch every second becomes slower with every one of them. So tables that are created
+here come with the rules of Iceberg's own that bound it, and every landing keeps to the rules that it finds. What a
+query has landed is no part of this past: it is a property of the table.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table as OpenTable
+    from pyiceberg.table.metadata import TableMetadata
+
+_AGE, _KEPT = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
+RULES = {
+    _AGE: str(10 * 60 * 1000),
+    _KEPT: "100",
+    "commit.manifest-merge.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+"""Of a new table; whoever wants a longer history sets them otherwise."""
+QUERY_MARK, BATCH_MARK = "highwater.query-id", "highwater.batch-id"
+"""In the summary of a snapshot: what landed with it."""
+
+
+def at_its_head(metadata: TableMetadata) -> TableMetadata:
+    """The metadata without the snapshots that nothing is built upon.
+
+    A transaction copies all of it more than a dozen times; what it sends to the catalog are changes alone.
+    """
+    heads = _heads(metadata)
+    present = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in heads]
+    return metadata.model_copy(update={"snapshots": present, "snapshot_log": []})
+
+
+def expire(table: OpenTable) -> None:
+    """By the table's rules, if it has any, and landings alone: others may count on theirs.
+
+    Files stay for those who read them now; the clean-up removes them when they are old.
+    """
+    from pyiceberg.exceptions import CommitFailedException
+
+    kept = max(1, int(table.properties.get(_KEPT, 1)))
+    due = _due(table.metadata, kept, int(time.time() * 1000))
+    # It takes a commit of its own, so it waits for as many as there will be left.
+    if len(due) >= kept:
+        # Whoever was faster does it, or the next batch.
+        with suppress(CommitFailedException):
+            table.maintenance.expire_snapshots().by_ids(due).commit()
+
+
+def _due(metadata: TableMetadata, kept: int, now: int) -> list[int]:
+    if _AGE not in metadata.properties:
+        return []
+    limit = now - int(metadata.properties[_AGE])
+    oldest_first = sorted(metadata.snapshots, key=lambda snapshot: snapshot.timestamp_ms)
+    heads = _heads(metadata)
+    return [
+        snapshot.snapshot_id
+        for snapshot in oldest_first[:-kept]
+        if snapshot.timestamp_ms < limit
+        and snapshot.snapshot_id not in heads
+        and snapshot.summary is not None
+        and snapshot.summary[QUERY_MARK] is not None
+    ]
+
+
+def _heads(metadata: TableMetadata) -> set[int]:
+    """What branches and tags name."""
+    return {reference.snapshot_id for reference in metadata.refs.values()}
+
+
+def named_files(table: OpenTable) -> set[str]:
+    """Locations of all files that the table or a snapshot of it needs: of data, of manifests, of metadata."""
+    named = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    for snapshot in table.snapshots():
+        named.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path not in named:
+                named.add(manifest.manifest_path)
+                named.update(entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io))
+    return named

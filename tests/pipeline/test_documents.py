@@ -1,0 +1,205 @@
+"""What the pages on pipelines and tables tell a reader to type does what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from highwater.cli.up import free_ports
+from highwater.pipeline.project import write_project
+from highwater.pipeline.yaml_file import BadDefinition, load
+from tests.apache import ROOT
+from tests.pipeline.landing import FORMATS, Ledger, stream
+from tests.unit.pipeline.landing.tables import ids, read, staged, table_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from highwater.cluster import Cluster
+
+pytestmark = pytest.mark.slow
+
+BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ENDS = 240.0
+"""Starting Spark takes ten seconds on a quiet machine, and much longer on a busy one."""
+
+Produce = Callable[[str, str, Any], None]
+
+
+def blocks(document: str, kind: str) -> list[str]:
+    return [block for found, block in BLOCK.findall((ROOT / document).read_text()) if found == kind]
+
+
+class Newcomer:
+    """Types commands one after another, at another port than the page names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = str(free_ports(3))
+        self._environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        self._node: subprocess.Popen[str] | None = None
+
+    def type(self, line: str, more: str = "") -> str:
+        """`more` is what a test adds, so that the command goes to that port, or comes to an end."""
+        line = line.replace("9092", self.port)
+        if line.startswith("cd "):
+            self.folder /= line.removeprefix("cd ")
+            return ""
+        if line.startswith("highwater up "):
+            return self._start(f"{line} --port {self.port}")
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", line + more],
+            cwd=self.folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=ENDS,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def _start(self, line: str) -> str:
+        self._node = subprocess.Popen(
+            line.split(), cwd=self.folder, env=self._environment, stdout=subprocess.PIPE, text=True
+        )
+        assert self._node.stdout is not None
+        return self._node.stdout.readline()
+
+    def stop(self) -> None:
+        if self._node is not None:
+            self._node.send_signal(signal.SIGTERM)
+            self._node.communicate(timeout=ENDS)
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
+    newcomer = Newcomer(tmp_path)
+    try:
+        yield newcomer
+    finally:
+        newcomer.stop()
+
+
+def commands(block: str) -> list[tuple[str, str]]:
+    """Each line after a prompt, with what is shown below it."""
+    found = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    return [(line.partition("  #")[0].strip(), shown) for line, shown in found]
+
+
+def test_from_nothing_to_a_running_pipeline(newcomer: Newcomer) -> None:
+    _, first, result, *_ = blocks("docs/pipeline.md", "console")
+    [init, enter, up, produce, land] = [line for line, _ in commands(first)]
+    newcomer.type(init, f" --bootstrap-server 127.0.0.1:{newcomer.port}")
+    newcomer.type(enter)
+    assert "ready" in newcomer.type(up)
+    assert "10000 orders" in newcomer.type(produce)
+    said = newcomer.type(land, " --once --metrics-port 0")
+    assert "(direct, available-now)" in said
+    assert "orders finished" in said
+    [(count, shown), (letters, _)] = commands(result)
+    assert newcomer.type(count) == shown
+    bad = newcomer.type(letters).splitlines()
+    assert len(bad) == 100
+    assert all(re.search(r"__highwater\.errors\.reason:.*not JSON", line) for line in bad)
+    told = newcomer.type("highwater pipeline status")
+    assert "orders  finished  rows=10000" in told
+    lags = [line.split() for line in told.splitlines() if line.startswith("orders-lake")]
+    assert [row[1:3] for row in lags] == [["orders", str(partition)] for partition in range(3)]
+    assert all(row[3] == row[4] and row[5] == "0" for row in lags)
+    described = newcomer.type("highwater groups --describe --group orders-lake --bootstrap-server 127.0.0.1:9092")
+    assert sum(line.startswith("orders-lake") for line in described.splitlines()) == 3
+
+
+def test_a_mistake_in_the_file_is_the_line_that_the_page_shows(tmp_path: Path) -> None:
+    [file] = [path for path in write_project(tmp_path, "127.0.0.1:9092") if path.suffix == ".yml"]
+    file.write_text(file.read_text().replace("id BIGINT", "id BIGNIT"))
+    [shown] = re.findall(r"^```\n(pipeline.yml:.*), …\n```$", (ROOT / "docs/pipeline.md").read_text(), re.MULTILINE)
+    with pytest.raises(BadDefinition) as mistake:
+        load(file)
+    assert str(mistake.value).startswith(f"{tmp_path}/{shown}")
+
+
+def test_the_pipeline_in_python_lands_what_its_transform_lets_through(
+    spark: SparkSession, cluster: Cluster, produce: Produce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = next(block for block in blocks("docs/pipeline.md", "python") if "Pipeline(" in block)
+    for topic in ("typed", "typed.bad"):
+        cluster.create_topic(topic, partitions=1)
+    values = [b'{"id": 1, "customer": "a"}', b'{"id": 2}', b"{"]
+    produce(cluster.bootstrap_servers, "typed", [(0, None, value) for value in values])
+    monkeypatch.chdir(tmp_path)
+    for here, there in (("127.0.0.1:9092", cluster.bootstrap_servers), ('"orders', '"typed')):
+        assert here in block
+        block = block.replace(here, there)
+    exec(compile(block, "docs/pipeline.md", "exec"), {})
+    assert read("delta", tmp_path / "tables/orders").to_pylist() == [{"id": 1, "customer": "a"}]
+    assert [record.value for record in cluster.records("typed.bad")] == [b"{"]
+
+
+def test_a_query_moves_by_its_format_alone(spark: SparkSession, cluster: Cluster) -> None:
+    block = next(block for block in blocks("docs/pipeline.md", "python") if "was:" in block)
+    cluster.create_topic("moved", partitions=1)
+    here = block.replace("127.0.0.1:9092", cluster.bootstrap_servers).replace('"orders"', '"moved"')
+    rows = eval(here, {"spark": spark})
+    assert rows.isStreaming
+    assert rows.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+
+
+def test_the_blocks_of_the_page_on_tables_run(
+    spark: SparkSession, cluster: Cluster, produce: Produce, tmp_path: Path
+) -> None:
+    landing, clean_up, direct = blocks("docs/tables.md", "python")
+    cluster.create_topic("tabled", partitions=1)
+    produce(cluster.bootstrap_servers, "tabled", [(0, None, b"value")] * 3)
+    ledger = Ledger(tmp_path / "source")
+    ledger.add(1)
+
+    def typed(block: str, lake: Path) -> None:
+        block = block.replace("/lake/", f"{lake}/").replace("localhost:9092", cluster.bootstrap_servers)
+        block = block.replace('"subscribe", "orders"', '"subscribe", "tabled"')
+        exec(compile(block, "docs/tables.md", "exec"), {"spark": spark, "rows": stream(spark, ledger.folder)})
+        for query in spark.streams.active:
+            query.processAllAvailable()
+            query.stop()
+
+    typed(landing, tmp_path / "rows")
+    assert ids("delta", tmp_path / "rows/orders") == ledger.ids
+    typed(clean_up, tmp_path / "rows")
+    assert ids("delta", tmp_path / "rows/orders") == ledger.ids
+    typed(direct, tmp_path / "records")
+    assert read("delta", tmp_path / "records/orders")["value"].to_pylist() == [b"value"] * 3
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_each_format_is_read_as_the_page_says(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "t"
+    table = table_of(kind, path)
+    table.commit("q", 0, staged(table, [1, 2, 3]))
+    page = (ROOT / "docs/tables.md").read_text().partition("## Reading")[2]
+    [row] = re.findall(rf"^\| {kind} \| (.*)$", page, re.MULTILINE | re.IGNORECASE)
+    readings = [each for each in re.findall(r"`([^`]*)`", row) if each.endswith(")")]
+    assert readings
+    known = {
+        "spark": spark,
+        "path": str(path),
+        "deltalake": deltalake,
+        "pyarrow": pyarrow,
+        "load_catalog": load_catalog,
+    }
+    for reading in readings:
+        found = eval(reading.replace("<path>", str(path)).replace("<name>", "t"), known)
+        rows = {"Table": "num_rows", "DataFrame": "count", "FileSystemDataset": "count_rows"}[type(found).__name__]
+        count = getattr(found, rows)
+        assert (count() if callable(count) else count) == 3, reading
