@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
@@ -14,16 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater.pipeline.decode import Decoded, Decoding, JsonDecoder, NullValues, Origin, RawDecoder, parse_schema
-from highwater.pipeline.decode.cells import Misfit, RowReader
-from highwater.pipeline.decode.json_values import FEW, JsonReader
+from highwater.pipeline.decode.json_values import FEW
+from tests.unit.pipeline.json_rows import RICH, anything, as_json, finite, rich, text
 
 ORIGIN = Origin("orders", 3)
 FLAT = "id BIGINT NOT NULL, name STRING, ok BOOLEAN, amount DOUBLE, small TINYINT"
-RICH = (
-    "id INT, price DECIMAL(12, 3), day DATE, at TIMESTAMP, local TIMESTAMP_NTZ, ratio FLOAT, "
-    "who STRUCT<name: STRING NOT NULL, born: DATE>, tags ARRAY<STRING>, "
-    "lines ARRAY<STRUCT<sku: INT NOT NULL, day: DATE>>"
-)
 
 
 def batch_of(values: list[bytes | None]) -> pa.RecordBatch:
@@ -67,13 +62,6 @@ def is_whole(value: Any, bits: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
 
 
-text = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
-finite = st.floats(allow_nan=False, allow_infinity=False)
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | finite | text,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
-    max_leaves=6,
-)
 nearly = st.fixed_dictionaries(
     {"id": st.integers(-(2**65), 2**65) | st.integers(0, 99) | anything},
     optional={
@@ -125,39 +113,6 @@ def test_exactly_the_values_that_json_loads_finds_fitting_become_rows(values: li
             assert found[index] == {name: expected.get(name) for name in names}
 
 
-moments = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1))
-rich = st.fixed_dictionaries(
-    {
-        "id": st.none() | st.integers(-(2**31), 2**31 - 1),
-        "price": st.none() | st.decimals(-(10**8), 10**8, places=3),
-        "day": st.none() | st.dates(date(1, 1, 1)),
-        "at": st.none() | moments.map(lambda when: when.replace(tzinfo=UTC)),
-        "local": st.none() | moments,
-        "ratio": st.none() | st.floats(width=32, allow_nan=False, allow_infinity=False),
-        "who": st.none() | st.fixed_dictionaries({"name": text, "born": st.none() | st.dates(date(1, 1, 1))}),
-        "tags": st.none() | st.lists(st.none() | text, max_size=3),
-        "lines": st.none()
-        | st.lists(
-            st.none() | st.fixed_dictionaries({"sku": st.integers(0, 9), "day": st.none() | st.dates(date(1, 1, 1))}),
-            max_size=3,
-        ),
-    }
-)
-
-
-def as_json(value: Any) -> str:
-    """Of typed values, numbers written out in full."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(name)}:{as_json(each)}" for name, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(as_json, value)) + "]"
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, datetime | date):
-        return json.dumps(value.isoformat())
-    return json.dumps(value)
-
-
 @given(st.lists(rich, min_size=1, max_size=12), st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_typed_values_come_back_as_they_were_written(wanted: list[dict[str, Any]], many: bool) -> None:
@@ -166,46 +121,6 @@ def test_typed_values_come_back_as_they_were_written(wanted: list[dict[str, Any]
     outcome = decoded(RICH, [*values, *([b"{"] if many else [])])
     assert list(rows(outcome).values()) == wanted
     assert len(reasons(outcome)) == many
-
-
-literals = (
-    anything.map(json.dumps)
-    | rich.flatmap(lambda row: st.sampled_from(list(row.values()))).map(as_json)
-    | st.integers(-(2**33), 2**33).map(str)
-    | st.sampled_from(
-        ["2147483647", "2147483648", "-2147483648", "1.0", "1e2", "999999999.999", "1234567890.5", "0.1234"]
-    )
-    | st.sampled_from(["NaN", "-Infinity", "1e39", "", "tru", '"12.5"', '"12,5"', '"1e400"', '"2024-02-30"'])
-    | st.sampled_from(
-        ['"2023-02-29"', '"2024-02-29"', '"2024-13-01"', '"0000-01-01"', '"2024-01-01T24:00:00"', '"today"']
-    )
-)
-"""What could stand where a value of RICH is expected; some of it is no JSON."""
-strange = st.dictionaries(
-    st.sampled_from(["id", "price", "day", "at", "local", "ratio", "who", "tags", "lines", "name", "sku"]), literals
-).map(lambda fields: "{" + ", ".join(f'"{name}": {literal}' for name, literal in fields.items()) + "}")
-
-
-@given(st.lists(strange | rich.map(as_json), min_size=1, max_size=20), st.integers(0, 2 * FEW))
-@settings(max_examples=80, deadline=None)
-def test_values_are_read_together_as_they_are_read_one_by_one(texts: list[str], padding: int) -> None:
-    """The second time the reader is wary, and takes out what looks odd before it tries."""
-    values = [b'{"id": 0}'] * padding + [text.encode() for text in texts]
-    schema = parse_schema(RICH)
-    by_hand, expected, misfits = RowReader(schema), {}, {}
-    for index, value in enumerate(values):
-        try:
-            expected[index] = by_hand.read(value)
-        except Misfit as misfit:
-            misfits[index] = str(misfit)
-    together = JsonReader(schema)
-    alone = pa.Table.from_pylist(list(expected.values()), schema)
-    for _ in range(2):
-        typed = together.read(pa.array(values, pa.binary()))
-        assert typed.reasons == misfits
-        assert typed.at.to_pylist() == list(expected)
-        # Printed, since NaN is not equal to itself.
-        assert str(typed.rows.to_pylist()) == str(alone.to_pylist())
 
 
 @pytest.mark.parametrize(("precision", "scale"), [(5, 2), (18, 0), (19, 4), (38, 0), (38, 10), (10, 10)])
@@ -218,52 +133,6 @@ def test_a_decimal_has_no_more_digits_than_its_type(precision: int, scale: int) 
     assert sorted(reasons(outcome)) == [1, 3]
     fit = [Decimal(number).scaleb(-scale, exact) for number in (largest, -largest)]
     assert [row["d"] for row in rows(outcome).values()] == fit
-
-
-class Counting(RowReader):
-    count = 0
-
-    def read(self, value: bytes) -> dict[str, Any]:
-        self.count += 1
-        return super().read(value)
-
-
-@pytest.mark.parametrize(
-    "field",
-    [
-        '"id": "7"',
-        '"id": 2147483648',
-        '"id": 1.5',
-        '"price": 1234567890.5',
-        '"price": 0.1234',
-        '"price": "12,5"',
-        '"day": "2024-02-30"',
-        '"day": "yesterday"',
-        '"at": "2024-13-01T00:00:00"',
-        '"at": 5',
-        '"local": "2024-01-01 25:00:00"',
-        '"ratio": "high"',
-        '"who": "me"',
-        '"who": {"name": 5}',
-        '"tags": "none"',
-        '"lines": [{"sku": "A"}]',
-        '"id": 1, "id": 2',
-        '"id": ',
-        '"id": 1 "ratio": 2',
-    ],
-)
-def test_one_bad_row_in_a_hundred_leaves_the_others_to_the_fast_way(field: str) -> None:
-    """By hand a row takes ten times as long, and each attempt of Arrow's as long as ten rows by hand."""
-    good = as_json({"id": 1, "price": Decimal("12.125"), "day": date(2024, 2, 28), "at": "2024-02-28T23:59:59Z"})
-    values = pa.array([good.encode()] * 99 + [f"{{{field}}}".encode()] * 1, pa.binary())
-    values = pa.concat_arrays([values] * 10)
-    schema = parse_schema(RICH)
-    reader = JsonReader(schema)
-    reader._by_hand = counting = Counting(schema)
-    for _ in range(2):
-        counting.count = 0
-        assert len(reader.read(values).reasons) == 10
-        assert counting.count == 10
 
 
 @pytest.mark.parametrize("neighbours", [0, 5 * FEW])
