@@ -57,6 +57,23 @@ def test_values_are_read_together_as_they_are_read_one_by_one(texts: list[str], 
         assert str(typed.rows.to_pylist()) == str(alone.to_pylist())
 
 
+class Trying(JsonReader):
+    attempts = 0
+
+    def _parsed(self, stream: pa.Buffer, documents: int) -> pa.Table:
+        self.attempts += 1
+        return super()._parsed(stream, documents)
+
+
+@pytest.mark.parametrize("value", [b'{"id": 1 "ratio": 2}', b'{"id": "x"}', b'{"id": 99999999999}'])
+def test_a_block_of_bad_rows_alone_takes_few_attempts(value: bytes) -> None:
+    """Each costs as much as ten rows by hand, so that one for each row would cost ten times as much as no attempt."""
+    count = 50 * FEW
+    reader = Trying(parse_schema(RICH))
+    assert len(reader.read(pa.array([value] * count, pa.binary())).reasons) == count
+    assert reader.attempts <= 2 * count // FEW + 5
+
+
 class Counting(RowReader):
     count = 0
 

@@ -142,9 +142,13 @@ class JsonReader:
         return odd if odd.true_count <= MOST_ODD * len(values) else _flags(len(values))
 
     def _named_ones(self, values: pa.BinaryArray) -> pa.BooleanArray:
-        """Those that Arrow names, one with each attempt: it stops there, so the next one begins behind it."""
-        stream, named, start = _Stream(values), [], 0
-        while start < len(values):
+        """Those that Arrow names, one with each attempt: it stops there, so the next one begins behind it.
+
+        Where there are many, the first of them: more attempts would cost more than to read the values by hand.
+        """
+        stream, start = _Stream(values), 0
+        named: list[int] = []
+        while start < len(values) and len(named) <= len(values) // FEW:
             try:
                 self._parsed(stream.part(start, len(values)), len(values) - start)
                 break
