@@ -134,6 +134,12 @@ class ApacheKafka:
         """As by a power cut, but for the page cache."""
         self._end(signal.SIGKILL)
 
+    def kill_node(self, node: int) -> None:
+        """The same for one of them; `start_node` brings it back."""
+        process = self._processes.pop(node)
+        process.kill()
+        process.wait()
+
     def _end(self, how: signal.Signals) -> None:
         for process in self._processes.values():
             process.send_signal(how)

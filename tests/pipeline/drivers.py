@@ -121,6 +121,7 @@ class Driver:
         self.starts = 0
 
     def start(self) -> None:
+        assert self._process is None or self._process.poll() is not None, "the driver before this one still runs"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.pipeline.killed_driver", str(self._plan)],
@@ -147,6 +148,10 @@ class Driver:
         self.check()
         kill_family(self.process.pid)
         assert self.process.wait(SECONDS) == -signal.SIGKILL
+
+    @property
+    def was_killed(self) -> bool:
+        return self._process is not None and self._process.poll() == -signal.SIGKILL
 
     def finish(self) -> None:
         """Everything that can be read is landed, and the driver ends in order."""

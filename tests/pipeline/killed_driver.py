@@ -137,7 +137,11 @@ def started(spark: SparkSession, plan: Mapping[str, Any], table: Mapping[str, An
     rows = spark.readStream.format("watched").options(**source).load()
     sink = rows.writeStream.format("watched-table").option("table", table["kind"]).option("path", table["path"])
     sink = sink.option("checkpointLocation", table["checkpoint"]).queryName(table["name"])
-    return sink.trigger(processingTime=plan["trigger"]).start()
+    query = sink.trigger(processingTime=plan["trigger"]).start()
+    # Spark gives a source's process ten seconds to come up: on a busy machine not several of them at once.
+    while query.isActive and query.status["message"] == "Initializing sources":
+        time.sleep(0.1)
+    return query
 
 
 def main(plan: Mapping[str, Any]) -> None:

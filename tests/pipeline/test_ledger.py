@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -10,7 +14,11 @@ import pytest
 from highwater.audit import Outcome, Read, Sent
 from highwater.model import TopicPartition
 from highwater.pipeline.landing.files import FileShape, stage
+from tests.cluster.feed import Feed
+from tests.cluster.stage import Stage
+from tests.pipeline.drivers import Driver, Target
 from tests.pipeline.ledger import Account, Ledger, check, table_rows
+from tests.pipeline.test_exactly_once import POINTS, Scene
 from tests.unit.pipeline.landing.tables import FORMATS, table_of
 
 PLACES = [TopicPartition("orders", index) for index in range(2)]
@@ -86,6 +94,82 @@ def test_a_fault_that_nobody_promised_is_refused() -> None:
 
 def test_a_run_without_any_acknowledged_record_shows_nothing() -> None:
     assert account([], []).problems == ["delta: no record was acknowledged, so nothing is shown"]
+
+
+class Spared(Driver):
+    """One that nobody kills."""
+
+    def kill(self) -> None:
+        pass
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    running = subprocess.Popen(["sleep", "600"])
+    yield running
+    running.kill()
+    running.wait()
+
+
+class Prompt(Target):
+    """Its query comes to the point as soon as that is armed, by its own words."""
+
+    def arm(self, point: str) -> None:
+        super().arm(point)
+        told = {"point": point, "pid": 1, "batch": "1" if point == "fetched" else None}
+        self.beside("parked").write_text(json.dumps(told))
+
+
+def standing_at(point: str, folder: Path) -> Target:
+    """A query whose batch 1 is at this point, by its logs and its table."""
+    target = Prompt("parquet", folder)
+    table = table_of("parquet", target.path)
+    schema = pa.schema([("n", pa.int64())])
+    for batch in range(2 if point == "landed" else 1):
+        rows = [pa.RecordBatch.from_pydict({"n": [batch]}, schema=schema)]
+        table.commit("query", batch, stage(rows, schema, FileShape(), table.prepare(schema), "part"))
+    for log, batches in (("offsets", 2), ("commits", 1)):
+        (target.checkpoint / log).mkdir(parents=True)
+        for batch in range(batches):
+            (target.checkpoint / log / str(batch)).touch()
+    (target.checkpoint / "metadata").write_text('{"id": "query"}')
+    return target
+
+
+def scene_of(target: Target, driver: Driver, running: subprocess.Popen[bytes]) -> Scene:
+    driver._process = running
+    feed = Feed("127.0.0.1:1", "landed", 1, "feed")
+    return Scene(cast(Stage, None), "landed", feed, driver, [target], Ledger(KILL))
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("kind", [Driver, Spared], ids=["killed", "spared"])
+def test_a_driver_that_was_spared_at_its_point_is_a_fault_that_was_left_out(
+    point: str, kind: type[Driver], tmp_path: Path, process: subprocess.Popen[bytes]
+) -> None:
+    target = standing_at(point, tmp_path)
+    driver = kind(tmp_path, "127.0.0.1:1", "landed", [target])
+    scene = scene_of(target, driver, process)
+    scene.kill_driver_at({target: point}, {target: KILL})
+    problems = scene.ledger.account("parquet", SENDS, ROWS).problems
+    if kind is Driver:
+        assert problems == []
+    else:
+        assert problems == [f"parquet: not seen to happen: {KILL}"]
+        with pytest.raises(AssertionError, match="the driver before this one still runs"):
+            driver.start()
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_query_that_does_not_stand_where_its_task_says_is_no_fault_at_that_point(
+    point: str, tmp_path: Path, process: subprocess.Popen[bytes]
+) -> None:
+    elsewhere = "planned" if point == "landed" else "landed"
+    target = standing_at(elsewhere, tmp_path)
+    scene = scene_of(target, Driver(tmp_path, "127.0.0.1:1", "landed", [target]), process)
+    with pytest.raises(AssertionError):
+        scene.kill_driver_at({target: point}, {target: KILL})
+    assert scene.ledger.account("parquet", SENDS, ROWS).problems == [f"parquet: not seen to happen: {KILL}"]
 
 
 @pytest.mark.parametrize("kind", FORMATS)

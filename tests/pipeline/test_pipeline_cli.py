@@ -93,11 +93,29 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_our_code_is_shipped_to_executors_that_lack_it(cluster: Cluster, tmp_path: Path) -> None:
+def give_a_transform(folder: Path) -> None:
+    """One that runs on the executors, in a package, with a module elsewhere that it imports."""
+    files = {
+        "shop/__init__.py": "",
+        "shop/rules.py": "def turned(id):\n    from signs import SIGN\n\n    return id * SIGN\n",
+        "shop/orders.py": "from pyspark.sql.functions import udf\n\nfrom .rules import turned\n\n\n"
+        'def turn(orders):\n    return orders.withColumn("id", udf(turned, "bigint")("id"))\n',
+        "lib/signs.py": "SIGN = -1\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    with (folder / "pipeline.yml").open("a") as definition:
+        definition.write("\ntransform: shop/orders.py:turn\npy_files: [lib/signs.py]\n")
+
+
+def test_our_code_and_the_user_s_are_shipped_to_executors_that_lack_them(cluster: Cluster, tmp_path: Path) -> None:
     new_project(cluster, tmp_path)
+    give_a_transform(tmp_path)
     run(sys.executable, "produce.py", "500", folder=tmp_path)
     python = python_without_us(tmp_path / "bare")
-    without = subprocess.run([python, "-c", "import highwater"], cwd=tmp_path, capture_output=True, text=True)
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    without = subprocess.run([python, "-c", "import highwater"], cwd="/", env=bare, capture_output=True, text=True)
     assert "No module named 'highwater'" in without.stderr
     master = "local-cluster[1,1,1024]"
     run(
@@ -107,7 +125,8 @@ def test_our_code_is_shipped_to_executors_that_lack_it(cluster: Cluster, tmp_pat
         PYSPARK_PYTHON=str(python),
         PYTHONPATH=str(ROOT / "src"),
     )
-    assert len(landed(tmp_path)) == 495
+    ids = landed(tmp_path)
+    assert len(ids) == 495 and max(ids) < 0
 
 
 def python_without_us(folder: Path) -> Path:

@@ -134,24 +134,33 @@ def test_a_wrong_option_is_told_before_any_task_runs(spark: SparkSession, cluste
 def test_a_failing_first_batch_with_latest_loses_nothing(
     spark: SparkSession, cluster: Cluster, produce: Produce, checkpoint: str
 ) -> None:
+    servers = cluster.bootstrap_servers
     cluster.create_topic("spark-first")
+    produce(servers, "spark-first", [(0, None, b"before the query")])
     frame = (
         spark.readStream.format("highwater")
-        .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        .option("kafka.bootstrap.servers", servers)
         .option("subscribe", "spark-first")
         .option("startingOffsets", "latest")
         .load()
     )
 
-    def fail(_: DataFrame, batch: int) -> None:
-        raise RuntimeError(f"batch {batch} fails on purpose")
+    def fails_at(wanted: int) -> None:
+        def act(_: DataFrame, batch: int) -> None:
+            if batch == wanted:
+                raise RuntimeError(f"batch {batch} fails on purpose")
 
-    query = frame.writeStream.option("checkpointLocation", checkpoint).foreachBatch(fail).start()
-    with pytest.raises(Exception, match="batch 0 fails on purpose"):
-        query.awaitTermination(60)
-    produce(cluster.bootstrap_servers, "spark-first", [(0, None, b"%d" % number) for number in range(10)])
+        query = frame.writeStream.option("checkpointLocation", checkpoint).foreachBatch(act).start()
+        with pytest.raises(Exception, match=f"batch {wanted} fails on purpose"):
+            query.awaitTermination(60)
+
+    fails_at(0)
+    produce(servers, "spark-first", [(0, None, b"%d" % number) for number in range(10)])
+    # The first that has rows.
+    fails_at(1)
+    produce(servers, "spark-first", [(0, None, b"%d" % number) for number in range(10, 15)])
     rows, _ = collected(frame, checkpoint)
-    assert [row["value"] for row in rows] == [b"%d" % number for number in range(10)]
+    assert [row["value"] for row in rows] == [b"%d" % number for number in range(15)]
 
 
 def test_lag_tools_see_how_far_a_query_is(

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from random import randbytes
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
+from highwater.client import Admin, NewTopic
 from highwater.client.client import Client
 from highwater.client.producer import partition_for_key
 from highwater.cluster import Cluster
 from highwater.cluster.reading import StoredRecord, stored_records
+from highwater.errors import KafkaError
 from highwater.model import TopicPartition
+from highwater.pipeline.dead_letters import DeadLetters
+from highwater.pipeline.decode.decoder import REASON
 from highwater.pipeline.producing import ProducerSettings
 from highwater.pipeline.topic_sink import TopicSink, write_rows
+from highwater.wire.compression import Codec
 from tests.apache import ApacheKafka
 
 if TYPE_CHECKING:
@@ -95,6 +102,54 @@ def test_apache_kafka_stores_what_we_write(apache_kafka: ApacheKafka) -> None:
         count = len(client.topic("written-by-tasks").partitions)
     partitions = [TopicPartition("written-by-tasks", index) for index in range(count)]
     check_stored_once_and_in_order(stored_records(apache_kafka.bootstrap, partitions, 60), 3000, count)
+
+
+@pytest.fixture(params=["ours", pytest.param("apache", marks=pytest.mark.apache)])
+def narrow(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """The servers, and a topic with one partition that takes batches of at most 2000 bytes."""
+    if request.param == "apache":
+        kafka: ApacheKafka = request.getfixturevalue("apache_kafka")
+        servers = kafka.bootstrap
+    else:
+        cluster: Cluster = request.getfixturevalue("cluster")
+        servers = cluster.bootstrap_servers
+    topic = "narrow-" + request.node.name.split("[")[0].replace("_", "-")
+    with Client(servers) as client:
+        Admin(client).create_topics([NewTopic(topic, 1, -1, configs={"max.message.bytes": "2000"})])
+    return servers, topic
+
+
+def test_batches_that_are_too_large_for_the_topic_are_cut(narrow: tuple[str, str]) -> None:
+    servers, topic = narrow
+    target = sink(servers, topic, **{"batch.size": "20000"})
+    assert write_rows(target, (keyed(start, 1000) for start in range(0, 3000, 1000))) == 3000
+    records = stored_records(servers, [TopicPartition(topic, 0)], 60)
+    assert [int(record.value or b"-1") for record in records] == list(range(3000))
+
+
+def test_a_row_that_is_too_large_for_the_topic_is_refused_with_its_size_and_the_limit(narrow: tuple[str, str]) -> None:
+    servers, topic = narrow
+    large = pa.RecordBatch.from_pydict({"value": pa.array([b"small", bytes(3000)], pa.binary())})
+    text = rf"{topic}-0: a record that takes 30\d\d bytes is larger than max.message.bytes of the topic, 2000 bytes"
+    with pytest.raises(KafkaError, match=text):
+        write_rows(sink(servers, topic), iter([large]))
+    with pytest.raises(KafkaError, match=r"a record that takes 30\d\d bytes is larger than max.request.size .*, 2500"):
+        write_rows(sink(servers, topic, **{"max.request.size": "2500"}), iter([large]))
+
+
+def test_a_dead_letter_that_is_too_large_for_its_topic_goes_without_its_value(narrow: tuple[str, str]) -> None:
+    servers, topic = narrow
+    rows = [{"key": b"k", "value": value, "topic": "orders", "partition": 0} for value in (b"{", randbytes(5000), b"[")]
+    bad = pa.RecordBatch.from_pylist(
+        [row | {"offset": at, "timestamp": datetime.now(UTC), REASON: "why"} for at, row in enumerate(rows)]
+    )
+    with DeadLetters(topic, ProducerSettings(servers, codec=Codec.GZIP)) as letters:
+        letters.write(bad)
+    stored = stored_records(servers, [TopicPartition(topic, 0)], 60)
+    assert [(record.key, record.value) for record in stored] == [(b"k", b"{"), (b"k", None), (b"k", b"[")]
+    headers = dict(stored[1].headers)
+    assert headers["__highwater.errors.offset"] == b"1" and headers["__highwater.errors.reason"] == b"why"
+    assert headers["__highwater.errors.value-bytes"] == b"5000"
 
 
 def test_a_row_for_a_partition_that_is_not_there_is_refused(cluster: Cluster) -> None:

@@ -2,7 +2,7 @@
 
 from highwater.audit.history import History, Outcome, Read, Sent
 from highwater.audit.judging import judge
-from highwater.audit.rows import judge_rows
+from highwater.audit.rows import RowsInParts, judge_rows
 from highwater.audit.table import verdict_table, verdict_text
 from highwater.audit.verdict import CLASSES, Verdict
 
@@ -11,6 +11,7 @@ __all__ = [
     "History",
     "Outcome",
     "Read",
+    "RowsInParts",
     "Sent",
     "Verdict",
     "judge",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -41,3 +42,5 @@ class History:
     reads: list[Read] = field(default_factory=list)
     complete: frozenset[TopicPartition] | None = None
     """Partitions that were read to their end after the last send; None means all."""
+    reached: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Offsets that readers have come to by what is known beside `reads`: all before them had its time to arrive."""

@@ -20,12 +20,17 @@ class _Seen(NamedTuple):
     furthest: dict[TopicPartition, int]
 
 
-def judge(history: History) -> Verdict:
+Order = dict[tuple[str, TopicPartition], tuple[int, Sent]]
+"""Of each producer in each partition the last send that was in order, with its offset."""
+
+
+def judge(history: History, order: Order | None = None) -> Verdict:
+    """`order` is what an earlier part of the same history has left, and is carried on."""
     seen = _seen(history)
     verdict = Verdict()
     _judge_reads(history, verdict, seen)
     _judge_sends(history, verdict, seen)
-    _judge_order(history, verdict, seen)
+    _judge_order(history, verdict, seen, {} if order is None else order)
     verdict.by_partition = _by_partition(history, verdict, seen)
     return verdict
 
@@ -79,12 +84,11 @@ def _is_in_place(sent: Sent, at: dict[Place, None]) -> bool:
 def _should_be_there(history: History, sent: Sent, seen: _Seen) -> bool:
     if history.complete is None or sent.partition in history.complete:
         return True
-    return 0 <= sent.offset < seen.furthest.get(sent.partition, -1)
+    return 0 <= sent.offset < max(seen.furthest.get(sent.partition, -1), history.reached.get(sent.partition, -1))
 
 
-def _judge_order(history: History, verdict: Verdict, seen: _Seen) -> None:
+def _judge_order(history: History, verdict: Verdict, seen: _Seen, last: Order) -> None:
     """Only what was acknowledged is ordered: an unknown send may land late, by a retry."""
-    last: dict[tuple[str, TopicPartition], tuple[int, Sent]] = {}
     for sent in history.sends:
         offsets = [offset for partition, offset in seen.places.get(sent.value, ()) if partition == sent.partition]
         if sent.outcome is not Outcome.ACKED or not offsets:

@@ -34,6 +34,18 @@ class Verdict:
     by_partition: dict[TopicPartition, dict[str, int]] = field(default_factory=dict)
     """The same counts for each partition that was written or read, sorted. A case counts where it was found."""
 
+    def add(self, part: Verdict) -> None:
+        """Of another part of the same history."""
+        self.acked += part.acked
+        self.delivered += part.delivered
+        for name in CLASSES:
+            getattr(self, name).extend(getattr(part, name))
+        for partition, counts in part.by_partition.items():
+            mine = self.by_partition.setdefault(partition, dict.fromkeys(counts, 0))
+            for name, count in counts.items():
+                mine[name] += count
+        self.by_partition = dict(sorted(self.by_partition.items()))
+
     @property
     def ok(self) -> bool:
         return not any(self.counts[name] for name in CLASSES)

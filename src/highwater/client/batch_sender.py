@@ -8,29 +8,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from highwater.client.admin import Admin, ResourceType
 from highwater.client.client import FIRST_BACKOFF, LAST_BACKOFF, Client, KnownTopic
 from highwater.client.connection import Connection, Ticket
 from highwater.client.failures import ClientFailure, Disconnected, RequestTimeout, UnsupportedApi
-from highwater.client.producer import ACKS_ALL, Identity, new_identity
+from highwater.client.producer import ACKS_ALL, new_identity
+from highwater.client.sealing import SEQUENCES, Batch, Sealing, Shrink, excess
 from highwater.errors import Code, KafkaError, code_of, is_retriable
 from highwater.model import ZERO_UUID, NodeId, TopicPartition, Uuid
 from highwater.wire.compression import Codec
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from highwater.wire.messages.produce_response import ProduceResponse
-from highwater.wire.records import NewRecord, build
+from highwater.wire.records import NewRecord
 
 MAX_IN_FLIGHT = 5
 """Of one partition: a leader remembers as many batches of a producer, and only those can be told to be repeated."""
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
-_SEQUENCES = 2**31
-
-
-@dataclass(slots=True, eq=False)
-class _Batch:
-    data: memoryview
-    deadline: float
-    is_stored: bool = False
+_LIMIT = "max.message.bytes"
 
 
 @dataclass(slots=True)
@@ -38,12 +33,17 @@ class _Lane:
     """One partition: its batches in order, of which the first `sent` are on their way."""
 
     partition: TopicPartition
-    batches: deque[_Batch] = field(default_factory=deque)
+    batches: deque[Batch] = field(default_factory=deque)
     sent: int = 0
     in_flight: int = 0
     sequence: int = 0
+    is_known: bool = False
+    """Whether the leader has stored a batch of ours. One that has none takes any sequence number for the first, so
+    that a batch could overtake one that was refused."""
     failure: KafkaError | ClientFailure | None = None
     """Set from the first batch that failed until all that were on their way have been answered: then they go again."""
+    too_large: int = 2**31
+    """The size of the smallest batch that the leader has refused for its size: others as large need not be tried."""
     backoff: float = FIRST_BACKOFF
     not_before: float = 0.0
 
@@ -51,7 +51,7 @@ class _Lane:
 class _Sent(NamedTuple):
     connection: Connection
     ticket: Ticket
-    batches: list[tuple[_Lane, _Batch]]
+    batches: list[tuple[_Lane, Batch]]
     topics: dict[Uuid, str]
 
 
@@ -59,7 +59,9 @@ class BatchSender:
     """An idempotent producer for bulk: `add` returns before its batch is stored, `flush` when all of them are.
 
     A batch that is not acknowledged goes again with the sequence number it had, so a partition's batches are stored
-    once and in order. After an exception nothing more can be sent: which of the batches were stored is unknown.
+    once and in order. One that is too large for the leader is cut in two, and again down to single records (KIP-126);
+    `shrink` may give a smaller record for one that is too large by itself. After an exception of `flush`, or of sending
+    in `add`, nothing more can be sent: which of the batches were stored is unknown.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class BatchSender:
         max_request_bytes: int = 1 << 20,
         max_pending_bytes: int = 32 << 20,
         max_in_flight: int = MAX_IN_FLIGHT,
+        shrink: Shrink | None = None,
     ) -> None:
         if acks not in (ACKS_ALL, 1):
             raise ValueError(f"acks is {acks}: it must be all (-1) or 1, or nobody would know what was stored")
@@ -82,13 +85,13 @@ class BatchSender:
             raise ValueError(f"max_in_flight is {max_in_flight}: it must be 1 to {MAX_IN_FLIGHT}")
         self.client = client
         self.acks = acks
-        self.codec = codec
         self.delivery_timeout = delivery_timeout
         self.max_request_bytes = max_request_bytes
         self.max_pending_bytes = max_pending_bytes
         # Without sequence numbers a batch that goes again would overtake the one behind it.
         self.max_in_flight = max_in_flight if idempotent else 1
-        self._identity: Identity | None = client.retrying(lambda: new_identity(client)) if idempotent else None
+        identity = client.retrying(lambda: new_identity(client)) if idempotent else None
+        self._sealing = Sealing(identity, codec, max_request_bytes, shrink)
         self._connections: dict[NodeId, Connection] = {}
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._sent: deque[_Sent] = deque()
@@ -108,29 +111,21 @@ class BatchSender:
         self._connections.clear()
 
     def add(self, partition: TopicPartition, records: Sequence[NewRecord]) -> None:
-        """Send (timestamp, key, value, headers) tuples as one batch; waits only while too much is on its way."""
+        """Send (timestamp, key, value, headers) tuples, as one batch if it is not too large for that.
+
+        Waits only while too much is on its way. Raises KafkaError for a record that no request has room for.
+        """
         lane = self._lanes.setdefault(partition, _Lane(partition))
-        data = self._sealed(lane, records)
-        lane.batches.append(_Batch(memoryview(data), time.monotonic() + self.delivery_timeout))
-        self._pending_bytes += len(data)
+        deadline = time.monotonic() + self.delivery_timeout
+        batches = list(self._sealing.batches(partition, records, lane.sequence, lane.too_large, deadline))
+        lane.sequence = (lane.sequence + len(records)) % SEQUENCES
+        lane.batches += batches
+        self._pending_bytes += sum(len(batch.data) for batch in batches)
         self._run(self.max_pending_bytes)
 
     def flush(self) -> None:
         """Returns when every batch is stored. Raises what kept one of them from it."""
         self._run(0)
-
-    def _sealed(self, lane: _Lane, records: Sequence[NewRecord]) -> bytearray:
-        if self._identity is None:
-            return build(records, codec=self.codec)
-        data = build(
-            records,
-            codec=self.codec,
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.epoch,
-            base_sequence=lane.sequence,
-        )
-        lane.sequence = (lane.sequence + len(records)) % _SEQUENCES
-        return data
 
     def _run(self, most_pending: int) -> None:
         if self._failed is not None:
@@ -177,7 +172,8 @@ class BatchSender:
         return bool(by_leader)
 
     def _may_send(self, lane: _Lane, now: float) -> bool:
-        return lane.failure is None and lane.in_flight < self.max_in_flight and lane.not_before <= now
+        most = self.max_in_flight if lane.is_known else 1
+        return lane.failure is None and lane.in_flight < most and lane.not_before <= now
 
     def _divided(self, lanes: list[_Lane]) -> Iterable[list[_Lane]]:
         chosen: list[_Lane] = []
@@ -223,7 +219,7 @@ class BatchSender:
         return opened
 
     def _message(
-        self, batches: list[tuple[_Lane, _Batch]], topics: dict[str, KnownTopic], version: int
+        self, batches: list[tuple[_Lane, Batch]], topics: dict[str, KnownTopic], version: int
     ) -> ProduceRequest:
         by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
         by_topic: dict[str, list[PartitionProduceData]] = {}
@@ -263,11 +259,13 @@ class BatchSender:
         for lane, batch in waiting.values():
             self._settle(lane, batch, Code.UNKNOWN_SERVER_ERROR, "the answer does not mention the partition")
 
-    def _settle(self, lane: _Lane, batch: _Batch, code: Code, message: str | None) -> None:
+    def _settle(self, lane: _Lane, batch: Batch, code: Code, message: str | None) -> None:
         lane.in_flight -= 1
         if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
-            batch.is_stored = True
+            batch.is_stored = lane.is_known = True
             lane.backoff = FIRST_BACKOFF
+        elif code is Code.MESSAGE_TOO_LARGE:
+            self._refused_for_size(lane, batch, message)
         else:
             # Behind a batch that failed, its followers are out of order: they go again with it.
             follows = code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and lane.failure is not None
@@ -277,13 +275,13 @@ class BatchSender:
             self._fail(lane, batch, failure)
         self._advance(lane)
 
-    def _lost(self, batches: list[tuple[_Lane, _Batch]], failure: KafkaError | ClientFailure) -> None:
+    def _lost(self, batches: list[tuple[_Lane, Batch]], failure: KafkaError | ClientFailure) -> None:
         for lane, batch in batches:
             lane.in_flight -= 1
             self._fail(lane, batch, failure)
             self._advance(lane)
 
-    def _fail(self, lane: _Lane, batch: _Batch, failure: KafkaError | ClientFailure) -> None:
+    def _fail(self, lane: _Lane, batch: Batch, failure: KafkaError | ClientFailure) -> None:
         if time.monotonic() + lane.backoff > batch.deadline:
             raise failure
         if lane.failure is None:
@@ -306,3 +304,27 @@ class BatchSender:
         if lane.failure is not None and lane.in_flight == 0:
             lane.failure = None
             lane.sent = 0
+            self._cut(lane)
+
+    # ---- Too large
+
+    def _refused_for_size(self, lane: _Lane, batch: Batch, message: str | None) -> None:
+        if not self._sealing.can_be_smaller(batch):
+            raise excess(lane.partition, len(batch.data), self._limit(lane.partition.topic, message))
+        lane.too_large = min(lane.too_large, len(batch.data))
+        lane.failure = lane.failure or KafkaError(Code.MESSAGE_TOO_LARGE, message)
+
+    def _limit(self, topic: str, message: str | None) -> str:
+        try:
+            settings = Admin(self.client).describe_configs(ResourceType.TOPIC, [topic])[topic]
+        except (KafkaError, ClientFailure) as failure:
+            return message or f"max.message.bytes of the topic ({failure}),"
+        return f"max.message.bytes of the topic, {next(each.value for each in settings if each.name == _LIMIT)}"
+
+    def _cut(self, lane: _Lane) -> None:
+        """All that would be refused as well."""
+        before = sum(len(batch.data) for batch in lane.batches)
+        lane.batches = deque(
+            part for batch in lane.batches for part in self._sealing.cut(lane.partition, batch, lane.too_large)
+        )
+        self._pending_bytes += sum(len(batch.data) for batch in lane.batches) - before

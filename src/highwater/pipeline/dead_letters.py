@@ -29,6 +29,8 @@ PARTITION_HEADER = PREFIX + "partition"
 OFFSET_HEADER = PREFIX + "offset"
 TIMESTAMP_HEADER = PREFIX + "timestamp"
 REASON_HEADER = PREFIX + "reason"
+SIZE_HEADER = PREFIX + "value-bytes"
+"""Of a letter that goes without its value, since the topic has no room for it: how large that was."""
 
 _RECORD_OVERHEAD = 21
 
@@ -62,7 +64,7 @@ class DeadLetters:
         if self._client is None:
             self._client = self.settings.client()
         if self._sender is None:
-            self._sender = self.settings.sender(self._client)
+            self._sender = self.settings.sender(self._client, without_value)
         client = self._client
         known = client.retrying(lambda: client.topic(self.topic, create=True), await_topic=True)
         by_partition: dict[int, list[NewRecord]] = {}
@@ -90,6 +92,15 @@ def dead_letters(bad: pa.RecordBatch, now: int) -> Iterator[tuple[int, NewRecord
         ]
         headers += [(name, str(content).encode()) for name, content in ours]
         yield row["partition"], (now, row["key"], row["value"], headers)
+
+
+def without_value(record: NewRecord) -> NewRecord | None:
+    """A bad record must not stop its batch, however large it is: its coordinates tell where it can be read."""
+    timestamp, key, value, headers = record
+    if value is None:
+        return None
+    size = str(len(memoryview(value))).encode()
+    return timestamp, key, None, [*headers, (SIZE_HEADER, size)]
 
 
 def in_batches(records: list[NewRecord], limit: int) -> Iterator[list[NewRecord]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import keyword
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +29,7 @@ TOP = (
     "source",
     "decode",
     "transform",
+    "py_files",
     "sink",
     "mode",
     "trigger",
@@ -52,6 +55,9 @@ _KEYS = {
     "topic": "topic",
 }
 """Options that have a key of their own."""
+
+RESERVED = ("highwater", "pyspark", "pyspark_highwater", "pyspark_highwater_table", "pyarrow")
+"""Modules that nothing of a user's may hide."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -82,6 +88,8 @@ class Definition:
     mode: str
     trigger: str
     transform: str | Transform | None = None
+    py_files: tuple[Path, ...] = ()
+    """Modules and packages that the transform needs on the executors."""
     group: str | None = None
     restart: Restart = Restart()
     metrics_port: int | None = None
@@ -89,6 +97,9 @@ class Definition:
     conf: Mapping[str, str] = field(default_factory=dict)
     folder: Path = Path()
     """What relative paths are relative to."""
+
+    def file(self, name: str) -> Path:
+        return (self.folder / name).absolute()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -126,6 +137,7 @@ def define(data: object, folder: Path = Path(), transform: Transform | None = No
         mode=mode,
         trigger=_trigger(top),
         transform=chosen,
+        py_files=_py_files(top, folder, chosen is not None),
         group=group,
         restart=_restart(top.section("restart", "attempts", "backoff", "max_backoff")),
         metrics_port=_metrics(top.section("metrics", "port")),
@@ -236,6 +248,27 @@ def _place_decoding(decoding: Decoding | None, mode: str, source: dict[str, str]
     ):
         if value:
             target[option] = value
+
+
+def _py_files(top: Section, folder: Path, transforms: bool) -> tuple[Path, ...]:
+    if "py_files" in top and not transforms:
+        raise Mistake(("py_files",), "is given without a transform, which alone could import them")
+    found: dict[str, Path] = {}
+    for name in top.texts("py_files"):
+        path = (folder / name).absolute()
+        if not path.exists():
+            raise Mistake(("py_files",), f"names {name!r}: there is no {path}")
+        if not path.is_dir() and path.suffix != ".py":
+            raise Mistake(("py_files",), f"names {name!r}: expected a file that ends with .py, or a folder")
+        module = path.name.removesuffix(".py")
+        if not module.isidentifier() or keyword.iskeyword(module):
+            raise Mistake(("py_files",), f"names {name!r}: {module!r} is no name that can be imported")
+        if module in RESERVED or module in sys.stdlib_module_names:
+            raise Mistake(("py_files",), f"names {name!r}: executors have a module {module} already")
+        if module in found:
+            raise Mistake(("py_files",), f"names {name!r}: {found[module]} is a module {module} already")
+        found[module] = path
+    return tuple(found.values())
 
 
 def _trigger(top: Section) -> str:

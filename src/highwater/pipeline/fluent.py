@@ -19,7 +19,7 @@ class Pipeline:
     """
 
     def __init__(self, name: str, **settings: Any) -> None:
-        """`settings`: checkpoint, mode, restart, spark, as in a file."""
+        """`settings`: checkpoint, mode, py_files, restart, spark, as in a file."""
         self._data: dict[str, Any] = {"name": name, **settings}
         self._transform: Transform | None = None
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from highwater.client.batch_sender import MAX_IN_FLIGHT, BatchSender
 from highwater.client.client import Client, parse_bootstrap_servers
 from highwater.client.producer import ACKS_ALL
+from highwater.client.sealing import Shrink
 from highwater.wire.compression import Codec
 
 CLIENT_ID = "highwater-spark"
@@ -85,7 +86,7 @@ class ProducerSettings:
             request_timeout=self.request_seconds,
         )
 
-    def sender(self, client: Client) -> BatchSender:
+    def sender(self, client: Client, shrink: Shrink | None = None) -> BatchSender:
         return BatchSender(
             client,
             acks=self.acks,
@@ -94,6 +95,7 @@ class ProducerSettings:
             delivery_timeout=self.delivery_seconds,
             max_request_bytes=self.max_request_bytes,
             max_in_flight=self.max_in_flight,
+            shrink=shrink,
         )
 
 

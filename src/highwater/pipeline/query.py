@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import atexit
-import importlib.util
+import importlib
 import json
 import os
-import shutil
 import sys
-import tarfile
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from highwater.pipeline.definition import Definition, Transform
 from highwater.pipeline.offsets import Positions, is_initial
+from highwater.pipeline.shipping import CODE, code_archive, make_importable, module_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 DEFAULT_MASTER = "local[*]"
-CODE = "highwater_code"
-"""The folder, in an executor's working directory, where our code is unpacked."""
-PACKAGES = ("highwater", "pyspark_highwater", "pyspark_highwater_table")
 LOOK_SECONDS = 1
 
 _LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -49,9 +42,10 @@ class Report:
 
 
 def session(definition: Definition, master: str | None = None) -> SparkSession:
-    """Starts a JVM. Executors elsewhere get our code; those on this machine's driver have it."""
+    """Starts a JVM. Executors elsewhere get our code and the user's; those on this machine's driver have it."""
     from pyspark.sql import SparkSession
 
+    make_importable(definition)
     chosen = master or definition.master or DEFAULT_MASTER
     # Without it executors run whatever python3 they find, and all that is ever said is that a worker timed out.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -78,30 +72,6 @@ def session(definition: Definition, master: str | None = None) -> SparkSession:
     return started
 
 
-def code_archive(definition: Definition) -> Path:
-    """Our packages, and the module of the transform, as they are here.
-
-    An archive that executors unpack, since a compiled module cannot be loaded from a zip file.
-    """
-    folder = tempfile.mkdtemp(prefix="highwater-code-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder) / "code.tar.gz"
-    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
-        for package in PACKAGES:
-            found = importlib.util.find_spec(package)
-            if found is None or found.origin is None:
-                raise RuntimeError(f"the package {package} is not installed")
-            archive.add(Path(found.origin).parent, arcname=package, filter=_without_caches)
-        if isinstance(definition.transform, str) and ".py:" in definition.transform:
-            module = definition.folder / definition.transform.rpartition(":")[0]
-            archive.add(module, arcname=module.name)
-    return path
-
-
-def _without_caches(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    return None if "__pycache__" in entry.name or entry.name.endswith((".c", ".pyx", ".pxi")) else entry
-
-
 def transform_of(definition: Definition) -> Transform | None:
     """The function that a definition names. Raises ValueError where it is not there."""
     named = definition.transform
@@ -109,12 +79,12 @@ def transform_of(definition: Definition) -> Transform | None:
         return named
     where, _, function = named.rpartition(":")
     if where.endswith(".py"):
-        path = (definition.folder / where).absolute()
+        path = definition.file(where)
         if not path.is_file():
             raise ValueError(f"transform: there is no file {path}")
-        # By its own name, under which executors find it too.
-        sys.path.insert(0, str(path.parent))
-        where = path.stem
+        # By the name under which executors find it too.
+        where = module_name(path)
+    make_importable(definition)
     try:
         module = importlib.import_module(where)
     except ImportError as error:

@@ -18,6 +18,9 @@ from highwater.pipeline.reading import Columns, Reading
 from highwater.pipeline.selection import BadOption
 from highwater.wire.compression import Codec
 
+LARGEST_REQUEST = 96 << 20
+"""Brokers close the connection of whoever sends more than socket.request.max.bytes, which is 100 MiB by default."""
+
 Making = Callable[[OffsetRange, pa.RecordBatch], pa.RecordBatch]
 """From the kernel's columns of records of a range to rows."""
 
@@ -41,6 +44,8 @@ def row_making(decoding: Decoding, reading: Reading) -> Iterator[Making]:
                 client_id=reading.client_id,
                 # With its new headers a record of the largest size would be too large.
                 codec=Codec.GZIP,
+                # Whatever could be read may be written, if the topic takes it.
+                max_request_bytes=LARGEST_REQUEST,
                 request_seconds=reading.request_timeout_seconds,
                 delivery_seconds=reading.deadline_seconds,
             )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from highwater.audit import CLASSES, History, Outcome, Read, Sent, judge, verdict_text
+from highwater.audit import CLASSES, History, Outcome, Read, RowsInParts, Sent, judge, judge_rows, verdict_text
 from highwater.model import TopicPartition
 
 P = TopicPartition("orders", 0)
@@ -113,6 +115,41 @@ def test_the_counts_are_told_for_each_partition() -> None:
     told = {partition: (of["acked"], of["delivered"], of["lost"]) for partition, of in verdict.by_partition.items()}
     assert told == {P: (1, 1, 0), Q: (2, 1, 1)}
     assert list(told) == [P, Q]
+
+
+values = st.integers(0, 30)
+places = st.tuples(st.sampled_from([P, Q]), st.integers(0, 12))
+outcomes = st.sampled_from([Outcome.ACKED, Outcome.ACKED, Outcome.UNKNOWN, Outcome.FAILED])
+stories = st.lists(st.tuples(places, outcomes, st.booleans()), max_size=20)
+
+
+@given(stories, st.lists(st.tuples(values, places), max_size=30), st.sets(st.sampled_from([P, Q])), st.integers(1, 10))
+@settings(max_examples=200, deadline=None)
+def test_rows_in_parts_are_judged_as_they_would_be_at_once(
+    told: list[tuple[tuple[TopicPartition, int], Outcome, bool]],
+    arrived: list[tuple[int, tuple[TopicPartition, int]]],
+    read_to_end: set[TopicPartition],
+    size: int,
+) -> None:
+    """Values are numbers: those of one part are next to each other; some are nobody's."""
+    sends = [
+        Sent(partition, b"%02d" % number, "p", outcome, offset if placed else -1)
+        for number, ((partition, offset), outcome, placed) in enumerate(told)
+    ]
+    rows = [Read(partition, offset, b"%02d" % number) for number, (partition, offset) in arrived]
+    complete = frozenset(read_to_end)
+    furthest: dict[TopicPartition, int] = {}
+    for row in rows:
+        furthest[row.partition] = max(furthest.get(row.partition, -1), row.offset)
+    judging = RowsInParts(complete, furthest)
+    for first in range(0, 31, size):
+        in_part = {b"%02d" % number for number in range(first, first + size)}
+        judging.add([sent for sent in sends if sent.value in in_part], [row for row in rows if row.value in in_part])
+    at_once = judge_rows(sends, rows, complete)
+    assert judging.verdict.counts == at_once.counts
+    assert judging.verdict.reordered == at_once.reordered
+    found = {partition: counts for partition, counts in judging.verdict.by_partition.items() if any(counts.values())}
+    assert found == {partition: counts for partition, counts in at_once.by_partition.items() if any(counts.values())}
 
 
 def test_the_table_shows_each_partition_and_the_classes_that_occurred() -> None:

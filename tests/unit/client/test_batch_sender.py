@@ -11,6 +11,13 @@ from highwater.client.batch_sender import BatchSender
 from highwater.client.client import Client
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition, Uuid
+from highwater.wire.compression import Codec
+from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest
+from highwater.wire.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from highwater.wire.messages.init_producer_id_request import InitProducerIdRequest
 from highwater.wire.messages.init_producer_id_response import InitProducerIdResponse
 from highwater.wire.messages.metadata_request import MetadataRequest
@@ -22,7 +29,7 @@ from highwater.wire.messages.metadata_response import (
 )
 from highwater.wire.messages.produce_request import ProduceRequest
 from highwater.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from highwater.wire.records import read_header
+from highwater.wire.records import iterate, read_header
 from tests.unit.client.fake_broker import FakeBroker
 
 TOPIC_ID = Uuid(bytes(range(16)))
@@ -35,6 +42,11 @@ class Leader:
     def __init__(self, broker: FakeBroker) -> None:
         self.broker = broker
         self.judge: Callable[[int], Code] = lambda sequence: Code.NONE
+        self.max_bytes: int | None = None
+        """Where it is set, the leader also stores nothing behind a gap in the sequences."""
+        self.values: list[bytes | None] = []
+        self.taken: list[int] = []
+        """The sequences of the batches that were stored."""
         self.sequences: list[int] = []
         broker.answer(MetadataRequest, self.metadata)
         broker.answer(InitProducerIdRequest, lambda *_: InitProducerIdResponse(producer_id=7, producer_epoch=0))
@@ -53,7 +65,15 @@ class Leader:
         assert partition.records is not None
         sequence = read_header(partition.records).base_sequence
         self.sequences.append(sequence)
-        answer = PartitionProduceResponse(index=0, error_code=self.judge(sequence), base_offset=sequence)
+        code = self.judge(sequence)
+        if self.max_bytes is not None and len(partition.records) > self.max_bytes:
+            code = Code.MESSAGE_TOO_LARGE
+        elif self.max_bytes is not None and sequence not in (-1, len(self.values)):
+            code = Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if code is Code.NONE:
+            self.taken.append(sequence)
+            self.values += [record.value for record in iterate(partition.records)]
+        answer = PartitionProduceResponse(index=0, error_code=code, base_offset=sequence)
         return ProduceResponse(responses=[TopicProduceResponse(topic_id=TOPIC_ID, partition_responses=[answer])])
 
 
@@ -123,6 +143,92 @@ def test_what_fails_until_the_delivery_timeout_is_raised(client: Client, leader:
         send(client, 1, delivery_timeout=0.5)
     assert refused.value.code == Code.NOT_ENOUGH_REPLICAS
     assert len(leader.sequences) > 1
+
+
+def numbered(count: int, size: int = 100) -> list[tuple[int, None, bytes, tuple[()]]]:
+    return [(0, None, b"%d" % number + bytes(size), ()) for number in range(count)]
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_batch_that_is_too_large_is_cut_until_it_fits(
+    client: Client, leader: Leader, codec: Codec, idempotent: bool
+) -> None:
+    leader.max_bytes = 500 if codec is Codec.NONE else 120
+    records = numbered(40)
+    with BatchSender(client, codec=codec, idempotent=idempotent, acks=-1 if idempotent else 1) as sender:
+        sender.add(PARTITION, records[:20])
+        sender.add(PARTITION, records[20:])
+        sender.flush()
+    assert leader.values == [value for _, _, value, _ in records]
+    assert leader.taken == (sorted(leader.taken) if idempotent else [-1] * len(leader.taken))
+    assert len(leader.taken) > 2, "it was cut"
+
+
+def test_what_was_refused_once_for_its_size_is_not_tried_again(client: Client, leader: Leader) -> None:
+    leader.max_bytes = 500
+    with BatchSender(client) as sender:
+        sender.add(PARTITION, numbered(4))
+        sender.flush()
+        refused = len(leader.sequences)
+        assert leader.sequences == [0, 0, 2], "the whole, then its halves"
+        sender.add(PARTITION, numbered(8))
+        sender.flush()
+    assert leader.sequences[refused:] == [4, 6, 8, 10]
+
+
+def test_batches_behind_one_that_is_cut_go_again_after_its_parts(client: Client, leader: Leader) -> None:
+    leader.max_bytes = 500
+    with BatchSender(client) as sender:
+        sender.add(PARTITION, numbered(1))
+        sender.flush()
+        sender.add(PARTITION, numbered(4))
+        sender.add(PARTITION, numbered(1))
+        sender.flush()
+    assert leader.values == [value for _, _, value, _ in numbered(1) + numbered(4) + numbered(1)]
+
+
+def test_nothing_goes_behind_the_first_batch_before_that_is_stored(client: Client, leader: Leader) -> None:
+    """A leader that knows nothing of a producer takes any sequence for its first."""
+    leader.judge = lambda _: Code.NOT_ENOUGH_REPLICAS if leader.sequences == [0] else Code.NONE
+    send(client, 3)
+    assert leader.sequences == [0, 0, 1, 2]
+
+
+def test_a_record_that_is_too_large_by_itself_is_named_with_its_size_and_the_limit(
+    client: Client, leader: Leader
+) -> None:
+    leader.max_bytes = 300
+    setting = DescribeConfigsResourceResult(name="max.message.bytes", value="300", config_source=1)
+    result = DescribeConfigsResult(resource_type=2, resource_name="t", configs=[setting])
+    leader.broker.answer(DescribeConfigsRequest, lambda *_: DescribeConfigsResponse(results=[result]))
+    with BatchSender(client) as sender:
+        sender.add(PARTITION, [*numbered(3), *numbered(1, 1000)])
+        text = r"t-0: a record that takes 1\d\d\d bytes is larger than max.message.bytes of the topic, 300 bytes"
+        with pytest.raises(KafkaError, match=text):
+            sender.flush()
+    assert leader.values[:1] == [numbered(1)[0][2]]
+
+
+def test_a_record_that_no_request_has_room_for_is_refused_before_it_is_sent(client: Client, leader: Leader) -> None:
+    with BatchSender(client, max_request_bytes=450) as sender:
+        text = r"t-0: a record that takes 1\d\d\d bytes is larger than max.request.size of the producer, 450 bytes"
+        with pytest.raises(KafkaError, match=text):
+            sender.add(PARTITION, numbered(1, 1000))
+        assert leader.sequences == []
+        sender.add(PARTITION, numbered(6))
+        sender.flush()
+    assert leader.values == [value for _, _, value, _ in numbered(6)], "and the others go in requests that are allowed"
+    assert leader.taken == [0, 3], "of which none was refused"
+
+
+def test_a_record_that_is_too_large_may_be_stood_for_by_a_smaller_one(client: Client, leader: Leader) -> None:
+    leader.max_bytes = 500
+    with BatchSender(client, shrink=lambda record: None if record[2] == b"" else (0, None, b"", ())) as sender:
+        sender.add(PARTITION, [*numbered(2), *numbered(1, 1000), *numbered(2)])
+        sender.flush()
+    small = [value for _, _, value, _ in numbered(2)]
+    assert leader.values == [*small, b"", *small]
 
 
 def test_without_sequences_one_batch_waits_for_the_other(client: Client, leader: Leader) -> None:

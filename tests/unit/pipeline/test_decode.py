@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -15,14 +15,10 @@ from hypothesis import strategies as st
 
 from highwater.pipeline.decode import Decoded, Decoding, JsonDecoder, NullValues, Origin, RawDecoder, parse_schema
 from highwater.pipeline.decode.json_values import FEW
+from tests.unit.pipeline.json_rows import RICH, anything, as_json, finite, rich, text
 
 ORIGIN = Origin("orders", 3)
 FLAT = "id BIGINT NOT NULL, name STRING, ok BOOLEAN, amount DOUBLE, small TINYINT"
-RICH = (
-    "id INT, price DECIMAL(12, 3), day DATE, at TIMESTAMP, local TIMESTAMP_NTZ, ratio FLOAT, "
-    "who STRUCT<name: STRING NOT NULL, born: DATE>, tags ARRAY<STRING>, "
-    "lines ARRAY<STRUCT<sku: INT NOT NULL, day: DATE>>"
-)
 
 
 def batch_of(values: list[bytes | None]) -> pa.RecordBatch:
@@ -66,13 +62,6 @@ def is_whole(value: Any, bits: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
 
 
-text = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
-finite = st.floats(allow_nan=False, allow_infinity=False)
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | finite | text,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
-    max_leaves=6,
-)
 nearly = st.fixed_dictionaries(
     {"id": st.integers(-(2**65), 2**65) | st.integers(0, 99) | anything},
     optional={
@@ -124,39 +113,6 @@ def test_exactly_the_values_that_json_loads_finds_fitting_become_rows(values: li
             assert found[index] == {name: expected.get(name) for name in names}
 
 
-moments = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1))
-rich = st.fixed_dictionaries(
-    {
-        "id": st.none() | st.integers(-(2**31), 2**31 - 1),
-        "price": st.none() | st.decimals(-(10**8), 10**8, places=3),
-        "day": st.none() | st.dates(date(1, 1, 1)),
-        "at": st.none() | moments.map(lambda when: when.replace(tzinfo=UTC)),
-        "local": st.none() | moments,
-        "ratio": st.none() | st.floats(width=32, allow_nan=False, allow_infinity=False),
-        "who": st.none() | st.fixed_dictionaries({"name": text, "born": st.none() | st.dates(date(1, 1, 1))}),
-        "tags": st.none() | st.lists(st.none() | text, max_size=3),
-        "lines": st.none()
-        | st.lists(
-            st.none() | st.fixed_dictionaries({"sku": st.integers(0, 9), "day": st.none() | st.dates(date(1, 1, 1))}),
-            max_size=3,
-        ),
-    }
-)
-
-
-def as_json(value: Any) -> str:
-    """Of typed values, numbers written out in full."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(name)}:{as_json(each)}" for name, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(as_json, value)) + "]"
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, datetime | date):
-        return json.dumps(value.isoformat())
-    return json.dumps(value)
-
-
 @given(st.lists(rich, min_size=1, max_size=12), st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_typed_values_come_back_as_they_were_written(wanted: list[dict[str, Any]], many: bool) -> None:
@@ -165,6 +121,18 @@ def test_typed_values_come_back_as_they_were_written(wanted: list[dict[str, Any]
     outcome = decoded(RICH, [*values, *([b"{"] if many else [])])
     assert list(rows(outcome).values()) == wanted
     assert len(reasons(outcome)) == many
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(5, 2), (18, 0), (19, 4), (38, 0), (38, 10), (10, 10)])
+def test_a_decimal_has_no_more_digits_than_its_type(precision: int, scale: int) -> None:
+    largest = 10**precision - 1
+    numbers = [sign * (largest + beyond) for sign in (1, -1) for beyond in (0, 1)]
+    exact = Context(prec=60)
+    values = [f'{{"d": {Decimal(number).scaleb(-scale, exact):f}}}' for number in numbers]
+    outcome = decoded(f"d DECIMAL({precision}, {scale})", [value.encode() for value in values])
+    assert sorted(reasons(outcome)) == [1, 3]
+    fit = [Decimal(number).scaleb(-scale, exact) for number in (largest, -largest)]
+    assert [row["d"] for row in rows(outcome).values()] == fit
 
 
 @pytest.mark.parametrize("neighbours", [0, 5 * FEW])

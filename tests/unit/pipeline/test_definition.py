@@ -115,6 +115,14 @@ WRONG = {
         GOOD + "restart:\n  attempts: often\n",
         "15: restart.attempts: expected a whole number, found 'often'",
     ),
+    "nothing to import them": (
+        GOOD + "py_files: rules.py\n",
+        "14: py_files: is given without a transform, which alone could import them",
+    ),
+    "no such module": (
+        GOOD + "transform: clean.py:clean\npy_files:\n  - rules.py\n",
+        "15: py_files: names 'rules.py': there is no /",
+    ),
     "key twice": (GOOD + "name: again\n", "14: name: is given twice"),
     "wrong option": (
         GOOD.replace("  group: orders-lake\n", "  options:\n    failOnDataLos: false\n"),

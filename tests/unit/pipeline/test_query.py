@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from highwater.model import TopicPartition
 from highwater.pipeline.definition import Definition, define
 from highwater.pipeline.offsets import INITIAL, Position, Positions
-from highwater.pipeline.query import Report, code_archive, report, transform_of
+from highwater.pipeline.query import Report, report, transform_of
 
 
 def positions(*offsets: int) -> dict[str, Any]:
@@ -61,12 +60,3 @@ def test_a_transform_is_found_in_its_file(tmp_path: Path) -> None:
 def test_a_transform_that_is_not_there_is_named(tmp_path: Path, named: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         transform_of(definition(tmp_path, named))
-
-
-def test_the_code_for_executors_holds_our_packages_and_the_transform(tmp_path: Path) -> None:
-    (tmp_path / "clean_orders.py").write_text("def clean(frame):\n    return frame\n")
-    with tarfile.open(code_archive(definition(tmp_path, "clean_orders.py:clean"))) as archive:
-        names = set(archive.getnames())
-    wanted = {"highwater/pipeline/tasks.py", "highwater/client/client.py", "pyspark_highwater/__init__.py"}
-    assert wanted | {"pyspark_highwater_table/__init__.py", "clean_orders.py"} <= names
-    assert not [name for name in names if "__pycache__" in name]

@@ -1,12 +1,12 @@
-"""The demo's orders: what one is, as JSON and as a row of a table, and an endless supply of them."""
+"""The demo's orders: what one is, as JSON and as a row of a table, and one for each number."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from random import Random
 from typing import NamedTuple
+from zlib import crc32
 
+from highwater.client.producer import partition_for_key
 from highwater.model import TopicPartition
 
 TOPIC = "orders"
@@ -18,6 +18,8 @@ SCHEMA = "id BIGINT NOT NULL, customer STRING NOT NULL, product STRING NOT NULL,
 
 CUSTOMERS = 200
 PRICES = {"apples": 349, "bread": 420, "coffee": 1190, "honey": 650, "olives": 275, "tea": 480}
+PRODUCTS = tuple(PRICES)
+MOST_PIECES = 5
 
 
 class Order(NamedTuple):
@@ -37,12 +39,22 @@ class Order(NamedTuple):
         return json.dumps(self._asdict(), separators=(",", ":")).encode()
 
 
-def orders() -> Iterator[Order]:
-    random = Random(1)
-    products = sorted(PRICES)
-    number = 0
-    while True:
-        product = random.choice(products)
-        customer = f"customer-{random.randrange(CUSTOMERS):03}"
-        yield Order(number, customer, product, PRICES[product] * random.randint(1, 5))
-        number += 1
+def number_of(value: bytes) -> int | None:
+    """Of a value that may be no order at all."""
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return None
+    return found["id"] if isinstance(found, dict) and isinstance(found.get("id"), int) else None
+
+
+def order_of(number: int) -> Order:
+    """Always the same one for a number: so nobody needs to keep the orders that were sent."""
+    drawn, customer = divmod(crc32(number.to_bytes(8, "big")), CUSTOMERS)
+    drawn, product = divmod(drawn, len(PRODUCTS))
+    price = PRICES[PRODUCTS[product]]
+    return Order(number, f"customer-{customer:03}", PRODUCTS[product], price * (1 + drawn % MOST_PIECES))
+
+
+def partition_of(order: Order) -> TopicPartition:
+    return PARTITIONS[partition_for_key(order.key, len(PARTITIONS))]

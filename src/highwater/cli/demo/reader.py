@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Mapping
 
 from highwater.audit import Read
-from highwater.cli.demo.orders import PARTITIONS, REVENUE_PARTITION
+from highwater.cli.demo.arrived import Kept
+from highwater.cli.demo.orders import PARTITIONS, REVENUE_PARTITION, number_of
 from highwater.cli.demo.progress import Progress, is_reached
 from highwater.client.client import Client
 from highwater.client.consumer import Consumer
@@ -62,7 +63,7 @@ class PlainReader:
     sums_up = False
 
     def __init__(self, bootstrap: str, progress: Progress) -> None:
-        self._reads: list[Read] = []
+        self._kept = Kept()
         self._reached: dict[int, int] = {}
         self._arrivals = progress.arrivals
         self._tail = Tail(bootstrap, PARTITIONS, self._take, progress)
@@ -72,21 +73,23 @@ class PlainReader:
         self._tail.start()
 
     def step(self) -> None:
-        self._arrivals.rows = len(self._reads)
+        self._arrivals.rows = self._kept.count
         self._arrivals.reached = dict(self._reached)
 
     def has_reached(self, ends: Mapping[int, int]) -> bool:
         return is_reached(self._arrivals.reached, ends)
 
-    def finish(self) -> list[Read]:
+    def finish(self) -> Kept:
         self.close()
-        return self._reads
+        return self._kept
 
     def close(self) -> None:
         self._tail.stop(STOP_SECONDS)
 
     def _take(self, part: Fetched) -> None:
-        self._reads += [Read(part.partition, each.offset, each.value or b"") for each in part]
+        for each in part:
+            value = each.value or b""
+            self._kept.take(Read(part.partition, each.offset, value), number_of(value))
         self._reached[part.partition.partition] = part.next_offset
 
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from highwater.audit import Read, judge_rows
+from highwater.cli.demo.arrived import Arrived
 from highwater.cli.demo.feed import Feed
 from highwater.cli.demo.interrupts import Interrupts
 from highwater.cli.demo.orders import PARTITIONS, REVENUE_TOPIC, TOPIC
 from highwater.cli.demo.outage import Outage
 from highwater.cli.demo.progress import Progress
 from highwater.cli.demo.screen import Screen
-from highwater.cli.demo.verdict import Judgement, Sums, revenue_of
+from highwater.cli.demo.verdict import Judgement, Sums, judge_in_parts
 from highwater.cli.demo.watch import Watch, end_offsets
 from highwater.cli.up import LocalCluster
 from highwater.client.admin import Admin, NewTopic
@@ -44,8 +44,8 @@ class Destination(Protocol):
     def has_reached(self, ends: Mapping[int, int]) -> bool:
         """Whether all records before these offsets, by partition, have arrived."""
 
-    def finish(self) -> list[Read]:
-        """Ends it, and gives every order that has arrived, as often as it did."""
+    def finish(self) -> Arrived:
+        """Ends it, and gives every order that has arrived."""
 
     def close(self) -> None: ...
 
@@ -94,13 +94,15 @@ class Demo:
             with self._screen:
                 while not self._is_over(interrupts):
                     self._play()
-                arrived = self._drain(interrupts)
-                rows = self._destination.finish()
+                complete = self._drain(interrupts)
+                arrived = self._destination.finish()
         finally:
             self._feed.stop(0)
             self._destination.close()
             self._watch.stop(STOP_SECONDS)
-        return Judgement(judge_rows(self._feed.sends, rows, arrived), self._outage.is_over, self._sums(rows))
+        reached = {PARTITIONS[at]: offset for at, offset in self._progress.arrivals.reached.items()}
+        verdict, revenue = judge_in_parts(self._feed.sends, arrived, complete, reached)
+        return Judgement(verdict, self._outage.is_over, self._sums(revenue))
 
     def _create_topics(self) -> None:
         brokers = len(self._cluster.members)
@@ -151,7 +153,5 @@ class Demo:
             if each.partition in ends and self._destination.has_reached({each.partition: ends[each.partition]})
         )
 
-    def _sums(self, rows: list[Read]) -> Sums | None:
-        if not self._destination.sums_up:
-            return None
-        return Sums(of_rows=revenue_of(rows), of_topic=dict(self._progress.revenue))
+    def _sums(self, of_rows: Mapping[str, int]) -> Sums | None:
+        return Sums(of_rows, dict(self._progress.revenue)) if self._destination.sums_up else None

@@ -11,16 +11,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from highwater.audit import Read
-from highwater.cli.demo.orders import TOPIC, Order
+from highwater.cli.demo.arrived import InTable
 from highwater.cli.demo.progress import Progress, is_reached
 from highwater.cli.demo.reader import revenue_reader
-from highwater.model import TopicPartition
 
 PACKAGES = ("pyspark", "pyarrow", "pandas", "deltalake")
 JAVA = 17
@@ -96,9 +94,9 @@ class SparkPipeline:
     def has_reached(self, ends: Mapping[int, int]) -> bool:
         return is_reached(self._arrivals.reached, ends) and is_reached(self._summed_up, ends)
 
-    def finish(self) -> list[Read]:
+    def finish(self) -> InTable:
         self.close()
-        return list(table_rows(self._home / "table"))
+        return InTable(self._home / "table")
 
     def close(self) -> None:
         """Whatever state it is in, nothing of it runs on."""
@@ -158,19 +156,6 @@ class SparkPipeline:
         self._arrivals.state = "Spark lands them in a Delta table, exactly once"
         if first and self._arrivals.rows:
             self._progress.tell(f"the first batch has landed in the table: {self._arrivals.rows:,} orders")
-
-
-def table_rows(path: Path) -> Iterator[Read]:
-    """The orders of the table, read by the Delta library and not by Spark, as the values that they were sent as."""
-    from deltalake import DeltaTable
-
-    if not DeltaTable.is_deltatable(str(path)):
-        return
-    columns = [*Order._fields, "_partition", "_offset"]
-    table = DeltaTable(str(path)).to_pyarrow_table(columns=columns)
-    for batch in table.to_batches():
-        for *fields, partition, offset in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield Read(TopicPartition(TOPIC, partition), offset, Order(*fields).value)
 
 
 def _last_lines(log: Path, count: int = 5) -> str:

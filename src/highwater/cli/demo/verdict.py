@@ -8,7 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from highwater.audit import CLASSES, Read, Sent, Verdict
+from highwater.audit import CLASSES, Read, RowsInParts, Sent, Verdict
+from highwater.cli.demo.arrived import Arrived
+from highwater.cli.demo.sends import ROUND, Sends
+from highwater.model import TopicPartition
+
+PART = 500
+"""Rounds that are judged together: 30 000 orders, and some 30 MB."""
 
 MEANING = {
     "lost": "acknowledged, and not there",
@@ -55,6 +61,20 @@ class Judgement:
         if self.sums is not None and self.sums.of_rows != self.sums.of_topic:
             topic, table = dict(self.sums.of_topic), dict(self.sums.of_rows)
             yield f"The sums in the topic of revenues are {topic}, those of the table are {table}."
+
+
+def judge_in_parts(
+    sends: Sends, arrived: Arrived, complete: frozenset[TopicPartition], reached: Mapping[TopicPartition, int]
+) -> tuple[Verdict, dict[str, int]]:
+    """The verdict, and the revenue by product, in as much memory as one part needs."""
+    judging, revenue = RowsInParts(complete, reached), Counter[str]()
+    for first in range(0, sends.rounds, PART):
+        rounds = range(first, min(first + PART, sends.rounds))
+        rows = arrived.numbered(range(rounds.start * ROUND, rounds.stop * ROUND))
+        judging.add(sends.of_rounds(rounds), rows)
+        revenue.update(revenue_of(rows))
+    judging.add([], arrived.others(range(sends.rounds * ROUND)))
+    return judging.verdict, dict(revenue)
 
 
 def revenue_of(rows: Iterable[Read]) -> dict[str, int]:

@@ -7,7 +7,9 @@ after it. `_Stream` says why that cannot happen here.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from functools import cached_property
 from typing import Any
 
@@ -16,15 +18,21 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from highwater.pipeline.decode.cells import Misfit, RowReader
+from highwater.pipeline.decode.nullability import promised, relaxed
+from highwater.pipeline.decode.odd_values import OddValues
 
 FEW = 40
 """Where a row does not fit and Arrow cannot say which, rows are tried in parts of so many, and a part that does not
 fit is read by hand: to start Arrow's reader costs as much as ten rows by hand."""
 
+MOST_ODD = 0.2
+"""Of the values, that may be read by hand at once: by hand, a row takes ten times as long."""
+
 _WHITESPACE = " \t\r\n"
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _FIRST_MICROSECOND, _LAST_MICROSECOND = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
 """Of the years 1 to 9999, which Spark and Python know; Arrow reads the year 0 as well."""
+_EXACT = Context(prec=100)
 _HINT = re.compile(r" in row (\d+)$")
 
 
@@ -52,6 +60,8 @@ class JsonReader:
         self.schema = schema
         self._by_hand = RowReader(schema)
         self._is_fast = not any(_needs_hands(field.type) for field in schema)
+        self._is_wary = False
+        """Whether there was trouble with the last block: then odd values are taken out before the next one is tried."""
 
     @cached_property
     def _parsing(self) -> pa.json.ParseOptions:
@@ -60,8 +70,12 @@ class JsonReader:
         return pa.json.ParseOptions(explicit_schema=wire, unexpected_field_behavior="ignore")
 
     @cached_property
+    def _odd_values(self) -> OddValues:
+        return OddValues(self.schema)
+
+    @cached_property
     def _nullable(self) -> pa.Schema:
-        return pa.schema([field.with_nullable(True) for field in self.schema])
+        return pa.schema([pa.field(field.name, relaxed(field.type)) for field in self.schema])
 
     def read(self, values: pa.BinaryArray) -> Typed:
         """`values` without nulls. Rows stay in order."""
@@ -72,46 +86,90 @@ class JsonReader:
         else:
             at, table, hands = pa.array([], pa.int64()), self._nullable.empty_table(), list(range(len(values)))
         if not hands:
-            return Typed(table.cast(self.schema), at, {})
+            return Typed(self._as_promised(table), at, {})
         rows, reasons = {}, {}
         for index in sorted(hands):
             try:
                 rows[index] = self._by_hand.read(values[index].as_py())
             except Misfit as misfit:
                 reasons[index] = str(misfit)
+        if not rows:
+            return Typed(self._as_promised(table), at, reasons)
         at = pa.concat_arrays([at, pa.array(rows, pa.int64())])
         table = pa.concat_tables([table, pa.Table.from_pylist(list(rows.values()), self._nullable)])
         order = pc.sort_indices(at)
-        return Typed(table.take(order).cast(self.schema), at.take(order), reasons)
+        return Typed(self._as_promised(table.take(order)), at.take(order), reasons)
+
+    def _as_promised(self, table: pa.Table) -> pa.Table:
+        columns = zip(table.columns, self.schema, strict=True)
+        typed = [promised(column.combine_chunks(), field.type) for column, field in columns]
+        return pa.Table.from_arrays(typed, schema=self.schema)
 
     def _read_whole(self, values: pa.BinaryArray, at: pa.Array) -> tuple[pa.Array, pa.Table, list[int]]:
         """What Arrow can read, with the indexes of the values (`at` has them); then those to be read by hand."""
-        stream = _Stream(values)
-        spans, unfit = [(0, len(values))], []
-        read: list[tuple[pa.Array, pa.Table]] = [(at[:0], self._nullable.empty_table())]
-        while spans:
-            start, end = spans.pop()
-            size = end - start
-            if size == 0:
-                continue
-            try:
-                read.append((at[start:end], self._parsed(stream.part(start, end), size)))
-            except _Unreadable as failure:
-                if size <= FEW:
-                    unfit += at[start:end].to_pylist()
-                elif failure.row is not None and failure.row < size:
-                    bad = start + failure.row
-                    unfit.append(at[bad].as_py())
-                    spans += [(bad + 1, end), (start, bad)]
-                else:
-                    spans += [(low, min(low + FEW, end)) for low in reversed(range(start, end, FEW))]
-        at = pa.concat_arrays([indexes for indexes, _ in read])
-        table = pa.concat_tables([part for _, part in read])
+        unfit: list[int] = []
+        table = None if self._is_wary else self._tried(values)
+        for weed in (self._odd_ones, self._named_ones):
+            if table is not None:
+                break
+            out = weed(values)
+            unfit += at.filter(out).to_pylist()
+            values, at = values.filter(pc.invert(out)), at.filter(pc.invert(out))
+            table = self._tried(values)
+        if table is None:
+            table, out = self._read_in_parts(values)
+            unfit += at.filter(out).to_pylist()
+            at = at.filter(pc.invert(out))
+        self._is_wary = bool(unfit)
         suspects = _suspects(self.schema, table)
         if suspects is None:
             return at, table, unfit
         fit = pc.invert(suspects)
         return at.filter(fit), table.filter(fit), unfit + at.filter(suspects).to_pylist()
+
+    def _tried(self, values: pa.BinaryArray) -> pa.Table | None:
+        """None where Arrow cannot read them together."""
+        if not len(values):
+            return self._nullable.empty_table()
+        try:
+            return self._parsed(_Stream(values).part(0, len(values)), len(values))
+        except _Unreadable:
+            return None
+
+    def _odd_ones(self, values: pa.BinaryArray) -> pa.BooleanArray:
+        """None of them where there are so many that the guess must be wrong."""
+        odd = self._odd_values.find(values)
+        return odd if odd.true_count <= MOST_ODD * len(values) else _flags(len(values))
+
+    def _named_ones(self, values: pa.BinaryArray) -> pa.BooleanArray:
+        """Those that Arrow names, one with each attempt: it stops there, so the next one begins behind it.
+
+        Where there are many, the first of them: more attempts would cost more than to read the values by hand.
+        """
+        stream, start = _Stream(values), 0
+        named: list[int] = []
+        while start < len(values) and len(named) <= len(values) // FEW:
+            try:
+                self._parsed(stream.part(start, len(values)), len(values) - start)
+                break
+            except _Unreadable as failure:
+                if failure.row is None or start + failure.row >= len(values):
+                    break
+                named.append(start + failure.row)
+                start = named[-1] + 1
+        return _flags(len(values), named)
+
+    def _read_in_parts(self, values: pa.BinaryArray) -> tuple[pa.Table, pa.BooleanArray]:
+        """What can be read of a whole that was refused for no known value, and which values are in the other parts."""
+        stream, read = _Stream(values), [self._nullable.empty_table()]
+        unfit: list[int] = []
+        for start in range(0, len(values), FEW):
+            end = min(start + FEW, len(values))
+            try:
+                read.append(self._parsed(stream.part(start, end), end - start))
+            except _Unreadable:
+                unfit += range(start, end)
+        return pa.concat_tables(read), _flags(len(values), unfit)
 
     def _parsed(self, stream: pa.Buffer, documents: int) -> pa.Table:
         reading = pa.json.ReadOptions(use_threads=False, block_size=stream.size + 1)
@@ -165,6 +223,10 @@ def _sorted_out(values: pa.BinaryArray) -> tuple[pa.Array, list[int]]:
     return indexes.filter(promising), indexes.filter(pc.invert(promising)).to_pylist()
 
 
+def _flags(count: int, at: Sequence[int] = ()) -> pa.BooleanArray:
+    return pc.is_in(pa.array(range(count), pa.int64()), pa.array(at, pa.int64()))
+
+
 def _is_text(value: bytes) -> bool:
     try:
         value.decode()
@@ -203,18 +265,22 @@ def _suspects(schema: pa.Schema, table: pa.Table) -> pa.Array | None:
     return found if found is not None and pc.any(found).as_py() else None
 
 
-def _outside(column: pa.Array, first: int, last: int) -> pa.Array:
+def _outside(column: pa.Array, first: int | Decimal, last: int | Decimal) -> pa.Array:
     return pc.fill_null(pc.or_(pc.less(column, first), pc.greater(column, last)), False)
 
 
 def _suspicious(field: pa.Field, column: pa.Array) -> pa.Array | None:
-    """Where a required value is missing, a number was too large for a float, or a day is in no year from 1 to 9999.
+    """Where a required value is missing, a number too large for its type, or a day in no year from 1 to 9999.
 
     One flag per entry of `column`.
     """
     masks: list[Any] = [] if field.nullable else [pc.is_null(column)]
     if field.type == pa.float32():
         masks.append(pc.fill_null(pc.is_inf(column), False))
+    elif pa.types.is_decimal(field.type):
+        # Arrow looks at the scale, and takes as many digits as the bits have room for.
+        largest = Decimal(10**field.type.precision - 1).scaleb(-field.type.scale, _EXACT)
+        masks.append(_outside(column, largest.copy_negate(), largest))
     elif pa.types.is_timestamp(field.type):
         masks.append(_outside(column.cast(pa.int64()), _FIRST_MICROSECOND, _LAST_MICROSECOND))
     elif pa.types.is_date(field.type):

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from itertools import islice
+import json
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
 from rich.console import Console
 
 from highwater.audit import Outcome, Read, Sent, judge_rows
-from highwater.cli.demo.orders import PARTITIONS, Order, orders
+from highwater.cli.demo import verdict
+from highwater.cli.demo.arrived import Arrived, InTable, Kept
+from highwater.cli.demo.orders import PARTITIONS, Order, number_of, order_of, partition_of
+from highwater.cli.demo.sends import ROUND, Sends
 from highwater.cli.demo.summary import explain
-from highwater.cli.demo.verdict import Judgement, Sums, revenue_of
+from highwater.cli.demo.verdict import Judgement, Sums, judge_in_parts, revenue_of
+from highwater.model import TopicPartition
 
 ALL = frozenset(PARTITIONS)
-ORDERS = list(islice(orders(), 30))
+ORDERS = [order_of(number) for number in range(30)]
 SENDS = [
     Sent(PARTITIONS[at % 3], order.value, "feed", Outcome.ACKED, offset=at // 3) for at, order in enumerate(ORDERS)
 ]
@@ -79,6 +90,99 @@ def test_an_order_without_an_answer_may_be_there_or_not() -> None:
     landed = judged([*ROWS, Read(late.partition, 10, late.value)], sends=[*SENDS, late])
     assert landed.problems == []
     assert landed.verdict.line() == "verdict acked=30 delivered=31 lost=0 duplicated=0"
+
+
+def sent_rounds(rounds: int) -> Sends:
+    """All acknowledged, each batch behind the other; but one of the second round has no answer, one no place."""
+    sends, ends = Sends(), Counter[TopicPartition]()
+    for number in range(rounds):
+        for partition, batch in sends.begin_round().items():
+            if number == 1 and partition == PARTITIONS[0]:
+                sends.unanswered(partition)
+                continue
+            known = number != 1 or partition != PARTITIONS[1]
+            sends.acknowledged(partition, ends[partition] if known else -1)
+            ends[partition] += len(batch)
+    return sends
+
+
+def test_what_became_of_an_order_is_known_without_the_order() -> None:
+    sends = sent_rounds(3).of_rounds(range(3))
+    assert len(sends) == 3 * ROUND
+    assert sorted(json.loads(sent.value)["id"] for sent in sends) == list(range(3 * ROUND))
+    for sent in sends:
+        order = order_of(json.loads(sent.value)["id"])
+        assert (sent.value, sent.partition) == (order.value, partition_of(order))
+    second = [sent for sent in sends if ROUND <= json.loads(sent.value)["id"] < 2 * ROUND]
+    assert {sent.outcome for sent in second if sent.partition == PARTITIONS[0]} == {Outcome.UNKNOWN}
+    assert {sent.offset for sent in second if sent.partition == PARTITIONS[1]} == {-1}
+    offsets = [sent.offset for sent in sends if sent.partition == PARTITIONS[2]]
+    assert offsets == list(range(len(offsets)))
+
+
+def test_a_round_that_was_not_sent_to_its_end_is_no_loss() -> None:
+    sends = Sends()
+    sends.begin_round()
+    assert sends.of_rounds(range(1)) == []
+
+
+def test_sends_take_less_than_half_a_byte_for_an_order() -> None:
+    sends = Sends()
+    tracemalloc.start()
+    try:
+        for _ in range(500):
+            for partition in sends.begin_round():
+                sends.acknowledged(partition, 10**12)
+        used = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert used < 0.6 * 500 * ROUND, "with the room that the arrays have to grow"
+
+
+@pytest.fixture(params=["kept", "in a table"])
+def arrivals(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[list[Read]], Arrived]:
+    def kept(rows: list[Read]) -> Arrived:
+        found = Kept()
+        for row in rows:
+            found.take(row, number_of(row.value))
+        assert found.count == len(rows)
+        return found
+
+    def in_table(rows: list[Read]) -> Arrived:
+        fields = [
+            json.loads(row.value) | {"_partition": row.partition.partition, "_offset": row.offset} for row in rows
+        ]
+        write_deltalake(str(tmp_path / "table"), pa.Table.from_pylist(fields))
+        return InTable(tmp_path / "table")
+
+    return kept if request.param == "kept" else in_table
+
+
+def test_a_run_is_judged_in_parts_as_it_would_be_at_once(
+    arrivals: Callable[[list[Read]], Arrived], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict, "PART", 2)
+    sends = sent_rounds(5)
+    known = sends.of_rounds(range(5))
+    rows = [Read(sent.partition, sent.offset, sent.value) for sent in known if sent.offset >= 0]
+    lost, doubled, moved = rows.pop(7), rows[40], rows.pop(100)
+    stranger = Order(10**6, "customer-001", "tea", 480)
+    changed = order_of(9)._replace(cents=1)
+    rows += [doubled, moved._replace(offset=0), Read(PARTITIONS[2], 0, stranger.value)]
+    rows.append(Read(PARTITIONS[0], 5000, changed.value))
+    at_once = judge_rows(known, rows, frozenset(PARTITIONS))
+    arrived = arrivals(rows)
+    judged, revenue = judge_in_parts(sends, arrived, frozenset(PARTITIONS), {})
+    assert judged.counts == at_once.counts
+    assert judged.by_partition == at_once.by_partition
+    assert lost in [Read(sent.partition, sent.offset, sent.value) for sent in judged.lost]
+    assert judged.counts["foreign"] == 2 and judged.counts["duplicated"] == 1 and judged.counts["inconsistent"] >= 1
+    strange = {stranger.value} | ({changed.value} if isinstance(arrived, Kept) else set())
+    assert revenue == revenue_of(row for row in rows if row.value not in strange)
+
+
+def test_without_a_table_nothing_has_arrived(tmp_path: Path) -> None:
+    assert InTable(tmp_path / "none").numbered(range(100)) == []
 
 
 def test_sums_of_the_topic_that_are_not_those_of_the_table_are_a_problem() -> None:
