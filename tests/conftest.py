@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if APACHE_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("apache")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """In the place of `--dist loadfile`; other ways are left as they are."""
+    from tests.scheduling import Scheduling
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:
