@@ -1,8 +1,10 @@
 # Every target begins with `setup`, which costs nothing when there is nothing to do.
 BIN := .venv/bin
-# A file's tests stay on one worker, so that what a module shares (a node, a broker) is made once. The folders come in
-# their order, those that take long (cluster, sim) first: a long file that begins last would keep one worker idle.
-PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+# A file's tests stay on one worker, so that what a module shares (a node, a broker) is made once; tests/scheduling.py
+# says more. The folders come in their order, those that take long (cluster, pipeline, sim) first: a long file that
+# begins last would keep the others idle. One worker more than processors, since tests of processes wait a third of
+# their time.
+PYTEST := $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check static mutants soak soak-pipeline bench bench-quick bench-pipeline lock
 
@@ -30,7 +32,7 @@ static: setup
 	@$(BIN)/lint-imports --no-logo
 
 check: static
-	@$(PYTEST) tests/unit tests/tidy -m 'not apache and not slow'
+	@$(PYTEST) -n 2 tests/unit tests/tidy -m 'not apache and not slow'
 
 test: static
 	@$(PYTEST)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,16 @@ from highwater.cluster.ports import free_ports as ports_in_a_row
 
 ROOT = Path(__file__).parents[1]
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+QUICK_START = "-XX:TieredStopAtLevel=1"
+"""No JVM of a test lives long enough to earn back what its second compiler takes of two processors."""
+
+
+class Call(NamedTuple):
+    """One run of a tool, by its main class."""
+
+    main: str
+    args: Sequence[str]
+    input: str = ""
 
 
 class Ran(NamedTuple):
@@ -47,11 +59,73 @@ def java(*jvm_options: str) -> list[str]:
     return ["java", "-XX:+UseSerialGC", log, *jvm_options, "-cp", classpath_file().read_text().strip()]
 
 
+def bound_to_this_process(command: list[str]) -> list[str]:
+    """A test run that is killed must not leave JVMs behind."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL", *command] if setpriv else command
+
+
 def run_tool(main: str, *args: str, input: str | None = None, timeout: float = 90) -> Ran:
     """Runs one of Kafka's tools by its main class, or a single-file Java program by its path, to its end."""
-    command = [*java("-Xmx256m", "-XX:TieredStopAtLevel=1"), main, *args]
+    command = [*java("-Xmx256m", QUICK_START), main, *args]
     done = subprocess.run(command, input=input, capture_output=True, text=True, check=False, timeout=timeout)
     return Ran(done.stdout, done.stderr, done.returncode)
+
+
+class ToolHost:
+    """A JVM in which tools run one after the other, as if each had one of its own."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            bound_to_this_process([*java("-Xmx256m", QUICK_START), str(Path(__file__).with_name("ToolHost.java"))]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.stays = True
+        """For further calls."""
+
+    def run(self, calls: Sequence[Call], timeout: float = 90) -> list[Ran]:
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        self.stays = False
+        process.stdin.write(json.dumps([call._asdict() for call in calls]) + "\n")
+        process.stdin.flush()
+        # It answers in one piece.
+        if not select.select([process.stdout], [], [], timeout)[0]:
+            raise TimeoutError(f"not within {timeout:g} s: {calls}")
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError("the tools' host has ended; its last words are on stderr")
+        answer = json.loads(line)
+        self.stays = answer["stays"]
+        if not self.stays:
+            process.wait(timeout)
+        return [Ran(result["stdout"], result["stderr"], result["rc"]) for result in answer["results"]]
+
+    def close(self) -> None:
+        self._process.kill()
+        with self._process:  # waits, and closes the pipes
+            pass
+
+
+_hosts: list[ToolHost] = []
+
+
+def run_tools(calls: Sequence[Call]) -> list[Ran]:
+    """Runs several of Kafka's tools, in a JVM that stays for the next ones."""
+    if not _hosts:
+        _hosts.append(ToolHost())
+    try:
+        return _hosts[0].run(calls)
+    finally:
+        if not _hosts[0].stays:
+            end_tool_host()
+
+
+def end_tool_host() -> None:
+    while _hosts:
+        _hosts.pop().close()
 
 
 class ApacheKafka:
@@ -101,13 +175,11 @@ class ApacheKafka:
             config.write_text("".join(f"{key}={value}\n" for key, value in self._server_properties(node).items()))
             options = ["--standalone"] if self.nodes == 1 else []
             options += [f"--feature={name}={level}" for name, level in self.features.items()]
-            done = run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), *options)
+            format_it = Call("kafka.tools.StorageTool", ["format", "-t", CLUSTER_ID, "-c", str(config), *options])
+            (done,) = run_tools([format_it])
             if done.rc != 0:
                 raise RuntimeError(f"Apache Kafka could not be formatted: {done.stderr}{done.stdout}")
-        command = [*java("-Xmx512m"), "kafka.Kafka", str(config)]
-        if setpriv := shutil.which("setpriv"):
-            # A test run that is killed must not leave JVMs behind.
-            command = [setpriv, "--pdeathsig", "KILL", *command]
+        command = bound_to_this_process([*java("-Xmx512m", QUICK_START), "kafka.Kafka", str(config)])
         with config.with_name("output.txt").open("ab") as output:
             self._processes[node] = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from tests.apache import ApacheKafka, Ran, run_tool, why_unavailable
+from tests.apache import ApacheKafka, Ran, end_tool_host, run_tool, why_unavailable
 
 APACHE_FIXTURES = {"apache", "apache_kafka", "apache_tool"}
 
@@ -15,6 +17,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if APACHE_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("apache")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """In the place of `--dist loadfile`; other ways are left as they are."""
+    from tests.scheduling import Scheduling
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_finish() -> None:
+    """The collector of garbage need not look through thousands of tests again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tool_host() -> Iterator[None]:
+    """The JVM of Kafka's tools begins with the first of them, and ends with the tests."""
+    yield
+    end_tool_host()
 
 
 @pytest.fixture(scope="session")

@@ -134,7 +134,7 @@ def run(*arguments: str) -> str:
     return done.stdout
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
     """A change is answered when it is committed, and seen by clients once the broker has applied it, a moment later."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -46,7 +46,7 @@ def active_base(log_dir: Path, topic: str = TOPIC) -> int:
 
 
 def await_cleaning(log_dir: Path, topic: str = TOPIC) -> None:
-    wait_until(lambda: clean_end(log_dir, topic) == active_base(log_dir, topic) > 0, 40)
+    wait_until(lambda: clean_end(log_dir, topic) == active_base(log_dir, topic) > 0, 120)
 
 
 def send(bootstrap: str, rows: list[tuple[str, bytes | None]], topic: str = TOPIC, codec: str = "none") -> None:

@@ -117,7 +117,7 @@ def test_a_slow_sender_is_closed_once_it_is_idle(node: Node) -> None:
         stalled.send(whole[:-1])
         assert silent.answer() is None
         assert stalled.answer() is None
-    assert IDLE_SECONDS * 0.9 < monotonic() - began < IDLE_SECONDS * 3
+    assert IDLE_SECONDS * 0.9 < monotonic() - began < IDLE_SECONDS * 6
 
 
 # Produce

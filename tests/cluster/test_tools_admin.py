@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
-from highwater.client import Admin, Client, NewTopic, Producer
+from highwater.client import Admin, Client, NewTopic, Producer, ResourceType
+from highwater.client.admin import ConfigSource
 from highwater.model import TopicPartition, uuid_text
 from tests.apache import Ran
+from tests.cluster.nodes import wait_until
 from tests.cluster.tools import Call, Server, apache, call, difference, masked, ours, reason
 
 TOPICS = (
@@ -119,17 +122,20 @@ REFUSED = {
     "rules and topic": "get-offsets --topic tools-plain --topic-partitions tools-plain:1",
 }
 
+MADE = {"retention.ms": "7000"}
+ALTERED = {"cleanup.policy": "compact,delete", "segment.ms": "5000"}
 CHANGING = (
-    "topics --create --topic NAME --partitions 2 --config retention.ms=7000",
-    "topics --describe --topic NAME",
-    "topics --alter --topic NAME --partitions 4",
-    "topics --describe --topic NAME",
-    "configs --alter --topic NAME --add-config cleanup.policy=[compact,delete],segment.ms=5000",
-    "configs --alter --entity-type topics --entity-name NAME --delete-config retention.ms",
-    "configs --describe --entity-type topics --entity-name NAME",
-    "topics --delete --topic NAME",
-    "topics --list --topic NAME",
+    ("topics --create --topic NAME --partitions 2 --config retention.ms=7000", 2, MADE),
+    ("topics --describe --topic NAME", 2, MADE),
+    ("topics --alter --topic NAME --partitions 4", 4, MADE),
+    ("topics --describe --topic NAME", 4, MADE),
+    ("configs --alter --topic NAME --add-config cleanup.policy=[compact,delete],segment.ms=5000", 4, MADE | ALTERED),
+    ("configs --alter --entity-type topics --entity-name NAME --delete-config retention.ms", 4, ALTERED),
+    ("configs --describe --entity-type topics --entity-name NAME", 4, ALTERED),
+    ("topics --delete --topic NAME", 0, {}),
+    ("topics --list --topic NAME", 0, {}),
 )
+"""With the partitions and the settings of its own that the topic has then."""
 
 
 @pytest.fixture(scope="module")
@@ -184,12 +190,33 @@ def test_what_cannot_be_done_ends_with_the_same_reason(
         assert reason(found.stderr) == reason(expected.stderr)
 
 
+def is_known(client: Client, topic: str, partitions: int, settings: dict[str, str]) -> bool:
+    """Whether the broker knows of so many partitions, each with a leader, and of these settings."""
+    client.refresh([topic])
+    if topic not in client.view.topics:
+        return partitions == 0
+    led = [each for each in client.view.topics[topic].partitions.values() if each.leader >= 0]
+    told = Admin(client).describe_configs(ResourceType.TOPIC, [topic])[topic]
+    own = {each.name: each.value for each in told if each.config_source == ConfigSource.DYNAMIC_TOPIC_CONFIG}
+    return len(led) == partitions and own == settings
+
+
+def changed(server: Server, topic: str, run: Callable[[Call], Ran]) -> list[Ran]:
+    """Before a tool asks, the broker must have applied what the controller committed for the one before."""
+    results = []
+    with Client(server.bootstrap) as client:
+        for line, partitions, settings in CHANGING:
+            results.append(run(parsed(server, line, {"NAME": topic})))
+            wait_until(partial(is_known, client, topic, partitions, settings))
+    return results
+
+
 def test_changes_are_told_in_the_same_words(server: Server, prepared: dict[str, str]) -> None:
     """A topic made, altered and deleted, by Apache's tools and then by ours."""
-    expected = apache([parsed(server, line, {"NAME": "tools-made-by-apache"}) for line in CHANGING])
-    found = [ours(parsed(server, line, {"NAME": "tools-made-by-us"})) for line in CHANGING]
+    made_by_apache = changed(server, "tools-made-by-apache", lambda one: apache([one])[0])
+    made_by_us = changed(server, "tools-made-by-us", ours)
 
-    for line, one, other in zip(CHANGING, expected, found, strict=True):
+    for (line, *_), one, other in zip(CHANGING, made_by_apache, made_by_us, strict=True):
         theirs = [text.replace("tools-made-by-apache", "NAME") for text in masked(one.stdout)]
         assert [text.replace("tools-made-by-us", "NAME") for text in masked(other.stdout)] == theirs, line
         assert other.rc == one.rc == 0, (line, other.stderr)

@@ -134,8 +134,10 @@ def test_a_whole_cluster_is_told_in_the_same_lines(whole: Scene, line: str) -> N
 
 
 def test_changes_are_made_and_told_alike(stage: Stage, whole: Scene) -> None:
-    theirs = apache([parsed(stage, line, "made-by-apache") for line in CHANGING])
-    found = []
+    theirs, found = [], []
+    for line in CHANGING:
+        theirs += apache([parsed(stage, line, "made-by-apache")])
+        wait_until(lambda: all_know(stage), "every broker knows of it")
     for line in CHANGING:
         found.append(ours(parsed(stage, line, "made-by-us")))
         wait_until(lambda: all_know(stage), "every broker knows of it")

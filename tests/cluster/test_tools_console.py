@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import pytest
 
-from highwater.client import Admin, Client, Consumer, NewTopic, Producer
-from highwater.client.offsets import EARLIEST
-from highwater.kernel import Record
+from highwater.client import Admin, Client, NewTopic, Producer
+from highwater.cluster.reading import stored_records
 from highwater.model import TopicPartition
 from highwater.wire.compression import Codec
 from tests.apache import Ran
 from tests.cluster.tools import Call, Server, apache, call, difference, ours, ours_as_process
 
+SECONDS = 60.0
 KEYED = "".join(f"key-{i}\tvalue {i}\n" for i in range(40))
 WRITING = {
     "plain lines": ("", "one\ntwo\n\nfour \u00e4\u20ac\n"),
@@ -62,19 +62,14 @@ class Written(NamedTuple):
     partition: int
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes | None]]
+    headers: tuple[tuple[str, bytes | None], ...]
 
 
 def read_back(server: Server, topic: str, partitions: int) -> list[Written]:
     """By partition, each in its order."""
-    with Client(server.bootstrap) as client:
-        consumer = Consumer(client)
-        consumer.seek({TopicPartition(topic, partition): EARLIEST for partition in range(partitions)})
-        found: list[tuple[int, Record]] = []
-        while fetched := consumer.poll(0.3):
-            found += [(each.partition.partition, record) for each in fetched for record in each]
-    ordered = sorted(found, key=lambda one: (one[0], one[1].offset))
-    return [Written(partition, record.key, record.value, record.headers) for partition, record in ordered]
+    wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
+    stored = stored_records(server.bootstrap, wanted, SECONDS)
+    return [Written(record.partition, record.key, record.value, record.headers) for record in stored]
 
 
 def writing(server: Server, who: str, case: str) -> Call:
@@ -236,9 +231,9 @@ def test_a_group_goes_on_where_it_ended_with_either_tool(server: Server, written
     # Always from the beginning: a partition of which nothing was read yet has no offset to go on from.
     flags = ("--bootstrap-server", server.bootstrap, "--topic", topic, "--group", "tools-readers", "--from-beginning")
     common = ("console-consumer", *flags)
-    first = ours(call(*common, "--max-messages", "13", "--timeout-ms", "8000"))
-    second = ours(call(*common, "--max-messages", "11", "--timeout-ms", "8000"))
-    (third,) = apache([call(*common, "--timeout-ms", "8000")])
+    first = ours(call(*common, "--max-messages", "13", "--timeout-ms", "30000"))
+    second = ours(call(*common, "--max-messages", "11", "--timeout-ms", "30000"))
+    (third,) = apache([call(*common, "--max-messages", "16", "--timeout-ms", "30000")])
     last = ours(call(*common, "--timeout-ms", "1500"))
 
     read = [each.stdout.splitlines() for each in (first, second, third, last)]

@@ -95,9 +95,10 @@ def read_messages(bootstrap: str, topic: str, isolation: str) -> list[Message]:
 
 
 def leads_all(consumer: Consumer, count: int) -> bool:
-    """A broker that has just started answers before it has become the leader."""
+    """A broker that has just started answers before it has become the leader, of one partition after the other."""
     try:
         _, high = consumer.get_watermark_offsets(TopicPartition("plain", 0), timeout=30)
+        consumer.get_watermark_offsets(TopicPartition("transactional", 0), timeout=30)
     except KafkaException as failed:
         assert failed.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION, failed
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -13,7 +12,8 @@ from typing import NamedTuple
 from click.testing import CliRunner
 
 from highwater.cli import main
-from tests.apache import Ran, run_tool
+from tests import apache as kafka
+from tests.apache import Ran
 
 MAIN_CLASSES = {
     "topics": "org.apache.kafka.tools.TopicCommand",
@@ -28,7 +28,6 @@ MAIN_CLASSES = {
     "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "storage": "kafka.tools.StorageTool",
 }
-HOST = Path(__file__).with_name("ToolHost.java")
 
 _TOPIC_ID = re.compile(r"TopicId: \S{22}")
 _TIME = re.compile(r"\b1[5-9]\d{11}\b")
@@ -56,12 +55,8 @@ def call(tool: str, *args: str, input: str = "") -> Call:
 
 
 def apache(calls: Sequence[Call]) -> list[Ran]:
-    """All of them in one JVM, one after the other."""
-    asked = [{"main": MAIN_CLASSES[each.tool], "args": each.args, "input": each.input} for each in calls]
-    done = run_tool(str(HOST), input=json.dumps(asked))
-    if done.rc != 0:
-        raise RuntimeError(f"the tools' host failed: {done.stderr}")
-    return [Ran(result["stdout"], result["stderr"], result["rc"]) for result in json.loads(done.stdout)]
+    """One after the other, in a JVM that stays."""
+    return kafka.run_tools([kafka.Call(MAIN_CLASSES[each.tool], each.args, each.input) for each in calls])
 
 
 def ours(each: Call) -> Ran:

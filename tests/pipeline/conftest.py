@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +11,16 @@ import pytest
 from confluent_kafka import Producer
 
 from highwater.cluster import Cluster
-from tests.apache import ROOT
+from tests.apache import QUICK_START, ROOT
+from tests.pipeline.quick_python import written_to
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECTOR_JARS = ROOT / ".apache/spark-kafka.txt"
+
+# Read by whatever starts a driver: the session of the tests, drivers that are there to be killed, `highwater pipeline`.
+os.environ |= {"SPARK_SUBMIT_OPTS": QUICK_START, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 NewRecord = tuple[int, bytes | None, bytes | None]
 """Partition, key and value of a record to be produced."""
@@ -28,9 +31,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """local[2], with Spark's own Kafka connector beside ours where `make setup` has fetched its jars."""
     from pyspark.sql import SparkSession
 
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    python = written_to(tmp_path_factory.mktemp("python") / "python")
     jars = CONNECTOR_JARS.read_text().strip().replace(":", ",") if CONNECTOR_JARS.is_file() else ""
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("highwater-tests")
         .config("spark.driver.memory", "1g")
@@ -45,8 +48,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.streaming.checkpointFileManagerClass",
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
         )
-        .getOrCreate()
     )
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYSPARK_PYTHON", str(python))
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

@@ -17,7 +17,7 @@ from typing import Any
 from highwater.cluster.ports import free_ports
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.offsets import Positions, is_initial
-from tests.apache import ROOT
+from tests.apache import QUICK_START, ROOT
 from tests.cluster.stage import wait_until
 
 SECONDS = 240.0
@@ -114,6 +114,7 @@ class Driver:
             for target in targets
         ]
         conf = {"spark.driver.memory": "1g", "spark.executor.memory": "512m"}
+        conf["spark.executor.extraJavaOptions"] = QUICK_START
         plan = {"bootstrap": bootstrap, "topic": topic, "tables": tables, "master": master, "conf": conf}
         plan |= {"trigger": TRIGGER, "finish": str(self._finish)}
         self._plan.write_text(json.dumps(plan))
@@ -233,7 +234,7 @@ class SparkCluster:
         environment = {
             "SPARK_HOME": str(self._home),
             "SPARK_DAEMON_MEMORY": "512m",
-            "SPARK_DAEMON_JAVA_OPTS": NO_REST,
+            "SPARK_DAEMON_JAVA_OPTS": f"{NO_REST} {QUICK_START}",
         }
         with (self._folder / f"{name}-{len(self._processes)}.log").open("wb") as log:
             command = [str(self._home / "bin/spark-class"), f"org.apache.spark.deploy.{name}", *arguments]

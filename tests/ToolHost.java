@@ -2,9 +2,11 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStream;
+import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
@@ -13,8 +15,10 @@ import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Runs several of Kafka's command-line tools in one JVM: a JSON array of {main, args, input} on stdin becomes an
- * array of {stdout, stderr, rc} on stdout. Starting a JVM for each would take most of a test's time.
+ * Runs Kafka's command-line tools in one JVM: each line of stdin is a JSON array of {main, args, input}, and becomes a
+ * line of stdout, {results: [{stdout, stderr, rc}], stays}. Starting a JVM for each would take most of a test's time.
+ * It ends by itself once a tool has left threads behind: a producer may have records left that it sends at the end of
+ * the JVM, and whatever lives on may write into what later tools print.
  */
 public class ToolHost {
     private static final class Exited extends Error {
@@ -32,14 +36,25 @@ public class ToolHost {
             throw new Exited();
         };
         ObjectMapper mapper = new ObjectMapper();
-        ArrayNode results = mapper.createArrayNode();
-        for (JsonNode call : mapper.readTree(System.in)) {
-            Exit.setExitProcedure(note);
-            results.add(run(mapper, call));
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            ObjectNode answer = mapper.createObjectNode();
+            ArrayNode results = answer.putArray("results");
+            for (JsonNode call : mapper.readTree(line)) {
+                Exit.setExitProcedure(note);
+                results.add(run(mapper, call));
+            }
+            Exit.resetExitProcedure();
+            boolean stays = Thread.getAllStackTraces().keySet().stream()
+                .noneMatch(thread -> thread.getName().startsWith("kafka-"));
+            answer.put("stays", stays);
+            out.write(mapper.writeValueAsBytes(answer));
+            out.write('\n');
+            out.flush();
+            if (!stays)
+                break;
         }
-        Exit.resetExitProcedure();
-        out.write(mapper.writeValueAsBytes(results));
-        out.flush();
+        System.exit(0);
     }
 
     private static ObjectNode run(ObjectMapper mapper, JsonNode call) throws Exception {
