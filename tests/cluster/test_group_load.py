@@ -121,8 +121,9 @@ class Crowd:
         self._member()
 
     def has_seen(self, written: set[tuple[str, int, int]]) -> bool:
+        """Of copies, since members go on reading: to look through a set while it grows is an error."""
         wanted = {(partition, offset) for topic, partition, offset in written if topic == self.topic}
-        return wanted <= {record for each in self.everyone for record in each.seen}
+        return wanted <= set().union(*(each.seen.copy() for each in self.everyone))
 
     def double_owners(self) -> dict[tuple[int, int], list[str]]:
         owners: dict[tuple[int, int], set[str]] = {}

@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from highwater.cli.up import free_ports
+from highwater.cluster.ports import free_ports
 from highwater.pipeline.project import write_project
 from highwater.pipeline.yaml_file import BadDefinition, load
 from tests.apache import ROOT

@@ -24,7 +24,8 @@ LAST = {"seconds_ago": 61.2, "seconds": 2.04, "bytes_written": 300}
 
 def shown(compaction: dict[str, Any] | None) -> str:
     quorum = {"role": "leader", "leader": 1, "epoch": 1, "high_watermark": 1}
-    part = {"topic": "prices", "partition": 0, "role": "follower", "compaction": compaction, "changes": []}
+    part = {"topic": "prices", "partition": 0, "role": "follower", "offline": None, "damage": [], "changes": []}
+    part |= {"compaction": compaction}
     console = Console(width=200)
     with console.capture() as printed:
         console.print(show([(Address("1", "here:1"), {"quorum": quorum, "partitions": [part]})], None, 0))
