@@ -1,5 +1,7 @@
 # Every target begins with `setup`, which costs nothing when there is nothing to do.
 BIN := .venv/bin
+# What one process has compiled, the hundreds that tests start need not compile again.
+unexport PYTHONDONTWRITEBYTECODE
 # A file's tests stay on one worker, so that what a module shares (a node, a broker) is made once; tests/scheduling.py
 # says more. The folders come in their order, those that take long (cluster, pipeline, sim) first: a long file that
 # begins last would keep the others idle. One worker more than processors, since tests of processes wait a third of
