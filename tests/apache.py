@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -16,7 +19,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from highwater.cluster.ports import free_ports as ports_in_a_row
+from highwater.cluster.ports import HOST, OWN_PORTS
 
 ROOT = Path(__file__).parents[1]
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
@@ -256,6 +259,17 @@ class ApacheKafka:
         }
 
 
+_SHARE = len(OWN_PORTS) // 8
+_given = itertools.count()
+
+
 def free_ports(count: int) -> list[int]:
-    first = ports_in_a_row(count)
-    return [*range(first, first + count)]
+    """Free now, and given to nobody else: each worker of a parallel run has its share, and goes through it."""
+    first = OWN_PORTS[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 8 * _SHARE]
+    found: list[int] = []
+    while len(found) < count:
+        port = first + next(_given) % _SHARE
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind((HOST, port))
+            found.append(port)
+    return found

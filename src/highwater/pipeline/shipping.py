@@ -77,9 +77,9 @@ def _transform_module(definition: Definition) -> Path | None:
     if isinstance(transform, str) and ".py:" in transform:
         file = definition.file(transform.rpartition(":")[0])
         return [file, *_packages_around(file)][-1]
-    name = transform.rpartition(":")[0] if isinstance(transform, str) else transform.__module__
+    # What is defined in the script that runs, or by hand in no module at all, travels by value.
+    name = transform.rpartition(":")[0] if isinstance(transform, str) else transform.__module__ or "__main__"
     top = name.partition(".")[0]
-    # What is defined in the script that runs travels by value.
     if top in ("__main__", *PACKAGES) or top in sys.stdlib_module_names:
         return None
     found = _installed(top)
