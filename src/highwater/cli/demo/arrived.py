@@ -81,11 +81,14 @@ class InTable:
 
     def _where(self, condition: pc.Expression) -> list[Read]:
         from deltalake import DeltaTable
+        from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
         if not DeltaTable.is_deltatable(self._path):
             return []
+        # Threads of Arrow that still hold deltalake's own file system, which is Python, can abort a process that ends.
+        files = SubTreeFileSystem(self._path, LocalFileSystem())
         columns = [*Order._fields, "_partition", "_offset"]
-        table = DeltaTable(self._path).to_pyarrow_dataset().to_table(columns=columns, filter=condition)
+        table = DeltaTable(self._path).to_pyarrow_dataset(filesystem=files).to_table(columns=columns, filter=condition)
         rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
         return [
             Read(TopicPartition(TOPIC, partition), offset, Order(*fields).value) for *fields, partition, offset in rows
