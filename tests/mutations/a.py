@@ -86,8 +86,15 @@ MUTATIONS: list[Mutation] = [
         "A11",
         f"{_FETCHING}::test_a11_an_answer_that_was_asked_for_in_an_older_epoch_is_not_taken_in",
         "src/highwater/partition/fetcher.py",
-        "if followed is not None and followed.fetches and epochs.get(followed) == followed.partition.epoch:",
-        "if followed is not None and followed.fetches:",
+        "if followed in self._changed or followed.asked_last > fetch:",
+        "if False:",
+    ),
+    Mutation(
+        "A11",
+        f"{_FETCHING}::test_a11_a_high_watermark_of_an_older_epoch_is_not_taken_for_this_ones",
+        "src/highwater/partition/fetcher.py",
+        "if followed.asked_first <= fetch and code is Code.NONE and row.diverging_epoch.end_offset < 0:",
+        "if code is Code.NONE and row.diverging_epoch.end_offset < 0:",
     ),
     Mutation(
         "A12",

@@ -76,6 +76,47 @@ def test_a11_an_answer_that_was_asked_for_in_an_older_epoch_is_not_taken_in() ->
         assert stage.values("n3") == [b"m1", b"m2"]
 
 
+def test_a11_a_high_watermark_of_an_older_epoch_is_not_taken_for_this_ones() -> None:
+    """n3 has m2, and the answer of n2 which says that it is committed is on its way. n4, which lacks it, is elected
+    uncleanly, then n2 again, which has cut it off by then: to n3 nothing is committed until it has done so too."""
+    other = TopicPartition("other", 0)
+    with Stage(4, replica_socket_timeout_ms=60_000, replica_lag_time_max_ms=60_000) as stage:
+        stage.create(other, replicas=(2, 3))
+        stage.create(replicas=(4, 2, 3), unclean_leader_election_enable="true", min_insync_replicas=1)
+        stage.send(b"m1")
+        stage.kill("n4")
+        stage.until(lambda: stage.leader() == "n2")
+        stage.until(lambda: stage.log("n3").high_watermark == 1)
+        stage.write("n2", b"m2", acks=1)
+        stage.until(lambda: len(stage.values("n3")) == 2)
+        stage.cut("n2", "n3", one_way=True)
+        stage.until(lambda: stage.log("n2").high_watermark == 2)
+        stage.pass_time(0.05)
+        assert stage.log("n3").high_watermark == 1
+        stage.isolate("n3", "n2")
+        stage.until(lambda: stage.image().isr == (2,))
+        stage.isolate("n2", "n3")
+        stage.start("n4")
+        stage.until(lambda: stage.leader() == "n4")
+        stage.write("n4", b"other", acks=1)
+        stage.heal("n2", "n1")
+        stage.heal("n2", "n4")
+        stage.until(lambda: stage.values("n2") == [b"m1", b"other"] and len(stage.image().isr) == 2)
+        stage.kill("n4")
+        stage.until(lambda: stage.leader() == "n2")
+        stage.heal("n3", "n1")
+        stage.until(lambda: stage.partition("n3").epoch == stage.partition("n2").epoch)
+        assert (stage.values("n3"), stage.log("n3").high_watermark) == ([b"m1", b"m2"], 1)
+        stage.heal("n2", "n3")
+
+        def over() -> bool:
+            committed = stage.values("n3")[: stage.log("n3").high_watermark]
+            assert committed in ([b"m1"], [b"m1", b"other"])
+            return len(committed) == 2
+
+        stage.until(over)
+
+
 def test_a12_an_answer_without_records_leaves_the_last_fetched_epoch_as_it_was() -> None:
     """KAFKA-15510. n3 is ahead of n4 by m2; the last answer it gets from n2 has no records. n4 is elected and writes
     another record in the place of m2: n3 tells its last epoch as before, and so learns where to cut."""
@@ -145,3 +186,21 @@ def test_a19_a_consumer_learns_that_what_it_has_read_was_cut_off() -> None:
         assert (diverged.diverging, diverged.values) == ((0, 1), [])
         again = stage.run(stage.client.fetch("n3", 1, epoch=epoch, last_epoch=0))
         assert (again.diverging, len(again.values)) == (None, 6)
+
+
+def test_a_partition_with_a_new_leader_is_fetched_at_once_though_a_fetch_waits_there() -> None:
+    """n3 has just begun to wait, for half a second, for news of a partition of n2. Then n2 is to lead another one that
+    n3 follows: a write to that is acknowledged long before the wait is over."""
+    quiet = TopicPartition("quiet", 0)
+    with Stage(4) as stage:
+        stage.create(quiet, replicas=(2, 3))
+        stage.create(replicas=(4, 2, 3))
+        stage.send(b"m1")
+        stage.until(lambda: len(stage.values("n3")) == 1)
+        stage.send(b"now it waits anew", tp=quiet)
+        began = stage.now
+        stage.kill("n4")
+        stage.until(lambda: stage.partition("n2").leader is not None)
+        stage.write("n2", b"m2")
+        assert stage.now - began < 0.1
+        assert stage.values("n3") == [b"m1", b"m2"]

@@ -24,6 +24,11 @@ EVICT_IDLE_SECONDS = 120.0
 Topic = str | Uuid
 
 
+def next_epoch(epoch: int, fetches: int = 1) -> int:
+    """The session's epoch so many fetches later: it goes round to 1, for 0 begins a session."""
+    return epoch + fetches if epoch + fetches <= MAX_EPOCH else epoch + fetches - MAX_EPOCH
+
+
 class FetchEntry:
     """One partition as a reader follows it."""
 
@@ -180,7 +185,7 @@ class FetchSessions:
         if session.by_id != by_id:
             raise KafkaError(Code.FETCH_SESSION_TOPIC_ID_ERROR)
         session.overtake()
-        session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
+        session.epoch = next_epoch(epoch)
         session.last_used = now
         del self._sessions[session_id]
         self._sessions[session_id] = session

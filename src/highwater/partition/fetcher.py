@@ -1,7 +1,8 @@
 """A follower at work: one conversation with one leader broker, over all partitions that it leads and we follow.
 
 The fetch session keeps both sides' costs to what changed. The next fetch is the acknowledgement of the last one's
-records, so in flush mode it leaves only after they are synced.
+records, so in flush mode it leaves only after they are synced. A fetch that waits at the leader is overtaken by another
+as soon as there is a partition that it does not name: a new leader's first write waits for that.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from highwater.log.durability import sync_with_directory
 from highwater.log.log import Log
 from highwater.log.store import LogStore
 from highwater.log.truncation import restart_at, truncate_to
-from highwater.model import Endpoint, NodeId, Offset, TopicPartition, Uuid
+from highwater.model import Endpoint, NodeId, Offset, Uuid
 from highwater.net.client import CallFailed, ClientConnection, Gone
 from highwater.net.deadlines import DeadlineQueue
+from highwater.partition.fetch_session import next_epoch
 from highwater.partition.followed import Followed, State
 from highwater.partition.partition import Partition
 from highwater.replication.follower import Then, after_error, cut_for_divergence, out_of_range
 from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from highwater.wire.messages.fetch_response import FetchResponse, PartitionData
-from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from highwater.wire.messages.list_offsets_request import ListOffsetsRequest
 from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
 from highwater.world import World
 from highwater.world.jobs import finished
@@ -78,7 +80,11 @@ class Fetcher:
         self._forgotten: dict[tuple[Uuid, int], None] = {}
         self._connection: ClientConnection | None = None
         self._open = False
-        self._in_flight = False
+        self._in_flight = 0
+        self._made = 0
+        self._unnamed = False
+        """Whether there is a partition that no fetch of this session has named."""
+        self._has_sessions = True
         self._syncing: dict[Followed, None] = {}
         """Whose records are not synced yet: the next fetch would acknowledge them."""
         self._keeping = 0
@@ -100,6 +106,7 @@ class Fetcher:
         followed = Followed(partition)
         self._followed[key] = followed
         self._fetching[followed] = self._changed[followed] = None
+        self._unnamed = True
         self._forgotten.pop(key, None)
         self._sync_first(followed)
         self._soon()
@@ -145,13 +152,17 @@ class Fetcher:
 
     def _turn(self) -> None:
         self._scheduled = False
-        if self._closed or self._in_flight or self._syncing or self._keeping:
+        if self._closed or self._syncing or self._keeping or (self._in_flight and not self._may_overtake()):
             return
         if self._connection is None:
             if self._followed:
                 self._dial()
         elif self._open and self._fetching:
             self._fetch(self._connection)
+
+    def _may_overtake(self) -> bool:
+        """The leader answers the one that waits at once. One such at a time, and not before there is a session."""
+        return self._unnamed and self._in_flight == 1 and self._session_id != 0
 
     def _dial(self) -> None:
         client_id = f"broker-{self._local}-fetcher"
@@ -168,11 +179,12 @@ class Fetcher:
         self._session_id = self._session_epoch = 0
         self._forgotten.clear()
         self._changed = dict(self._fetching)
+        self._unnamed = True
 
     def _lost(self, reason: Gone) -> None:
         self._connection = None
         self._open = False
-        self._in_flight = False
+        self._in_flight = 0
         if not self._closed:
             if reason in (Gone.LOST, Gone.REFUSED):
                 self._doubt(self.leader)
@@ -188,28 +200,31 @@ class Fetcher:
         if version is None or version < 13:
             connection.close()
             return
-        epochs = {followed: followed.partition.epoch for followed in self._followed.values()}
+        self._made = fetch = self._made + 1
+        # One that begins a session cannot be overtaken, so it does not wait.
+        wait_ms = 0 if self._session_id == 0 and self._has_sessions else limits.wait_ms
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._local, replica_epoch=self._broker_epoch()),
-            max_wait_ms=limits.wait_ms,
+            max_wait_ms=wait_ms,
             min_bytes=limits.min_bytes,
             max_bytes=limits.response_bytes,
             session_id=self._session_id,
-            session_epoch=self._session_epoch,
-            topics=self._wanted(limits),
+            session_epoch=next_epoch(self._session_epoch, self._in_flight),
+            topics=self._wanted(limits, fetch),
             forgotten_topics_data=self._unwanted(),
         )
         if version < 15:
             request.replica_id, request.replica_state = self._local, ReplicaState()
-        self._in_flight = True
-        timeout = limits.wait_ms / 1000 + limits.timeout
+        self._in_flight += 1
+        timeout = wait_ms / 1000 + limits.timeout
         connection.send(
-            request, version, FetchResponse, lambda answer: self._answered(connection, answer, epochs), timeout
+            request, version, FetchResponse, lambda answer: self._answered(connection, answer, fetch), timeout
         )
 
-    def _wanted(self, limits: Limits) -> list[FetchTopic]:
+    def _wanted(self, limits: Limits, fetch: int) -> list[FetchTopic]:
         topics: dict[Uuid, FetchTopic] = {}
         for followed in self._changed:
+            followed.asked_in(fetch)
             topic_id, index = followed.partition.topic_id, followed.partition.tp.partition
             topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[]))
             log = followed.partition.log
@@ -224,6 +239,7 @@ class Fetcher:
                 )
             )
         self._changed.clear()
+        self._unnamed = False
         return list(topics.values())
 
     def _unwanted(self) -> list[ForgottenTopic]:
@@ -233,12 +249,10 @@ class Fetcher:
         self._forgotten.clear()
         return list(topics.values())
 
-    def _answered(
-        self, connection: ClientConnection, answer: FetchResponse | CallFailed, epochs: dict[Followed, int]
-    ) -> None:
-        self._in_flight = False
-        if self._closed or isinstance(answer, CallFailed):
+    def _answered(self, connection: ClientConnection, answer: FetchResponse | CallFailed, fetch: int) -> None:
+        if self._closed or connection is not self._connection or isinstance(answer, CallFailed):
             return
+        self._in_flight -= 1
         if answer.error_code:
             code = code_of(answer.error_code)
             if code not in _SESSION_LOST:
@@ -249,23 +263,27 @@ class Fetcher:
                 self._soon()
             return
         self._session_id = answer.session_id
-        self._session_epoch = 1 if self._session_epoch >= 2**31 - 1 else self._session_epoch + 1
-        if answer.session_id == 0:
-            self._session_epoch = 0
+        self._session_epoch = next_epoch(self._session_epoch)
+        self._has_sessions = answer.session_id != 0
         for topic in answer.responses:
             for row in topic.partitions:
                 followed = self._followed.get((topic.topic_id, row.partition_index))
-                if followed is not None and followed.fetches and epochs.get(followed) == followed.partition.epoch:
-                    self._take(followed, row)
+                if followed is not None and followed.fetches:
+                    self._take(followed, row, fetch)
         if answer.session_id == 0:
             self._new_session()
         self._soon()
 
     # One partition's answer
 
-    def _take(self, followed: Followed, row: PartitionData) -> None:
+    def _take(self, followed: Followed, row: PartitionData, fetch: int) -> None:
         code = code_of(row.error_code)
-        if code is not Code.NONE:
+        if followed in self._changed or followed.asked_last > fetch:
+            # It is about a place where we no longer are, of an older epoch perhaps: a later fetch asks from here. But
+            # what this leader has committed is told only once.
+            if followed.asked_first <= fetch and code is Code.NONE and row.diverging_epoch.end_offset < 0:
+                followed.partition.append_fetched(memoryview(b""), row.high_watermark, -1)
+        elif code is not Code.NONE:
             self._failed(followed, code)
         elif row.diverging_epoch.end_offset >= 0:
             self._diverged(followed, row.diverging_epoch.epoch, row.diverging_epoch.end_offset)
@@ -322,6 +340,7 @@ class Fetcher:
 
     def _drop(self, followed: Followed) -> None:
         """Out of the session, until something brings it back."""
+        followed.unasked()
         self._fetching.pop(followed, None)
         self._changed.pop(followed, None)
         self._forgotten[followed.partition.topic_id, followed.partition.tp.partition] = None
@@ -337,6 +356,7 @@ class Fetcher:
             followed.state = State.FETCHING
             self._forgotten.pop((followed.partition.topic_id, followed.partition.tp.partition), None)
             self._fetching[followed] = self._changed[followed] = None
+            self._unnamed = True
             self._soon()
 
     def _diverged(self, followed: Followed, epoch: int, leader_end: Offset) -> None:
@@ -358,7 +378,7 @@ class Fetcher:
             await self._recovery_points_written()
             self._resume(followed, State.TRUNCATING)
 
-        followed.partition.tell(_cut_told(followed.partition.log, offset, why))
+        followed.partition.tell(followed.cut_told(offset, why))
         followed.partition.cutting = self._world.spawn(f"truncate {followed.partition.tp}", cut())
 
     async def _cut_synced(self, log: Log) -> None:
@@ -379,7 +399,7 @@ class Fetcher:
         """Our end is not in the leader's log: ask where its log begins and ends."""
         followed.state = State.TRUNCATING
         self._drop(followed)
-        partition, connection = followed.partition, self._connection
+        connection = self._connection
         if connection is None:
             self._resume(followed, State.TRUNCATING)
             return
@@ -395,7 +415,7 @@ class Fetcher:
                 self._apply_reset(followed, found[EARLIEST], found[LATEST])
 
         for when in (EARLIEST, LATEST):
-            request = _list_offsets(self._local, partition.tp, partition.epoch, when)
+            request = followed.where(when, self._local)
             version = connection.pick(ListOffsetsRequest.API_KEY, ListOffsetsRequest.VERSIONS) or 1
             connection.send(
                 request,
@@ -425,15 +445,3 @@ class Fetcher:
             followed.partition.cutting = self._world.spawn(f"restart {log.partition}", restart())
         else:
             self._resume(followed, State.TRUNCATING)
-
-
-def _cut_told(log: Log, offset: Offset, why: str) -> str:
-    """Below the high watermark there was what consumers may have seen: an unclean election can take it away."""
-    committed = max(log.high_watermark - offset, 0)
-    lost = f", {committed} of them committed" if committed else ""
-    return f"cut from {log.log_end} to {offset}, {log.log_end - offset} records{lost}: {why}"
-
-
-def _list_offsets(local: NodeId, tp: TopicPartition, epoch: int, when: int) -> ListOffsetsRequest:
-    partition = ListOffsetsPartition(partition_index=tp.partition, current_leader_epoch=epoch, timestamp=when)
-    return ListOffsetsRequest(replica_id=local, topics=[ListOffsetsTopic(name=tp.topic, partitions=[partition])])

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
+from highwater.model import NodeId, Offset
 from highwater.partition.partition import Partition
 from highwater.wire import records
+from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 FIRST_PAUSE = 0.01
+NEVER = 2**63
 
 
 class State(Enum):
@@ -23,13 +26,23 @@ class State(Enum):
 
 
 class Followed:
-    __slots__ = ("epoch", "partition", "pause", "state")
+    __slots__ = ("asked_first", "asked_last", "epoch", "partition", "pause", "state")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.epoch = partition.epoch
         self.state = State.FETCHING
         self.pause = 0.0
+        self.asked_first = self.asked_last = NEVER
+        """The numbers of the first fetch that named it, since it is fetched, and of the last one."""
+
+    def unasked(self) -> None:
+        """Whatever is under way is no answer to what will be asked next."""
+        self.asked_first = self.asked_last = NEVER
+
+    def asked_in(self, fetch: int) -> None:
+        self.asked_first = min(self.asked_first, fetch)
+        self.asked_last = fetch
 
     def next_pause(self, longest: float) -> float:
         """A new leader often learns of its role some milliseconds after its followers: the first pauses are short."""
@@ -64,3 +77,17 @@ class Followed:
     def when_durable(self, done: Callable[[], None]) -> None:
         """`done` once all that is written now is synced, or never will be."""
         self.partition.when_durable(self.partition.log.log_end, done)
+
+    def cut_told(self, offset: Offset, why: str) -> str:
+        """Below the high watermark there was what consumers may have seen: an unclean election can take it away."""
+        log = self.partition.log
+        committed = max(log.high_watermark - offset, 0)
+        lost = f", {committed} of them committed" if committed else ""
+        return f"cut from {log.log_end} to {offset}, {log.log_end - offset} records{lost}: {why}"
+
+    def where(self, when: int, local: NodeId) -> ListOffsetsRequest:
+        tp = self.partition.tp
+        partition = ListOffsetsPartition(
+            partition_index=tp.partition, current_leader_epoch=self.partition.epoch, timestamp=when
+        )
+        return ListOffsetsRequest(replica_id=local, topics=[ListOffsetsTopic(name=tp.topic, partitions=[partition])])
