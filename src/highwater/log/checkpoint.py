@@ -20,7 +20,8 @@ def replace_file(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, Non
     """A job: write aside, sync, rename over, sync the directory. A crash leaves the old file or the new one."""
     aside = path.with_name(path.name + ".tmp")
     file = disk.open(aside, create=True)
-    file.truncate(0)
+    if file.size:  # a crash left it
+        file.truncate(0)
     file.append(data)
     yield Step()
     file.sync()

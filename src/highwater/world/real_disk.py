@@ -152,7 +152,8 @@ class RealDisk:
         self._flusher = flusher
         self._descriptors = descriptors
         """How many are kept open; job threads may have some more open for as long as they need them."""
-        self._files: weakref.WeakValueDictionary[PurePath, RealFile] = weakref.WeakValueDictionary()
+        self._files: weakref.WeakValueDictionary[str, RealFile] = weakref.WeakValueDictionary()
+        """By the text of the path: a path's own hash and comparison cost as much as the system call."""
         self._open: OrderedDict[int, weakref.ref[RealFile]] = OrderedDict()
         self._lock = threading.Lock()
         self._lock_files: set[int] = set()
@@ -160,10 +161,10 @@ class RealDisk:
 
     def open(self, path: PurePath, create: bool = False) -> RealFile:
         self._check_alive()
-        file = self._files.get(path)
+        file = self._files.get(str(path))
         if file is None:
             file = RealFile(self, path, create)
-            self._files[path] = file
+            self._files[str(path)] = file
             if file._fd >= 0:
                 with self._lock:
                     self._open[id(file)] = weakref.ref(file)
@@ -237,24 +238,24 @@ class RealDisk:
         self._check_alive()
         with self._lock:  # a job thread opens a file by the path it has at that moment
             os.rename(old, new)
-            file = self._files.pop(old, None)
+            file = self._files.pop(str(old), None)
             moved = [(new, file)] if file is not None else self._inside(old, new)
             for path, each in moved:
                 each.path = path
-                self._files[path] = each
+                self._files[str(path)] = each
 
     def _inside(self, old: PurePath, new: PurePath) -> Collection[tuple[PurePath, RealFile]]:
         """The open files of a renamed directory, taken out of the table, with their new paths."""
         prefix = f"{old}{os.sep}"
-        inside = [(path, file) for path, file in self._files.items() if str(path).startswith(prefix)]
+        inside = [(path, file) for path, file in self._files.items() if path.startswith(prefix)]
         for path, _ in inside:
             del self._files[path]
-        return [(new / path.relative_to(old), file) for path, file in inside]
+        return [(new / file.path.relative_to(old), file) for _, file in inside]
 
     def unlink(self, path: PurePath) -> None:
         self._check_alive()
         os.unlink(path)
-        self._files.pop(path, None)
+        self._files.pop(str(path), None)
 
     def rmdir(self, path: PurePath) -> None:
         os.rmdir(path)

@@ -131,6 +131,17 @@ def test_a_full_disk_is_tried_again_and_then_everybody_is_told() -> None:
         assert sim.storage("a").durable_bytes(FILE) == b"3"
 
 
+def test_what_a_crash_left_aside_is_no_part_of_the_next_file() -> None:
+    with Simulation(5) as sim:
+        value = Value(sim)
+        left = value.world.disk.open(FILE.with_name(f"{FILE.name}.tmp"), create=True)
+        left.append(b"torn and longer")
+        left.close()
+        value.write(1)
+        sim.run(sim.until(lambda: len(value.told) == 1))
+        assert sim.storage("a").durable_bytes(FILE) == b"1"
+
+
 def test_a_failure_that_is_final_is_told_to_who_asked_and_not_repeated() -> None:
     with Simulation(4) as sim:
         value = Value(sim)
