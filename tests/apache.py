@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
@@ -14,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import SystemRandom
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
@@ -68,7 +68,7 @@ def bound_to_this_process(command: list[str]) -> list[str]:
     return [setpriv, "--pdeathsig", "KILL", *command] if setpriv else command
 
 
-def run_tool(main: str, *args: str, input: str | None = None, timeout: float = 90) -> Ran:
+def run_tool(main: str, *args: str, input: str | None = None, timeout: float = 240) -> Ran:
     """Runs one of Kafka's tools by its main class, or a single-file Java program by its path, to its end."""
     command = [*java("-Xmx256m", QUICK_START), main, *args]
     done = subprocess.run(command, input=input, capture_output=True, text=True, check=False, timeout=timeout)
@@ -88,7 +88,8 @@ class ToolHost:
         self.stays = True
         """For further calls."""
 
-    def run(self, calls: Sequence[Call], timeout: float = 90) -> list[Ran]:
+    def run(self, calls: Sequence[Call], timeout: float = 240) -> list[Ran]:
+        """The limit is for all of them, and for the JVM's start; it only says that something hangs."""
         process = self._process
         assert process.stdin is not None and process.stdout is not None
         self.stays = False
@@ -186,7 +187,7 @@ class ApacheKafka:
         with config.with_name("output.txt").open("ab") as output:
             self._processes[node] = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
 
-    def wait_until_ready(self, timeout: float = 60) -> None:
+    def wait_until_ready(self, timeout: float = 180) -> None:
         deadline = time.monotonic() + timeout
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         while not self._all_brokers_seen_by(admin):
@@ -197,7 +198,7 @@ class ApacheKafka:
 
     def _all_brokers_seen_by(self, admin: AdminClient) -> bool:
         try:
-            return len(admin.list_topics(timeout=1).brokers) == self.nodes
+            return len(admin.list_topics(timeout=5).brokers) == self.nodes
         except KafkaException:
             return False
 
@@ -220,7 +221,7 @@ class ApacheKafka:
             process.send_signal(how)
         for process in self._processes.values():
             try:
-                process.wait(timeout=30)
+                process.wait(timeout=120)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -259,17 +260,26 @@ class ApacheKafka:
         }
 
 
-_SHARE = len(OWN_PORTS) // 8
-_given = itertools.count()
+_PORTS = range(10_000, OWN_PORTS.start)
+"""None of those that a cluster may draw by itself."""
+_SHARE = len(_PORTS) // 8
+_given = itertools.count(SystemRandom().randrange(_SHARE))
+"""From somewhere in the share on: runs at the same time, as of several people on one machine, have the same ones."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Free now, and given to nobody else: each worker of a parallel run has its share, and goes through it."""
-    first = OWN_PORTS[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 8 * _SHARE]
+    """In a row, free now, given to nobody else: each worker of a parallel run has its share, and goes through it."""
+    first = _PORTS[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 8 * _SHARE]
     found: list[int] = []
     while len(found) < count:
         port = first + next(_given) % _SHARE
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind((HOST, port))
+        if found and port != found[-1] + 1:
+            found = []
+        try:
+            with socket.socket() as probe:
+                probe.bind((HOST, port))
+        except OSError:
+            found = []
+        else:
             found.append(port)
     return found

@@ -254,6 +254,10 @@ class Node:
         await self.lifecycle.register(self.config.advertised_listeners, self.server.endpoints, previous)
         broker.producer_ids.prefetch()
         await self.lifecycle.reached(Standing.ACTIVE)
+        while not broker.image.brokers.is_active(broker.node_id):
+            # What the controller decided when it unfenced us is still to be applied: by that we lead.
+            self._progress.clear()
+            await self._progress.wait()
         self.upkeep.start()
         broker.cleaner.start()
 
@@ -325,6 +329,7 @@ class Node:
             self.lifecycle.controller_moved()
 
     def _applied(self) -> None:
+        self._progress.set()
         if self._publisher is not None:
             self.lifecycle.nudge()
 

@@ -16,7 +16,10 @@ from types import TracebackType
 from typing import NamedTuple
 
 CLIENTS = ("confluent", "kafka-python", "aiokafka")
-SESSION_MS = 2000
+SESSION_MS = 5000
+"""A member that stood still or died is missed for so long: longer than a busy machine holds up one that lives."""
+LONG_SESSION_MS = 30_000
+"""Where nobody is to be missed."""
 
 
 class Claim(NamedTuple):

@@ -43,13 +43,27 @@ class _Held:
     def __init__(self, number: int) -> None:
         self._number = number
         self._partitions: set[int] = set()
+        self.due: list[tuple[int, int]] = []
+        """Records that are processed and not committed. A generation may end, or the coordinator, in between: then they
+        are committed with those that follow, or come again to whoever has their partition next."""
+
+    def take(self, records: list[tuple[int, int]]) -> None:
+        if records:
+            _say(seen=records)
+            self.due += (record for record in records if record[0] in self._partitions)
+
+    def committed(self) -> None:
+        _say(committed=self.due)
+        self.due = []
 
     def add(self, partitions: Iterable[int], generation: int, member_id: str) -> None:
         self._partitions |= set(partitions)
         self._say(generation, member_id)
 
     def drop(self, partitions: Iterable[int], generation: int, member_id: str) -> None:
-        self._partitions -= set(partitions)
+        gone = set(partitions)
+        self._partitions -= gone
+        self.due = [record for record in self.due if record[0] not in gone]
         self._say(generation, member_id)
 
     def _say(self, generation: int, member_id: str) -> None:
@@ -57,7 +71,6 @@ class _Held:
 
 
 def _not_committed(failed: Exception) -> None:
-    """A generation may end, or the coordinator, between processing and committing: the records come again then."""
     print(f"not committed: {failed}", file=sys.stderr)
 
 
@@ -92,15 +105,14 @@ def _confluent(part: Part) -> None:
         came = consumer.consume(AT_ONCE, POLL_SECONDS)
         for failed in filter(None, (message.error() for message in came)):
             assert failed.retriable() or failed.code() == KafkaError._ALL_BROKERS_DOWN, failed
-        records = [(message.partition(), message.offset()) for message in came if message.error() is None]
-        if records:
-            _say(seen=records)
+        held.take([(message.partition(), message.offset()) for message in came if message.error() is None])
+        if held.due:
             try:
                 consumer.commit(asynchronous=False)
             except KafkaException as refused:
                 _not_committed(refused)
             else:
-                _say(committed=records)
+                held.committed()
     consumer.close()
 
 
@@ -140,15 +152,14 @@ def _kafka_python(part: Part) -> None:
     consumer.subscribe([part.topic], listener=Listener())
     while not part.told.is_set():
         came = consumer.poll(int(1000 * POLL_SECONDS)).values()
-        records = [(message.partition, message.offset) for messages in came for message in messages]
-        if records:
-            _say(seen=records)
+        held.take([(message.partition, message.offset) for messages in came for message in messages])
+        if held.due:
             try:
                 consumer.commit()
             except kafka.errors.KafkaError as refused:
                 _not_committed(refused)
             else:
-                _say(committed=records)
+                held.committed()
     consumer.close()
 
 
@@ -183,15 +194,14 @@ async def _aiokafka(part: Part) -> None:
     await consumer.start()
     while not part.told.is_set():
         came = await consumer.getmany(timeout_ms=int(1000 * POLL_SECONDS), max_records=AT_ONCE)
-        records = [(message.partition, message.offset) for messages in came.values() for message in messages]
-        if records:
-            _say(seen=records)
+        held.take([(message.partition, message.offset) for messages in came.values() for message in messages])
+        if held.due:
             try:
                 await consumer.commit()
             except KafkaError as refused:
                 _not_committed(refused)
             else:
-                _say(committed=records)
+                held.committed()
     await consumer.stop()
 
 

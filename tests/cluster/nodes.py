@@ -98,7 +98,7 @@ class Node:
         process, self._process = self._process, None
         process.send_signal(how)
         try:
-            return process.wait(timeout=30)
+            return process.wait(timeout=120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -128,13 +128,13 @@ def default_properties(log_dir: Path, client: int, controller: int) -> dict[str,
 def run(*arguments: str) -> str:
     """One of our own commands, to its end; gives what it printed."""
     command = [sys.executable, "-m", "highwater", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)} failed: {done.stderr}{done.stdout}")
     return done.stdout
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
     """A change is answered when it is committed, and seen by clients once the broker has applied it, a moment later."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -11,8 +11,8 @@ from typing import Self, TypeVar
 from highwater.wire.codec import FlexibleReader, Message
 
 M = TypeVar("M", bound=Message)
-PATIENCE = 10.0
-"""Seconds without an answer or an end after which a node counts as hung."""
+PATIENCE = 60.0
+"""Seconds without an answer or an end after which a node counts as hung: much longer than a busy machine takes."""
 
 
 def framed(payload: bytes) -> bytes:

@@ -62,10 +62,12 @@ class Recorder:
         """(version, partition, records) of all Produce requests so far, in order within each connection."""
         for connection in self._sent:
             view, at = memoryview(bytes(connection)), 0
-            while at < len(view):
+            while at + 4 <= len(view):
                 (size,) = struct.unpack_from(">i", view, at)
                 frame = view[at + 4 : at + 4 + size]
                 at += 4 + size
+                if at > len(view):
+                    break  # its rest is on the way
                 key, version, _, body = HeaderReader().read(frame)
                 if key != PRODUCE:
                     continue

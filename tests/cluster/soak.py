@@ -55,7 +55,7 @@ class Soak:
     def run(self) -> None:
         draw = random.Random(self.seed)
         returning: int | None = None
-        while len(self.kills) < self.total:
+        while len(self.kills) < self.total or self._has_more_to_show():
             victim = self._early_victim(draw, returning) if returning is not None else None
             if victim is None:
                 wait_until(lambda: self.stage.is_whole(self.topic, self.partitions), "the cluster is whole again")
@@ -63,6 +63,11 @@ class Soak:
                 victim = self._victim(draw)
             if victim is not None:
                 returning = self._kill(draw, victim)
+
+    def _has_more_to_show(self) -> bool:
+        """Whom to kill is a matter of chance, and of who is back how soon; but there is an end to it."""
+        short = self.controllers_killed < self.controllers_wanted or self.early < self.early_wanted
+        return short and len(self.kills) < 3 * self.total
 
     # Who is next
 
@@ -124,6 +129,14 @@ class Soak:
         return led.leader
 
     # How it went
+
+    @property
+    def controllers_wanted(self) -> int:
+        return ceil(CONTROLLER_SHARE * self.total)
+
+    @property
+    def early_wanted(self) -> int:
+        return ceil(EARLY_SHARE * self.total)
 
     @property
     def controllers_killed(self) -> int:

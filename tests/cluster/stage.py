@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from highwater.client import Admin, Client, NewTopic
-from highwater.cluster.ports import free_ports
+from tests.apache import free_ports
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
+ANSWER_SECONDS = 20.0
 POLL_SECONDS = 0.01
 
 
@@ -129,10 +130,10 @@ class Stage:
     # What they tell
 
     def status(self, node: int) -> dict[str, Any] | None:
-        """None while it does not serve."""
+        """None while it does not serve. One that does may take its time on a busy machine."""
         url = f"http://{self.nodes[node]['http']}/status"
         try:
-            with urllib.request.urlopen(url, timeout=1.0) as answer:
+            with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:
                 told: dict[str, Any] = json.load(answer)
                 return told
         except OSError:
@@ -148,6 +149,26 @@ class Stage:
         seen = max(self.statuses(), key=lambda told: told["quorum"]["epoch"], default=None)
         leader: int | None = None if seen is None else seen["quorum"]["leader"]
         return leader
+
+    def active_controller(self) -> int:
+        """As soon as there is one: a quorum whose leader was held up elects another."""
+        found: list[int | None] = []
+
+        def is_there() -> bool:
+            found.append(self.controller())
+            return found[-1] is not None
+
+        wait_until(is_there, "there is a controller")
+        assert found[-1] is not None
+        return found[-1]
+
+    def all_know(self) -> bool:
+        """Whether every broker has applied what is committed now."""
+        statuses = self.statuses()
+        committed = max((told["quorum"]["high_watermark"] or 0 for told in statuses), default=0)
+        return bool(statuses) and all(
+            told["metadata_offset"] >= committed - 1 for told in statuses if "metadata_offset" in told
+        )
 
     def unfenced(self) -> set[int]:
         """By the node that has seen most of the metadata."""
@@ -204,7 +225,7 @@ class Stage:
     # What is asked of them
 
     def client(self) -> Client:
-        return Client(self.running, request_timeout=10.0)
+        return Client(self.running)
 
     def create_topic(self, name: str, partitions: int, factor: int, settings: Mapping[str, str] | None = None) -> None:
         with self.client() as client:
@@ -247,7 +268,7 @@ def staged(
     directory: Path, brokers: int, controllers: int = 0, settings: Mapping[str, str] | None = None
 ) -> Iterator[Stage]:
     """`highwater up`, from its ready line to its end."""
-    port = free_ports(brokers)
+    port = free_ports(brokers)[0]
     command = [sys.executable, "-m", "highwater", "up", "--brokers", str(brokers), "--controllers", str(controllers)]
     command += ["--port", str(port), "--data-dir", str(directory)]
     for key, value in (settings or {}).items():

@@ -34,6 +34,10 @@ OLD_LIBRDKAFKA = {0: (3, 7), 1: (4, 10), 2: (1,), 8: (2,), 9: (1,), 10: (0,), 11
 """What librdkafka 1.x and 2.0 want to see in the advertised ranges, of the APIs that are there so far."""
 
 
+SECONDS = 60
+"""For an answer: long enough for a busy machine."""
+
+
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     node = Node.fresh(tmp_path_factory.mktemp("admin"))
@@ -50,25 +54,25 @@ def admin(node: Node) -> AdminClient:
 
 def settled(futures: dict[object, object]) -> None:
     for future in futures.values():
-        future.result(20)  # type: ignore[attr-defined]
+        future.result(SECONDS)  # type: ignore[attr-defined]
 
 
 def refusal(futures: dict[object, object]) -> int:
     """The code with which the only one of them failed."""
     (future,) = futures.values()
     with pytest.raises(KafkaException) as raised:
-        future.result(20)  # type: ignore[attr-defined]
+        future.result(SECONDS)  # type: ignore[attr-defined]
     return int(raised.value.args[0].code())
 
 
 def create(admin: AdminClient, topic: NewTopic) -> None:
     settled(admin.create_topics([topic]))
-    wait_until(lambda: topic.topic in admin.list_topics(timeout=10).topics)
+    wait_until(lambda: topic.topic in admin.list_topics(timeout=SECONDS).topics)
 
 
 def delete(admin: AdminClient, topic: str) -> None:
     settled(admin.delete_topics([topic]))
-    wait_until(lambda: topic not in admin.list_topics(timeout=10).topics)
+    wait_until(lambda: topic not in admin.list_topics(timeout=SECONDS).topics)
 
 
 def topic_id(node: Node, topic: str) -> Uuid:
@@ -78,7 +82,7 @@ def topic_id(node: Node, topic: str) -> Uuid:
 
 def test_topics_come_grow_and_go_by_confluent_kafka(node: Node, admin: AdminClient) -> None:
     create(admin, NewTopic("grows", 2, 1, config={"retention.ms": "1234"}))
-    assert len(admin.list_topics(timeout=10).topics["grows"].partitions) == 2
+    assert len(admin.list_topics(timeout=SECONDS).topics["grows"].partitions) == 2
 
     settled(admin.create_partitions([NewPartitions("grows", 5)]))
     with Client(node.bootstrap) as client:
@@ -92,14 +96,14 @@ def test_a_topic_made_again_is_another_topic(node: Node, admin: AdminClient) -> 
     before = topic_id(node, "again")
     producer = Producer({"bootstrap.servers": node.bootstrap, "log_level": 0})
     producer.produce("again", b"old", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(SECONDS) == 0
 
     delete(admin, "again")
     create(admin, NewTopic("again", 1, 1))
 
     assert topic_id(node, "again") != before
     consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "none", "log_level": 0})
-    assert consumer.get_watermark_offsets(TopicPartition("again", 0), timeout=20) == (0, 0)
+    assert consumer.get_watermark_offsets(TopicPartition("again", 0), timeout=SECONDS) == (0, 0)
     consumer.close()
 
 
@@ -109,12 +113,17 @@ def test_configs_are_altered_and_described_by_confluent_kafka(admin: AdminClient
     resource = ConfigResource(ResourceType.TOPIC, "configured", incremental_configs=[change])
     settled(admin.incremental_alter_configs([resource]))
 
-    (described,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, "configured")]).values()
-    entries = described.result(20)
+    def topic_entries() -> dict[str, ConfigEntry]:
+        (described,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, "configured")]).values()
+        entries: dict[str, ConfigEntry] = described.result(SECONDS)
+        return entries
+
+    wait_until(lambda: topic_entries()["max.message.bytes"].value == "5000")
+    entries = topic_entries()
     assert (entries["max.message.bytes"].value, entries["max.message.bytes"].is_default) == ("5000", False)
     assert (entries["retention.ms"].value, entries["retention.ms"].is_default) == ("604800000", True)
     (described,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
-    entries = described.result(20)
+    entries = described.result(SECONDS)
     assert entries["node.id"].value == "1"
     assert entries["node.id"].is_read_only
     assert entries["message.max.bytes"].value == "1048588"
@@ -125,10 +134,10 @@ def test_records_are_deleted_by_confluent_kafka(node: Node, admin: AdminClient) 
     create(admin, NewTopic("shortened", 1, 1))
     for _ in range(10):
         producer.produce("shortened", b"v", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(SECONDS) == 0
 
     (deleted,) = admin.delete_records([TopicPartition("shortened", 0, 4)]).values()
-    assert deleted.result(20).low_watermark == 4
+    assert deleted.result(SECONDS).low_watermark == 4
     assert refusal(admin.delete_records([TopicPartition("shortened", 0, 11)])) == KafkaError.OFFSET_OUT_OF_RANGE
 
 
@@ -152,7 +161,7 @@ def test_what_is_wrong_gets_kafkas_code(admin: AdminClient) -> None:
 def test_a_topic_is_made_when_a_producer_asks_for_it(node: Node) -> None:
     producer = Producer({"bootstrap.servers": node.bootstrap, "log_level": 0})
     producer.produce("out-of-nothing", b"v")
-    assert producer.flush(20) == 0
+    assert producer.flush(SECONDS) == 0
 
 
 @pytest.mark.slow

@@ -7,18 +7,24 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from highwater.client import Admin, Client, NewTopic, Producer
 from highwater.model import TopicPartition, uuid_text
+from highwater.wire.messages.describe_quorum_response import PartitionData
 from tests.apache import ApacheKafka
 from tests.cluster.stage import Stage, staged, wait_until
 
 pytestmark = pytest.mark.slow
 
 TOPIC = "checkpointed"
-SETTINGS = {"replica.high.watermark.checkpoint.interval.ms": "200", "auto.leader.rebalance.enable": "false"}
+SETTINGS = {
+    "replica.high.watermark.checkpoint.interval.ms": "200",
+    "auto.leader.rebalance.enable": "false",
+    "broker.session.timeout.ms": "60000",  # so that epochs begin for the reasons given here alone
+}
 FILES = (
     "replication-offset-checkpoint",
     f"{TOPIC}-0/leader-epoch-checkpoint",
@@ -99,18 +105,27 @@ def test_the_directory_names_the_topic_by_its_id(stage: Stage) -> None:
         assert lines == ["version: 0", f"topic_id: {topic_id}"]
 
 
-def test_the_quorum_s_state_is_that_of_the_present_epoch(stage: Stage) -> None:
+def described_quorum(stage: Stage) -> PartitionData:
     with stage.client() as client:
-        quorum = Admin(client).describe_quorum().topics[0].partitions[0]
+        return Admin(client).describe_quorum().topics[0].partitions[0]
+
+
+def test_the_quorum_s_state_is_that_of_the_present_epoch(stage: Stage) -> None:
+    def states() -> list[dict[str, Any]]:
+        return [json.loads((stage.log_dir(node) / FILES[3]).read_text()) for node in stage.voters]
+
+    def is_present() -> bool:
+        quorum = described_quorum(stage)
+        return {(each["leaderId"], each["leaderEpoch"]) for each in states()} == {
+            (quorum.leader_id, quorum.leader_epoch)
+        }
+
+    wait_until(is_present, "every voter knows the leader")
+    quorum = described_quorum(stage)
     directories = {voter.replica_id: uuid_text(voter.replica_directory_id) for voter in quorum.current_voters}
     assert sorted(directories) == [1, 2, 3]
-    for node in stage.voters:
-        state = json.loads((stage.log_dir(node) / FILES[3]).read_text())
-        assert (state["leaderId"], state["leaderEpoch"], state["data_version"]) == (
-            quorum.leader_id,
-            quorum.leader_epoch,
-            1,
-        )
+    for state in states():
+        assert state["data_version"] == 1
         voted = state["votedId"]
         assert state["votedDirectoryId"] == directories.get(voted, "AAAAAAAAAAAAAAAAAAAAAA")
     assert f"directory.id={directories[1]}" in (stage.log_dir(1) / "meta.properties").read_text().splitlines()

@@ -18,15 +18,16 @@ from highwater import Cluster
 from highwater.client import Client, RequestTimeout
 from highwater.client.admin import Admin
 from highwater.cluster import ClusterFailed
+from highwater.cluster.layout import Layout
+from highwater.cluster.process_host import ProcessHost
 from highwater.config import ConfigError
 
-QUICK = {
-    "min.insync.replicas": 1,
-    "replica.lag.time.max.ms": 1000,
-    "broker.session.timeout.ms": 3000,
-    "broker.heartbeat.interval.ms": 300,
-}
+QUICK = {"min.insync.replicas": 1, "replica.lag.time.max.ms": 1000}
+SOON = {**QUICK, "broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 300}
+"""For what is about the end of a session alone: a busy machine may hold a broker up for as long."""
+ONE_WAY_MS = 150
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+THREADS = ("highwater-node", "job", "background", "flush")
 names = (f"topic-{number}" for number in itertools.count())
 
 
@@ -78,7 +79,7 @@ def is_refused(cluster: Cluster, node: int) -> bool:
 
 
 def test_a_ready_cluster_is_whole_to_any_client(cluster: Cluster) -> None:
-    metadata = AdminClient({"bootstrap.servers": cluster.get_bootstrap_server()}).list_topics(timeout=10)
+    metadata = AdminClient({"bootstrap.servers": cluster.get_bootstrap_server()}).list_topics(timeout=60)
     assert sorted(metadata.brokers) == cluster.brokers == [1, 2, 3]
     assert metadata.cluster_id == cluster.cluster_id
     assert cluster.controller() in cluster.nodes
@@ -120,22 +121,27 @@ def test_a_kill_breaks_the_connections_of_clients(cluster: Cluster, topic: str) 
     assert cluster.state(2) == "down"
 
 
-def test_a_stopped_leader_hands_over_and_shuts_down_cleanly(cluster: Cluster, topic: str) -> None:
-    leader = cluster.leader(topic, 0)
-    assert leader is not None
+def test_a_stopped_leader_hands_over_and_shuts_down_cleanly(cluster: Cluster) -> None:
+    """Not the controller: what that one commits as it leaves the others hear from the next."""
+    name = next(names)
+    leader, *others = sorted(cluster.brokers, key=lambda node: node == cluster.controller())
+    cluster.create_topic(name, assignment=[[leader, *others]])
+    cluster.wait_for_isr(name, 0, 3)
+    cluster.wait_for_leader(name, 0, leader)
     cluster.stop(leader)
     assert (cluster.log_dir(leader) / CLEAN_SHUTDOWN).exists()
-    assert cluster.leader(topic, 0) not in (leader, None)
+    assert cluster.leader(name, 0) in others
     assert is_refused(cluster, leader)
 
 
 def test_a_paused_node_answers_nothing_until_it_is_resumed(cluster: Cluster) -> None:
     paused = 3
     address = cluster.bootstrap_servers.split(",")[paused - 1]
-    with Client(address, request_timeout=0.3, timeout=0.3) as client:
+    with Client(address) as client:
         client.metadata([])
         cluster.pause(paused)
         assert cluster.state(paused) == "paused" and not is_refused(cluster, paused)
+        client.any_connection().timeout = client.timeout = 0.3
         with pytest.raises(RequestTimeout):
             client.metadata([])
     cluster.resume(paused)
@@ -192,7 +198,7 @@ def test_a_cut_stays_over_a_restart(cluster: Cluster, topic: str) -> None:
     cluster.start(lagging, wait=False)
     cluster.wait_for_isr(topic, 0, {leader, third})
     send(cluster, topic, b"behind its back")
-    assert cluster.isr(topic, 0) == {leader, third}
+    assert lagging not in cluster.isr(topic, 0)
     cluster.heal()
     assert cluster.wait_for_isr(topic, 0, 3) == {1, 2, 3}
 
@@ -201,18 +207,18 @@ def test_slow_links_delay_what_waits_for_all_replicas(cluster: Cluster, topic: s
     leader = cluster.leader(topic, 0)
     assert leader is not None
     send(cluster, topic, b"first")
+
+    def is_late() -> bool:
+        """Later than there and back again."""
+        begun = time.monotonic()
+        send(cluster, topic, b"sent")
+        return time.monotonic() - begun >= 2 * ONE_WAY_MS / 1000
+
     for node in {1, 2, 3} - {leader}:
-        cluster.slow(leader, node, ms=150)
-    begun = time.monotonic()
-    send(cluster, topic, b"late")
-    delayed = time.monotonic() - begun
+        cluster.slow(leader, node, ms=ONE_WAY_MS)
+    assert all(is_late() for _ in range(3))
     cluster.heal()
-    send(cluster, topic, b"on the way")
-    begun = time.monotonic()
-    send(cluster, topic, b"soon")
-    healed = time.monotonic() - begun
-    assert delayed >= 0.3, "there and back again"
-    assert healed < delayed
+    cluster.wait_until(lambda: not is_late(), what="a record is as quick as the machine lets it")
 
 
 def test_verbs_refuse_what_makes_no_sense(cluster: Cluster) -> None:
@@ -242,7 +248,7 @@ def test_a_kept_data_directory_has_the_records_at_the_next_opening(tmp_path: Pat
 
 @pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
 def test_a_broker_cut_off_from_a_controller_of_its_own_is_fenced(processes: bool) -> None:
-    with Cluster(brokers=2, controllers=1, config=QUICK, processes=processes, racks=["a", "b"]) as cluster:
+    with Cluster(brokers=2, controllers=1, config=SOON, processes=processes, racks=["a", "b"]) as cluster:
         assert cluster.nodes == [1, 2, 101] and cluster.controller() == 101
         with cluster.client() as client:
             assert [broker.rack for broker in Admin(client).describe_cluster().brokers] == ["a", "b"]
@@ -256,13 +262,41 @@ def test_a_broker_cut_off_from_a_controller_of_its_own_is_fenced(processes: bool
 def test_a_closed_cluster_leaves_no_thread_no_port_and_no_data() -> None:
     before = set(threading.enumerate())
     with Cluster(brokers=1) as cluster:
+        assert [each for each in set(threading.enumerate()) - before if each.name.startswith(THREADS[0])]
         directory = cluster.log_dir(1)
         host, _, port = cluster.bootstrap_servers.partition(":")
         assert directory.exists()
     assert not directory.exists()
-    assert set(threading.enumerate()) <= before
+    # Of this process others may begin meanwhile; a thread of a node is its own, or one that does its jobs.
+    assert not [each for each in set(threading.enumerate()) - before if each.name.startswith(THREADS)]
     with socket.socket() as taken:
         taken.bind((host, int(port)))
+
+
+def test_the_port_of_a_node_s_status_is_its_own_also_while_it_is_down(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, 1, 0, None, {}, http=True)
+    try:
+        host, _, port = (layout.members[0].http or "").partition(":")
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((host, int(port)))
+    finally:
+        layout.release()
+
+
+def test_who_steers_a_process_that_has_just_ended_is_not_hurt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the thread of another node does, in which a failure was spent at that very moment."""
+    told = []
+    end = ProcessHost._end
+
+    def tell_and_end(host: ProcessHost) -> None:
+        host.tell("disarm", 1)
+        told.append(host.member.id)
+        end(host)
+
+    monkeypatch.setattr(ProcessHost, "_end", tell_and_end)
+    with Cluster(brokers=1, processes=True) as cluster:
+        cluster.kill(1)
+        assert told == [1] and cluster.state(1) == "down"
 
 
 def test_a_setting_that_cannot_be_is_refused_at_once() -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from confluent_kafka import KafkaError, Message, Producer
 
 from highwater.cli import main
-from highwater.cli.status import ask
+from highwater.cli.status import Status, ask
 from highwater.client import Admin, Client, NewTopic, ResourceType
 from highwater.log.index import TransactionIndex
 from highwater.wire import records
@@ -49,9 +49,16 @@ def await_cleaning(log_dir: Path, topic: str = TOPIC) -> None:
     wait_until(lambda: clean_end(log_dir, topic) == active_base(log_dir, topic) > 0, 120)
 
 
-def send(bootstrap: str, rows: list[tuple[str, bytes | None]], topic: str = TOPIC, codec: str = "none") -> None:
+def send(
+    bootstrap: str,
+    rows: list[tuple[str, bytes | None]],
+    topic: str = TOPIC,
+    codec: str = "none",
+    per_batch: int = 10_000,
+) -> None:
     failures: list[KafkaError] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5, "log_level": 0})
+    settings = {"compression.type": codec, "linger.ms": 5, "batch.num.messages": per_batch, "max.in.flight": 1}
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
     for key, value in rows:
         producer.produce(
             topic, value, key, partition=0, on_delivery=lambda failed, _: failures.append(failed) if failed else None
@@ -61,8 +68,9 @@ def send(bootstrap: str, rows: list[tuple[str, bytes | None]], topic: str = TOPI
 
 
 def fill_a_segment(bootstrap: str, topic: str = TOPIC) -> None:
-    """So that all that was written before is in closed ones."""
-    send(bootstrap, [(f"filler-{number}", bytes(20_000)) for number in range(60)], topic)
+    """So that all that was written before is in closed ones. Each record is a batch: so segments end at the same
+    records wherever they are written, and however slowly, and with them what is compacted."""
+    send(bootstrap, [(f"filler-{number}", bytes(20_000)) for number in range(60)], topic, per_batch=1)
 
 
 def written(bootstrap: str) -> dict[str, bytes]:
@@ -147,6 +155,12 @@ def test_apaches_tool_finds_nothing_wrong_with_a_compacted_log(compacted: Compac
 
 
 def test_the_cleaner_tells_what_it_has_done(compacted: Compacted) -> None:
+    def is_over(status: Status | None) -> bool:
+        return status is not None and all(
+            row["compaction"]["under_way"] is None for row in status["partitions"] if row["topic"] == TOPIC
+        )
+
+    wait_until(lambda: is_over(ask(compacted.http)))  # what it has done is written down a moment before
     status = ask(compacted.http)
     assert status is not None
     (row,) = (each for each in status["partitions"] if each["topic"] == TOPIC)

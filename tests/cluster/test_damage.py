@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from highwater import Cluster
 from highwater.cli import main
 from highwater.client.elections import Election, elect_leaders
-from highwater.cluster.ports import free_ports
 from highwater.model import TopicPartition as Partition
 from highwater.wire import records
+from tests.apache import free_ports
 
 TOPIC = "orders"
 BATCHES, PER_BATCH = 40, 50
@@ -28,11 +28,12 @@ def cluster() -> Iterator[Cluster]:
 
 
 def produce(cluster: Cluster, topic: str = TOPIC) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    """One batch for each flush: nothing else sends, however long it takes to fill it."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 60_000})
     for number, value in enumerate(SENT):
         producer.produce(topic, value, partition=0)
         if number % PER_BATCH == PER_BATCH - 1:
-            assert producer.flush(30) == 0
+            assert producer.flush(60) == 0
 
 
 def consume(cluster: Cluster) -> list[bytes]:
@@ -59,6 +60,7 @@ def flip(file: Path, inside: int) -> bytes:
     """One bit of a batch in the middle of the file, so many bytes from its beginning; gives the file as it was."""
     whole = file.read_bytes()
     batches = [at for at, _, _ in records.walk(memoryview(whole))]
+    assert len(batches) == BATCHES
     changed = bytearray(whole)
     changed[batches[len(batches) // 2] + inside] ^= 0x04
     file.write_bytes(changed)
@@ -103,7 +105,7 @@ def test_damage_to_what_a_start_goes_by_is_met_there_and_fetched_anew(cluster: C
 
 @pytest.mark.slow
 def test_the_last_copy_serves_what_lies_before_its_damage_and_status_tells_of_it() -> None:
-    http = f"127.0.0.1:{free_ports(1)}"
+    http = f"127.0.0.1:{free_ports(1)[0]}"
     with Cluster(brokers=1, config={"highwater.http.listener": http}) as cluster:
         cluster.create_topic(TOPIC, partitions=1, replication_factor=1)
         produce(cluster)

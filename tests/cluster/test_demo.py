@@ -84,7 +84,7 @@ def shown(request: pytest.FixtureRequest) -> Iterator[Shown]:
 def test_without_java_a_plain_reader_sees_a_leader_die_and_come_back_and_nothing_lost(tmp_path: Path) -> None:
     environment = os.environ | {"JAVA_HOME": str(tmp_path)}
     ran = subprocess.run(
-        [*DEMO, "--seconds", "6"], capture_output=True, text=True, timeout=150, env=environment, check=False
+        [*DEMO, "--seconds", "10"], capture_output=True, text=True, timeout=280, env=environment, check=False
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.startswith("without Spark: no Java (install a JRE 17 or newer, or set JAVA_HOME)\n")

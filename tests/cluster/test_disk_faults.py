@@ -159,7 +159,7 @@ class SmallDisk(Node):
         return self
 
     def inside(self, command: str) -> None:
-        subprocess.run(["nsenter", "-t", str(self.pid), "-m", "sh", "-c", command], check=True, timeout=10)
+        subprocess.run(["nsenter", "-t", str(self.pid), "-m", "sh", "-c", command], check=True, timeout=60)
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not installed")

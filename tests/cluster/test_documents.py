@@ -38,7 +38,7 @@ class Reader:
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert done.returncode == 0, f"{line}\n{done.stderr}"
@@ -57,7 +57,7 @@ class Reader:
     def stop(self) -> None:
         if self.node is not None:
             self.node.send_signal(signal.SIGTERM)
-            self.node.communicate(timeout=30)
+            self.node.communicate(timeout=120)
 
 
 @pytest.fixture

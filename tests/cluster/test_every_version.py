@@ -23,6 +23,7 @@ from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest, D
 from highwater.wire.messages.describe_cluster_request import DescribeClusterRequest
 from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from highwater.wire.messages.describe_groups_request import DescribeGroupsRequest
+from highwater.wire.messages.describe_groups_response import DescribeGroupsResponse
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData
 from highwater.wire.messages.describe_quorum_request import TopicData as QuorumTopic
 from highwater.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
@@ -41,7 +42,6 @@ from highwater.wire.messages.init_producer_id_request import InitProducerIdReque
 from highwater.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from highwater.wire.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from highwater.wire.messages.list_groups_request import ListGroupsRequest
-from highwater.wire.messages.list_groups_response import ListGroupsResponse
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from highwater.wire.messages.offset_commit_request import (
@@ -236,10 +236,11 @@ def codes(value: object) -> Iterator[int]:
 
 
 def is_coordinated(connection: Connection) -> bool:
-    """The partitions of groups are there and loaded."""
+    """The partitions of groups are there and loaded, all of them: groups enough to have some in each."""
     found = connection.receive(connection.send(FindCoordinatorRequest(key="g"), 2), FindCoordinatorResponse)
-    listed = connection.receive(connection.send(ListGroupsRequest(), 5), ListGroupsResponse)
-    return found.error_code == listed.error_code == 0
+    every = DescribeGroupsRequest(groups=[f"g{number}" for number in range(100)])
+    described = connection.receive(connection.send(every, 5), DescribeGroupsResponse)
+    return found.error_code == 0 and all(group.error_code == 0 for group in described.groups)
 
 
 def test_every_version_is_answered(node: Node) -> None:

@@ -20,7 +20,7 @@ from highwater.broker.groups import OFFSETS_TOPIC
 from highwater.client.groups import Groups, assigned
 from highwater.coordinator.coordinator import partition_for
 from highwater.errors import KafkaError
-from tests.cluster.group_member import CLIENTS, Member
+from tests.cluster.group_member import CLIENTS, LONG_SESSION_MS, Member
 from tests.cluster.tools import apache, call
 
 PARTITIONS = 6
@@ -33,7 +33,7 @@ CONFIG = {
     "broker.heartbeat.interval.ms": 300,
     "min.insync.replicas": 2,
 }
-SECONDS = 60.0
+SECONDS = 120.0
 COORDINATOR_KILLS = int(os.environ.get("HIGHWATER_COORDINATOR_KILLS", "5"))
 """50 in a full run."""
 numbers = itertools.count()
@@ -124,7 +124,7 @@ def test_cooperative_members_share_and_take_over(cluster: Cluster, topic: str, c
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60 + 10 * COORDINATOR_KILLS)
+@pytest.mark.timeout(200 + 20 * COORDINATOR_KILLS)
 def test_a_commit_that_was_acknowledged_outlives_its_coordinator(cluster: Cluster, topic: str) -> None:
     for number in range(COORDINATOR_KILLS):
         group = f"outlives-{number}"
@@ -147,7 +147,8 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: Cluster, topic:
     try:
         with ExitStack() as stack:
             members = [
-                stack.enter_context(Member(client, cluster.bootstrap_servers, group, topic)) for client in CLIENTS
+                stack.enter_context(Member(client, cluster.bootstrap_servers, group, topic, session_ms=LONG_SESSION_MS))
+                for client in CLIENTS
             ]
             cluster.wait_until(lambda: are_shared(members), SECONDS, "the members share the partitions")
             before = [member.assigned for member in members]
@@ -183,7 +184,7 @@ class Console:
     def interrupt(self) -> None:
         """Ctrl-C: it commits and leaves."""
         self._process.send_signal(signal.SIGINT)
-        self._process.wait(30)
+        self._process.wait(SECONDS)
         self._reading.join()
 
     def __enter__(self) -> Console:
@@ -227,7 +228,7 @@ def test_two_console_consumers_in_one_group_share_the_partitions_and_the_one_tha
 def test_apaches_tool_lists_describes_resets_and_deletes_groups(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     group, bootstrap = f"tool-{topic}", cluster.bootstrap_servers
     produce(cluster, topic, 0, 60)
-    with Member("confluent", bootstrap, group, topic) as member:
+    with Member("confluent", bootstrap, group, topic, session_ms=LONG_SESSION_MS) as member:
         cluster.wait_until(lambda: len(member.processed) == 60, SECONDS, "all is processed")
         listed, states, offsets, members, refused = apache(
             [

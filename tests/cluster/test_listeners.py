@@ -41,7 +41,7 @@ def test_a_client_is_told_the_addresses_of_its_listener(node: Node, listener: st
     }
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
 
-    described = admin.list_topics(timeout=10)
+    described = admin.list_topics(timeout=60)
 
     (broker,) = described.brokers.values()
     assert (broker.id, broker.host, broker.port) == (1, *expected[listener])
@@ -52,7 +52,7 @@ def test_each_listener_that_can_be_reached_takes_records(node: Node) -> None:
         where = f"127.0.0.1:{node.port_of(listener)}"
         producer = Producer({"bootstrap.servers": where, "broker.address.family": "v4", "log_level": 0})
         producer.produce("through", listener)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
 
 
 def test_the_controllers_listener_takes_no_records(node: Node) -> None:

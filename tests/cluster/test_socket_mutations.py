@@ -146,7 +146,7 @@ def check(node: Node, frames: list[Frame]) -> int:
     port = node.port if frames[0].subject.role is Role.BROKER else node.port_of("CONTROLLER")
     left = deque(frames)
     connections = 0
-    with Peer(node.port, patience=5.0) as control:
+    with Peer(node.port) as control:
         while left:
             sent = [left[at] for at in range(min(AT_ONCE, len(left)))]
             answers = deque(_answers(port, sent))

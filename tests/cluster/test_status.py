@@ -23,7 +23,14 @@ from tests.cluster.tools import apache, call
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = {"replica.lag.time.max.ms": "1000", "auto.leader.rebalance.enable": "false"}
+LAG_SECONDS = 5
+SETTINGS = {
+    "replica.lag.time.max.ms": str(LAG_SECONDS * 1000),
+    "auto.leader.rebalance.enable": "false",
+    # Nobody is taken for dead but who is killed: a busy machine holds nodes up for seconds.
+    "broker.session.timeout.ms": "60000",
+    "controller.quorum.fetch.timeout.ms": "15000",
+}
 NAME = re.compile(r"`((?:kafka|highwater)_[a-z_]+)`")
 
 
@@ -44,8 +51,7 @@ class Cast(NamedTuple):
 
 def cast(stage: Stage, topic: str) -> Cast:
     """A topic with a replica on each, led by neither the controller nor the one that will be held back."""
-    controller = stage.controller()
-    assert controller is not None
+    controller = stage.active_controller()
     leader, follower = (node for node in stage.brokers if node != controller)
     stage.create_topic_on(topic, [leader, controller, follower])
     return Cast(controller, leader, follower)
@@ -76,35 +82,40 @@ def command(*arguments: str) -> str:
     return done.output
 
 
-def test_a_follower_that_is_held_back_is_named_with_both_numbers_within_a_second(stage: Stage) -> None:
+def test_a_follower_that_is_held_back_is_named_with_both_numbers_once_it_leaves_the_isr(stage: Stage) -> None:
     parts = cast(stage, "held")
     write(stage, "held", 5, to=parts.leader)
     http = stage.nodes[parts.leader]["http"]
     command("--http", http)
 
+    def has_left() -> bool:
+        row = row_of(stage, parts.leader, "held")
+        return len(row["isr"]) == 2 and row["high_watermark"] == 15
+
+    paused_at = time.monotonic()
     stage.pause(parts.follower)
     write(stage, "held", 10, to=parts.leader, acks=1)
-    wait_until(lambda: len(row_of(stage, parts.leader, "held")["isr"]) == 2, "the ISR shrinks")
+    wait_until(has_left, "the ISR shrinks")
     row = row_of(stage, parts.leader, "held")
+    paused_for = time.monotonic() - paused_at
     printed = command("--http", http, "--topic", "held")
     left = row["changes"][0]
     stage.resume(parts.follower)
 
-    assert left["seconds_ago"] < 1.0
-    numbers = rf"{parts.follower} last caught up (\d+\.\d) s ago, limit 1 s"
+    assert left["seconds_ago"] < paused_for - LAG_SECONDS / 2
+    numbers = rf"{parts.follower} last caught up (\d+\.\d) s ago, limit {LAG_SECONDS} s"
     told = re.fullmatch(rf"ISR [\d,]+ -> [\d,]+: {numbers}", left["what"])
-    assert told is not None and float(told[1]) >= 1.0, left["what"]
+    assert told is not None and float(told[1]) >= LAG_SECONDS, left["what"]
     follower = next(each for each in row["followers"] if each["id"] == parts.follower)
     assert (follower["in_isr"], follower["log_end"], follower["lag"]) == (False, 5, 10)
-    assert follower["lag_ms"] >= 1000
-    why = re.fullmatch(
-        r"last caught up (\d+\.\d) s ago, limit 1 s; 10 records below the high watermark", follower["why"]
-    )
-    assert why is not None and float(why[1]) >= 1.0, follower["why"]
+    assert follower["lag_ms"] >= LAG_SECONDS * 1000
+    below = f"limit {LAG_SECONDS} s; 10 records below the high watermark"
+    why = re.fullmatch(rf"last caught up (\d+\.\d) s ago, {below}", follower["why"])
+    assert why is not None and float(why[1]) >= LAG_SECONDS, follower["why"]
     assert (row["leader_epoch"], row["high_watermark"], row["log_end"]) == (0, 15, 15)
 
     shown = next(line for line in printed.splitlines() if "out of sync" in line and f"│ {parts.follower} " in line)
-    assert "last caught up" in shown and "limit 1 s; 10 records below the high watermark" in shown
+    assert "last caught up" in shown and below in shown
     assert left["what"] in printed
 
     wait_until(lambda: stage.isr("held") == {1, 2, 3}, "it is back in the ISR")
@@ -115,12 +126,18 @@ def test_a_follower_that_is_held_back_is_named_with_both_numbers_within_a_second
 
 
 def test_a_node_that_is_silent_is_shown_as_such_beside_the_others(stage: Stage) -> None:
-    silent = next(node for node in stage.brokers if node != stage.controller())
+    controller = stage.active_controller()
+    silent = next(node for node in stage.brokers if node != controller)
+
+    def others_are_shown() -> bool:
+        """One that is held up for long counts as silent, too."""
+        printed = command("--data-dir", str(stage.directory))
+        assert f"no answer at {stage.nodes[silent]['http']}" in printed
+        return len(re.findall(r"│ active +│", printed)) == 2
+
     stage.pause(silent)
-    printed = command("--data-dir", str(stage.directory))
+    wait_until(others_are_shown, "the two others answer")
     stage.resume(silent)
-    assert f"no answer at {stage.nodes[silent]['http']}" in printed
-    assert len(re.findall(r"│ active +│", printed)) == 2
 
 
 def test_the_death_of_a_leader_is_told_where_it_is_decided_and_where_it_is_felt(stage: Stage) -> None:
@@ -137,7 +154,8 @@ def test_the_death_of_a_leader_is_told_where_it_is_decided_and_where_it_is_felt(
     assert f"broker {parts.leader} fenced: it refused two connections\n" in decided
     led = f"felt-0 leads in epoch 1 from offset 3 on, ISR {parts.controller},{parts.follower}"
     assert f"{led}: leader {parts.leader} is fenced\n" in state_changes(stage, heir)
-    assert f"felt-0 follows {heir} in epoch 1, end 3, " in state_changes(stage, parts.follower)
+    follows = f"felt-0 follows {heir} in epoch 1, end 3, "
+    wait_until(lambda: follows in state_changes(stage, parts.follower), "who follows knows of it, too")
     assert "felt-0" not in stage.log_dir(heir).with_name("node.log").read_text(), "they have a file of their own"
     out = next(each for each in row_of(stage, heir, "felt")["followers"] if each["id"] == parts.leader)
     assert out["why"].startswith(f"broker {parts.leader} is fenced; not caught up in the ")
@@ -161,7 +179,7 @@ class Scrape:
         self.by_node: dict[int, dict[str, list[tuple[dict[str, str], float]]]] = {}
         for node in stage.nodes:
             if node not in stage.down:
-                with urllib.request.urlopen(f"http://{stage.nodes[node]['http']}/metrics", timeout=10) as page:
+                with urllib.request.urlopen(f"http://{stage.nodes[node]['http']}/metrics", timeout=60) as page:
                     assert page.headers["Content-Type"].startswith("text/plain; version=0.0.4")
                     self.by_node[node] = self._samples(page.read().decode())
 
@@ -206,6 +224,7 @@ def test_metrics_are_the_truth_with_a_broker_down(stage: Stage) -> None:
     wait_until(lambda: len(stage.led("truth")) == 3, "three leaders")
     for partition in range(3):
         write(stage, "truth", 10 + partition, to=parts.controller, partition=partition)
+    wait_until(stage.all_know, "every broker knows of them")
     whole = Scrape(stage)
     assert whole.all("kafka_topic_partition_in_sync_replica", topic="truth") == [3, 3, 3]
     assert sum(whole.all("kafka_server_brokertopicmetrics_messagesin_total", topic="truth")) == 33
@@ -214,6 +233,7 @@ def test_metrics_are_the_truth_with_a_broker_down(stage: Stage) -> None:
     wait_until(lambda: stage.isr("pair") == {parts.controller}, "the pair is short")
     written = {partition: 10 + partition for partition in range(3)}
     wait_until(lambda: _committed(stage, "truth") == written, "new leaders know what is committed")
+    wait_until(stage.all_know, "every broker knows what was decided")
     assert_told(stage, parts)
     stage.start(parts.leader)
     wait_until(lambda: stage.is_whole("truth", 3), "it is whole again")
@@ -321,11 +341,17 @@ def test_the_lag_of_a_group_is_in_the_metrics_as_groups_tells_it(stage: Stage, l
 @pytest.mark.apache
 def test_the_lag_of_a_group_is_in_the_metrics_as_apaches_tool_tells_it(stage: Stage, lagging: str) -> None:
     (ran,) = apache([call("groups", "--bootstrap-server", stage.bootstrap, "--describe", "--group", lagging)])
-    scrape = Scrape(stage)
     told = described(ran.stdout)
     assert len(told) == 3
-    for topic, (_, _, lag) in told.items():
-        assert scrape.one("kafka_consumergroup_lag", consumergroup=lagging, topic=topic) == float(lag)
+
+    def is_told() -> bool:
+        scrape = Scrape(stage)
+        return all(
+            scrape.all("kafka_consumergroup_lag", consumergroup=lagging, topic=topic) == [float(lag)]
+            for topic, (_, _, lag) in told.items()
+        )
+
+    wait_until(is_told, "the coordinator has asked the leaders")
 
 
 def test_every_metric_is_in_the_document_and_nothing_else(stage: Stage, lagging: str) -> None:

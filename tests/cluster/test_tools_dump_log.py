@@ -78,11 +78,19 @@ def copied(server: Server, transactional_topic: str, tmp_path_factory: pytest.Te
     wait_until(lambda: any((server.log_dir / "dump-segments-0").glob("*.snapshot")))
     target = tmp_path_factory.mktemp("dump") / "data"
     target.mkdir()
-    for source in server.log_dir.iterdir():
-        if source.is_file():
-            shutil.copy(source, target)
-        elif any(log.stat().st_size for log in source.glob("*.log")):
-            shutil.copytree(source, target / source.name, ignore=shutil.ignore_patterns("*.tmp"))
+    for name in ("meta.properties", "bootstrap.checkpoint"):
+        shutil.copy(server.log_dir / name, target)
+    # No others: topics that other tests have deleted may vanish meanwhile, file by file.
+    for pattern in (
+        "dump-*",
+        "tools-transactions-0",
+        "__cluster_metadata-0",
+        "__consumer_offsets-*",
+        "__transaction_*",
+    ):
+        for source in server.log_dir.glob(pattern):
+            if any(log.stat().st_size for log in source.glob("*.log")):
+                shutil.copytree(source, target / source.name, ignore=shutil.ignore_patterns("*.tmp", "*.part"))
     return target
 
 

@@ -12,7 +12,7 @@ from highwater.client import Admin, Client, NewTopic, Producer
 from highwater.client.groups import Groups
 from highwater.model import TopicPartition
 from tests.apache import Ran
-from tests.cluster.group_member import Member
+from tests.cluster.group_member import LONG_SESSION_MS, Member
 from tests.cluster.nodes import wait_until
 from tests.cluster.tools import Call, Server, apache, call, difference, masked, ours
 
@@ -108,8 +108,8 @@ def plan(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     path = tmp_path_factory.mktemp("plan") / "plan.csv"
     Path(path).write_text(f"{TOPIC},0,2\n{TOPIC},1,200\n")
     path.with_name("plans.csv").write_text(f"g-some,{TOPIC},0,2\ng-offsets,{TOPIC},1,3\n")
-    with Member("confluent", server.bootstrap, "g-live", TOPIC, session_ms=10_000) as member:
-        wait_until(lambda: len(member.processed) == 30, 60)
+    with Member("confluent", server.bootstrap, "g-live", TOPIC, session_ms=LONG_SESSION_MS) as member:
+        wait_until(lambda: len(member.processed) == 30, 120)
         yield str(path)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from highwater.client import Admin, Client, NewTopic
 from tests.apache import CLUSTER_ID, ApacheKafka, Ran
+from tests.cluster.nodes import wait_until
 from tests.cluster.tools import Call, call, masked, ours, reason
 from tests.cluster.tools import apache as by_apache
 
@@ -154,7 +155,7 @@ def test_apache_kafka_starts_on_a_directory_that_we_formatted(apache: None, tmp_
             admin = Admin(client)
             admin.create_topics([NewTopic("made", partitions=2)])
             assert admin.describe_cluster().cluster_id == CLUSTER_ID
-            assert list(admin.list_topics()) == ["made"]
+            wait_until(lambda: list(admin.list_topics()) == ["made"])
             (quorum,) = admin.describe_quorum().topics[0].partitions
             assert [voter.replica_id for voter in quorum.current_voters] == [1]
             assert quorum.current_voters[0].replica_directory_id != bytes(16)

@@ -17,8 +17,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-SECONDS = 1.0
-"""How long a node may take to answer: one that is stopped never does."""
+SECONDS = 3.0
+"""How long a node may take to answer: one that is stopped never does, one on a busy machine may take a while."""
 PIPED_WIDTH = 240
 REFRESH_SECONDS = 0.5
 

@@ -22,9 +22,9 @@ from highwater.cluster.view import PartitionView, View
 from highwater.model import NodeId, TopicPartition
 
 READY_SECONDS: Final = 60.0
-STOP_SECONDS: Final = 20.0
-ORDER_SECONDS: Final = 10.0
-WAIT_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 60.0
+ORDER_SECONDS: Final = 30.0
+WAIT_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.005
 
 
@@ -385,14 +385,16 @@ class Cluster:
     def wait_for_isr(
         self, topic: str, partition: int, wanted: int | Collection[int], seconds: float = WAIT_SECONDS
     ) -> set[int]:
-        """Until the ISR has this size, or these members; gives it."""
+        """Until the ISR has this size, or these members; gives it as it was then."""
+        isr: set[int] = set()
 
         def reached() -> bool:
+            nonlocal isr
             isr = self.isr(topic, partition)
             return len(isr) == wanted if isinstance(wanted, int) else isr == set(wanted)
 
         self.wait_until(reached, seconds, f"the ISR of {topic}-{partition} is {wanted}")
-        return self.isr(topic, partition)
+        return isr
 
     def wait_for_leader(
         self,

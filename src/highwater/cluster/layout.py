@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import SystemRandom
 
-from highwater.cluster.ports import HOST, ReservedPort, free_ports
+from highwater.cluster.ports import HOST, ReservedPort
 from highwater.config import NodeConfig, format_properties, parse_properties
 from highwater.model import Endpoint, NodeId, Uuid, uuid_text
 from highwater.raft_node.format import Format, InitialVoter, format_directories, random_directory_id
@@ -34,7 +34,7 @@ class Member:
     home: Path
     rack: str | None = None
     ports: dict[str, ReservedPort] = field(default_factory=dict)
-    http: str | None = None
+    http_port: ReservedPort | None = None
     properties: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -52,6 +52,11 @@ class Member:
     @property
     def endpoints(self) -> list[Endpoint]:
         return [Endpoint(HOST, port.number) for port in self.ports.values()]
+
+    @property
+    def http(self) -> str | None:
+        """Where it tells its status."""
+        return None if self.http_port is None else f"{HOST}:{self.http_port.number}"
 
     @property
     def bootstrap(self) -> str:
@@ -92,8 +97,9 @@ class Layout:
 
     def release(self) -> None:
         for member in self.members:
-            for port in member.ports.values():
-                port.release()
+            for port in (*member.ports.values(), member.http_port):
+                if port is not None:
+                    port.release()
 
     @staticmethod
     def _members(directory: Path, brokers: int, controllers: int, racks: Sequence[str] | None) -> list[Member]:
@@ -144,7 +150,7 @@ class Layout:
         if "controller" in member.roles:
             member.ports[_CONTROLLER] = _same_or_other(last.get(_CONTROLLER, 0))
         if self._http:
-            member.http = f"{HOST}:{free_ports(1)}"
+            member.http_port = ReservedPort()
 
     def _properties(self, member: Member) -> dict[str, str]:
         factor = str(min(3, self._brokers))

@@ -133,9 +133,12 @@ class ProcessHost(Host):
     # --- the listening thread
 
     def _listen(self, steering: socket.socket) -> None:
-        with steering, contextlib.suppress(ConnectionError), steering.makefile("rb") as lines:
+        with contextlib.suppress(ConnectionError), steering.makefile("rb") as lines:
             for text in lines:
-                self._hear(json.loads(text))
+                if text.endswith(b"\n"):  # else it was killed within a line
+                    self._hear(json.loads(text))
+        with self._sending, steering:
+            self._steering = None  # before it is closed: who sends meanwhile is told that the node has ended
         self._end()
 
     def _hear(self, line: dict[str, Any]) -> None:
@@ -164,7 +167,6 @@ class ProcessHost(Host):
         if not self._expected:
             self.failure = self.failure or f"its process ended with code {code}: {self._last_words()}"
         with self._sending:
-            self._steering = None
             calls, self._calls = self._calls, {}
         for call in calls.values():
             call.set_exception(ConnectionError(f"node {self.member.id} has ended"))

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from highwater.cluster.host import Decide, Host, State
@@ -51,7 +51,7 @@ class ThreadHost(Host):
         self._post(self._begin_stop, stopping)
         try:
             stopping.result(seconds)
-        except (TimeoutError, asyncio.CancelledError):
+        except (TimeoutError, CancelledError):
             self.kill()
             return False
         self._join()

@@ -25,7 +25,7 @@ from highwater.model import TopicPartition
 STEP_SECONDS = 0.02
 STOP_SECONDS = 70.0
 """For a thread that speaks to the brokers: a little more than its client's patience."""
-RETURN_SECONDS = 30.0
+RETURN_SECONDS = 90.0
 DRAIN_SECONDS = 240.0
 """Spark may only just have started, on a busy machine; one that fails says so, and is not waited for."""
 
