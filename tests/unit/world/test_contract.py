@@ -13,7 +13,7 @@ from highwater.world.real import RealWorld, new_event_loop
 from tests.unit.world.contract import SCENARIOS, Scenario
 
 SEEDS = 5
-REAL_SECONDS = 30
+REAL_SECONDS = 120
 
 each_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 
