@@ -24,7 +24,7 @@ RECORDS = 400
 
 def workers() -> set[int]:
     """Processes of ours that do a job. Others, and threads, come and go meanwhile."""
-    found = set()
+    found: set[int] = set()
     for children in Path("/proc/self/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):
             found.update(pid for pid in map(int, children.read_text().split()) if does_a_job(pid))
