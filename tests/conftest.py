@@ -7,10 +7,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.apache import ApacheKafka, Ran, end_tool_host, run_tool, why_unavailable
 
 APACHE_FIXTURES = {"apache", "apache_kafka", "apache_tool"}
+
+# The same examples in each run, and no limit on how long one takes: a busy machine would exceed it.
+# `--hypothesis-profile default` looks for examples that were never tried.
+settings.load_profile("ci")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

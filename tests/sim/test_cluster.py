@@ -30,7 +30,7 @@ def trace_under(hash_seed: str) -> str:
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip()

@@ -24,7 +24,7 @@ def traces_under(hash_seed: str) -> list[str]:
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.split()

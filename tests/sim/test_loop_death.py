@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import PurePath
@@ -20,6 +21,9 @@ DATA = PurePath("/data")
 
 @pytest.fixture
 def sim() -> Iterator[Simulation]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()  # what earlier tests left is not told as if it were of this one
     with Simulation(1) as simulation:
         yield simulation
     gc.collect()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from random import Random
 
 import pytest
@@ -19,19 +16,8 @@ from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRe
 from highwater.wire.messages.offset_commit_request import OffsetCommitRequest
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from highwater.wire.messages.request_header import RequestHeader
+from tests.wire.allocation import most_held
 from tests.wire.specimens import specimen
-
-
-@contextmanager
-def memory() -> Iterator[Callable[[], int]]:
-    """The most bytes that were allocated at once within the block."""
-    peaks: list[int] = []
-    tracemalloc.start()
-    try:
-        yield lambda: peaks[0]
-    finally:
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
 
 
 def flexible(*values: int) -> FlexibleReader:
@@ -228,9 +214,11 @@ HOSTILE_COUNTS = [
 def test_a_count_of_two_billion_is_refused_before_anything_is_allocated(
     cls: type[Message], version: int, raw: bytes
 ) -> None:
-    with memory() as peak, pytest.raises(Malformed):
-        cls.decode(raw + bytes(100), version)
-    assert peak() < 100_000
+    def refuse() -> None:
+        with pytest.raises(Malformed):
+            cls.decode(raw + bytes(100), version)
+
+    assert most_held(refuse, 100_000) < 100_000
 
 
 @pytest.mark.parametrize(
@@ -271,15 +259,16 @@ KINDS = ("structs", "strings", "blobs", "views", "tags")
 def test_a_body_of_many_tiny_objects_costs_a_small_multiple_of_its_size(kind: str) -> None:
     size = 1 << 19
     cls, version, body = dense_body(kind, size // 8)
-    with memory() as peak:
-        message = cls.decode(body.ljust(size, b"\0"), version)
-    assert message is not None
-    assert peak() < 24 * size
+    body = body.ljust(size, b"\0")
+    assert most_held(lambda: cls.decode(body, version), 24 * size) < 24 * size
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_body_of_more_objects_than_its_size_allows_is_malformed(kind: str) -> None:
     cls, version, body = dense_body(kind, 100_000)
-    with memory() as peak, pytest.raises(Malformed, match="more elements than"):
-        cls.decode(body, version)
-    assert peak() < 24 * len(body)
+
+    def refuse() -> None:
+        with pytest.raises(Malformed, match="more elements than"):
+            cls.decode(body, version)
+
+    assert most_held(refuse, 24 * len(body)) < 24 * len(body)

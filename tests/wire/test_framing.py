@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-import tracemalloc
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater.wire.framing import CHUNK, MAX_FRAME, ChunkPool, FrameFault, FrameReader
+from tests.wire.allocation import most_held
 
 
 def framed(payload: bytes) -> bytes:
@@ -87,12 +87,12 @@ def test_a_chunk_is_used_again_once_its_frames_are_gone() -> None:
     pool = ChunkPool()
     reader = FrameReader(pool)
     feed(reader, framed(b"warm"), 100).clear()
-    tracemalloc.start()
-    for _ in range(1000):
-        feed(reader, framed(b"next"), 100).clear()
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < CHUNK
+
+    def feed_on() -> None:
+        for _ in range(1000):
+            feed(reader, framed(b"next"), 100).clear()
+
+    assert most_held(feed_on, CHUNK) < CHUNK
 
 
 def test_many_frames_of_one_read_share_its_buffer() -> None:
@@ -102,16 +102,14 @@ def test_many_frames_of_one_read_share_its_buffer() -> None:
 
 
 def test_a_thousand_stalled_announcements_of_the_largest_frame_cost_little() -> None:
-    pool = ChunkPool()
-    tracemalloc.start()
-    readers = [FrameReader(pool) for _ in range(1000)]
-    for reader in readers:
-        feed(reader, struct.pack(">i", MAX_FRAME) + b"x" * 20, 100)
-    now, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert now < 2_000_000
-    assert peak < 2_500_000
-    assert all(reader.held == 24 for reader in readers)
+    def announce() -> None:
+        pool = ChunkPool()
+        readers = [FrameReader(pool) for _ in range(1000)]
+        for reader in readers:
+            feed(reader, struct.pack(">i", MAX_FRAME) + b"x" * 20, 100)
+        assert all(reader.held == 24 for reader in readers)
+
+    assert most_held(announce, 2_000_000) < 2_000_000
 
 
 @pytest.mark.parametrize("arrived", [100, CHUNK // 2, CHUNK - 1, CHUNK, 3 * CHUNK, 1_000_000])

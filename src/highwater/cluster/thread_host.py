@@ -194,6 +194,10 @@ class ThreadHost(Host):
     def _unwind(self, loop: AbstractEventLoop) -> None:
         """Let the cancelled tasks end, in a world where nothing can be done any more, and give the threads back."""
         loop.set_exception_handler(lambda loop, context: None)
+        if self._steered is not None:
+            # Whoever looks at the status may keep a connection. uvloop warns of one that is open when the loop closes,
+            # and where warnings are errors it then waits for that for ever.
+            self._steered.world.crash()
         for _ in range(UNWIND_TURNS):
             tasks = asyncio.all_tasks(loop)
             for task in tasks:

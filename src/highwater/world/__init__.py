@@ -39,7 +39,7 @@ class Poisoned(OSError):
 
 
 class WorkerDied(EOFError):
-    """A job's process was killed: what it would have said is unknown, and the same job may well succeed."""
+    """A job's process was killed or never began: its answer is unknown, and the same job may well succeed."""
 
 
 class AlreadyLocked(OSError):

@@ -68,6 +68,8 @@ class RealJob:
                 self._drive_thread()
             else:
                 self._drive_process(background=where == "background")
+        except Exception as failed:  # noqa: BLE001 the job's boundary: the failure is the answer
+            self._finish(failed)
         finally:
             with self._ending:
                 self._over = True
@@ -75,11 +77,11 @@ class RealJob:
                 self._loop.call_soon_threadsafe(self._closed)
 
     def _drive_thread(self) -> None:
+        self._disk = RealDisk(descriptors=64)
+        if self._cancelled.is_set():
+            return
+        steps, pace = self._job(self._disk, *self._args), Pace(time.monotonic())
         try:
-            self._disk = RealDisk(descriptors=64)
-            if self._cancelled.is_set():
-                return
-            steps, pace = self._job(self._disk, *self._args), Pace(time.monotonic())
             while True:
                 step = next(steps)
                 self._report(step)
@@ -89,39 +91,47 @@ class RealJob:
                     return
         except StopIteration as end:
             self._finish(end.value)
-        except Exception as failed:  # noqa: BLE001 the job's boundary: the failure is the answer
-            self._finish(failed)
 
     def _drive_process(self, background: bool) -> None:
-        ours, theirs = multiprocessing.get_context("spawn").Pipe()
-        child = multiprocessing.get_context("spawn").Process(
-            target=_run_in_child, args=(theirs, self._job, self._args, background), daemon=True
-        )
-        child.start()
-        theirs.close()
-        result: object = None
-        try:
-            while not self._cancelled.is_set():
-                if not ours.poll(0.05):
-                    continue
-                message = ours.recv()
-                if not isinstance(message, Step):
-                    result = message[0]
-                    break
-                self._report(message)
-        except EOFError:
-            child.join()
-            result = WorkerDied(f"process {child.pid}, which did the work, ended with code {child.exitcode}")
-        finally:
-            if self._cancelled.is_set():
-                child.terminate()
-            child.join()
-            ours.close()
+        spawning = multiprocessing.get_context("spawn")
+        ours, theirs = spawning.Pipe()
+        child = spawning.Process(target=_run_in_child, args=(theirs, self._job, self._args, background), daemon=True)
+        with ours:
+            try:
+                with theirs:
+                    child.start()
+            except OSError as failed:
+                raise WorkerDied(f"no process could be started for the work: {failed}") from failed
+            try:
+                result = self._result_of(ours)
+            except (EOFError, OSError) as failed:  # between two messages, or amid one
+                child.join()
+                died = f"process {child.pid}, which did the work, ended with code {child.exitcode}"
+                raise WorkerDied(died) from failed
+            finally:
+                if self._cancelled.is_set():
+                    child.terminate()
+                ours.close()  # nobody listens to it any more: it must not wait for that
+                child.join()
         self._finish(result)
+
+    def _result_of(self, child: Connection) -> object:
+        while not self._cancelled.is_set():
+            if not child.poll(0.05):
+                continue
+            message = child.recv()
+            if not isinstance(message, Step):
+                return message[0]
+            self._report(message)
+        return None
 
     def _report(self, step: Step) -> None:
         if self._step is not None and not self._cancelled.is_set():
-            self._loop.call_soon_threadsafe(self._step, step)
+            self._loop.call_soon_threadsafe(self._step_on_loop, self._step, step)
+
+    def _step_on_loop(self, tell: Callable[[Step], None], step: Step) -> None:
+        if not self._cancelled.is_set():
+            tell(step)
 
     def _finish(self, result: object) -> None:
         if not self._cancelled.is_set() and not self._loop.is_closed():

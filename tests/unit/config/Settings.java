@@ -110,11 +110,18 @@ public class Settings {
             Map<ConfigResource, org.apache.kafka.clients.admin.Config> found;
             do {
                 found = admin.describeConfigs(List.of(topic, broker, all), options).all().get();
-            } while (found.get(all).entries().size() < 2 || !"77".equals(found.get(broker).get("log.flush.interval.messages").value()));
+            } while (found.get(all).entries().size() < 3
+                || !has(found.get(broker), "log.flush.interval.messages", "77") || !has(found.get(broker), "log.segment.bytes", "2000000")
+                || !has(found.get(topic), "flush.messages", "77") || !has(found.get(topic), "segment.bytes", "2000000"));
             rows("topic", found.get(topic).entries());
             rows("broker", found.get(broker).entries());
             rows("default", found.get(all).entries());
         }
+    }
+
+    /** The broker takes its own settings and those of all brokers one after the other. */
+    static boolean has(org.apache.kafka.clients.admin.Config config, String name, String value) {
+        return value.equals(config.get(name).value());
     }
 
     static AlterConfigOp set(String name, String value) {

@@ -57,7 +57,7 @@ def classes(apache: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program is one of the package whose parts it drives, so it cannot be run from its source."""
     target = tmp_path_factory.mktemp("classes")
     classpath = classpath_file().read_text().strip()
-    subprocess.run(["javac", "-J-Xmx256m", "-d", target, "-cp", classpath, PROGRAM], check=True, timeout=90)
+    subprocess.run(["javac", "-J-Xmx256m", "-d", target, "-cp", classpath, PROGRAM], check=True, timeout=240)
     return target
 
 
@@ -65,7 +65,7 @@ def ask(classes: Path, questions: list[str]) -> list[str]:
     *options, classpath = java("-Xmx256m")
     command = [*options, f"{classes}:{classpath}", "org.apache.kafka.controller.Decisions"]
     done = subprocess.run(
-        command, input="".join(f"{q}\n" for q in questions), capture_output=True, text=True, check=False, timeout=120
+        command, input="".join(f"{q}\n" for q in questions), capture_output=True, text=True, check=False, timeout=240
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

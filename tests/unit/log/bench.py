@@ -171,7 +171,7 @@ def on_real_disk(directory: Path, play: Callable[[Bench], Coroutine[Any, Any, T]
     loop.set_exception_handler(lambda _, context: failures.append(context))
     try:
         bench = Bench(world, PurePath(directory), settings(**changes))
-        result = loop.run_until_complete(asyncio.wait_for(play(bench), 60))
+        result = loop.run_until_complete(asyncio.wait_for(play(bench), 240))
         loop.run_until_complete(bench.abandon())
     finally:
         world.close()
@@ -185,7 +185,7 @@ async def _turn() -> None:
     await asyncio.sleep(0)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     """Let the loop run until it holds."""
     async with asyncio.timeout(seconds):
         while not condition():

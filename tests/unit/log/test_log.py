@@ -80,7 +80,7 @@ def test_where_the_system_cannot_tell_what_is_cached_a_job_finds_every_place(tmp
                 file._nowait, file._written_from = False, file.size  # type: ignore[attr-defined]
         with pytest.raises(peek.WouldBlock):
             log.read(7, 100, log.log_end, True, peek.cached)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             assert [offset for offset, _ in await all_records(bench.world, log)] == list(range(40))
 
     on_real_disk(tmp_path, play, segment_bytes=600)

@@ -67,7 +67,7 @@ def metadata_log(apache_kafka: ApacheKafka) -> Path:
         NewTopic("metadata.two", num_partitions=1),
     ]
     for created in admin.create_topics(topics).values():
-        created.result(timeout=30)
+        created.result(timeout=120)
     return apache_kafka.log_dir / "__cluster_metadata-0"
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
+import struct
 from collections.abc import Callable, Coroutine, Generator
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from typing import Any
 
 import pytest
 
-from highwater.world import Disk, Step, WorkerDied
+from highwater.world import Disk, Step, WorkerDied, real_jobs
 from highwater.world.jobs import finished
 from highwater.world.real import JOB_THREADS, RealWorld, new_event_loop
 
@@ -37,11 +41,17 @@ def short(disk: Disk) -> Generator[Step, None, int]:
     return os.nice(0)
 
 
+def amid_a_message(pipe: Connection, *_: object) -> None:
+    """In the place of what runs in the child: says that a thousand bytes follow, and is killed after four."""
+    os.write(pipe.fileno(), struct.pack("!i", 1000) + b"some")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def in_the_real_world(play: Callable[[RealWorld], Coroutine[Any, Any, None]]) -> None:
     loop = new_event_loop()
     world = RealWorld(loop, lambda name, error: None)
     try:
-        loop.run_until_complete(asyncio.wait_for(play(world), 60))
+        loop.run_until_complete(asyncio.wait_for(play(world), 120))
     finally:
         world.close()
         loop.run_until_complete(asyncio.sleep(0))
@@ -55,6 +65,37 @@ def test_a_job_whose_process_is_killed_fails_by_that_and_no_other_failure_looks_
         with pytest.raises(EOFError, match="the file ends") as failed:
             await finished(world, ending, where="process")
         assert not isinstance(failed.value, WorkerDied)
+
+    in_the_real_world(play)
+
+
+def test_a_process_that_is_killed_amid_what_it_says_is_told_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(real_jobs, "_run_in_child", amid_a_message)
+
+    async def play(world: RealWorld) -> None:
+        with pytest.raises(WorkerDied, match="ended with code -9"):
+            await finished(world, short, where="process")
+
+    in_the_real_world(play)
+
+
+def test_a_job_that_cannot_be_handed_to_a_process_fails_by_the_reason() -> None:
+    async def play(world: RealWorld) -> None:
+        with pytest.raises(AttributeError, match="pickle local object"):
+            await finished(world, short, lambda: None, where="process")
+
+    in_the_real_world(play)
+
+
+def test_a_machine_without_a_process_to_spare_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(process: SpawnProcess) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(SpawnProcess, "start", start)
+
+    async def play(world: RealWorld) -> None:
+        with pytest.raises(WorkerDied, match="no process could be started for the work: .*temporarily unavailable"):
+            await finished(world, short, where="process")
 
     in_the_real_world(play)
 

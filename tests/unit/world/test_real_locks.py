@@ -47,7 +47,7 @@ def test_a_refused_attempt_does_not_undo_the_lock_against_other_processes(tmp_pa
     release = RealDisk().lock(tmp_path / ".lock")
     with pytest.raises(AlreadyLocked):
         RealDisk().lock(tmp_path / ".lock")
-    said = start_other(tmp_path / ".lock").communicate(timeout=30)
+    said = start_other(tmp_path / ".lock").communicate(timeout=120)
     assert said == ("", "taken\n")
     release()
 
@@ -59,5 +59,5 @@ def test_a_directory_that_another_process_has_locked_is_refused(tmp_path: Path) 
         assert other.stdout.readline() == "locked\n"
         with pytest.raises(AlreadyLocked, match="another node is using this directory"):
             RealDisk().lock(tmp_path / ".lock")
-        other.communicate(timeout=30)
+        other.communicate(timeout=120)
     RealDisk().lock(tmp_path / ".lock")()

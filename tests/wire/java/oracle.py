@@ -29,7 +29,7 @@ def ask(program: str, questions: Iterable[str] = ()) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,14 +22,20 @@ FAST = NODE.with_dynamic({"log.cleaner.backoff.ms": "200"}, {})
 RECORDS = 400
 
 
-def workers() -> list[int]:
-    """Processes of ours that do a job."""
-    found = []
+def workers() -> set[int]:
+    """Processes of ours that do a job. Others, and threads, come and go meanwhile."""
+    found: set[int] = set()
     for children in Path("/proc/self/task").glob("*/children"):
-        for pid in children.read_text().split():
-            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(int(pid))
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found.update(pid for pid in map(int, children.read_text().split()) if does_a_job(pid))
     return found
+
+
+def does_a_job(pid: int) -> bool:
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def fill(bench: Bench) -> dict[bytes, bytes]:
@@ -56,9 +63,10 @@ def test_a_worker_that_is_killed_leaves_the_log_as_it_was_and_cleaning_is_tried_
         before = contents(bench)
         cleaner = Cleaner(bench.world, bench.store, lambda: config)
         account = cleaner.account
+        others = workers()
         cleaner.start()
         await until(lambda: TP in account.under_way and account.under_way[TP].done.mapped > 0)
-        (worker,) = workers()
+        (worker,) = workers() - others
         os.kill(worker, signal.SIGKILL)
         await until(lambda: TP in account.setbacks)
         setback = account.setbacks[TP]
@@ -88,9 +96,10 @@ def test_a_cleaner_that_stops_takes_its_worker_along_and_leaves_nothing_behind(
         await bench.create()
         fill(bench)
         cleaner = Cleaner(bench.world, bench.store, lambda: SLOW)
+        others = workers()
         cleaner.start()
         await until(lambda: any(Path(bench.partition_directory).glob("*.cleaned")))
-        (worker,) = workers()
+        (worker,) = workers() - others
         await cleaner.close()
         assert not cleaner.account.under_way and not cleaner.account.setbacks
         await until(lambda: not Path(f"/proc/{worker}").exists())
