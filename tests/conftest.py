@@ -6,11 +6,21 @@ import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.apache import ApacheKafka, Ran, end_tool_host, run_tool, why_unavailable
 
 APACHE_FIXTURES = {"apache", "apache_kafka", "apache_tool"}
+
+# A fifth of a second for each example, as Hypothesis has it, is what a busy machine takes from a test at any place.
+hypothesis.settings.register_profile(
+    "busy machine",
+    hypothesis.settings.default,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("busy machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
