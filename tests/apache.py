@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[1]
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 QUICK_START = "-XX:TieredStopAtLevel=1"
 """No JVM of a test lives long enough to earn back what its second compiler takes of two processors."""
+START_SECONDS = 240.0
+"""For a JVM to come up, or several at once: a few seconds on a quiet machine."""
 
 
 class Call(NamedTuple):
@@ -68,7 +70,7 @@ def bound_to_this_process(command: list[str]) -> list[str]:
     return [setpriv, "--pdeathsig", "KILL", *command] if setpriv else command
 
 
-def run_tool(main: str, *args: str, input: str | None = None, timeout: float = 240) -> Ran:
+def run_tool(main: str, *args: str, input: str | None = None, timeout: float = START_SECONDS) -> Ran:
     """Runs one of Kafka's tools by its main class, or a single-file Java program by its path, to its end."""
     command = [*java("-Xmx256m", QUICK_START), main, *args]
     done = subprocess.run(command, input=input, capture_output=True, text=True, check=False, timeout=timeout)
@@ -88,7 +90,7 @@ class ToolHost:
         self.stays = True
         """For further calls."""
 
-    def run(self, calls: Sequence[Call], timeout: float = 240) -> list[Ran]:
+    def run(self, calls: Sequence[Call], timeout: float = START_SECONDS) -> list[Ran]:
         """The limit is for all of them, and for the JVM's start; it only says that something hangs."""
         process = self._process
         assert process.stdin is not None and process.stdout is not None
@@ -187,7 +189,7 @@ class ApacheKafka:
         with config.with_name("output.txt").open("ab") as output:
             self._processes[node] = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
 
-    def wait_until_ready(self, timeout: float = 180) -> None:
+    def wait_until_ready(self, timeout: float = START_SECONDS) -> None:
         deadline = time.monotonic() + timeout
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         while not self._all_brokers_seen_by(admin):

@@ -92,7 +92,7 @@ def produce() -> Callable[..., None]:
                 timestamp=timestamp,
                 on_delivery=lambda error, _: refused.append(str(error)) if error else None,
             )
-        left = producer.flush(60)
+        left = producer.flush(120)
         if left or refused:
             raise RuntimeError(
                 f"{left} records of {topic} were not acknowledged, {len(refused)} refused: {refused[:1]}"

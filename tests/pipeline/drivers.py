@@ -19,12 +19,14 @@ from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.offsets import Positions, is_initial
 from tests.apache import QUICK_START, ROOT
 from tests.cluster.stage import wait_until
+from tests.pipeline.quick_python import written_to
 
-SECONDS = 240.0
+SECONDS = 480.0
 """Spark starts in ten seconds on a quiet machine, and much more slowly on a busy one."""
 NO_REST = "-Dspark.master.rest.enabled=false"
 """It would listen on a port of its own choice."""
 ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+"""Executors elsewhere are to have our code from the driver alone, so their Python must not bring it along."""
 TRIGGER = "2 seconds"
 """Shorter, several queries on two processors would do little else than start batches."""
 LOCAL_MASTER = "local[6]"
@@ -118,6 +120,8 @@ class Driver:
         plan = {"bootstrap": bootstrap, "topic": topic, "tables": tables, "master": master, "conf": conf}
         plan |= {"trigger": TRIGGER, "finish": str(self._finish)}
         self._plan.write_text(json.dumps(plan))
+        quick = {"PYSPARK_PYTHON": str(written_to(folder / "python"))} if master == LOCAL_MASTER else {}
+        self._environment = os.environ | ENVIRONMENT | quick
         self._process: subprocess.Popen[bytes] | None = None
         self.starts = 0
 
@@ -127,7 +131,7 @@ class Driver:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.pipeline.killed_driver", str(self._plan)],
                 cwd=ROOT,
-                env=os.environ | ENVIRONMENT,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK_SECONDS = 1
+TOO_LATE = "connect back"
+"""As Spark says of a source's process that it has waited for in vain."""
 
 
 def stop_here(table: str, point: str) -> None:
@@ -137,11 +139,15 @@ def started(spark: SparkSession, plan: Mapping[str, Any], table: Mapping[str, An
     rows = spark.readStream.format("watched").options(**source).load()
     sink = rows.writeStream.format("watched-table").option("table", table["kind"]).option("path", table["path"])
     sink = sink.option("checkpointLocation", table["checkpoint"]).queryName(table["name"])
-    query = sink.trigger(processingTime=plan["trigger"]).start()
-    # Spark gives a source's process ten seconds to come up: on a busy machine not several of them at once.
-    while query.isActive and query.status["message"] == "Initializing sources":
-        time.sleep(0.1)
-    return query
+    while True:
+        query = sink.trigger(processingTime=plan["trigger"]).start()
+        # Spark gives a source's process ten seconds to come up: on a busy machine not several of them at once, and one
+        # perhaps not the first time.
+        while query.isActive and query.status["message"].startswith("Initializing"):
+            time.sleep(0.1)
+        if TOO_LATE not in str(query.exception()):
+            return query
+        spark.streams.resetTerminated()
 
 
 def main(plan: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.landing import FORMATS, SINKS, beside, landing, stream
 
 CRASHES = ("after-commit", "before-commit")
-SECONDS = 400
+SECONDS = 700
 
 
 def main(folder: Path) -> None:

@@ -3,6 +3,9 @@
 Spark forks workers off daemons, `python -m pyspark.daemon <module of the worker>`, and most live for one question: to
 plan a read, to commit a batch. What it leaves for after the fork, since there must be no threads then, is done before:
 those of numpy and Arrow belong to allocators and pools that are made for it.
+
+The source of a stream has a process of its own, and Spark waits ten seconds for that, whatever the machine is doing.
+It has PySpark from a zip file then, where nothing is compiled: that alone takes a second of a processor.
 """
 
 from __future__ import annotations
@@ -13,18 +16,19 @@ import runpy
 import sys
 from pathlib import Path
 
-DAEMON = ("-m", "pyspark.daemon")
+DAEMON = "pyspark.daemon"
 IMPORTED = ("pandas", "pyarrow.parquet", "deltalake", "pyiceberg.catalog.sql", "pyiceberg.io.pyarrow")
 OURS = ("pyspark_highwater", "pyspark_highwater_table")
 
 
 def main(*arguments: str) -> None:
-    """As the interpreter would be called by Spark; what is no daemon goes on to the interpreter itself."""
-    if arguments[:2] != DAEMON:
+    """As the interpreter would be called by Spark; what is no module goes on to the interpreter itself."""
+    if arguments[:1] != ("-m",):
         os.execv(sys.executable, [sys.executable, *arguments])
     _, module, *others = arguments
-    sys.path[0] = os.getcwd()  # as with -m
-    for name in (*IMPORTED, *OURS, *others):
+    # As with -m; and PySpark as it is installed beside us.
+    sys.path[:] = [os.getcwd(), *(path for path in sys.path[1:] if not path.endswith((".zip", ".jar")))]
+    for name in (*IMPORTED, *OURS, *others) if module == DAEMON else ():
         importlib.import_module(name)
     sys.argv = [module, *others]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

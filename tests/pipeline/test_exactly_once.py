@@ -25,7 +25,7 @@ import pytest
 from highwater.model import TopicPartition
 from highwater.pipeline.shipping import CODE
 from tests.cluster.feed import Feed, feeding
-from tests.cluster.stage import Stage, staged, wait_for_moment, wait_until
+from tests.cluster.stage import Led, Stage, staged, wait_for_moment, wait_until
 from tests.pipeline.drivers import SECONDS, Driver, SparkCluster, Target, driving, is_running, parent, spark_cluster
 from tests.pipeline.ledger import Ledger, check, table_rows
 
@@ -35,7 +35,7 @@ WORKERS = 2
 POINTS = ("planned", "fetched", "landed")
 """Where a query stands: its batch is in the log of offsets; its records are in a task; its rows are in the table."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if KILLS else 600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if KILLS else 1200)]
 
 
 @pytest.fixture(scope="module")
@@ -68,22 +68,33 @@ class Scene:
 
     def wait_for_rows(self) -> None:
         """Every query has finished a batch with records that came after this moment."""
-        ends = {index: led.log_end for index, led in self.stage.led(self.topic).items()}
+        ends = {index: led.log_end for index, led in self.led().items()}
         self.wait(lambda: all(is_beyond(target, ends) for target in self.targets), f"rows beyond {ends}")
 
     def kill_leader(self, fault: str, index: int) -> None:
         """Until another one leads, and acknowledges; the old one starts again."""
         wait_until(lambda: self.stage.is_whole(self.topic, PARTITIONS), "the cluster is whole", SECONDS)
-        old = self.stage.led(self.topic)[index]
+        old = self.led()[index]
         acknowledged = self.feed.acked[TopicPartition(self.topic, index)]
         killed_at = self.stage.kill(old.leader)
         wait_until(lambda: self._is_replaced(index, old.leader, old.epoch), f"node {old.leader} leads no more")
         wait_until(lambda: any(sent > killed_at for sent, _ in acknowledged[-1000:]), "it acknowledges records")
-        new = self.stage.led(self.topic)[index]
+        new = self.led()[index]
         self.stage.start(old.leader)
         self.ledger.happened(
             fault, f"{self.topic}-{index} went from node {old.leader}, epoch {old.epoch} to {new.leader}, {new.epoch}"
         )
+
+    def led(self) -> dict[int, Led]:
+        """Of all partitions: a node that is busy may not tell of its own at once."""
+        found: dict[int, Led] = {}
+
+        def is_told() -> bool:
+            found.update(self.stage.led(self.topic))
+            return len(found) == PARTITIONS
+
+        wait_until(is_told, "every partition has a leader that tells of it", SECONDS)
+        return found
 
     def _is_replaced(self, index: int, leader: int, epoch: int) -> bool:
         led = self.stage.led(self.topic).get(index)

@@ -22,7 +22,7 @@ from tests.unit.pipeline.landing.tables import grow_old, ids
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 BATCHES = 2
 
@@ -35,7 +35,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
     ledger.add(BATCHES)
     here = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
     driver = [sys.executable, "-m", "tests.pipeline.landing_driver", str(folder)]
-    ended = subprocess.run(driver, cwd=ROOT, env=os.environ | here, timeout=500, capture_output=True, text=True)
+    ended = subprocess.run(driver, cwd=ROOT, env=os.environ | here, timeout=800, capture_output=True, text=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr[-3000:]
     assert len(list(folder.glob("*.parked"))) == len(FORMATS) * len(CRASHES)
     return ledger

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -42,7 +43,26 @@ def create(servers: str, topic: str, **configs: object) -> None:
     settings = {name.replace("_", "."): str(value) for name, value in configs.items()}
     with Client(servers) as client:
         Admin(client).create_topics([NewTopic(topic, 1, -1, (), settings)])
-        client.retrying(lambda: client.leader(TopicPartition(topic, 0)), await_topic=True)
+    for client in at_each(servers):
+        client.retrying(partial(client.leader, TopicPartition(topic, 0)), await_topic=True)
+
+
+def delete(servers: str, topic: str) -> None:
+    with Client(servers) as client:
+        Admin(client).delete_topics([topic])
+    deadline = time.monotonic() + 120
+    for client in at_each(servers):
+        client.refresh([topic])
+        while topic in client.view.topics:
+            assert time.monotonic() < deadline, f"{topic} is still there"
+            client.refresh([topic])
+
+
+def at_each(servers: str) -> Iterator[Client]:
+    """One server may hear of a topic later than the others, and a reader may ask any of them."""
+    for server in servers.split(","):
+        with Client(server) as client:
+            yield client
 
 
 def numbers(first: int, last: int) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -61,9 +81,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     produce(servers, topic, numbers(0, 20))
     with streaming(servers, subscribe=topic, startingOffsets="earliest", failOnDataLoss=fail) as query:
         assert values(query.run()) == told(range(20))
-        with Client(servers) as client:
-            Admin(client).delete_topics([topic])
-            await_gone(client, topic)
+        delete(servers, topic)
         create(servers, topic)
         produce(servers, topic, numbers(100, 130))
         if fail:
@@ -75,14 +93,6 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
             assert "RECREATED" in caplog.text
 
 
-def await_gone(client: Client, topic: str) -> None:
-    deadline = time.monotonic() + 30
-    client.refresh([topic])
-    while topic in client.view.topics:
-        assert time.monotonic() < deadline, f"{topic} is still there"
-        client.refresh([topic])
-
-
 @FAIL
 def test_a_topic_that_is_gone_is_said_to_be_gone(servers: str, topic: str, fail: bool, produce: Produce) -> None:
     create(servers, topic)
@@ -91,9 +101,7 @@ def test_a_topic_that_is_gone_is_said_to_be_gone(servers: str, topic: str, fail:
     pattern = f"^{topic}"
     with streaming(servers, subscribePattern=pattern, startingOffsets="earliest", failOnDataLoss=fail) as query:
         assert len(query.run()) == 20
-        with Client(servers) as client:
-            Admin(client).delete_topics([topic])
-            await_gone(client, topic)
+        delete(servers, topic)
         produce(servers, f"{topic}-stays", numbers(0, 5))
         if fail:
             with pytest.raises(DataLoss, match=f"DELETED.*{topic}-0"):
@@ -127,11 +135,12 @@ class Brokers(NamedTuple):
     kill: Callable[[int], None]
     start: Callable[[int], None]
 
-    def wait_for(self, topic: str, leader: int, isr: set[int]) -> None:
+    def wait_for(self, topic: str, leader: int | None, isr: set[int]) -> None:
+        """With None, for any leader."""
         admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
-        deadline = time.monotonic() + 60
-        found = None
-        while found != (leader, isr):
+        deadline = time.monotonic() + 120
+        found: tuple[int, set[int]] = (-1, set())
+        while found[1] != isr or leader not in (None, found[0]):
             assert time.monotonic() < deadline, f"{topic}-0 has leader and ISR {found}, not {leader, isr}"
             # A broker that just came answers before it knows of any topic.
             if topic in (topics := admin.list_topics(topic, timeout=60).topics) and topics[topic].partitions:
@@ -146,8 +155,9 @@ def brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             yield Brokers(cluster.bootstrap_servers, cluster.kill, cluster.start)
         return
     request.getfixturevalue("apache")
-    # Three nodes: the quorum outlives the two brokers of a topic. A dead one is missed after nine seconds by default.
-    quick = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
+    # Three nodes: the quorum outlives the two brokers of a topic. A dead one is missed after nine seconds by default;
+    # one that only pauses must not be, or the topic would be led by another one than is waited for.
+    quick = {"broker.session.timeout.ms": "5000", "broker.heartbeat.interval.ms": "500"}
     kafka = ApacheKafka(tmp_path_factory.mktemp("apache-brokers"), nodes=3, properties=settings | quick)
     try:
         kafka.start()
@@ -187,7 +197,7 @@ def test_a_log_cut_by_an_unclean_election_is_read_again_from_the_cut(
         assert values(lenient.run()) == told(range(110, 115))
         assert "TRUNCATED" in caplog.text
     brokers.start(1)
-    brokers.wait_for(topic, leader=2, isr={1, 2})
+    brokers.wait_for(topic, leader=None, isr={1, 2})
 
 
 def test_the_gaps_of_compaction_are_no_loss(
@@ -200,7 +210,7 @@ def test_the_gaps_of_compaction_are_no_loss(
         # Further apart than segment.ms, so that each record has a segment and all but the last can be cleaned.
         produce(servers, topic, [(0, b"key-%d" % (number % 3), b"%d" % number)], timestamp=began + 10 * number)
     left = told(range(26, 30))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while values(batch_rows(servers, subscribe=topic)) != left:
         assert time.monotonic() < deadline, "the log is not compacted"
     with caplog.at_level(logging.WARNING):
@@ -211,7 +221,8 @@ def test_the_gaps_of_compaction_are_no_loss(
             # A range that ends inside a gap.
             ends = f'{{"{topic}":{{"0":15}}}}'
             assert batch_rows(servers, subscribe=topic, endingOffsets=ends, failOnDataLoss=fail) == []
-    assert not caplog.records
+    # Brokers run in this process too, and may have something to say of a busy machine.
+    assert not [record for record in caplog.records if record.name.startswith("highwater.pipeline")]
 
 
 @pytest.fixture(scope="module")

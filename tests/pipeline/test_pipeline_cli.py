@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 from highwater.cluster import Cluster
 from tests.apache import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 HIGHWATER = [sys.executable, "-m", "highwater"]
 ENDS = 240.0
@@ -74,15 +74,18 @@ def test_a_worker_that_is_killed_is_started_again_and_nothing_is_lost_or_doubled
     run(sys.executable, "produce.py", "1000", folder=tmp_path)
     with running(*HIGHWATER, "pipeline", "land", "--metrics-port", "0", folder=tmp_path) as job:
         cluster.wait_until(lambda: standing(tmp_path)["rows"] >= 1000, ENDS, "the first rows land")
+        # None, unless the machine was so busy that Spark did not wait for a process.
+        before = standing(tmp_path)["restarts"]
         [worker] = children(job.pid)
         os.killpg(worker, signal.SIGKILL)
-        cluster.wait_until(lambda: standing(tmp_path)["restarts"] == 1, ENDS, "the job sees it")
+        cluster.wait_until(lambda: standing(tmp_path)["restarts"] > before, ENDS, "the job sees it")
         run(sys.executable, "produce.py", "1000", folder=tmp_path)
         cluster.wait_until(lambda: standing(tmp_path)["rows"] >= 2000, ENDS, "the others land")
         [address] = [line for line in (tmp_path / "output.txt").read_text().splitlines() if line.startswith("metrics ")]
         with urllib.request.urlopen(address.split()[1], timeout=30) as answer:
             figures = answer.read().decode()
-    assert 'highwater_pipeline_restarts_total{pipeline="orders"} 1.0' in figures
+        restarts = standing(tmp_path)["restarts"]
+    assert f'highwater_pipeline_restarts_total{{pipeline="orders"}} {restarts}.0' in figures
     assert 'highwater_pipeline_rows_total{pipeline="orders"} 2000.0' in figures
     assert standing(tmp_path)["state"] == "stopped"
     ids = landed(tmp_path)

@@ -49,7 +49,7 @@ def topic(servers: str) -> str:
                 timestamp=1_700_000_000_000 + number,
                 headers=None if number % 2 else [("name", b"\xff"), ("name", None), ("größe", b"")],
             )
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
     return name
 
 
@@ -68,7 +68,7 @@ def collected(frame: DataFrame, checkpoint: str) -> tuple[list[Row], list[int]]:
         sizes.append(len(taken))
 
     query = frame.writeStream.option("checkpointLocation", checkpoint).foreachBatch(take).trigger(availableNow=True)
-    assert query.start().awaitTermination(120)
+    assert query.start().awaitTermination(240)
     return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["offset"])), sizes
 
 
@@ -152,7 +152,7 @@ def test_a_failing_first_batch_with_latest_loses_nothing(
 
         query = frame.writeStream.option("checkpointLocation", checkpoint).foreachBatch(act).start()
         with pytest.raises(Exception, match=f"batch {wanted} fails on purpose"):
-            query.awaitTermination(60)
+            query.awaitTermination(240)
 
     fails_at(0)
     produce(servers, "spark-first", [(0, None, b"%d" % number) for number in range(10)])

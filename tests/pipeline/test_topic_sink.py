@@ -219,7 +219,7 @@ def test_a_streaming_query_writes_from_topic_to_topic(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(240)
     assert query.exception() is None
     stored = sorted((record.partition, int(record.value or b"-1")) for record in cluster.records("relay-out"))
     assert stored == sorted((index % 2, index) for index in range(100))

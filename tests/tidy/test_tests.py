@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 from tests.tidy.repository import ROOT, named, python_files, tree_of
 
 
@@ -43,3 +45,10 @@ def test_no_test_sleeps() -> None:
 
 def _is_sleep(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "sleep")
+
+
+def test_no_property_is_judged_by_the_clock() -> None:
+    """A machine that pauses for a second is no counterexample."""
+    assert settings.default is not None
+    assert settings.default.deadline is None
+    assert HealthCheck.too_slow in settings.default.suppress_health_check

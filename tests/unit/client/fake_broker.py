@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
@@ -18,6 +18,14 @@ from highwater.wire.messages.api_versions_response import ApiVersion, ApiVersion
 
 Answer = Callable[[Any, int], Message | bytes | None]
 """From request and version to the response; bytes go out as they are, None closes the connection."""
+
+
+@contextmanager
+def nobody() -> Iterator[Endpoint]:
+    """Where dials are refused: a port that is kept, so that no other process can be given it, and never listened at."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        yield Endpoint("127.0.0.1", kept.getsockname()[1])
 
 
 class FakeBroker:
@@ -89,7 +97,7 @@ class FakeBroker:
         kind = index.load(index.REQUESTS[key])
         body = frame[10 + client_id + (1 if version >= kind.FLEXIBLE else 0) :]
         if kind is ApiVersionsRequest and kind not in self.answers:
-            response: Message | bytes | None = self._versions(version)
+            response: Message | bytes | None = self.versions()
             tagged = False
         else:
             request = kind.decode(body, version)
@@ -101,7 +109,7 @@ class FakeBroker:
         payload = struct.pack(">i", correlation_id) + (b"\0" if tagged else b"") + response.encode(version)
         return struct.pack(">i", len(payload)) + payload
 
-    def _versions(self, version: int) -> bytes | Message:
+    def versions(self) -> ApiVersionsResponse:
         return ApiVersionsResponse(
             api_keys=[
                 ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.ranges.items()

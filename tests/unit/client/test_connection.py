@@ -9,14 +9,13 @@ import pytest
 from highwater.client import BadAnswer, Connection, Disconnected, RequestTimeout, UnsupportedApi
 from highwater.client.connection import SOFTWARE_NAME, SOFTWARE_VERSION, _skip_tags
 from highwater.errors import Code
-from highwater.model import Endpoint
 from highwater.wire.codec import Malformed, Message
 from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from highwater.wire.messages.fetch_request import FetchRequest
 from highwater.wire.messages.metadata_request import MetadataRequest
 from highwater.wire.messages.metadata_response import MetadataResponse, MetadataResponseTopic
-from tests.unit.client.fake_broker import FakeBroker
+from tests.unit.client.fake_broker import FakeBroker, nobody
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def broker() -> Iterator[FakeBroker]:
 
 def connect(broker: FakeBroker, **options: float) -> Connection:
     return Connection(
-        broker.endpoint, timeout=options.get("timeout", 5), max_response_bytes=int(options.get("most", 1 << 20))
+        broker.endpoint, timeout=options.get("timeout", 30), max_response_bytes=int(options.get("most", 1 << 20))
     )
 
 
@@ -144,10 +143,11 @@ def test_a_half_answer_is_a_timeout_too(broker: FakeBroker) -> None:
 
 
 def test_a_refused_dial_names_the_address() -> None:
-    with FakeBroker() as broker:
-        endpoint = broker.endpoint
-    with pytest.raises(Disconnected, match=f"cannot connect to 127.0.0.1:{endpoint.port}: Connection refused"):
-        Connection(Endpoint(*endpoint), timeout=2)
+    with (
+        nobody() as endpoint,
+        pytest.raises(Disconnected, match=f"cannot connect to 127.0.0.1:{endpoint.port}: Connection refused"),
+    ):
+        Connection(endpoint, timeout=30)
 
 
 def test_an_answer_longer_than_a_first_read_arrives_whole(broker: FakeBroker) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from highwater.pipeline import display as display_module
 from highwater.pipeline.definition import Definition, define
 from highwater.pipeline.display import Display, line
 from highwater.pipeline.job import Standing, status_file
@@ -31,7 +34,8 @@ def test_the_line_has_rows_rate_lag_and_batch_time() -> None:
     )
 
 
-def test_without_a_terminal_lines_are_plain_and_few() -> None:
+def test_without_a_terminal_lines_are_plain_and_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(display_module, "PLAIN_SECONDS", 3600.0)
     output = io.StringIO()
     standing = Standing("orders", state="starting")
     with Display(Console(file=output, width=40)) as display:
@@ -68,6 +72,31 @@ def test_figures_are_served_for_prometheus(definition: Definition, tmp_path: Pat
         "table_bytes": 5,
     }.items():
         assert f'highwater_pipeline_{name}{{pipeline="orders"}} {float(value)}\n' in text
+
+
+def test_a_folder_that_is_gone_before_it_is_looked_into_has_no_size(
+    definition: Definition, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those are in which a batch is gathered: a rename makes them part of the table."""
+    gathered = tmp_path / "table" / "_staging" / "gathered"
+    gathered.mkdir(parents=True)
+    (tmp_path / "table" / "part.parquet").write_bytes(b"12345")
+    scandir = os.scandir
+
+    def late(path: str) -> Any:
+        if str(path) == str(gathered):
+            gathered.rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", late)
+    metrics = Metrics(definition, 0)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+    finally:
+        metrics.close()
+    assert not gathered.exists()
+    assert 'highwater_pipeline_table_bytes{pipeline="orders"} 5.0\n' in text
 
 
 def test_the_status_lies_beside_a_checkpoint_that_is_on_this_machine(definition: Definition, tmp_path: Path) -> None:

@@ -21,14 +21,17 @@ OURS = {"highwater", "pyspark_highwater", "pyspark_highwater_table"}
 
 
 @pytest.fixture(autouse=True)
-def imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As they were."""
+def imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """As they were; what a test was the first to import of a library stays, since few can be imported twice."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
-        del sys.modules[name]
+        told = vars(sys.modules[name])
+        places = [told.get("__file__"), *told.get("__path__", ())]
+        if any(place is not None and Path(place).is_relative_to(tmp_path) for place in places):
+            del sys.modules[name]
 
 
 def definition(folder: Path, transform: str, *py_files: str) -> Definition:

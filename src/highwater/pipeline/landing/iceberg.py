@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 CATALOG_FILE = "catalog.db"
 CATALOG_NAME = "highwater"
+LOCK_SECONDS = 60
+"""So long a driver waits while others write to the catalog. SQLite's own five are over when a disk or a machine is
+busy, and the batch would fail."""
 _LANDED = "highwater.landed."
 
 
@@ -156,7 +159,9 @@ class IcebergTable:
 def _sqlite(file: Path) -> Catalog:
     from pyiceberg.catalog import load_catalog
 
-    return load_catalog(CATALOG_NAME, type="sql", uri=f"sqlite:///{file}", warehouse=str(file.parent))
+    return load_catalog(
+        CATALOG_NAME, type="sql", uri=f"sqlite:///{file}?timeout={LOCK_SECONDS}", warehouse=str(file.parent)
+    )
 
 
 def _create_catalog(file: Path) -> None:

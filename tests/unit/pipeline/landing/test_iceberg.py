@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
 
-from highwater.pipeline.landing.iceberg import IcebergTable
+from highwater.pipeline.landing.iceberg import CATALOG_FILE, LOCK_SECONDS, IcebergTable
 from highwater.pipeline.landing.iceberg_history import BATCH_MARK, RULES
 from highwater.pipeline.landing.options import Landing
 from tests.unit.pipeline.landing.tables import SCHEMA, grow_old, ids, staged
@@ -121,6 +122,17 @@ def test_drivers_that_start_at_once_find_one_whole_catalog(path: Path) -> None:
                 return table.commit(f"q{driver}", 0, [])
 
             assert all(pool.map(prepare, range(drivers)))
+
+
+def test_a_driver_waits_for_others_that_write_to_the_catalog_longer_than_sqlite_does_by_itself(
+    table: IcebergTable, path: Path
+) -> None:
+    table.prepare(SCHEMA)
+    catalog = table._catalog()
+    assert isinstance(catalog, SqlCatalog)
+    with catalog.engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 1000 * LOCK_SECONDS
+    assert (path / CATALOG_FILE).is_file(), "and its file has the name that readers are told"
 
 
 def test_a_table_lands_in_a_catalog_of_the_users_own_which_says_where(tmp_path: Path) -> None:
