@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from typing import Any
 from highwater.cluster.ports import free_ports
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.offsets import Positions, is_initial
-from tests.apache import QUICK_START, ROOT
+from tests.apache import ROOT, quick_start
 from tests.cluster.stage import wait_until
 
 SECONDS = 240.0
@@ -114,7 +115,7 @@ class Driver:
             for target in targets
         ]
         conf = {"spark.driver.memory": "1g", "spark.executor.memory": "512m"}
-        conf["spark.executor.extraJavaOptions"] = QUICK_START
+        conf["spark.executor.extraJavaOptions"] = shlex.join(quick_start("spark"))
         plan = {"bootstrap": bootstrap, "topic": topic, "tables": tables, "master": master, "conf": conf}
         plan |= {"trigger": TRIGGER, "finish": str(self._finish)}
         self._plan.write_text(json.dumps(plan))
@@ -234,7 +235,7 @@ class SparkCluster:
         environment = {
             "SPARK_HOME": str(self._home),
             "SPARK_DAEMON_MEMORY": "512m",
-            "SPARK_DAEMON_JAVA_OPTS": f"{NO_REST} {QUICK_START}",
+            "SPARK_DAEMON_JAVA_OPTS": shlex.join([NO_REST, *quick_start("spark")]),
         }
         with (self._folder / f"{name}-{len(self._processes)}.log").open("wb") as log:
             command = [str(self._home / "bin/spark-class"), f"org.apache.spark.deploy.{name}", *arguments]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 from deltalake import DeltaTable
 
 from highwater.cluster import Cluster
-from tests.apache import ROOT
+from tests.apache import ROOT, quick_start
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +108,7 @@ def give_a_transform(folder: Path) -> None:
         (folder / name).write_text(text)
     with (folder / "pipeline.yml").open("a") as definition:
         definition.write("\ntransform: shop/orders.py:turn\npy_files: [lib/signs.py]\n")
+        definition.write(f"spark:\n  conf:\n    spark.executor.extraJavaOptions: {shlex.join(quick_start('spark'))}\n")
 
 
 def test_our_code_and_the_user_s_are_shipped_to_executors_that_lack_them(cluster: Cluster, tmp_path: Path) -> None:
