@@ -32,7 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """local[2], with Spark's own Kafka connector beside ours where `make setup` has fetched its jars."""
     from pyspark.sql import SparkSession
 
-    python = written_to(tmp_path_factory.mktemp("python") / "python")
+    python = written_to(tmp_path_factory.mktemp("python") / "python", sources=["tests.pipeline.landing"])
     jars = CONNECTOR_JARS.read_text().strip().replace(":", ",") if CONNECTOR_JARS.is_file() else ""
     builder = (
         SparkSession.builder.master("local[2]")

@@ -20,12 +20,12 @@ from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.offsets import Positions, is_initial
 from tests.apache import ROOT, quick_start
 from tests.cluster.stage import wait_until
+from tests.pipeline.quick_python import written_to
 
 SECONDS = 240.0
 """Spark starts in ten seconds on a quiet machine, and much more slowly on a busy one."""
 NO_REST = "-Dspark.master.rest.enabled=false"
 """It would listen on a port of its own choice."""
-ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 TRIGGER = "2 seconds"
 """Shorter, several queries on two processors would do little else than start batches."""
 LOCAL_MASTER = "local[6]"
@@ -119,6 +119,7 @@ class Driver:
         plan = {"bootstrap": bootstrap, "topic": topic, "tables": tables, "master": master, "conf": conf}
         plan |= {"trigger": TRIGGER, "finish": str(self._finish)}
         self._plan.write_text(json.dumps(plan))
+        self._python = written_to(folder / "python", sorted({target.kind for target in targets}))
         self._process: subprocess.Popen[bytes] | None = None
         self.starts = 0
 
@@ -128,7 +129,7 @@ class Driver:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.pipeline.killed_driver", str(self._plan)],
                 cwd=ROOT,
-                env=os.environ | ENVIRONMENT,
+                env=os.environ | {"PYSPARK_PYTHON": str(self._python)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -239,9 +240,7 @@ class SparkCluster:
         }
         with (self._folder / f"{name}-{len(self._processes)}.log").open("wb") as log:
             command = [str(self._home / "bin/spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
-            self._processes.append(
-                subprocess.Popen(command, env=os.environ | ENVIRONMENT | environment, stdout=log, stderr=log)
-            )
+            self._processes.append(subprocess.Popen(command, env=os.environ | environment, stdout=log, stderr=log))
 
     def status(self) -> Mapping[str, Any]:
         """Nothing, while the master does not answer; before all pages are there, the first one answers for them."""

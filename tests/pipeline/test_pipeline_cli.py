@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 
 from highwater.cluster import Cluster
 from tests.apache import ROOT, quick_start
+from tests.pipeline.quick_python import written_to
 
 pytestmark = pytest.mark.slow
 
@@ -39,8 +40,9 @@ def run(*command: str, folder: Path, **environment: str) -> str:
 @contextmanager
 def running(*command: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Stopped with SIGTERM in the end, and then it must end in order."""
+    environment = os.environ | {"PYSPARK_PYTHON": str(written_to(folder / "python", ["delta"]))}
     with open(folder / "output.txt", "w") as output:
-        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output, text=True)
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output, text=True)
     try:
         yield process
         process.send_signal(signal.SIGTERM)
