@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # their time.
 PYTEST := $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check static mutants soak soak-pipeline bench bench-quick bench-pipeline lock
+.PHONY: help setup run test check static archives mutants soak soak-pipeline bench bench-quick bench-pipeline lock
 
 help:
 	@echo 'make run [SECONDS=n]  the demo: three brokers, orders, Spark landing them, a leader killed, a verdict'
@@ -36,7 +36,12 @@ static: setup
 check: static
 	@$(PYTEST) -n 2 tests/unit tests/tidy -m 'not apache and not slow'
 
-test: static
+# For the dozens of JVMs that the tests start: tests/class_archives.py says more. Without archives they take longer.
+archives: setup
+	@[ .apache/spark.jsa -nt .venv/.setup-stamp ] || $(BIN)/python -m tests.class_archives || \
+	    echo 'no archives of classes: the tests take longer'
+
+test: static archives
 	@$(PYTEST)
 
 mutants: setup

@@ -27,6 +27,8 @@ QUICK_START = "-XX:TieredStopAtLevel=1"
 """No JVM of a test lives long enough to earn back what its second compiler takes of two processors."""
 START_SECONDS = 240.0
 """For a JVM to come up, or several at once: a few seconds on a quiet machine."""
+TOOL_HOST = Path(__file__).with_name("ToolHost.java")
+COMPILED_TOOL_HOST = ROOT / ".apache/classes/ToolHost.class"
 
 
 class Call(NamedTuple):
@@ -64,6 +66,17 @@ def java(*jvm_options: str) -> list[str]:
     return ["java", "-XX:+UseSerialGC", log, *jvm_options, "-cp", classpath_file().read_text().strip()]
 
 
+def archive_of(jvms: str) -> Path:
+    """Where tests/class_archives.py has put the classes of such JVMs: "spark", "broker" or "tools"."""
+    return ROOT / f".apache/{jvms}.jsa"
+
+
+def quick_start(jvms: str) -> list[str]:
+    """Options of JVMs for a test. One that finds the archive made by another Java says so on its output, if it may."""
+    archive = archive_of(jvms)
+    return [QUICK_START, *([f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive.is_file() else [])]
+
+
 def bound_to_this_process(command: list[str]) -> list[str]:
     """A test run that is killed must not leave JVMs behind."""
     setpriv = shutil.which("setpriv")
@@ -72,7 +85,7 @@ def bound_to_this_process(command: list[str]) -> list[str]:
 
 def run_tool(main: str, *args: str, input: str | None = None, timeout: float = START_SECONDS) -> Ran:
     """Runs one of Kafka's tools by its main class, or a single-file Java program by its path, to its end."""
-    command = [*java("-Xmx256m", QUICK_START), main, *args]
+    command = [*java("-Xmx256m", *quick_start("tools")), main, *args]
     done = subprocess.run(command, input=input, capture_output=True, text=True, check=False, timeout=timeout)
     return Ran(done.stdout, done.stderr, done.returncode)
 
@@ -80,15 +93,21 @@ def run_tool(main: str, *args: str, input: str | None = None, timeout: float = S
 class ToolHost:
     """A JVM in which tools run one after the other, as if each had one of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *jvm_options: str) -> None:
+        command = self._command(java("-Xmx256m", *(jvm_options or quick_start("tools"))))
         self._process = subprocess.Popen(
-            bound_to_this_process([*java("-Xmx256m", QUICK_START), str(Path(__file__).with_name("ToolHost.java"))]),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            bound_to_this_process(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.stays = True
         """For further calls."""
+
+    def _command(self, java: list[str]) -> list[str]:
+        """Compiled anew by each JVM, unless tests/class_archives.py has done it."""
+        compiled = COMPILED_TOOL_HOST
+        if not compiled.is_file() or compiled.stat().st_mtime < TOOL_HOST.stat().st_mtime:
+            return [*java, str(TOOL_HOST)]
+        *options, classpath = java
+        return [*options, f"{classpath}{os.pathsep}{compiled.parent}", compiled.stem]
 
     def run(self, calls: Sequence[Call], timeout: float = START_SECONDS) -> list[Ran]:
         """The limit is for all of them, and for the JVM's start; it only says that something hangs."""
@@ -143,11 +162,13 @@ class ApacheKafka:
         nodes: int = 1,
         properties: Mapping[str, str] | None = None,
         features: Mapping[str, int] | None = None,
+        jvm_options: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         self.nodes = nodes
         self.properties = dict(properties or {})
         self.features = dict(features or {})
+        self._jvm_options = jvm_options or quick_start("broker")
         ports = free_ports(2 * nodes)
         self.ports, self._controller_ports = ports[:nodes], ports[nodes:]
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -185,7 +206,7 @@ class ApacheKafka:
             (done,) = run_tools([format_it])
             if done.rc != 0:
                 raise RuntimeError(f"Apache Kafka could not be formatted: {done.stderr}{done.stdout}")
-        command = bound_to_this_process([*java("-Xmx512m", QUICK_START), "kafka.Kafka", str(config)])
+        command = bound_to_this_process([*java("-Xmx512m", *self._jvm_options), "kafka.Kafka", str(config)])
         with config.with_name("output.txt").open("ab") as output:
             self._processes[node] = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
 
@@ -204,9 +225,9 @@ class ApacheKafka:
         except KafkaException:
             return False
 
-    def stop(self) -> None:
-        """A controlled shutdown of every node, which leaves clean-shutdown files."""
-        self._end(signal.SIGTERM)
+    def stop(self, timeout: float = 120) -> None:
+        """A controlled shutdown of every node, which leaves clean-shutdown files; killed if it takes longer."""
+        self._end(signal.SIGTERM, timeout)
 
     def kill(self) -> None:
         """As by a power cut, but for the page cache."""
@@ -218,12 +239,12 @@ class ApacheKafka:
         process.kill()
         process.wait()
 
-    def _end(self, how: signal.Signals) -> None:
+    def _end(self, how: signal.Signals, timeout: float = 120) -> None:
         for process in self._processes.values():
             process.send_signal(how)
         for process in self._processes.values():
             try:
-                process.wait(timeout=120)
+                process.wait(timeout)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

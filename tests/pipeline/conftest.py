@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from highwater.cluster import Cluster
-from tests.apache import QUICK_START, ROOT
+from tests.apache import ROOT, quick_start
 from tests.pipeline.quick_python import written_to
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 CONNECTOR_JARS = ROOT / ".apache/spark-kafka.txt"
 
 # Read by whatever starts a driver: the session of the tests, drivers that are there to be killed, `highwater pipeline`.
-os.environ |= {"SPARK_SUBMIT_OPTS": QUICK_START, "SPARK_LOCAL_IP": "127.0.0.1"}
+os.environ |= {"SPARK_SUBMIT_OPTS": shlex.join(quick_start("spark")), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 NewRecord = tuple[int, bytes | None, bytes | None]
 """Partition, key and value of a record to be produced."""
@@ -31,7 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """local[2], with Spark's own Kafka connector beside ours where `make setup` has fetched its jars."""
     from pyspark.sql import SparkSession
 
-    python = written_to(tmp_path_factory.mktemp("python") / "python")
+    python = written_to(tmp_path_factory.mktemp("python") / "python", sources=["tests.pipeline.landing"])
     jars = CONNECTOR_JARS.read_text().strip().replace(":", ",") if CONNECTOR_JARS.is_file() else ""
     builder = (
         SparkSession.builder.master("local[2]")

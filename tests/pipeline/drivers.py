@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from typing import Any
 from highwater.cluster.ports import free_ports
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.offsets import Positions, is_initial
-from tests.apache import QUICK_START, ROOT
+from tests.apache import ROOT, quick_start
 from tests.cluster.stage import wait_until
 from tests.pipeline.quick_python import written_to
 
@@ -25,8 +26,6 @@ SECONDS = 480.0
 """Spark starts in ten seconds on a quiet machine, and much more slowly on a busy one."""
 NO_REST = "-Dspark.master.rest.enabled=false"
 """It would listen on a port of its own choice."""
-ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-"""Executors elsewhere are to have our code from the driver alone, so their Python must not bring it along."""
 TRIGGER = "2 seconds"
 """Shorter, several queries on two processors would do little else than start batches."""
 LOCAL_MASTER = "local[6]"
@@ -116,12 +115,11 @@ class Driver:
             for target in targets
         ]
         conf = {"spark.driver.memory": "1g", "spark.executor.memory": "512m"}
-        conf["spark.executor.extraJavaOptions"] = QUICK_START
+        conf["spark.executor.extraJavaOptions"] = shlex.join(quick_start("spark"))
         plan = {"bootstrap": bootstrap, "topic": topic, "tables": tables, "master": master, "conf": conf}
         plan |= {"trigger": TRIGGER, "finish": str(self._finish)}
         self._plan.write_text(json.dumps(plan))
-        quick = {"PYSPARK_PYTHON": str(written_to(folder / "python"))} if master == LOCAL_MASTER else {}
-        self._environment = os.environ | ENVIRONMENT | quick
+        self._python = written_to(folder / "python", sorted({target.kind for target in targets}))
         self._process: subprocess.Popen[bytes] | None = None
         self.starts = 0
 
@@ -131,7 +129,7 @@ class Driver:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.pipeline.killed_driver", str(self._plan)],
                 cwd=ROOT,
-                env=self._environment,
+                env=os.environ | {"PYSPARK_PYTHON": str(self._python)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -238,13 +236,11 @@ class SparkCluster:
         environment = {
             "SPARK_HOME": str(self._home),
             "SPARK_DAEMON_MEMORY": "512m",
-            "SPARK_DAEMON_JAVA_OPTS": f"{NO_REST} {QUICK_START}",
+            "SPARK_DAEMON_JAVA_OPTS": shlex.join([NO_REST, *quick_start("spark")]),
         }
         with (self._folder / f"{name}-{len(self._processes)}.log").open("wb") as log:
             command = [str(self._home / "bin/spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
-            self._processes.append(
-                subprocess.Popen(command, env=os.environ | ENVIRONMENT | environment, stdout=log, stderr=log)
-            )
+            self._processes.append(subprocess.Popen(command, env=os.environ | environment, stdout=log, stderr=log))
 
     def status(self) -> Mapping[str, Any]:
         """Nothing, while the master does not answer; before all pages are there, the first one answers for them."""

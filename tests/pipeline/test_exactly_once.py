@@ -32,6 +32,8 @@ from tests.pipeline.ledger import Ledger, check, table_rows
 KILLS = int(os.environ.get("HIGHWATER_PIPELINE_KILLS", "0"))
 BROKERS = PARTITIONS = 3
 WORKERS = 2
+PACE_SECONDS = 0.1
+"""Dozens of records in each batch: more would only keep the processors from Spark, which is slow enough."""
 POINTS = ("planned", "fetched", "landed")
 """Where a query stands: its batch is in the log of offsets; its records are in a task; its rows are in the table."""
 
@@ -199,7 +201,7 @@ def test_every_acknowledged_record_lands_once_though_leaders_and_drivers_are_kil
     at_random = [f"the driver is killed at random, {number}" for number in range(KILLS or 1)]
     leaders = [f"a leader is killed, {number}" for number in range(len(named) + len(at_random))]
     ledger = Ledger(*leaders, *(fault for faults in by_point for fault in faults.values()), *at_random)
-    feed = Feed(stage.bootstrap, topic, PARTITIONS, "feed")
+    feed = Feed(stage.bootstrap, topic, PARTITIONS, "feed", pace=PACE_SECONDS)
     driver = Driver(tmp_path, stage.bootstrap, topic, targets)
     scene = Scene(stage, topic, feed, driver, targets, ledger)
     with feeding(feed), driving(driver):
@@ -236,7 +238,7 @@ def test_every_acknowledged_record_lands_once_though_executors_and_their_driver_
     at_random = [f"an executor is killed at random, {number}" for number in range(KILLS)]
     by_point = {point: f"the driver is killed with the batch {point}" for point in (POINTS if KILLS else POINTS[-1:])}
     ledger = Ledger("a leader is killed", *in_tasks, *at_random, *by_point.values())
-    feed = Feed(stage.bootstrap, topic, PARTITIONS, "feed")
+    feed = Feed(stage.bootstrap, topic, PARTITIONS, "feed", pace=PACE_SECONDS)
     with spark_cluster(tmp_path / "spark", WORKERS) as spark:
         driver = Driver(tmp_path, stage.bootstrap, topic, [target], spark.master)
         scene = Scene(stage, topic, feed, driver, [target], ledger)

@@ -17,6 +17,7 @@ from highwater.pipeline.landing.options import Landing
 from tests.apache import ROOT
 from tests.pipeline.landing import FORMATS, SINKS, Ledger, beside, landing, stream
 from tests.pipeline.landing_driver import CRASHES
+from tests.pipeline.quick_python import written_to
 from tests.unit.pipeline.landing.tables import grow_old, ids
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
     folder = tmp_path_factory.mktemp("crash")
     ledger = Ledger(folder / "source")
     ledger.add(BATCHES)
-    here = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+    python = written_to(folder / "python", sources=[landing.__module__])
+    here = {"PYSPARK_PYTHON": str(python), "PYTHONPATH": str(ROOT)}
     driver = [sys.executable, "-m", "tests.pipeline.landing_driver", str(folder)]
     ended = subprocess.run(driver, cwd=ROOT, env=os.environ | here, timeout=800, capture_output=True, text=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr[-3000:]

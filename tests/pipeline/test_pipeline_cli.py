@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,7 +19,8 @@ import pytest
 from deltalake import DeltaTable
 
 from highwater.cluster import Cluster
-from tests.apache import ROOT
+from tests.apache import ROOT, quick_start
+from tests.pipeline.quick_python import written_to
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -38,8 +40,9 @@ def run(*command: str, folder: Path, **environment: str) -> str:
 @contextmanager
 def running(*command: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Stopped with SIGTERM in the end, and then it must end in order."""
+    environment = os.environ | {"PYSPARK_PYTHON": str(written_to(folder / "python", ["delta"]))}
     with open(folder / "output.txt", "w") as output:
-        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output, text=True)
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output, text=True)
     try:
         yield process
         process.send_signal(signal.SIGTERM)
@@ -110,6 +113,7 @@ def give_a_transform(folder: Path) -> None:
         (folder / name).write_text(text)
     with (folder / "pipeline.yml").open("a") as definition:
         definition.write("\ntransform: shop/orders.py:turn\npy_files: [lib/signs.py]\n")
+        definition.write(f"spark:\n  conf:\n    spark.executor.extraJavaOptions: {shlex.join(quick_start('spark'))}\n")
 
 
 def test_our_code_and_the_user_s_are_shipped_to_executors_that_lack_them(cluster: Cluster, tmp_path: Path) -> None:

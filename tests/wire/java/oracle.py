@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.apache import quick_start
+
 HERE = Path(__file__).parent
 
 
@@ -22,7 +24,7 @@ def classpath_file() -> Path:
 
 def ask(program: str, questions: Iterable[str] = ()) -> list[str]:
     """Runs one of the Java programs beside this file: lines in, lines out."""
-    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classpath_file().read_text().strip()]
+    command = ["java", "-Xmx256m", *quick_start("tools"), "-cp", classpath_file().read_text().strip()]
     done = subprocess.run(
         [*command, str(HERE / f"{program}.java")],
         input="".join(f"{question}\n" for question in questions),
