@@ -24,13 +24,16 @@ PATIENCE_SECONDS = 1.0
 class Doubts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._until: dict[NodeId, float] = {}
+        self._casts = 0
+        self._doubted: dict[NodeId, int] = {}
+        """By the last cast, whose end is theirs: by the clock, a timer may come a hair too early to end it."""
         self._waiting: list[Callable[[], None]] = []
 
     def cast(self, broker: NodeId) -> None:
         """A connection with this broker was lost, or is refused: a hint."""
-        self._until[broker] = self._clock.monotonic() + DOUBT_SECONDS
-        self._clock.call_later(DOUBT_SECONDS, self._expire, broker)
+        self._casts += 1
+        self._doubted[broker] = self._casts
+        self._clock.call_later(DOUBT_SECONDS, self._expire, broker, self._casts)
 
     def ask(
         self, leaders: Callable[[], Collection[NodeId]], connected_at: float | None, answer: Callable[[], None]
@@ -57,12 +60,12 @@ class Doubts:
 
     def clear(self, broker: NodeId) -> None:
         """It is known again what became of it: fenced, or heard of."""
-        self._until.pop(broker, None)
+        self._doubted.pop(broker, None)
 
     def _is_about(self, leaders: Collection[NodeId]) -> bool:
-        return any(leader in self._until for leader in leaders)
+        return any(leader in self._doubted for leader in leaders)
 
-    def _expire(self, broker: NodeId) -> None:
-        if self._until.get(broker, 0.0) <= self._clock.monotonic():
-            self._until.pop(broker, None)
+    def _expire(self, broker: NodeId, cast: int) -> None:
+        if self._doubted.get(broker) == cast:
+            del self._doubted[broker]
         self.settle()
