@@ -8,6 +8,7 @@ from pathlib import PurePath
 from highwater.errors import Code
 from highwater.model import TopicPartition
 from highwater.wire import records
+from highwater.wire.messages.fetch_request import FetchRequest
 from tests.scenarios.pair import in_step, lead, lead_again, write_alone
 from tests.scenarios.stage import Stage
 from tests.scenarios.visitor import Told
@@ -204,3 +205,15 @@ def test_a_partition_with_a_new_leader_is_fetched_at_once_though_a_fetch_waits_t
         stage.write("n2", b"m2")
         assert stage.now - began < 0.1
         assert stage.values("n3") == [b"m1", b"m2"]
+
+
+def test_a_leader_that_keeps_no_sessions_is_not_asked_again_and_again() -> None:
+    """A fetch that begins a session comes back at once; where none is kept, each would be such a one."""
+    with Stage(max_incremental_fetch_session_cache_slots=0) as stage:
+        stage.create()
+        stage.send(b"m1")
+        stage.until(lambda: len(stage.values("n3")) == 1)
+        requests = stage.node("n2").server.stats.requests
+        before = requests[FetchRequest.API_KEY]
+        stage.pass_time(5.0)
+        assert 0 < requests[FetchRequest.API_KEY] - before < 25

@@ -85,6 +85,7 @@ class Fetcher:
         self._unnamed = False
         """Whether there is a partition that no fetch of this session has named."""
         self._has_sessions = True
+        """Until the leader has given none: asking for one without waiting, each time, would be no end of fetches."""
         self._syncing: dict[Followed, None] = {}
         """Whose records are not synced yet: the next fetch would acknowledge them."""
         self._keeping = 0

@@ -86,6 +86,7 @@ class Followed:
         return f"cut from {log.log_end} to {offset}, {log.log_end - offset} records{lost}: {why}"
 
     def where(self, when: int, local: NodeId) -> ListOffsetsRequest:
+        """The question to the leader where its log begins, or ends."""
         tp = self.partition.tp
         partition = ListOffsetsPartition(
             partition_index=tp.partition, current_leader_epoch=self.partition.epoch, timestamp=when
