@@ -17,8 +17,9 @@ import org.apache.kafka.common.utils.Exit;
 /**
  * Runs Kafka's command-line tools in one JVM: each line of stdin is a JSON array of {main, args, input}, and becomes a
  * line of stdout, {results: [{stdout, stderr, rc}], stays}. Starting a JVM for each would take most of a test's time.
- * It ends by itself once a tool has left threads behind: a producer may have records left that it sends at the end of
- * the JVM, and whatever lives on may write into what later tools print.
+ * What a tool would do at the end of its own JVM is done before the next one begins: the console producer sends its
+ * last records then. It ends by itself once a tool has left threads behind: whatever lives on may write into what later
+ * tools print.
  */
 public class ToolHost {
     private static final class Exited extends Error {
@@ -26,6 +27,7 @@ public class ToolHost {
     }
 
     private static Integer status;
+    private static final List<Runnable> shutdownHooks = new ArrayList<>();
 
     public static void main(String[] args) throws Exception {
         PrintStream out = System.out;
@@ -35,6 +37,7 @@ public class ToolHost {
                 status = code;
             throw new Exited();
         };
+        Exit.setShutdownHookAdder((name, hook) -> shutdownHooks.add(hook));
         ObjectMapper mapper = new ObjectMapper();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
@@ -80,6 +83,8 @@ public class ToolHost {
                     status = 1;
             }
         } finally {
+            shutdownHooks.forEach(Runnable::run);
+            shutdownHooks.clear();
             System.out.flush();
             System.err.flush();
             System.setOut(realOut);

@@ -128,6 +128,12 @@ class ToolHost:
             process.wait(timeout)
         return [Ran(result["stdout"], result["stderr"], result["rc"]) for result in answer["results"]]
 
+    def end(self, timeout: float) -> None:
+        """In order, as the options of the JVM may ask for something at its end."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(timeout)
+
     def close(self) -> None:
         self._process.kill()
         with self._process:  # waits, and closes the pipes

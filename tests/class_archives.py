@@ -24,7 +24,6 @@ from tests.apache import (
     ToolHost,
     archive_of,
     classpath_file,
-    end_tool_host,
 )
 
 NOT_OF_THIS_DRIVER = (
@@ -49,7 +48,7 @@ def archiving(jvms: str) -> list[str]:
 
 
 def archive_kafka(folder: Path) -> None:
-    """Of a broker, and of tools that write to it and read from it: their host ends when a producer has been there."""
+    """Of a broker, and of tools that write to it and read from it."""
     COMPILED_TOOL_HOST.unlink(missing_ok=True)  # no archive is made with a folder on the class path
     kafka = ApacheKafka(folder, jvm_options=archiving("broker")).start()
     server, topic = ("--bootstrap-server", kafka.bootstrap), ("--topic", "archived")
@@ -60,12 +59,14 @@ def archive_kafka(folder: Path) -> None:
         Call("org.apache.kafka.tools.ConsoleProducer", [*server, *topic], "record\n"),
         Call("org.apache.kafka.tools.consumer.ConsoleConsumer", [*server, *topic, *first]),
     ]
+    tools = ToolHost(*archiving("tools"))
     try:
-        if failed := [ran for ran in ToolHost(*archiving("tools")).run(calls) if ran.rc != 0]:
+        if failed := [ran for ran in tools.run(calls) if ran.rc != 0]:
             raise RuntimeError(f"a tool of Apache Kafka failed: {failed}")
+        tools.end(PATIENCE_SECONDS)
     finally:
+        tools.close()
         kafka.stop(PATIENCE_SECONDS)
-        end_tool_host()
     classpath = classpath_file().read_text().strip()
     subprocess.run(["javac", "-cp", classpath, "-d", str(COMPILED_TOOL_HOST.parent), str(TOOL_HOST)], check=True)
 

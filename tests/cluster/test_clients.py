@@ -150,6 +150,18 @@ def codecs_in_the_log(node: Node, topic: str) -> set[str]:
     return {Codec(header.attributes & 7).name.lower() for log in logs for _, _, header in walk(log.read_bytes())}
 
 
+def test_a_tool_of_apache_ends_before_the_next_begins(node: Node) -> None:
+    """What the console producer holds it sends at the end of its JVM: here, ahead of the next tool in the same one."""
+    create(node, "in-turn")
+    where = ["--bootstrap-server", node.bootstrap, "--topic", "in-turn"]
+    first = call("console-producer", *where, "--command-property=linger.ms=5000", input="first\n")
+    second = call("console-producer", *where, "--sync", input="second\n")
+
+    assert [done.rc for done in apache_tools([first, second])] == [0, 0]
+
+    assert [record[2] for record in clients.confluent_read(node.bootstrap, "in-turn", 2)] == [b"first", b"second"]
+
+
 def test_the_java_producer_writes_what_it_counts(node: Node) -> None:
     """ProducerPerformance, with values that are its count."""
     create(node, "monotonic")
