@@ -5,7 +5,8 @@ The same rows serve any number of nodes: topics are made with as many replicas a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -16,10 +17,11 @@ from bench.systems import System
 from bench.workloads import Sample
 
 Better = Literal["more", "less"]
+Run = Callable[[], Sequence[Sample]]
+"""One sample for each row of a workload."""
 
-
-READINGS = 3
-"""Of one topic; the middle one counts. A reading takes a second, bound by the client: a single one is mostly noise."""
+READINGS = 8
+"""In each round. One takes a second at most and is bound by the client: by itself it is mostly noise."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Workload:
-    """Runs once per round on each system, and gives one sample for each of its rows."""
-
     name: str
     rows: Sequence[Row]
-    run: Callable[[System], Sequence[Sample]]
+    on: Callable[[System], AbstractContextManager[Run]]
+    """Makes a system ready for it, for as many runs as are wanted."""
+    turns: int = 1
+    """Runs in each round, on both systems by turns."""
     fresh: bool = False
     """Begins on a cluster that was started for it alone, and leaves nothing of use behind."""
 
@@ -62,19 +65,23 @@ def workload_table(quick: bool, nodes: int) -> list[Workload]:
     scale = 0.25 if quick else 1.0
     goal = 2.0 if nodes > 1 else 1.0
     return [
-        *(_throughput(size, partitions, scale, goal) for size, partitions in shapes),
+        *(
+            workload
+            for size, partitions in shapes
+            for workload in (_produce(size, partitions, scale, goal), _consume(size, partitions, scale))
+        ),
         Workload(
             "sync",
             [
                 Row("synchronous produce, median", "ms", "less", 0.5, "M req"),
                 Row("synchronous produce, 99th percentile", "ms", "less", 0.5, "M req"),
             ],
-            partial(_on_topic, workloads.synchronous, int(4_000 * scale)),
+            _simply(partial(_on_topic, workloads.synchronous, int(4_000 * scale))),
         ),
         Workload(
             "single",
             [Row("single-record requests, pipelined", "req/s", "more", 10.0 if nodes > 1 else None, "M req")],
-            partial(_single, int(60_000 * scale)),
+            _simply(partial(_single, int(60_000 * scale))),
         ),
         Workload(
             "end-to-end",
@@ -82,7 +89,7 @@ def workload_table(quick: bool, nodes: int) -> list[Workload]:
                 Row("end to end at 5 000 rec/s, median", "ms", "less", None, "M rec"),
                 Row("end to end at 5 000 rec/s, 99th percentile", "ms", "less", None, "M rec"),
             ],
-            partial(_on_topic, workloads.end_to_end, int(40_000 * scale)),
+            _simply(partial(_on_topic, workloads.end_to_end, int(40_000 * scale))),
         ),
         *(_of_clusters() if nodes > 1 else [_compaction(int(COMPACTED_BYTES * scale))]),
     ]
@@ -97,15 +104,13 @@ def _compaction(size: int) -> Workload:
             Row(late, "ms", "less"),
             Row("the same, by what it is else", "times", "less", bound=2.0),
         ],
-        partial(compaction.cleaned_beside_writers, size=size),
+        _simply(partial(compaction.cleaned_beside_writers, size=size)),
         fresh=True,
     )
 
 
 def _of_clusters() -> list[Workload]:
     many = f"{PARTITIONS} partitions"
-    dying = Row("fail-over: kill of a leader to next write", "s", "less", 1 / 20, bound=1.5)
-    dying_controller = Row("fail-over: kill of leader and controller", "s", "less", 1 / 20, bound=1.5)
     return [
         Workload(
             "partitions",
@@ -115,30 +120,69 @@ def _of_clusters() -> list[Workload]:
                 Row(f"{many}, memory", "MB", "less", 1 / 5),
                 Row(f"{many}, leaders of a killed broker moved", "s", "less", bound=2.0),
             ],
-            partial(clusters.many_partitions, partitions=PARTITIONS),
+            _simply(partial(clusters.many_partitions, partitions=PARTITIONS)),
             fresh=True,
         ),
-        Workload("failover", [dying], partial(clusters.fail_over, of_controller=False), fresh=True),
-        Workload("failover-2", [dying_controller], partial(clusters.fail_over, of_controller=True), fresh=True),
+        _fail_over("failover", "a leader to next write", of_controller=False),
+        _fail_over("failover-2", "leader and controller", of_controller=True),
     ]
 
 
-def _throughput(size: int, partitions: int, scale: float, goal: float) -> Workload:
-    records = int(min(1_600_000, 600_000_000 // size) * scale)
+def _fail_over(name: str, killed: str, of_controller: bool) -> Workload:
+    row = Row(f"fail-over: kill of {killed}", "s", "less", 1 / 20, bound=1.5)
+    return Workload(name, [row], _simply(partial(clusters.fail_over, of_controller=of_controller)), fresh=True)
+
+
+def _records(size: int, scale: float) -> int:
+    return int(min(1_600_000, 600_000_000 // size) * scale)
+
+
+def _shape(size: int, partitions: int) -> str:
     bytes_text = f"{size} B" if size < 1_000 else f"{size // 1_000} KB"
-    shape = f"{bytes_text}, {partitions} partition{'s' if partitions > 1 else ''}"
-    unit, per_unit = ("rec/s", 1.0) if size < 1_000 else ("MB/s", size / 1e6)
+    return f"{bytes_text}, {partitions} partition{'s' if partitions > 1 else ''}"
+
+
+def _unit(size: int) -> tuple[str, float]:
+    """And how much of it a record per second is."""
+    return ("rec/s", 1.0) if size < 1_000 else ("MB/s", size / 1e6)
+
+
+def _produce(size: int, partitions: int, scale: float, goal: float) -> Workload:
+    records, (unit, per_unit) = _records(size, scale), _unit(size)
 
     def run(system: System) -> Sequence[Sample]:
         topic = system.create_topic(partitions)
-        produced = workloads.produce(system, topic, records, size)
-        readings = [workloads.consume(system, topic, partitions, records, size) for _ in range(READINGS)]
-        consumed = sorted(readings, key=lambda sample: sample.value)[READINGS // 2]
+        sample = workloads.produce(system, topic, records, size)
         system.delete_topic(topic)
-        return [sample._replace(value=sample.value * per_unit) for sample in (produced, consumed)]
+        return [sample._replace(value=sample.value * per_unit)]
 
-    rows = [Row(f"produce {shape}", unit, "more", goal, "GB"), Row(f"consume {shape}", unit, "more", 1.0, "GB")]
-    return Workload(f"{size}x{partitions}", rows, run)
+    row = Row(f"produce {_shape(size, partitions)}", unit, "more", goal, "GB")
+    return Workload(f"produce-{size}x{partitions}", [row], _simply(run))
+
+
+def _consume(size: int, partitions: int, scale: float) -> Workload:
+    """One topic, again and again."""
+    records, (unit, per_unit) = _records(size, scale), _unit(size)
+
+    @contextmanager
+    def on(system: System) -> Iterator[Run]:
+        topic = system.create_topic(partitions)
+        workloads.produce(system, topic, records, size)
+
+        def run() -> Sequence[Sample]:
+            sample = workloads.consume(system, topic, partitions, records, size)
+            return [sample._replace(value=sample.value * per_unit)]
+
+        yield run
+        system.delete_topic(topic)
+
+    row = Row(f"consume {_shape(size, partitions)}", unit, "more", 1.0, "GB")
+    return Workload(f"consume-{size}x{partitions}", [row], on, turns=READINGS)
+
+
+def _simply(run: Callable[[System], Sequence[Sample]]) -> Callable[[System], AbstractContextManager[Run]]:
+    """Of a workload that makes itself what it needs."""
+    return lambda system: nullcontext(partial(run, system))
 
 
 def _on_topic(measure: Callable[[System, str, int], Sequence[Sample]], count: int, system: System) -> Sequence[Sample]:

@@ -8,7 +8,7 @@ import pstats
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -58,9 +58,9 @@ def main(
     table = workload_table(quick, nodes)
     if listing:
         for name, row in zip(STARTS, (START, CLUSTER_START), strict=True):
-            click.echo(f"{name:<12} {row.name}")
+            click.echo(f"{name:<15} {row.name}")
         for workload in table:
-            click.echo(f"{workload.name:<12} {'; '.join(row.name for row in workload.rows)}")
+            click.echo(f"{workload.name:<15} {'; '.join(row.name for row in workload.rows)}")
         return
     with tempfile.TemporaryDirectory(prefix="highwater-bench-") as home:
         directory = Path(home)
@@ -145,16 +145,21 @@ class Bench:
         with self._running() as systems:
             for workload in workloads:
                 click.echo(f"{time.strftime('%H:%M:%S')} {workload.name}", err=True)
-                for system in systems.values():
-                    workload.run(system)  # unmeasured: connections, caches and the JVM's compiler warm up
-                for at in range(self._rounds):
-                    for name in self._turn(at):
-                        _await_calm(systems.values())
-                        warm_up(systems[name])
-                        for row, sample in zip(workload.rows, workload.run(systems[name]), strict=True):
-                            self._add(row, name, sample)
+                self._work(workload, systems)
             for name, system in systems.items():
                 self._add(WORKED_MEMORY, name, Sample(system.memory() / 1e6))
+
+    def _work(self, workload: Workload, systems: Mapping[str, System]) -> None:
+        with contextlib.ExitStack() as stack:
+            runs = {name: stack.enter_context(workload.on(system)) for name, system in systems.items()}
+            for run in runs.values():
+                run()  # unmeasured: connections, caches and the JVM's compiler warm up
+            for at in range(self._rounds * workload.turns):
+                for name in self._turn(at):
+                    if at % workload.turns == 0:
+                        _await_calm(systems.values())
+                        warm_up(systems[name])
+                    self._add_all(workload, name, runs[name]())
 
     def _works_alone(self, workload: Workload) -> None:
         """One system at a time: three nodes of the other one beside it would take their share of the machine."""
@@ -165,8 +170,8 @@ class Bench:
                 try:
                     system.start()
                     time.sleep(SETTLE_SECONDS)
-                    for row, sample in zip(workload.rows, workload.run(system), strict=True):
-                        self._add(row, name, sample)
+                    with workload.on(system) as run:
+                        self._add_all(workload, name, run())
                 finally:
                     system.stop()
                     report.keep_stalls(system.directory)
@@ -195,6 +200,10 @@ class Bench:
         """Who goes first changes from round to round."""
         return self._names if at % 2 == 0 else self._names[::-1]
 
+    def _add_all(self, workload: Workload, system: str, samples: Sequence[Sample]) -> None:
+        for row, sample in zip(workload.rows, samples, strict=True):
+            self._add(row, system, sample)
+
     def _add(self, row: Row, system: str, sample: Sample) -> None:
         self._results.setdefault(row.name, Result(row)).samples.setdefault(system, []).append(sample)
 
@@ -218,13 +227,14 @@ def profile_node(directory: Path, nodes: int, workloads: Sequence[Workload]) -> 
     try:
         system.start()
         for workload in workloads:
-            workload.run(system)
-            samples = workload.run(system)
-            for row, sample in zip(workload.rows, samples, strict=True):
-                click.echo(f"{row.name}: {report.figure(sample.value)} {row.unit} unprofiled")
-            system.profile(True)
-            workload.run(system)
-            for path in system.profile(False):
+            with workload.on(system) as run:
+                run()
+                for row, sample in zip(workload.rows, run(), strict=True):
+                    click.echo(f"{row.name}: {report.figure(sample.value)} {row.unit} unprofiled")
+                system.profile(True)
+                run()
+                paths = system.profile(False)
+            for path in paths:
                 pstats.Stats(str(path)).sort_stats("tottime").print_stats(35)
     finally:
         system.stop()
