@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from highwater.cluster.ports import free_ports
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.offsets import Positions, is_initial
-from tests.apache import ROOT, quick_start
+from tests.apache import ROOT, free_ports, quick_start
 from tests.cluster.stage import wait_until
 from tests.pipeline.quick_python import written_to
 
@@ -223,7 +222,7 @@ class SparkCluster:
         self._folder = folder
         self._home = Path(pyspark.__file__).parent
         self._processes: list[subprocess.Popen[bytes]] = []
-        port = free_ports(2)
+        port = free_ports(2)[0]
         self.master = f"spark://127.0.0.1:{port}"
         self._status = f"http://127.0.0.1:{port + 1}/json/"
         here = ("--host", "127.0.0.1")

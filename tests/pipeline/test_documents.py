@@ -17,10 +17,9 @@ import pyarrow.parquet
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from highwater.cluster.ports import free_ports
 from highwater.pipeline.project import write_project
 from highwater.pipeline.yaml_file import BadDefinition, load
-from tests.apache import ROOT
+from tests.apache import ROOT, free_ports
 from tests.pipeline.landing import FORMATS, Ledger, stream
 from tests.unit.pipeline.landing.tables import ids, read, staged, table_of
 
@@ -47,7 +46,7 @@ class Newcomer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = str(free_ports(3))
+        self.port = str(free_ports(3)[0])
         self._environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         self._node: subprocess.Popen[str] | None = None
 
