@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from highwater.broker.controller_channel import ControllerChannel
+from highwater.broker.departed import Departed
 from highwater.broker.doubts import Doubts
 from highwater.broker.groups import GroupCoordinator
 from highwater.broker.producer_ids import ProducerIds
@@ -72,6 +73,7 @@ class Broker:
         self._resolved: dict[tuple[tuple[str, str], ...], LogConfig] = {}
         self._reached: dict[str, tuple[BrokersImage, frozenset[int]]] = {}
         self.doubts = Doubts(world.clock)
+        self.departed = Departed(world.clock)
         self.cleaner = Cleaner(world, store, lambda: self.config)
         self._applying: list[Callable[[], None]] | None = None
         """Who waits while newer metadata is known and not applied yet; None while there is none."""

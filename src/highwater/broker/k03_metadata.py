@@ -6,6 +6,8 @@ v10 topic ids, v13 an error for the whole answer.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from highwater.broker import operations
 from highwater.broker.broker import Broker
 from highwater.broker.internal_topics import is_internal
@@ -77,8 +79,12 @@ def _respond(
         found = {part.leader for topic in asked_about if topic is not None for part in topic.partitions.values()}
         return found - {broker.node_id, NO_NODE}
 
+    def answer() -> None:
+        broker.departed.tell(ctx.connection, lambda dead: _answer(broker, ctx, request, topics, errors, dead))
+
     connected_at = None if ctx.connection is None else ctx.connection.since
-    broker.doubts.ask(leaders, connected_at, lambda: _answer(broker, ctx, request, topics, errors))
+    broker.departed.asked(ctx.connection)
+    broker.doubts.ask(leaders, connected_at, answer)
 
 
 def _answer(
@@ -87,9 +93,10 @@ def _answer(
     request: MetadataRequest,
     topics: list[MetadataRequestTopic],
     errors: dict[str, Code],
+    dead: Collection[NodeId],
 ) -> None:
     live = [node.id for node in broker.image.brokers.by_id.values() if not node.fenced]
-    nodes = broker.node_endpoints(live, ctx.listener)
+    nodes = broker.node_endpoints([*live, *dead], ctx.listener)
     response = MetadataResponse(
         throttle_time_ms=ctx.throttle_ms,
         brokers=[MetadataResponseBroker(node_id=n.id, host=n.host, port=n.port, rack=n.rack) for n in nodes],

@@ -230,9 +230,12 @@ class Publisher:
                 self._broker.hosted.reconfigured(partition)
 
     def _tell(self, image: MetadataImage, changes: Changes = NOTHING) -> None:
-        self._broker.image = image
+        before, self._broker.image = self._broker.image, image
         for broker in changes.brokers:
             self._broker.doubts.clear(broker)
+            known = image.brokers.get(broker)
+            if known is not None and known.fenced and before.brokers.is_active(broker):
+                self._broker.departed.note(broker)
         self._let_in(changes)
         self._broker.doubts.settle()
         self._directories.report()
