@@ -83,7 +83,12 @@ public class ToolHost {
                     status = 1;
             }
         } finally {
-            shutdownHooks.forEach(Runnable::run);
+            try {
+                shutdownHooks.forEach(Runnable::run);
+            } catch (RuntimeException | Exited e) {
+                e.printStackTrace();
+                status = 1;
+            }
             shutdownHooks.clear();
             System.out.flush();
             System.err.flush();
