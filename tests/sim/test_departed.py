@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from highwater.broker.departed import RECENT_SECONDS, SECOND_ANSWER_SECONDS
 from highwater.broker.doubts import ACQUAINTED_SECONDS
 from highwater.model import NodeId
@@ -12,10 +15,6 @@ from tests.scenarios.visitor import ORDERS
 
 REQUEST = MetadataRequest(topics=[MetadataRequestTopic(name=ORDERS.topic)])
 ALL, LEFT = {1, 2, 3}, {1, 3}
-
-
-def staged() -> Stage:
-    return Stage(3, voters=1)
 
 
 def told(answer: MetadataResponse) -> tuple[set[int], int]:
@@ -49,11 +48,18 @@ def await_fencing(stage: Stage) -> None:
     stage.until(lambda: broker.image.brokers.by_id[NodeId(2)].fenced)
 
 
-def test_a_client_hears_of_the_new_leader_before_it_hears_that_the_old_one_is_gone() -> None:
-    with staged() as stage:
+@contextmanager
+def bereft() -> Iterator[Stage]:
+    """2 has just died, and is fenced."""
+    with Stage(3, voters=1) as stage:
         prepare(stage)
         stage.kill("n2")
         await_fencing(stage)
+        yield stage
+
+
+def test_a_client_hears_of_the_new_leader_before_it_hears_that_the_old_one_is_gone() -> None:
+    with bereft() as stage:
         answers, times = ask(stage)
         assert answers == [(ALL, 3), (LEFT, 3)]
         assert times[1] - times[0] > SECOND_ANSWER_SECONDS / 2, "so that its partitions are moved by then"
@@ -61,25 +67,19 @@ def test_a_client_hears_of_the_new_leader_before_it_hears_that_the_old_one_is_go
 
 
 def test_no_last_answer_lists_the_dead() -> None:
-    with staged() as stage:
-        prepare(stage)
-        stage.kill("n2")
-        await_fencing(stage)
+    with bereft() as stage:
         assert ask(stage, times=1)[0] == [(LEFT, 3)]
         assert ask(stage, times=3)[0] == [(ALL, 3), (LEFT, 3), (LEFT, 3)]
 
 
 def test_who_asks_late_hears_nothing_of_the_dead() -> None:
-    with staged() as stage:
-        prepare(stage)
-        stage.kill("n2")
-        await_fencing(stage)
+    with bereft() as stage:
         stage.pass_time(RECENT_SECONDS)
         assert ask(stage)[0] == [(LEFT, 3), (LEFT, 3)]
 
 
 def test_a_broker_that_said_goodbye_is_not_listed_any_more() -> None:
-    with staged() as stage:
+    with Stage(3, voters=1) as stage:
         prepare(stage)
         stage.stop("n2")
         await_fencing(stage)

@@ -3,8 +3,8 @@
 librdkafka lets go of a broker that Metadata does not list, and where the same answer moves a partition away from it,
 the partition may be left without a leader, to be asked about again half a second later. Who loses a broker mostly asks
 twice at once, for the broker and for the partition: the first answer then still lists it, the second does not. No
-last answer lists it: who keeps a broker keeps its reconnect backoff, which grows with each death, and would come back
-to a restarted one seconds late.
+last answer lists it: who keeps a broker keeps its reconnect backoff, which grows with each connection to it, and would
+come back to a restarted one seconds late.
 """
 
 from __future__ import annotations
