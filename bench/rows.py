@@ -18,7 +18,6 @@ from bench.workloads import Sample
 
 Better = Literal["more", "less"]
 Run = Callable[[], Sequence[Sample]]
-"""One sample for each row of a workload."""
 
 READINGS = 8
 """In each round. One takes a second at most and is bound by the client: by itself it is mostly noise."""
@@ -39,6 +38,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Workload:
+    """Each run on a system gives one sample for each of its rows."""
+
     name: str
     rows: Sequence[Row]
     on: Callable[[System], AbstractContextManager[Run]]
