@@ -13,7 +13,7 @@ class Mutation:
     """The line is named by its text, stripped, which its file holds once; several lines are joined by a newline."""
 
     scenario: str
-    """As in the list of scenarios: A1, B14, C7."""
+    """As in the list of scenarios: A1, B14, C7; or F and the number of a fault that a review proved."""
     test: str
     """The test's id, from the root of the repository."""
     file: str

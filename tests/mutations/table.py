@@ -1,11 +1,33 @@
-"""All scenarios, in the order of their list: those with a test and a mutation, and those that wait."""
+"""All scenarios, in the order of their list: those with a test and a mutation, and those that wait.
+
+Then the faults that reviews proved, each under F and its number.
+"""
 
 from __future__ import annotations
 
-from tests.mutations import a, b, c, d, e
+from tests.mutations import (
+    a,
+    b,
+    boundaries,
+    bystanders,
+    c,
+    d,
+    e,
+    landing,
+    limits,
+    membership,
+    pipeline,
+    replication,
+)
 from tests.mutations.mutation import Mutation, Waiting
 
-MUTATIONS: list[Mutation] = [*a.MUTATIONS, *b.MUTATIONS, *c.MUTATIONS, *d.MUTATIONS, *e.MUTATIONS]
+SCENARIO_MUTATIONS: list[Mutation] = [*a.MUTATIONS, *b.MUTATIONS, *c.MUTATIONS, *d.MUTATIONS, *e.MUTATIONS]
+FAULT_MUTATIONS: list[Mutation] = [
+    mutation
+    for module in (replication, boundaries, membership, bystanders, limits, landing, pipeline)
+    for mutation in module.MUTATIONS
+]
+MUTATIONS: list[Mutation] = [*SCENARIO_MUTATIONS, *FAULT_MUTATIONS]
 WAITING: list[Waiting] = [*a.WAITING, *b.WAITING, *c.WAITING, *d.WAITING, *e.WAITING]
 LAST = {"A": 20, "B": 19, "C": 12, "D": 16, "E": 13}
 SCENARIOS = [f"{group}{number}" for group, last in LAST.items() for number in range(1, last + 1)]
