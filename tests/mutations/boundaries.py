@@ -4,4 +4,52 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Mutation
 
-MUTATIONS: list[Mutation] = []
+SETTINGS = "tests/scenarios/test_f_settings.py::"
+
+MUTATIONS: list[Mutation] = [
+    Mutation(
+        scenario="F14",
+        test="tests/unit/broker/test_compaction.py"
+        "::test_tombstones_that_are_kept_for_ever_are_compacted_like_any_other",
+        file="src/highwater/log/compaction/thinning.py",
+        line="self._horizon = min(now_ms + delete_retention_ms, _END_OF_TIME_MS)",
+        replacement="self._horizon = now_ms + delete_retention_ms",
+    ),
+    Mutation(
+        scenario="F15",
+        test=SETTINGS + "test_a_broker_refuses_settings_that_do_not_suit_it",
+        file="src/highwater/broker/k44_incremental_alter_configs.py",
+        line="_check_suits(broker, resource)",
+        replacement="pass",
+    ),
+    Mutation(
+        scenario="F15",
+        test=SETTINGS + "test_a_broker_goes_on_with_the_settings_it_has_where_new_ones_do_not_suit_it",
+        file="src/highwater/broker/publisher.py",
+        line="before, broker.config = broker.config, broker.config.adopting(own, default)",
+        replacement="before, broker.config = broker.config, broker.config.with_dynamic(own, default)",
+    ),
+    Mutation(
+        scenario="F16",
+        test="tests/scenarios/test_f_quorum.py"
+        "::test_a_vote_of_a_stranger_in_the_last_epoch_leaves_the_controller_as_it_is",
+        file="src/highwater/quorum/voting.py",
+        line="if not core.is_in_reach(partition.replica_epoch):",
+        replacement="if False:",
+    ),
+    Mutation(
+        scenario="F16",
+        test="tests/unit/quorum/test_far_epochs.py"
+        "::test_a_request_of_an_epoch_out_of_reach_is_refused_and_changes_nothing",
+        file="src/highwater/quorum/epochs.py",
+        line="if not core.is_in_reach(epoch):",
+        replacement="if False:",
+    ),
+    Mutation(
+        scenario="F16",
+        test="tests/unit/quorum/test_far_epochs.py::test_an_answer_of_an_epoch_out_of_reach_is_passed_over",
+        file="src/highwater/quorum/standing.py",
+        line="if not core.is_in_reach(epoch):",
+        replacement="if False:",
+    ),
+]

@@ -214,8 +214,11 @@ class Publisher:
         """What new logs are made with, and topic settings fall back on, comes before everything else."""
         broker = self._broker
         own, default = image.configs.of(broker_resource(broker.node_id)), image.configs.of(CLUSTER_DEFAULT)
-        if broker.config.dynamic != own or broker.config.dynamic_default != default:
-            broker.config = broker.config.with_dynamic(own, default)
+        before, broker.config = broker.config, broker.config.adopting(own, default)
+        if broker.config is not before:
+            for why in broker.config.ignored:
+                if why not in before.ignored:
+                    _log.error("broker %d leaves out settings that do not suit it: %s", broker.node_id, why)
             broker.fetch_max_bytes = broker.config.get(FETCH_MAX_BYTES)
             broker.cleaner.reconfigured()
         broker.settings_image = image
