@@ -6,7 +6,23 @@ from tests.mutations.mutation import Mutation
 
 SETTINGS = "tests/scenarios/test_f_settings.py::"
 
+METADATA = "tests/scenarios/test_f_metadata.py::"
+
 MUTATIONS: list[Mutation] = [
+    Mutation(
+        scenario="F8",
+        test=METADATA + "test_a_write_that_fails_within_an_answer_is_done_again_from_there",
+        file="src/highwater/raft_node/raft_node.py",
+        line="self._pending.extend(fetched.batches)",
+        replacement="if fetched.failure is None:\n    self._pending.extend(fetched.batches)",
+    ),
+    Mutation(
+        scenario="F8",
+        test=METADATA + "test_a_node_whose_disk_does_not_take_its_metadata_any_more_stops",
+        file="src/highwater/raft_node/raft_node.py",
+        line="if isinstance(failure.__cause__, OSError) and not is_passing(failure.__cause__):",
+        replacement="if False:",
+    ),
     Mutation(
         scenario="F14",
         test="tests/unit/broker/test_compaction.py"
@@ -14,6 +30,14 @@ MUTATIONS: list[Mutation] = [
         file="src/highwater/log/compaction/thinning.py",
         line="self._horizon = min(now_ms + delete_retention_ms, _END_OF_TIME_MS)",
         replacement="self._horizon = now_ms + delete_retention_ms",
+    ),
+    Mutation(
+        scenario="F14",
+        test="tests/unit/broker/test_extreme_settings.py"
+        "::test_a_node_writes_compacts_and_starts_again_under_an_extreme_setting",
+        file="src/highwater/log/compaction/cleaner.py",
+        line="bytes_per_second=max(config.get(settings.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND) / threads, 1.0),",
+        replacement="bytes_per_second=config.get(settings.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND) / threads,",
     ),
     Mutation(
         scenario="F15",
