@@ -6,6 +6,7 @@ from tests.mutations.mutation import Mutation
 
 SETTINGS = "tests/scenarios/test_f_settings.py::"
 
+MISSING = "tests/scenarios/test_f_missing.py::"
 METADATA = "tests/scenarios/test_f_metadata.py::"
 
 MUTATIONS: list[Mutation] = [
@@ -22,6 +23,27 @@ MUTATIONS: list[Mutation] = [
         file="src/highwater/raft_node/raft_node.py",
         line="if isinstance(failure.__cause__, OSError) and not is_passing(failure.__cause__):",
         replacement="if False:",
+    ),
+    Mutation(
+        scenario="F9",
+        test=MISSING + "test_a_replica_that_cannot_be_made_leaves_the_lead_and_is_made_later",
+        file="src/highwater/broker/missing.py",
+        line="self._directories.lose(*key)",
+        replacement="pass",
+    ),
+    Mutation(
+        scenario="F9",
+        test=MISSING + "test_the_only_replica_that_cannot_be_made_is_made_once_there_is_room",
+        file="src/highwater/broker/missing.py",
+        line="self._timer = self._broker.world.clock.call_later(RETRY_SECONDS, self._on_timer)",
+        replacement="pass",
+    ),
+    Mutation(
+        scenario="F9",
+        test=MISSING + "test_a_log_that_cannot_be_opened_for_want_of_something_is_opened_later",
+        file="src/highwater/broker/missing.py",
+        line="await self._open_again(topic, tp)",
+        replacement="pass",
     ),
     Mutation(
         scenario="F14",

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from highwater.broker.broker import Broker
 from highwater.broker.directories import ReplicaDirectories
+from highwater.broker.missing import MissingReplicas
 from highwater.broker.reasons import why_changed
 from highwater.config import FETCH_MAX_BYTES
 from highwater.errors import KafkaError
@@ -41,6 +42,7 @@ class Publisher:
         self._applied = applied
         self._pending: tuple[MetadataImage, Changes] | None = None
         self._news = asyncio.Event()
+        self._missing = MissingReplicas(broker, directories, self._news.set)
 
     def offer(self, image: MetadataImage, changes: Changes) -> None:
         if self._pending is not None:
@@ -56,6 +58,10 @@ class Publisher:
             if self._pending is not None:
                 (image, changes), self._pending = self._pending, None
                 await self.apply(image, changes)
+            if self._missing.due:
+                image = self._broker.image
+                await self._place(image, await self._missing.take_due(image))
+                self._directories.report()
             if self._pending is None:
                 self._broker.applied()
 
@@ -92,6 +98,7 @@ class Publisher:
         self._broker.groups.topics_deleted(changes.deleted)
 
     def _drop(self, name: str, topic_id: Uuid, index: int) -> None:
+        self._missing.forget(topic_id, index)
         partition = self._broker.hosted.find(topic_id, index)
         if partition is not None:
             self._broker.hosted.remove(partition)
@@ -153,11 +160,13 @@ class Publisher:
 
         async def one_after_another() -> None:
             for wanted in slices:
-                for made in await self._broker.store.create_all(wanted):
-                    if isinstance(made, KafkaError):
-                        _log.error("%s", made)
+                made = await self._broker.store.create_all(wanted)
+                for (tp, topic_id), log in zip(wanted, made, strict=True):
+                    if isinstance(log, KafkaError):
+                        self._missing.note(tp, topic_id, log)
                     else:
-                        self._broker.hosted.add(Partition(made, self._broker.in_sync))
+                        self._missing.forget(topic_id, tp.partition)
+                        self._broker.hosted.add(Partition(log, self._broker.in_sync))
 
         await asyncio.gather(*(one_after_another() for _ in range(min(CREATE_AT_ONCE, len(missing)))))
 
