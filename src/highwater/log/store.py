@@ -239,10 +239,18 @@ class LogStore:
             if loaded.topic_id is None and loaded.log_end > 0:
                 raise ValueError(f"{names.PARTITION_METADATA} is missing: whose records these are is unknown")
         except (OSError, ValueError, EOFError) as failed:
-            _log.error("%s is not loaded: %s", partition, failed)
+            if str(self.unloaded.get(partition)) != str(failed):
+                _log.error("%s is not loaded: %s", partition, failed)
             self.unloaded[partition] = failed
             return
+        self.unloaded.pop(partition, None)
         self._adopt(partition, loaded, config)
+
+    async def open_again(self, partition: TopicPartition) -> Log | None:
+        """One that is there and could not be loaded before; None where it still cannot be."""
+        path, size = next((path, size) for each, path, size in self.found.partitions if each == partition)
+        await self._load(partition, path, size, None)
+        return self.logs.get(partition)
 
     def _adopt(self, partition: TopicPartition, loaded: LoadedLog, config: LogConfig) -> Log:
         for repair in loaded.repairs:

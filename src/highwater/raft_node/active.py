@@ -101,7 +101,10 @@ class ActiveController:
     @property
     def config(self) -> NodeConfig:
         """With the dynamic settings of the head image."""
-        self._config = in_force(self._config, self.head)
+        before, self._config = self._config, in_force(self._config, self.head)
+        for why in () if self._config.is_broker else self._config.ignored:  # a broker of this node says it itself
+            if why not in before.ignored:
+                _log.error("controller %d leaves out settings that do not suit it: %s", self._config.node_id, why)
         return self._config
 
     def decide(self, decision: Callable[[], Decision[R]], answer: Callable[[R | None], None]) -> None:

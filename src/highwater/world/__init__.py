@@ -6,6 +6,7 @@ implementation; `highwater.sim` has the simulated one, with the same broker code
 
 from __future__ import annotations
 
+import errno
 from asyncio import BufferedProtocol, Task, Transport
 from collections.abc import Callable, Collection, Coroutine, Generator
 from dataclasses import dataclass
@@ -44,6 +45,17 @@ class WorkerDied(EOFError):
 
 class AlreadyLocked(OSError):
     """Another process holds the lock file."""
+
+
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+def is_passing(failed: BaseException | None) -> bool:
+    """Whether room, descriptors or memory were short for an open, a create or an append: later it may succeed.
+
+    Nothing that a sync raised is passing, since nobody knows what it dropped.
+    """
+    return isinstance(failed, OSError) and failed.errno in _PASSING
 
 
 class Timer(Protocol):

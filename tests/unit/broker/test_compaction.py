@@ -106,6 +106,24 @@ def test_a_tombstone_stays_as_long_as_was_asked_for_when_it_was_first_met(name: 
         assert sizes[2][0] > 0
 
 
+def test_tombstones_that_are_kept_for_ever_are_compacted_like_any_other() -> None:
+    with Living(**COMPACT).start() as living:
+        living.create_topic(TOPIC)
+        alter(living, "delete.retention.ms", str(2**63 - 1))
+        now = living.world.clock.wall_ms()
+        assert produce(living, records.build([(now, b"gone", None, ())])).error_code == Code.NONE
+        for _ in range(2):
+            write(living, [b"key"] * 5)
+            living.sim.advance(5)
+            assert is_compacted(living)
+        log = log_of(living)
+        whole = log.segments[0].file.read(0, log.segments[0].size)
+        header = records.read_header(whole)
+        assert (header.base_offset, header.delete_horizon) == (0, 2**63 - 1)
+        assert next(records.iterate_all(whole)) == records.Record(0, now, b"gone", None, [])
+        assert not living.node.broker.cleaner.account.setbacks
+
+
 def test_a_cleaner_that_is_switched_off_does_nothing_and_says_so() -> None:
     with Living(**COMPACT, log_cleaner_enable="false").start() as living:
         living.create_topic(TOPIC)

@@ -29,6 +29,8 @@ PROCESS_ABOVE_BYTES = 4 << 20
 """A cleaning that reads more would hold the interpreter for too long: it goes to a process."""
 THREAD_SECONDS = 1.0
 """One that is throttled to more would hold a thread that others wait for."""
+LARGEST_TABLE_BYTES = 2**31 - 1
+"""Of one cleaning, as in Kafka, which passes over what log.cleaner.dedupe.buffer.size asks for beyond it."""
 _WORK_SETTINGS: tuple[Setting[Any], ...] = (
     settings.LOG_CLEANER_THREADS,
     settings.LOG_CLEANER_DEDUPE_BUFFER_SIZE,
@@ -251,9 +253,9 @@ class Cleaner:
                 for pid, each in log.producers.producers.items()
             },
             aborted=log.aborted_transactions(0, end),
-            table_bytes=config.get(settings.LOG_CLEANER_DEDUPE_BUFFER_SIZE) // threads,
-            load_factor=config.get(settings.LOG_CLEANER_IO_BUFFER_LOAD_FACTOR),
-            bytes_per_second=config.get(settings.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND) / threads,
+            table_bytes=min(config.get(settings.LOG_CLEANER_DEDUPE_BUFFER_SIZE) // threads, LARGEST_TABLE_BYTES),
+            load_factor=min(max(config.get(settings.LOG_CLEANER_IO_BUFFER_LOAD_FACTOR), 0.0), 1.0),
+            bytes_per_second=max(config.get(settings.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND) / threads, 1.0),
             seed=self._seeds.getrandbits(128).to_bytes(16, "big"),
         )
 

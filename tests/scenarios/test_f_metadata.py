@@ -1,0 +1,49 @@
+"""A node whose disk fails it while it writes down metadata goes on from there, or stops: it is never left behind."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from highwater.model import TopicPartition
+from tests.scenarios.stage import Stage
+
+TOPICS = ("t1", "t2", "t3")
+METADATA = "/data/__cluster_metadata-0/*.log"
+
+
+def miss_decisions(stage: Stage) -> None:
+    """n2 is told of them together, in one answer of several batches."""
+    stage.cut("n1", "n2")
+    for name in TOPICS:
+        stage.run(stage.client.create(TopicPartition(name, 0), (1,), {}))
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
+def test_a_write_that_fails_within_an_answer_is_done_again_from_there(nth: int, code: int) -> None:
+    with Stage() as stage:
+        miss_decisions(stage)
+        fault = stage.storage("n2").fail("append", METADATA, code, nth, times=3)
+        stage.heal()
+        stage.until(lambda: fault.struck == 3)
+        stage.until(lambda: set(TOPICS) <= set(stage.node("n2").raft.committed.topics.by_name))
+        stage.until(lambda: stage.node("n2").raft.committed.offset == stage.node("n1").raft.committed.offset)
+        ours, theirs = stage.node("n2").raft.committed, stage.node("n1").raft.committed
+        assert (ours.topics, ours.brokers, ours.configs) == (theirs.topics, theirs.brokers, theirs.configs)
+        stage.kill("n2")
+        stage.start("n2")
+        assert set(TOPICS) <= set(stage.node("n2").raft.committed.topics.by_name)
+
+
+def test_a_node_whose_disk_does_not_take_its_metadata_any_more_stops() -> None:
+    with Stage(expects_failures=True) as stage:
+        miss_decisions(stage)
+        stage.storage("n2").fail("append", METADATA, errno.EIO, 2, times=None)
+        stage.heal()
+        stage.until(lambda: stage.member("n2").hosted.gave_up)
+        assert "Input/output error" in str(stage.member("n2").hosted.gave_up)
+        stage.storage("n2").mend()
+        stage.start("n2")
+        assert set(TOPICS) <= set(stage.node("n2").raft.committed.topics.by_name)
