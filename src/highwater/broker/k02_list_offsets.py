@@ -93,7 +93,7 @@ class _Answer:
         def found(result: Found | Exception | None) -> None:
             self._running -= 1
             if isinstance(result, OSError):
-                log.storage_failed(result)
+                log.read_failed(result)
                 row.error_code = Code.KAFKA_STORAGE_ERROR
             elif isinstance(result, BadBatch):
                 log.found_damaged(result)

@@ -17,7 +17,7 @@ from highwater.net.deadlines import Deadline, DeadlineQueue
 from highwater.partition.partition import Partition
 from highwater.wire import records
 from highwater.wire.codec import Malformed, Struct
-from highwater.world import Job, Step, Timer, World
+from highwater.world import EXHAUSTED_SECONDS, Exhausted, Job, Step, Timer, World
 
 _log = logging.getLogger(__name__)
 M = TypeVar("M", bound=Machine)
@@ -70,7 +70,11 @@ class Tenure(Generic[M]):
         begun, end = self._world.clock.monotonic(), log.log_end
 
         def done(result: int | Exception) -> None:
-            if isinstance(result, OSError):
+            if isinstance(result, Exhausted):
+                log.read_failed(result)
+                # From the beginning: what is replayed twice, in its order, ends as it would have.
+                self._timer = self._world.clock.call_later(EXHAUSTED_SECONDS, self.begin)
+            elif isinstance(result, OSError):
                 log.storage_failed(result)
             elif isinstance(result, BadBatch):
                 self._fail(result)

@@ -13,7 +13,7 @@ from highwater.log.places import Place, Places
 from highwater.log.scan import BadBatch
 from highwater.log.segment import Segment
 from highwater.model import Offset
-from highwater.world import FileSlice, World
+from highwater.world import EXHAUSTED_SECONDS, Exhausted, FileSlice, World
 
 if TYPE_CHECKING:
     from highwater.log.log import Log
@@ -94,6 +94,10 @@ class Reads:
         log, layout = self._log, self._layout
 
         def located(result: Place | Exception | None) -> None:
+            if isinstance(result, Exhausted):
+                log.read_failed(result)
+                self._world.clock.call_later(EXHAUSTED_SECONDS, done)
+                return
             if isinstance(result, OSError):
                 log.storage_failed(result)
             elif isinstance(result, BadBatch):

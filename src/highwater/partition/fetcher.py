@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from highwater.errors import Code, KafkaError, code_of
 from highwater.kernel import BadRecords
-from highwater.log.durability import sync_with_directory
+from highwater.log.durability import synced
 from highwater.log.log import Log
 from highwater.log.store import LogStore
 from highwater.log.truncation import restart_at, truncate_to
@@ -30,7 +30,6 @@ from highwater.wire.messages.fetch_response import FetchResponse, PartitionData
 from highwater.wire.messages.list_offsets_request import ListOffsetsRequest
 from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
 from highwater.world import World
-from highwater.world.jobs import finished
 
 CONNECT_SECONDS = 5.0
 EARLIEST, LATEST = -2, -1
@@ -386,7 +385,7 @@ class Fetcher:
         """Or a power cut could bring a batch back in the place of the one that was fetched instead: it is whole, and
         its checksum does not cover the epoch that tells them apart."""
         try:
-            await finished(self._world, sync_with_directory, [log.active.file], log.directory)
+            await synced(self._world, [log.active.file], log.directory)
         except OSError as failed:
             log.storage_failed(failed)
 
