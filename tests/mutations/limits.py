@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Mutation
 
+_WAITING = "tests/unit/broker/test_waiting_fetches.py"
+
 MUTATIONS: list[Mutation] = [
     Mutation(
         "F11",
@@ -54,6 +56,48 @@ MUTATIONS: list[Mutation] = [
         "tests/unit/world/test_descriptors.py::test_a_pool_that_is_larger_than_the_limit_gives_way",
         "src/highwater/world/real_disk.py",
         "self._room = max(min(len(self._open), self._room) // 2, min(_FEWEST_KEPT, self._descriptors))",
+        "pass",
+    ),
+    Mutation(
+        "F21",
+        f"{_WAITING}::test_of_the_fetches_that_a_connection_pipelines_one_waits_and_all_are_answered",
+        "src/highwater/net/line.py",
+        "if self._line[0] is waiting:",
+        "if True:",
+    ),
+    Mutation(
+        "F21",
+        f"{_WAITING}::test_a_fetch_waits_no_longer_than_its_connection",
+        "src/highwater/net/connection.py",
+        "self.line.end()",
+        "pass",
+    ),
+    Mutation(
+        "F21",
+        f"{_WAITING}::test_nobody_waits_for_days",
+        "src/highwater/broker/k01_fetch.py",
+        "wait_ms = min(self.request.max_wait_ms, MAX_WAIT_MS)",
+        "wait_ms = self.request.max_wait_ms",
+    ),
+    Mutation(
+        "F21",
+        f"{_WAITING}::test_nobody_waits_for_more_bytes_than_the_answer_may_carry",
+        "src/highwater/broker/k01_fetch.py",
+        "self._min_bytes = min(request.min_bytes, self._max_bytes)",
+        "self._min_bytes = request.min_bytes",
+    ),
+    Mutation(
+        "F21",
+        f"{_WAITING}::test_a_session_that_nobody_fetches_from_is_told_of_news_once",
+        "src/highwater/partition/partition.py",
+        "self._readers.clear()",
+        "pass",
+    ),
+    Mutation(
+        "F21",
+        f"{_WAITING}::test_a_session_ends_with_its_connection",
+        "src/highwater/broker/k01_fetch.py",
+        "broker.sessions.end_with(connection)",
         "pass",
     ),
 ]
