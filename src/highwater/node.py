@@ -149,7 +149,7 @@ class Node:
             brokers = broker_registry(self.broker)
             register_api_versions(brokers, self._features)
             specs += [ListenerSpec(each.name, each.endpoint, brokers) for each in config.broker_listeners]
-        self.server = Server(world, specs, _limits(config))
+        self.server = Server(world, specs, _limits(config, world.net.room))
 
     def _identity(self) -> Identity:
         """This replica of the metadata log, with the addresses that it is really reached at once they are known."""
@@ -435,13 +435,16 @@ def _fetch_limits(config: NodeConfig) -> FetchLimits:
     )
 
 
-def _limits(config: NodeConfig) -> Limits:
+def _limits(config: NodeConfig, room: int) -> Limits:
     queued = config.get(settings.QUEUED_MAX_REQUEST_BYTES)
+    connections = config.get(settings.MAX_CONNECTIONS)
+    if connections > room:
+        _log.warning("max.connections=%d is taken as %d: the limit of open files allows no more", connections, room)
     return Limits(
         max_frame=config.get(settings.SOCKET_REQUEST_MAX_BYTES),
         queued_bytes=queued if queued > 0 else NO_BOUND,
         slots=config.get(settings.QUEUED_MAX_REQUESTS),
-        connections=config.get(settings.MAX_CONNECTIONS),
+        connections=min(connections, room),
         connections_per_ip=config.get(settings.MAX_CONNECTIONS_PER_IP),
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
         idle_seconds=config.get(settings.CONNECTIONS_MAX_IDLE_MS) / 1000,

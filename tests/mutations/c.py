@@ -29,8 +29,8 @@ MUTATIONS: list[Mutation] = [
         "C3",
         f"{DURABILITY}::test_c3_offsets_count_once_they_are_synced_so_the_power_cut_of_all_voters_takes_nothing_back",
         "src/highwater/log/durability.py",
-        "self._world.disk.flush(files, lambda error: self._synced(end, cuts, error))",
-        "self._world.clock.call_soon(self._synced, end, cuts, None)",
+        "self._world.disk.flush(files, lambda error: self._synced(end, cuts, error, False))",
+        "self._world.clock.call_soon(self._synced, end, cuts, None, False)",
     ),
     Mutation(
         "C4",

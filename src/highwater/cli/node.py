@@ -19,6 +19,7 @@ from highwater.broker.lifecycle import NotRegistered
 from highwater.config import ConfigError, NodeConfig, environment_overrides, parse_properties
 from highwater.node import Node, NotStarted
 from highwater.world import AlreadyLocked
+from highwater.world.descriptors import raise_limit
 from highwater.world.real import RealWorld, new_event_loop
 
 _log = logging.getLogger("highwater")
@@ -40,6 +41,7 @@ def run_node(config: NodeConfig, ready: Callable[[Node], None]) -> int:
     """Until SIGTERM or SIGINT, which shut it down in order; 1 where it could not start or failed."""
     for name in config.unknown:
         _log.warning("unknown setting %s is ignored", name)
+    raise_limit()
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:

@@ -29,7 +29,7 @@ from highwater.log.snapshots import ProducerSnapshots
 from highwater.model import Epoch, Offset, TopicPartition, Uuid
 from highwater.wire import records
 from highwater.wire.records.append import Validated
-from highwater.world import File, FileSlice, Poisoned, World
+from highwater.world import Exhausted, File, FileSlice, Poisoned, World
 
 if TYPE_CHECKING:
     from random import Random
@@ -280,13 +280,13 @@ class Log:
         self.durable_listener()
 
     def _job_failed(self, failed: Exception) -> bool:
-        """A file beside the log was not written. True where it pays to try again: the disk was full."""
+        """A file beside the log was not written. True where it pays to try again: room or descriptors were short."""
         if self._closed:
             return False
         if not isinstance(failed, OSError):
             raise failed
-        if failed.errno == errno.ENOSPC:
-            _log.error("%s: no room for a file beside the log: %s", self.partition, failed)
+        if failed.errno == errno.ENOSPC or isinstance(failed, Exhausted):
+            _log.error("%s: a file beside the log is not written yet: %s", self.partition, failed)
             return True
         self.storage_failed(failed)
         return False
@@ -297,6 +297,13 @@ class Log:
             self.offline = failed
             self.durability.stop()
             self._troubled(self)
+
+    def read_failed(self, failed: OSError) -> None:
+        """Off the loop. That no descriptor was left says nothing about the disk."""
+        if isinstance(failed, Exhausted):
+            _log.warning("%s is not read yet: %s", self.partition, failed)
+        else:
+            self.storage_failed(failed)
 
     def found_damaged(self, bad: BadBatch) -> None:
         """What lies there is read no more. Whoever has this log decides whether another copy can take its place."""

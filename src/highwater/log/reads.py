@@ -13,7 +13,7 @@ from highwater.log.places import Place, Places
 from highwater.log.scan import BadBatch
 from highwater.log.segment import Segment
 from highwater.model import Offset
-from highwater.world import FileSlice, Job, Step, World
+from highwater.world import EXHAUSTED_SECONDS, Exhausted, FileSlice, Job, Step, World
 
 if TYPE_CHECKING:
     from highwater.log.log import Log
@@ -107,6 +107,9 @@ class Reads:
         log, layout = self._log, self.layout
 
         def located(result: Place | Exception | None) -> None:
+            if isinstance(result, Exhausted):
+                self._world.clock.call_later(EXHAUSTED_SECONDS, done)
+                return
             if isinstance(result, Place) and layout == self.layout:
                 self._places.located(offset, result)
             done()
@@ -129,7 +132,7 @@ class Reads:
                 if layout != self.layout:
                     result = Stale(f"{log.partition}: its segments have changed")
                 elif isinstance(result, OSError):
-                    log.storage_failed(result)
+                    log.read_failed(result)
                 elif isinstance(result, BadBatch):
                     log.found_damaged(result)
             done(result)

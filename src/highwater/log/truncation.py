@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from highwater.log import names, producer_snapshot
 from highwater.log.checkpoint import read_file
-from highwater.log.durability import sync_with_directory
+from highwater.log.durability import synced
 from highwater.log.log import Log
 from highwater.log.peek import blocking
 from highwater.log.producer_snapshot import BadSnapshot
@@ -17,7 +17,7 @@ from highwater.log.producer_state import ProducerState
 from highwater.log.scan import BadBatch, replay, scan
 from highwater.log.segment import Segment, SegmentCut
 from highwater.model import Offset
-from highwater.world import Disk, Step, World
+from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, Step, World
 from highwater.world.jobs import finished
 
 
@@ -51,7 +51,7 @@ async def truncate(world: World, log: Log, offset: Offset) -> bool:
         gone = log.replace_tail(cut.keep + 1, cut.log_end, cut.producers)
         log.active.cut(cut.segment)
         await finished(world, remove_files, gone)
-        await finished(world, sync_with_directory, [log.active.file], log.directory)
+        await synced(world, [log.active.file], log.directory)
     except BadBatch as bad:
         log.found_damaged(bad)
         return False
@@ -70,7 +70,7 @@ async def restart(world: World, log: Log, offset: Offset, batches: memoryview | 
     try:
         gone = log.begin_anew(offset, batches)
         await finished(world, remove_files, [*gone, *await finished(world, _all_snapshots, log.directory)])
-        await finished(world, sync_with_directory, [log.active.file], log.directory)
+        await synced(world, [log.active.file], log.directory)
     except OSError as failed:
         log.storage_failed(failed)
         return False
@@ -88,6 +88,9 @@ async def _found(world: World, log: Log, offset: Offset) -> Cut | None:
         found: Cut | Exception
         try:
             found = await finished(world, find_cut, list(log.segments), at, offset, log.log_start)
+        except Exhausted:
+            await asyncio.sleep(EXHAUSTED_SECONDS)
+            continue
         except (BadBatch, OSError) as failed:
             found = failed
         if layout == log.reads.layout and log.swapping is None and log.is_usable:

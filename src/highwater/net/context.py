@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from highwater.model import Endpoint
+from highwater.net.line import Line
 from highwater.wire.codec import Message
 from highwater.world import Buffer, FileSlice
 
@@ -53,6 +54,7 @@ class Connected(Protocol):
     principal: Principal
     since: float
     """When it was made, by the monotonic clock."""
+    line: Line
 
     def on_close(self, fn: Callable[[], None]) -> None:
         """Call `fn` once the peer has closed or the connection broke: a hint, no proof, that the peer died."""

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from highwater.net.budget import Budget
 from highwater.net.context import Part
 from highwater.net.stats import CloseReason, NetStats
-from highwater.world import Buffer, Disk, File, FileSlice, Job, Step, World
+from highwater.world import EXHAUSTED_SECONDS, Buffer, Disk, Exhausted, File, FileSlice, Job, Step, World
 
 WINDOW: Final = 256 * 1024
 """Written per turn, and the fill level at which the transport pauses us: together they bound its buffer."""
@@ -268,7 +268,9 @@ class Outbox:
         self._job = None
         part = self._parts[0]
         assert isinstance(part, FileSlice)
-        if isinstance(result, Exception):
+        if isinstance(result, Exhausted):
+            self._world.clock.call_later(EXHAUSTED_SECONDS, self.flush)
+        elif isinstance(result, Exception):
             self._unreadable(part, result)
         elif self._accept(part, result, min(part.size - self._sent, WINDOW)):
             self._write([result])

@@ -6,7 +6,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 
-from highwater.world import File
+from highwater.world import File, gravest
 
 Done = Callable[[OSError | None], None]
 
@@ -47,4 +47,4 @@ class Flusher:
             self._under_way = False
         for files, done in calls:
             # One by one: what one of them does must not cost the others their answer.
-            self._loop.call_soon(done, next((failed[id(file)] for file in files if id(file) in failed), None))
+            self._loop.call_soon(done, gravest(failed[id(file)] for file in files if id(file) in failed))

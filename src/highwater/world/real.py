@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from highwater.world import Clock, Dead, Disk, Net, Place, Step, Timer
+from highwater.world import Clock, Dead, Disk, Net, Place, Step, Timer, descriptors
 from highwater.world.flusher import Flusher
 from highwater.world.real_disk import RealDisk
 from highwater.world.real_jobs import RealJob
@@ -54,8 +54,10 @@ class RealWorld:
         self._tasks: set[Task[None]] = set()
         self._jobs: weakref.WeakSet[RealJob] = weakref.WeakSet()
         self._dead = False
-        self._net = RealNet(loop)
-        self._disk = RealDisk(Flusher(loop, self._flush_thread))
+        share = descriptors.shares(descriptors.limit())
+        self._net = RealNet(loop, share.connections)
+        self._disk = RealDisk(Flusher(loop, self._flush_thread), share.files)
+        self._disk.on_pressed = self._relieve_disk
         self.clock: Clock = RealClock(loop)
         self.net: Net = self._net
         self.disk: Disk = self._disk
@@ -91,6 +93,10 @@ class RealWorld:
         self._tasks.discard(task)
         if not task.cancelled() and (failed := task.exception()) is not None and not isinstance(failed, Dead):
             self._on_failure(task.get_name(), failed)
+
+    def _relieve_disk(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._disk.relieve)
 
     def crash(self) -> None:
         self._dead = True
