@@ -27,4 +27,32 @@ MUTATIONS: list[Mutation] = [
         "if now - first >= PATIENCE_SECONDS:",
         "if False:",
     ),
+    Mutation(
+        "F19",
+        "tests/unit/broker/test_look_ups.py::test_one_list_offsets_searches_one_partition_at_a_time",
+        "src/highwater/broker/k02_list_offsets.py",
+        "if self._searches and self._running == len(self._searches):",
+        "while self._searches:",
+    ),
+    Mutation(
+        "F19",
+        "tests/unit/broker/test_look_ups.py::test_one_fetch_has_few_places_looked_for_at_a_time",
+        "src/highwater/broker/k01_fetch.py",
+        "if self._locating == MOST_LOCATING:",
+        "if False:",
+    ),
+    Mutation(
+        "F19",
+        "tests/unit/world/test_real_jobs.py::test_jobs_for_clients_take_turns",
+        "src/highwater/world/real_jobs.py",
+        "if turn is not None and time.monotonic() - begun >= turn:",
+        "if False:",
+    ),
+    Mutation(
+        "F19",
+        "tests/unit/world/test_real_jobs.py::test_what_fills_the_threads_of_one_place_keeps_no_other_place_waiting",
+        "src/highwater/world/real.py",
+        "started.start(self._threads[where], where, TURN_SECONDS.get(where))",
+        'started.start(self._threads["thread"], where, TURN_SECONDS.get(where))',
+    ),
 ]

@@ -24,6 +24,8 @@ API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request)
 _BY_ID_FROM = 13
 _LEADER_HINTS_FROM = 16
 _SESSIONS_FROM = 7
+MOST_LOCATING = 16
+"""Places of one fetch that are looked for at a time, however many partitions it names."""
 
 
 def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> None:
@@ -110,6 +112,8 @@ class _Fetch:
             try:
                 row = self._read(entry, room, total == 0)
             except WouldBlock as blocked:
+                if self._locating == MOST_LOCATING:
+                    break  # it is this one's turn when a place is found
                 self._locate(entry, blocked.offset)
                 continue
             rows[entry] = row

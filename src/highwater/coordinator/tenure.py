@@ -82,7 +82,10 @@ class Tenure(Generic[M]):
                 _log.info("%s: %d records loaded in %.3f s", self._partition.tp, result, took)
                 self._when_committed(end)
 
-        self._job = self._world.run(read_records, list(log.segments), log.log_start, end, done=done, step=self._replay)
+        segments = list(log.segments)
+        self._job = self._world.run(
+            read_records, segments, log.log_start, end, done=done, step=self._replay, where="client"
+        )
 
     def _replay(self, step: Step) -> None:
         if self.standing is not Standing.LOADING or not isinstance(step.progress, list):

@@ -66,7 +66,11 @@ class Durability:
         if self.directory_changed:
             self.directory_changed = False
             self._world.run(
-                sync_with_directory, files, self._directory, done=lambda result: self._synced(end, cuts, result)
+                sync_with_directory,
+                files,
+                self._directory,
+                done=lambda result: self._synced(end, cuts, result),
+                where="sync",
             )
         else:
             self._world.disk.flush(files, lambda error: self._synced(end, cuts, error))

@@ -104,4 +104,4 @@ class Reads:
                 self._places.located(offset, result)
             done()
 
-        self._world.run(locate, log.segments[log.segment_of(offset) :], offset, done=located)
+        self._world.run(locate, log.segments[log.segment_of(offset) :], offset, done=located, where="reading")

@@ -276,7 +276,8 @@ class Outbox:
             return None
         if data is None:
             self._stats.file_reads_off_loop += 1
-            self._job = self._world.run(_read, part.file, position, min(rest, WINDOW), done=self._was_read)
+            wanted = min(rest, WINDOW)
+            self._job = self._world.run(_read, part.file, position, wanted, done=self._was_read, where="reading")
             return None
         return data if self._accept(part, data, wanted) else None
 

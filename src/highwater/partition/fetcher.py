@@ -386,7 +386,7 @@ class Fetcher:
         """Or a power cut could bring a batch back in the place of the one that was fetched instead: it is whole, and
         its checksum does not cover the epoch that tells them apart."""
         try:
-            await finished(self._world, sync_with_directory, [log.active.file], log.directory)
+            await finished(self._world, sync_with_directory, [log.active.file], log.directory, where="sync")
         except OSError as failed:
             log.storage_failed(failed)
 

@@ -211,7 +211,7 @@ class MetadataLog:
         """Durably: a power cut must not bring back what was cut, in the place of what is fetched instead."""
         await self._recovery_point.lower(offset)
         if await truncate_to(world, self.log, offset):
-            await finished(world, sync_with_directory, [self.log.active.file], self.log.directory)
+            await finished(world, sync_with_directory, [self.log.active.file], self.log.directory, where="quorum")
         self._recovery_point.release()
 
     async def restart_at(self, world: World, offset: Offset) -> None:
