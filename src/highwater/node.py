@@ -215,7 +215,7 @@ class Node:
                 lambda: broker.store,
             ),
             MetadataImage(self.cluster_id),
-            GroupCoordinator(world, config, self.deadlines, self._channel, lambda: broker.image),
+            GroupCoordinator(world, config, self.deadlines, lambda: broker.image),
         )
         self.upkeep = Upkeep(broker)
         return broker

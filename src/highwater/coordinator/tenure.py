@@ -84,7 +84,8 @@ class Tenure(Generic[M]):
                 _log.info("%s: %d records loaded in %.3f s", self._partition.tp, result, took)
                 self._when_committed(end)
 
-        self._job = log.reads.look(read_records, list(log.segments), log.log_start, end, done=done, step=self._replay)
+        segments, look = list(log.segments), log.reads.look
+        self._job = look(read_records, segments, log.log_start, end, done=done, step=self._replay, where="client")
 
     def _begin_anew(self) -> None:
         """With nothing of what was read so far: the segments have changed, or no descriptor was left to read on."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import PurePath
 
 from highwater.model import Offset
-from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, File, Step, World
+from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, File, Place, Step, World
 from highwater.world.jobs import finished
 
 _log = logging.getLogger(__name__)
@@ -22,11 +22,13 @@ def sync_with_directory(disk: Disk, files: Sequence[File], directory: PurePath) 
     disk.sync_dir(directory)
 
 
-async def synced(world: World, files: Sequence[File], directory: PurePath, tries: int | None = None) -> None:
+async def synced(
+    world: World, files: Sequence[File], directory: PurePath, tries: int | None = None, where: Place = "sync"
+) -> None:
     """The same, however often a descriptor is missing; at most so many times. An error of a sync is final."""
     while True:
         try:
-            return await finished(world, sync_with_directory, files, directory)
+            return await finished(world, sync_with_directory, files, directory, where=where)
         except Exhausted:
             tries = None if tries is None else tries - 1
             if tries == 0:
@@ -85,7 +87,11 @@ class Durability:
         if self.directory_changed:
             self.directory_changed = False
             self._world.run(
-                sync_with_directory, files, self._directory, done=lambda result: self._synced(end, cuts, result, True)
+                sync_with_directory,
+                files,
+                self._directory,
+                done=lambda result: self._synced(end, cuts, result, True),
+                where="sync",
             )
         else:
             self._world.disk.flush(files, lambda error: self._synced(end, cuts, error, False))

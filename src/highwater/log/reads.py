@@ -14,6 +14,7 @@ from highwater.log.scan import BadBatch
 from highwater.log.segment import Segment
 from highwater.model import Offset
 from highwater.world import EXHAUSTED_SECONDS, Exhausted, FileSlice, Job, Step, World
+from highwater.world import Place as Where
 
 if TYPE_CHECKING:
     from highwater.log.log import Log
@@ -114,7 +115,7 @@ class Reads:
                 self._places.located(offset, result)
             done()
 
-        self.look(locate, log.segments[log.segment_of(offset) :], offset, done=located)
+        self.look(locate, log.segments[log.segment_of(offset) :], offset, done=located, where="reading")
 
     def look(
         self,
@@ -122,6 +123,7 @@ class Reads:
         *args: object,
         done: Callable[[T | Exception], None],
         step: Callable[[Step], None] | None = None,
+        where: Where,
     ) -> Job:
         """A job that reads the log's files. What it could not read is damage or a failed disk, and the log hears of
         it; but not where the segments have changed meanwhile: then `done` is told that it is `Stale`."""
@@ -137,4 +139,4 @@ class Reads:
                     log.found_damaged(result)
             done(result)
 
-        return self._world.run(job, *args, done=ended, step=step)
+        return self._world.run(job, *args, done=ended, step=step, where=where)

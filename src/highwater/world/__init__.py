@@ -19,8 +19,11 @@ from highwater.model import Endpoint
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
-Place = Literal["thread", "process", "background"]
-"""Where a job runs; the last is a process that gives way to everything else on the machine."""
+Place = Literal["thread", "quorum", "sync", "reading", "client", "process", "background"]
+"""Where a job runs. The first five are threads, apart from each other so that none waits for the others: for the node's
+own files; for what an election or a commit of the quorum waits for; for syncs; for bytes that clients read; for what
+clients have looked up or worked out, where jobs take turns. A process is for what loops in Python; one in the
+background gives way to everything else on the machine."""
 
 
 class Dead(BaseException):
