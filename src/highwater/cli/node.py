@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+from highwater import kernel
 from highwater.broker.lifecycle import NotRegistered
 from highwater.config import ConfigError, NodeConfig, environment_overrides, parse_properties
 from highwater.node import Node, NotStarted
@@ -40,6 +41,7 @@ def run_node(config: NodeConfig, ready: Callable[[Node], None]) -> int:
     """Until SIGTERM or SIGINT, which shut it down in order; 1 where it could not start or failed."""
     for name in config.unknown:
         _log.warning("unknown setting %s is ignored", name)
+    _log.log(logging.INFO if kernel.IMPLEMENTATION == "cython" else logging.WARNING, "kernel: %s", kernel.DESCRIPTION)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
