@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+from highwater import kernel
 from highwater.broker.lifecycle import NotRegistered
 from highwater.config import ConfigError, NodeConfig, environment_overrides, parse_properties
 from highwater.node import Node, NotStarted
@@ -42,6 +43,7 @@ def run_node(config: NodeConfig, ready: Callable[[Node], None]) -> int:
     for name in config.unknown:
         _log.warning("unknown setting %s is ignored", name)
     raise_limit()
+    _log.log(logging.INFO if kernel.IMPLEMENTATION == "cython" else logging.WARNING, "kernel: %s", kernel.DESCRIPTION)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
