@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from highwater.broker.controller_channel import ControllerChannel
@@ -10,7 +11,7 @@ from highwater.broker.departed import Departed
 from highwater.broker.doubts import Doubts
 from highwater.broker.groups import GroupCoordinator
 from highwater.broker.producer_ids import ProducerIds
-from highwater.config import FETCH_MAX_BYTES, LogConfig, NodeConfig
+from highwater.config import FETCH_MAX_BYTES, ConfigError, LogConfig, NodeConfig
 from highwater.errors import Code
 from highwater.log.compaction.cleaner import Cleaner
 from highwater.log.store import LogStore
@@ -25,6 +26,8 @@ from highwater.partition.fetchers import Fetchers
 from highwater.partition.hosted import Hosted
 from highwater.partition.in_sync import InSync
 from highwater.world import World
+
+_log = logging.getLogger(__name__)
 
 
 class NodeEndpoint(NamedTuple):
@@ -131,8 +134,24 @@ class Broker:
         settings = tuple(sorted(overrides.items()))
         resolved = self._resolved.get(settings)
         if resolved is None:
-            resolved = self._resolved[settings] = LogConfig.resolve(self.config, overrides)
+            resolved = self._resolved[settings] = self._usable(topic, overrides)
         return resolved
+
+    def _usable(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
+        """A value that this release cannot read, in a directory that another one wrote, counts as not set."""
+        try:
+            return LogConfig.resolve(self.config, overrides)
+        except ConfigError as problem:
+            _log.error("topic %s: %s; the broker's own setting counts", topic, problem)
+        usable = {name: value for name, value in overrides.items() if self._can_read(name, value)}
+        return LogConfig.resolve(self.config, usable)
+
+    def _can_read(self, name: str, value: str) -> bool:
+        try:
+            LogConfig.resolve(self.config, {name: value})
+        except ConfigError:
+            return False
+        return True
 
     def reached_through(self, listener: str) -> frozenset[int]:
         """The brokers that have this listener, alive or not; worked out once while no broker changes."""

@@ -30,6 +30,7 @@ from highwater.model import Epoch, Offset, TopicPartition, Uuid
 from highwater.wire import records
 from highwater.wire.records.append import Validated
 from highwater.world import File, FileSlice, Poisoned, World
+from highwater.world.boundary import as_os_error
 
 if TYPE_CHECKING:
     from random import Random
@@ -200,6 +201,9 @@ class Log:
         except OSError as failed:
             _log.error("%s: append failed, nothing was kept: %s", self.partition, failed)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
+        except Exception as failed:  # the partition's boundary: who knows what was written
+            self.storage_failed(failed)
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         self.log_end = last_offset + 1
         self.reads.written(base, Place(active.base_offset, position, len(data)))
         if max_timestamp < 0:
@@ -278,16 +282,18 @@ class Log:
         """A file beside the log was not written. True where it pays to try again: the disk was full."""
         if self._closed:
             return False
-        if not isinstance(failed, OSError):
-            raise failed
-        if failed.errno == errno.ENOSPC:
+        if isinstance(failed, OSError) and failed.errno == errno.ENOSPC:
             _log.error("%s: no room for a file beside the log: %s", self.partition, failed)
             return True
         self.storage_failed(failed)
         return False
 
-    def storage_failed(self, failed: OSError) -> None:
+    def storage_failed(self, failed: Exception) -> None:
+        """Its disk, or a mistake in the program: either way nobody knows what it is worth, and others lead."""
         if self.offline is None and not self._closed:
+            if not isinstance(failed, OSError):
+                self._world.failures.note("partition", str(self.partition), failed)
+                failed = as_os_error(failed)
             _log.error("%s goes offline: %s", self.partition, failed)
             self.offline = failed
             self.durability.stop()

@@ -99,7 +99,7 @@ class Reads:
             elif isinstance(result, BadBatch):
                 log.found_damaged(result)
             elif isinstance(result, Exception):
-                raise result
+                log.storage_failed(result)
             elif result is not None and layout == self._layout:
                 self._places.located(offset, result)
             done()
