@@ -311,9 +311,8 @@ class Node:
         """That of our own registration once we have applied it, else -1. By then the controller has taken our last
         incarnation out of every ISR, and a leader that hears from us knows which one it hears from."""
         assert self.broker is not None
-        registration = self.broker.image.brokers.get(self.config.node_id)
-        ours = registration is not None and registration.incarnation == self.lifecycle.incarnation
-        return registration.epoch if registration is not None and ours else -1
+        known = self.broker.image.brokers.get(self.config.node_id)
+        return known.epoch if known is not None and known.incarnation == self.lifecycle.incarnation else -1
 
     def _broker_epoch_of(self, broker: NodeId) -> int | None:
         """None for a broker that may not be in an ISR."""

@@ -6,6 +6,7 @@ from tests.mutations.mutation import Mutation
 
 SETTINGS = "tests/scenarios/test_f_settings.py::"
 
+BOUNDARIES = "tests/scenarios/test_f_boundaries.py::"
 MISSING = "tests/scenarios/test_f_missing.py::"
 METADATA = "tests/scenarios/test_f_metadata.py::"
 
@@ -44,6 +45,36 @@ MUTATIONS: list[Mutation] = [
         file="src/highwater/broker/missing.py",
         line="await self._open_again(topic, tp)",
         replacement="pass",
+    ),
+    Mutation(
+        scenario="F13",
+        test="tests/unit/broker/test_compaction.py"
+        "::test_the_latest_record_is_found_though_the_first_batch_has_none_left_behind_the_log_start",
+        file="src/highwater/log/lookup.py",
+        line="timestamp = max(left, default=NO_TIMESTAMP.timestamp)  # compaction may have left none of them",
+        replacement="timestamp = max(left)",
+    ),
+    Mutation(
+        scenario="F13",
+        test=BOUNDARIES
+        + "test_retention_that_fails_at_one_partition_goes_on_at_the_others_and_at_the_next_time_there_too",
+        file="src/highwater/broker/upkeep.py",
+        line="for partition in partitions[at : at + SLICE]:\nwith self._at(partition):",
+        replacement="for partition in partitions[at : at + SLICE]:\n    if True:",
+    ),
+    Mutation(
+        scenario="F13",
+        test=BOUNDARIES + "test_a_controller_whose_clockwork_fails_once_still_fences_who_is_silent",
+        file="src/highwater/raft_node/active.py",
+        line='with self.world.failures.boundary("periodic", "the controller\'s sessions and elections"):',
+        replacement="if True:",
+    ),
+    Mutation(
+        scenario="F13",
+        test=METADATA + "test_a_snapshot_that_is_written_while_a_newer_one_is_installed_does_not_stand_behind_it",
+        file="src/highwater/raft_node/snapshotter.py",
+        line="if latest is not None and result.offset <= latest.offset:",
+        replacement="if False:",
     ),
     Mutation(
         scenario="F14",
@@ -97,5 +128,41 @@ MUTATIONS: list[Mutation] = [
         file="src/highwater/quorum/standing.py",
         line="if not core.is_in_reach(epoch):",
         replacement="if False:",
+    ),
+    Mutation(
+        scenario="F17",
+        test=BOUNDARIES + "test_a_cleaning_that_meets_a_mistake_leaves_its_log_and_goes_on_with_the_others",
+        file="src/highwater/log/compaction/cleaner.py",
+        line='self._world.spawn(f"clean {log.partition}", cleaning, partial(self._broken, log))',
+        replacement='self._world.spawn(f"clean {log.partition}", cleaning)',
+    ),
+    Mutation(
+        scenario="F17",
+        test=BOUNDARIES + "test_a_checkpoint_that_meets_a_mistake_is_written_later",
+        file="src/highwater/log/store.py",
+        line='self._world.failures.note("job", f"a checkpoint in {self.directory}", failed)',
+        replacement="raise failed",
+    ),
+    Mutation(
+        scenario="F17",
+        test=BOUNDARIES + "test_a_log_that_meets_a_mistake_is_followed_by_another_and_its_neighbours_stay",
+        file="src/highwater/log/log.py",
+        line="except Exception as failed:  # the partition's boundary: who knows what was written",
+        replacement="except AssertionError as failed:",
+    ),
+    Mutation(
+        scenario="F17",
+        test="tests/unit/world/test_boundary.py::test_a_callback_that_fails_is_counted_and_the_loop_goes_on",
+        file="src/highwater/world/real.py",
+        line="loop.set_exception_handler(self._escaped)",
+        replacement="pass",
+    ),
+    Mutation(
+        scenario="F17",
+        test="tests/unit/world/test_boundary.py"
+        "::test_a_sync_that_meets_a_mistake_fails_for_those_who_wait_and_the_next_round_comes",
+        file="src/highwater/world/flusher.py",
+        line="except Exception as error:  # noqa: BLE001 a job's boundary: others of this round would wait for ever",
+        replacement="except AssertionError as error:",
     ),
 ]

@@ -7,6 +7,9 @@ import errno
 import pytest
 
 from highwater.model import TopicPartition
+from highwater.quorum import LogPosition
+from highwater.raft_node.snapshots import snapshot_name
+from tests.scenarios.metadata import METADATA as DIRECTORY
 from tests.scenarios.stage import Stage
 
 TOPICS = ("t1", "t2", "t3")
@@ -47,3 +50,20 @@ def test_a_node_whose_disk_does_not_take_its_metadata_any_more_stops() -> None:
         stage.storage("n2").mend()
         stage.start("n2")
         assert set(TOPICS) <= set(stage.node("n2").raft.committed.topics.by_name)
+
+
+def test_a_snapshot_that_is_written_while_a_newer_one_is_installed_does_not_stand_behind_it() -> None:
+    """The leader's snapshot takes the place of the log while this node still writes its own, older one."""
+    with Stage(metadata_log_max_record_bytes_between_snapshots=100) as stage:
+        log, snapshotter = stage.node("n2").raft.log, stage.node("n2").raft.snapshotter
+        stage.run(stage.client.create(TopicPartition("t1", 0), (1,), {}))
+        stage.until(lambda: snapshotter._writing)
+        known = len(log.snapshots)
+        installed = LogPosition(log.last_epoch, log.written_end + 1000)
+        log.snapshots = [*log.snapshots, installed]
+        stage.until(lambda: not snapshotter._writing)
+        assert log.snapshots[known:] == [installed]
+        assert log.latest_snapshot == installed
+        stage.pass_time(70)
+        names = {name for name in stage.storage("n2").directory(DIRECTORY).entries if name.endswith(".checkpoint")}
+        assert names <= {snapshot_name(position) for position in log.snapshots} | {"recovery-point-offset-checkpoint"}

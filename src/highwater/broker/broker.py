@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from highwater.broker.auto_creation import AutoCreation
@@ -11,7 +12,7 @@ from highwater.broker.departed import Departed
 from highwater.broker.doubts import Doubts
 from highwater.broker.groups import GroupCoordinator
 from highwater.broker.producer_ids import ProducerIds
-from highwater.config import FETCH_MAX_BYTES, REQUEST_TIMEOUT_MS, LogConfig, NodeConfig
+from highwater.config import FETCH_MAX_BYTES, REQUEST_TIMEOUT_MS, ConfigError, LogConfig, NodeConfig
 from highwater.errors import Code
 from highwater.log.compaction.cleaner import Cleaner
 from highwater.log.store import LogStore
@@ -29,6 +30,7 @@ from highwater.world import World
 
 APPLYING_SECONDS = 10.0
 """What an answer of the controller waits at most until this broker has applied what it tells of."""
+_log = logging.getLogger(__name__)
 
 
 class NodeEndpoint(NamedTuple):
@@ -143,8 +145,24 @@ class Broker:
         settings = tuple(sorted(overrides.items()))
         resolved = self._resolved.get(settings)
         if resolved is None:
-            resolved = self._resolved[settings] = LogConfig.resolve(self.config, overrides)
+            resolved = self._resolved[settings] = self._usable(topic, overrides)
         return resolved
+
+    def _usable(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
+        """A value that this release cannot read, in a directory that another one wrote, counts as not set."""
+        try:
+            return LogConfig.resolve(self.config, overrides)
+        except ConfigError as problem:
+            _log.error("topic %s: %s; the broker's own setting counts", topic, problem)
+        usable = {name: value for name, value in overrides.items() if self._can_read(name, value)}
+        return LogConfig.resolve(self.config, usable)
+
+    def _can_read(self, name: str, value: str) -> bool:
+        try:
+            LogConfig.resolve(self.config, {name: value})
+        except ConfigError:
+            return False
+        return True
 
     def reached_through(self, listener: str) -> frozenset[int]:
         """The brokers that have this listener, alive or not; worked out once while no broker changes."""

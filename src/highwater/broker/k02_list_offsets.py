@@ -109,7 +109,8 @@ class _Answer:
             elif isinstance(result, (BadBatch, BadRecords)):
                 row.error_code = Code.CORRUPT_MESSAGE
             elif isinstance(result, Exception):
-                raise result
+                self._broker.world.failures.note("job", f"a look-up in {partition.tp}", result)
+                row.error_code = Code.UNKNOWN_SERVER_ERROR
             elif result is not None and result.offset < end:
                 row.offset, row.timestamp, row.leader_epoch = result.offset, result.timestamp, result.leader_epoch
             self.finish_if_done()

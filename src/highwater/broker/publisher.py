@@ -24,6 +24,7 @@ from highwater.metadata.configs import CLUSTER_DEFAULT, ResourceType, broker_res
 from highwater.metadata.topics import PartitionImage, TopicImage
 from highwater.model import NO_NODE, Endpoint, NodeId, TopicPartition, Uuid
 from highwater.partition.partition import Partition
+from highwater.world.boundary import Boundary, as_os_error
 
 CREATE_AT_ONCE = 4
 """Jobs that make files, side by side."""
@@ -123,9 +124,15 @@ class Publisher:
         for at, (topic, index, part) in enumerate(mine):
             partition = hosted.find(topic.id, index)
             if partition is not None:
-                await self._assign(image, partition, part)
+                with self._at(partition):
+                    await self._assign(image, partition, part)
             if at % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
+
+    def _at(self, partition: Partition) -> Boundary:
+        """Which role a partition has after a mistake nobody knows: it has none, and others lead it."""
+        log, failures = partition.log, self._broker.world.failures
+        return failures.boundary("partition", str(partition.tp), lambda failed: log.storage_failed(as_os_error(failed)))
 
     def _give_up_unloaded(self, missing: list[tuple[TopicImage, int, PartitionImage]]) -> None:
         """A log damaged in what was synced once is fetched anew, where there is somebody to fetch it from."""
@@ -263,8 +270,9 @@ class Publisher:
         topics = {resource.name for resource in changes.configs if resource.type == ResourceType.TOPIC}
         for partition in self._broker.hosted if everything or topics else ():
             if everything or partition.tp.topic in topics:
-                partition.reconfigure(self._broker.log_config(partition.tp.topic))
-                self._broker.hosted.reconfigured(partition)
+                with self._at(partition):
+                    partition.reconfigure(self._broker.log_config(partition.tp.topic))
+                    self._broker.hosted.reconfigured(partition)
 
     def _tell(self, image: MetadataImage, changes: Changes = NOTHING) -> None:
         before, self._broker.image = self._broker.image, image

@@ -19,6 +19,7 @@ from highwater.wire import records
 from highwater.wire.codec import Malformed, Struct
 from highwater.world import EXHAUSTED_SECONDS, Exhausted, Job, Step, Timer, World
 
+AFTER_FAILURE_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 M = TypeVar("M", bound=Machine)
 
@@ -197,7 +198,14 @@ class Tenure(Generic[M]):
     def _expired(self) -> None:
         self._timer = None
         if self.standing is Standing.ACTIVE:
-            self.carry_out(self.machine.expired(self.now))
+            with self._world.failures.boundary("partition", str(self._partition.tp), self._expire_again):
+                self.carry_out(self.machine.expired(self.now))
+
+    def _expire_again(self, failed: Exception) -> None:
+        """What else time brings to these groups must not wait for ever, nor be asked for in one go."""
+        if self._timer is None:
+            self._due = self._world.clock.monotonic() + AFTER_FAILURE_SECONDS
+            self._timer = self._world.clock.call_later(AFTER_FAILURE_SECONDS, self._expired)
 
     def end(self) -> None:
         """Another broker leads, or the partition is gone: all who wait are sent there."""

@@ -50,7 +50,7 @@ class Durability:
         durable_end: Offset,
         unsynced: Callable[[], tuple[Offset, Sequence[File]]],
         moved: Callable[[], None],
-        failed: Callable[[OSError], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         self._world = world
         self._directory = directory
@@ -104,12 +104,10 @@ class Durability:
         self.under_way = self._short = False
         if self._stopped:
             return
-        if isinstance(result, OSError):
+        if result is not None:
             self._stopped = True
             self._failed(result)
             return
-        if result is not None:
-            raise result
         again, self._again = self._again, False
         if end > self.durable_end and cuts == self._cuts:
             self.durable_end = end

@@ -111,6 +111,8 @@ class Reads:
             if isinstance(result, Exhausted):
                 self._world.clock.call_later(EXHAUSTED_SECONDS, done)
                 return
+            if isinstance(result, Exception) and not isinstance(result, (OSError, BadBatch, Stale)):
+                log.storage_failed(result)
             if isinstance(result, Place) and layout == self.layout:
                 self._places.located(offset, result)
             done()

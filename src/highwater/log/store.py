@@ -193,9 +193,10 @@ class LogStore:
         return CheckpointFile(self._world, self.directory / name, content, self._checkpoint_failed)
 
     def _checkpoint_failed(self, failed: Exception) -> bool:
-        if not isinstance(failed, OSError):
-            raise failed
-        _log.error("a checkpoint in %s could not be written: %s", self.directory, failed)
+        if isinstance(failed, OSError):
+            _log.error("a checkpoint in %s could not be written: %s", self.directory, failed)
+        else:
+            self._world.failures.note("job", f"a checkpoint in {self.directory}", failed)
         return True
 
     async def open(self, progress: Callable[[TopicPartition, object], None] | None = None) -> None:
@@ -414,10 +415,8 @@ class LogStore:
         written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         log.snapshots.write(log.log_end, log.encode_producers(), written.set_result)
         failed = await written
-        if isinstance(failed, OSError):
+        if failed is not None:
             log.storage_failed(failed)
-        elif failed is not None:
-            raise failed
 
 
 def _log_start_beside(log: Log) -> Offset | None:

@@ -246,11 +246,16 @@ class RaftNode:
             self.log.log.high_watermark = ready.high_watermark
             self._commit(ready.high_watermark)
         if ready.leadership is not None:
-            self.world.clock.call_soon(self._told.leadership, ready.leadership)
+            self.world.clock.call_soon(self._tell, self._told.leadership, ready.leadership)
         if ready.wake_fetches or ready.leadership is not None:
             news, self._news = self._news, []
             for wake in news:
                 self.world.clock.call_soon(wake)
+
+    def _tell(self, listener: Callable[..., None], *news: object) -> None:
+        """A node that missed what was committed would go on with metadata that nobody has."""
+        with self.world.failures.boundary("node", "what the quorum committed", self.fail):
+            listener(*news)
 
     @property
     def _told(self) -> Listeners:
@@ -296,7 +301,7 @@ class RaftNode:
                 changes = changes.then(changed)
         if last is None:
             return
-        self.world.clock.call_soon(self._told.committed, self.committed, changes)
+        self.world.clock.call_soon(self._tell, self._told.committed, self.committed, changes)
         position = LogPosition(last.epoch, last.last_offset + 1)
         self.snapshotter.committed(self.committed, position, self.voters, size, last.timestamp)
 
@@ -367,7 +372,7 @@ class RaftNode:
                 self._voters = [(position.offset - 1, snapshot.voters)]
                 self._voters_changed()
             changes = difference(before, self.committed)
-            self.world.clock.call_soon(self._told.committed, self.committed, changes)
+            self.world.clock.call_soon(self._tell, self._told.committed, self.committed, changes)
         self._inputs.append((self.quorum.snapshot_done, None))
         self._inputs.append((self.quorum.log_flushed, None))
 

@@ -16,6 +16,7 @@ from ssl import SSLContext
 from typing import Any, Literal, Protocol, TypeVar
 
 from highwater.model import Endpoint
+from highwater.world.boundary import Failures
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
@@ -242,6 +243,10 @@ class World(Protocol):
     def net(self) -> Net: ...
     @property
     def disk(self) -> Disk: ...
+    @property
+    def failures(self) -> Failures:
+        """Unexpected ones, and the boundaries that they stop at."""
+        ...
 
     def random(self, label: str) -> Random:
         """A stream of its own, forked by label: new draws elsewhere do not shift it."""
@@ -262,8 +267,10 @@ class World(Protocol):
         """
         ...
 
-    def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> Task[None]:
-        """A task owned by the node. If it fails, the node's failure handler is told."""
+    def spawn(
+        self, name: str, coroutine: Coroutine[Any, Any, None], failed: Callable[[Exception], None] | None = None
+    ) -> Task[None]:
+        """A task owned by the node. If it fails, `failed` decides; without it, the node's failure handler is told."""
         ...
 
     def crash(self) -> None:
