@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.apache import free_ports
-from tests.cluster.stage import WAIT_SECONDS, wait_until
+from tests.cluster.stage import WAIT_SECONDS, staged, wait_until
 from tests.cluster.tracing import needs_strace
 
 ELSEWHERE = "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
@@ -168,11 +169,14 @@ def test_nodes_end_when_their_up_is_killed_also_those_that_were_started_again(tm
         running.until_ready()
         killed = running.nodes[1]
         os.kill(killed["pid"], signal.SIGKILL)
-        with subprocess.Popen(killed["argv"], stdout=subprocess.DEVNULL) as again:
+        again = subprocess.Popen(killed["argv"], stdout=subprocess.DEVNULL)
+        try:
             wait_until(lambda: running.nodes[1]["pid"] == again.pid, "nodes.json names it")
             running.end(signal.SIGKILL)
-            again.wait(WAIT_SECONDS)
-        wait_until(lambda: not nodes_of(directory), "all nodes end")
+            wait_until(lambda: not nodes_of(directory), "all nodes end")
+        finally:
+            again.kill()
+            again.wait()
 
 
 def test_a_directory_can_be_started_again_at_once_after_its_up_was_killed(tmp_path: Path) -> None:
@@ -183,6 +187,16 @@ def test_a_directory_can_be_started_again_at_once_after_its_up_was_killed(tmp_pa
         with up(directory, port=first.port) as second:
             second.until_ready()
             assert second.end(signal.SIGTERM) == 0
+
+
+def test_a_cluster_whose_voter_lost_its_directory_is_ready_and_whole_again(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with staged(directory, 3) as stage:
+        stage.create_topic("kept", 3, 3)
+    shutil.rmtree(directory / "node-2")
+    with staged(directory, 3) as stage:
+        wait_until(lambda: stage.is_whole("kept", 3), "every replica is in sync")
+        assert stage.controller() in (1, 3)
 
 
 def test_up_signals_no_stranger_whose_pid_stands_in_a_file(tmp_path: Path) -> None:

@@ -64,4 +64,11 @@ MUTATIONS: list[Mutation] = [
         "has_lost_its_voter=has_run,",
         "has_lost_its_voter=False,",
     ),
+    Mutation(
+        "F32",
+        "tests/unit/quorum/test_epochs.py::test_the_only_voter_follows_and_elects_nobody_else",
+        "src/highwater/quorum/standing.py",
+        "return core.voters.is_only_voter(core.local)",
+        "return False",
+    ),
 ]
