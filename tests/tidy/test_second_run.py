@@ -60,12 +60,9 @@ def process():
 def test_left_behind(process):
     pass
 """
-CRASHES = """
-import os
-
-def test_crashes():
-    os._exit(1)
-"""
+CRASHES_THE_FIRST_TIME = EVERY_SECOND_TIME.replace(
+    "assert not first", "first and __import__('os')._exit(1)\n    assert 1"
+)
 SETTINGS = """
 [pytest]
 markers = apache
@@ -181,7 +178,7 @@ def test_a_failure_elsewhere_has_no_second_run_and_is_not_forgiven(tmp_path: Pat
 
 
 def test_a_crashed_worker_fails_the_run_wherever_it_crashed(tmp_path: Path) -> None:
-    ran = run(tmp_path, {"cluster/test_a.py": CRASHES, "cluster/test_b.py": PASSES})
+    ran = run(tmp_path, {"cluster/test_a.py": CRASHES_THE_FIRST_TIME, "cluster/test_b.py": PASSES})
 
     assert (ran.code, ran.last_line) == (1, "1 passed, 1 failed"), ran.output
 
