@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from highwater.pipeline.definition import AVAILABLE_NOW
-from highwater.pipeline.query import follow, session, start, transform_of
+from highwater.pipeline.query import follow, session, sole_driver, start, transform_of
 from highwater.pipeline.yaml_file import load
 
 
@@ -37,15 +37,16 @@ def main() -> int:
             reports.write(json.dumps(what) + "\n")
             reports.flush()
 
-        spark = session(definition, arguments.master)
-        try:
-            query = start(spark, definition, transform)
-            tell(event="started", query_id=str(query.id))
-            # Without a parent nobody would ever stop this process.
-            for report in follow(query, lambda: bool(stops) or os.getppid() != parent):
-                tell(event="batch", **report.to_json())
-        finally:
-            spark.stop()
+        with sole_driver(definition):
+            spark = session(definition, arguments.master)
+            try:
+                query = start(spark, definition, transform)
+                tell(event="started", query_id=str(query.id))
+                # Without a parent nobody would ever stop this process.
+                for report in follow(query, lambda: bool(stops) or os.getppid() != parent):
+                    tell(event="batch", **report.to_json())
+            finally:
+                spark.stop()
     return 0
 
 
