@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from highwater.model import TopicPartition
 from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.definition import Definition, Transform
 from highwater.pipeline.offsets import Positions, is_initial
@@ -153,9 +154,8 @@ def report(progress: dict[str, Any]) -> Report:
     """From what Spark tells of a batch."""
     source = progress["sources"][0]
     start, end, latest = (_positions(source.get(name)) for name in ("startOffset", "endOffset", "latestOffset"))
-    first = start or end
-    rows = sum(offset - first.get(at, offset) for at, offset in end.items())
-    lag = sum(max(0, offset - end.get(at, 0)) for at, offset in latest.items()) if latest else 0
+    rows = sum(_count(at, position.offset, start, end) for at, position in end.at.items()) if start.at else 0
+    lag = sum(max(0, position.offset - _offset(end, at)) for at, position in latest.at.items())
     return Report(
         batch_id=progress["batchId"],
         rows=rows,
@@ -165,7 +165,18 @@ def report(progress: dict[str, Any]) -> Report:
     )
 
 
-def _positions(stored: Any) -> dict[Any, int]:
-    if not stored or is_initial(stored):
-        return {}
-    return {at: position.offset for at, position in Positions.from_json(stored).at.items()}
+def _count(at: TopicPartition, end: int, start: Positions, ends: Positions) -> int:
+    """How many offsets of a partition a batch took. A topic that was made anew is read from its beginning."""
+    was, now = start.topic_id(at.topic), ends.topic_id(at.topic)
+    if was and now and was != now:
+        return end
+    # A log that was cut back ends before the place that was read before.
+    return max(0, end - start.at[at].offset) if at in start.at else 0
+
+
+def _offset(positions: Positions, at: TopicPartition) -> int:
+    return positions.at[at].offset if at in positions.at else 0
+
+
+def _positions(stored: Any) -> Positions:
+    return Positions({}, {}) if not stored or is_initial(stored) else Positions.from_json(stored)

@@ -148,7 +148,12 @@ class ParquetTable:
         loose = [file for file in self._staging.glob("**/*") if file.is_file()]
         removed = remove_old(sorted(loose), older_than)
         for folder in sorted({Path(location).parent for location in removed} - {self._staging}):
-            folder.rmdir()
+            try:
+                folder.rmdir()
+            except OSError as error:
+                # Something in it is younger; or another clean-up was faster.
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                    raise
         return removed
 
     def _appear(self, gathered: Path, target: Path) -> None:

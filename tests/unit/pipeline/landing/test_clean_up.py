@@ -66,3 +66,17 @@ def test_files_of_a_driver_that_died_before_the_rename_go_with_their_folder(tabl
     grow_old(str(moved))
     assert table.clean_up(DAY) == [str(moved)]
     assert not gathered.exists()
+
+
+@pytest.mark.parametrize("kind", ["parquet"])
+def test_a_folder_with_files_of_mixed_ages_keeps_the_young_ones(table: ParquetTable, path: Path) -> None:
+    files = [staged(table, [each])[0] for each in (1, 2)]
+    gathered = path / STAGING / "gathered"
+    gathered.mkdir()
+    old, young = (Path(file.location).rename(gathered / f"part-{number}.parquet") for number, file in enumerate(files))
+    grow_old(str(old))
+    assert table.clean_up(DAY) == [str(old)]
+    assert young.exists()
+    grow_old(str(young))
+    assert table.clean_up(DAY) == [str(young)]
+    assert not gathered.exists()
