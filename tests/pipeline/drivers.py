@@ -84,7 +84,7 @@ class Target:
     def landed(self) -> int:
         """The last batch in the table, else -1."""
         query_id = json.loads((self.checkpoint / "metadata").read_text())["id"]
-        return Landing.from_options({"table": self.kind, "path": str(self.path)}).table.committed(query_id)
+        return Landing.from_options({"table": self.kind, "path": str(self.path)}).table.known(query_id, query_id).last
 
     def reached(self) -> dict[int, int]:
         """Where the committed batches end, by partition."""
