@@ -12,7 +12,7 @@ from tests.scenarios.stage import ORDERS, Stage
 
 @pytest.mark.parametrize("epoch", [2**31 - 1, 2**31 - 2, 2**30])
 def test_a_vote_of_a_stranger_in_the_last_epoch_leaves_the_controller_as_it_is(epoch: int) -> None:
-    with Stage(1) as stage:
+    with Stage(3, voters=3) as stage:
         at = stage.member("n1").controller
         partition = v.PartitionData(partition_index=0, replica_epoch=epoch, replica_id=77)
         topic = v.TopicData(topic_name="__cluster_metadata", partitions=[partition])
