@@ -69,8 +69,8 @@ class Broker:
         self.groups = groups
         self.image = image
         """The newest metadata that this node has applied: what clients are told."""
-        self.settings_image = image
-        """Where the settings of topics are read while an image is being applied."""
+        self.coming_image = image
+        """The metadata that is being applied, or was last: settings and who may be in an ISR are read there."""
         self.fetch_max_bytes = config.get(FETCH_MAX_BYTES)
         self._resolved_for = config
         self._resolved: dict[tuple[tuple[str, str], ...], LogConfig] = {}
@@ -130,7 +130,7 @@ class Broker:
         """Worked out once for all topics with the same settings of their own: most have none."""
         if self._resolved_for is not self.config:
             self._resolved_for, self._resolved = self.config, {}
-        overrides = self.settings_image.configs.of(topic_resource(topic))
+        overrides = self.coming_image.configs.of(topic_resource(topic))
         settings = tuple(sorted(overrides.items()))
         resolved = self._resolved.get(settings)
         if resolved is None:

@@ -24,11 +24,16 @@ API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request)
 _BY_ID_FROM = 13
 _LEADER_HINTS_FROM = 16
 _SESSIONS_FROM = 7
+_FOLLOWERS_FROM = 15
+"""Older versions do not tell the follower's broker epoch: what an incarnation said would count for the next."""
 
 
 def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> None:
     if request.replica_id >= 0 and not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         _refuse(ctx, Code.CLUSTER_AUTHORIZATION_FAILED)
+        return
+    if request.replica_id >= 0 and (ctx.version < _FOLLOWERS_FROM or request.replica_epoch < 0):
+        _refuse(ctx, Code.UNSUPPORTED_VERSION)
         return
     try:
         session, full = _session(broker, ctx, request)

@@ -6,6 +6,7 @@ from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
 from highwater.log.lookup import Found, first_at_or_after, with_largest_timestamp
+from highwater.log.reads import Stale
 from highwater.log.scan import BadBatch
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
@@ -92,13 +93,15 @@ class _Answer:
 
         def found(result: Found | Exception | None) -> None:
             self._running -= 1
-            if isinstance(result, OSError):
-                log.storage_failed(result)
+            if isinstance(result, Stale):
+                try:
+                    partition.require_leader()
+                    self._search(partition, when, row)
+                except KafkaError as failed:
+                    row.error_code = failed.code
+            elif isinstance(result, OSError):
                 row.error_code = Code.KAFKA_STORAGE_ERROR
-            elif isinstance(result, BadBatch):
-                log.found_damaged(result)
-                row.error_code = Code.CORRUPT_MESSAGE
-            elif isinstance(result, BadRecords):
+            elif isinstance(result, (BadBatch, BadRecords)):
                 row.error_code = Code.CORRUPT_MESSAGE
             elif isinstance(result, Exception):
                 self._broker.world.failures.note("job", f"a look-up in {partition.tp}", result)
@@ -107,11 +110,10 @@ class _Answer:
                 row.offset, row.timestamp, row.leader_epoch = result.offset, result.timestamp, result.leader_epoch
             self.finish_if_done()
 
-        world = self._broker.world
         if when == MAX_TIMESTAMP:
-            world.run(with_largest_timestamp, list(log.segments), log.log_start, done=found)
+            log.reads.look(with_largest_timestamp, list(log.segments), log.log_start, done=found)
         else:
-            world.run(first_at_or_after, list(log.segments), when, log.log_start, done=found)
+            log.reads.look(first_at_or_after, list(log.segments), when, log.log_start, done=found)
 
     def finish_if_done(self) -> None:
         if self._running:

@@ -60,7 +60,7 @@ class Lifecycle:
         self._world = world
         self._config = config
         self._cluster_id = cluster_id
-        self._incarnation = incarnation
+        self.incarnation = incarnation
         self._directory = directory
         self._features = features
         self._controller = controller
@@ -83,7 +83,7 @@ class Lifecycle:
         request = BrokerRegistrationRequest(
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,
-            incarnation_id=self._incarnation,
+            incarnation_id=self.incarnation,
             listeners=[_listener(each, bound[each.name]) for each in listeners],
             features=[
                 Feature(name=name, min_supported_version=supported.min, max_supported_version=supported.max)

@@ -17,6 +17,7 @@ from highwater.broker.reasons import why_changed
 from highwater.config import FETCH_MAX_BYTES
 from highwater.errors import KafkaError
 from highwater.log.loader import CorruptLog
+from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ResourceType, broker_resource
@@ -29,6 +30,8 @@ CREATE_AT_ONCE = 4
 """Jobs that make files, side by side."""
 CREATE_SLICE = 16
 """Partitions that one of them makes."""
+SETTLE_SECONDS = 1.0
+"""How long the roles of others wait for a log that is being cut."""
 SLICE = 20
 """Role changes between two turns of the loop."""
 _log = logging.getLogger(__name__)
@@ -141,7 +144,7 @@ class Publisher:
             if is_dispensable(part, self._broker.node_id):
                 _log.warning("%s is damaged, and fetched anew from broker %d", tp, part.leader)
                 store.give_up(tp)
-            else:
+            elif not is_lost(part, self._broker.node_id):
                 self._directories.lose(topic.id, index)
 
     def troubled(self, partition: Partition) -> None:
@@ -149,10 +152,13 @@ class Publisher:
         self._directories.lose(partition.topic_id, partition.tp.partition)
 
     async def _begun_anew(self, partition: Partition, part: PartitionImage) -> Partition | None:
-        """A damaged log goes once nobody counts on it. None where another cannot be made."""
+        """A damaged log goes once nobody counts on it, and in an epoch in which it never fetched: else a fetch of it
+        that is still on its way would speak for the empty log in its place. None where another cannot be made."""
         broker, tp = self._broker, partition.tp
-        if partition.log.offline is not None or not is_dispensable(part, broker.node_id):
-            self.troubled(partition)
+        dispensable = partition.log.offline is None and is_dispensable(part, broker.node_id)
+        if not dispensable or part.leader_epoch <= partition.epoch:
+            if dispensable or not is_lost(part, broker.node_id):
+                self.troubled(partition)
             return partition
         why = f"fetched anew from broker {part.leader}: {partition.log.trouble}"
         self._drop(tp.topic, partition.topic_id, tp.partition)
@@ -191,7 +197,8 @@ class Publisher:
         why = why_changed(image, partition, part)
         if part.leader == broker.node_id:
             broker.fetchers.unfollow(partition)
-            await _settled(partition)
+            if not await self._settled(partition):
+                return
             partition.lead(broker.node_id, part.leader_epoch, part.partition_epoch, part.replicas, part.isr, why)
             broker.groups.role_changed(partition, image)
             return
@@ -201,10 +208,28 @@ class Publisher:
             partition.replicas = part.replicas
             return
         broker.fetchers.unfollow(partition)
-        await _settled(partition)
+        if not await self._settled(partition):
+            return
         partition.step_down(part.leader, part.leader_epoch, part.partition_epoch, part.replicas, why)
         broker.groups.role_changed(partition, image)
         self._follow(image, partition)
+
+    async def _settled(self, partition: Partition) -> bool:
+        """No role is taken while the log is being cut. A disk that is full may hold that up for hours: the others do
+        not wait for it, and this one is looked at again when it has ended."""
+        cutting = partition.cutting
+        if cutting is not None and not cutting.done():
+            await asyncio.wait([cutting], timeout=SETTLE_SECONDS)
+            if not cutting.done():
+                cutting.add_done_callback(lambda _: self._look_again(partition))
+                return False
+        partition.cutting = None
+        return True
+
+    def _look_again(self, partition: Partition) -> None:
+        image = self._broker.coming_image if self._pending is None else self._pending[0]
+        if partition.topic_id in image.topics.by_id:
+            self.offer(image, Changes(partitions={partition.topic_id: (partition.tp.partition,)}))
 
     def _follow(self, image: MetadataImage, partition: Partition) -> None:
         leader = image.brokers.get(partition.leader_id)
@@ -237,7 +262,7 @@ class Publisher:
                     _log.error("broker %d leaves out settings that do not suit it: %s", broker.node_id, why)
             broker.fetch_max_bytes = broker.config.get(FETCH_MAX_BYTES)
             broker.cleaner.reconfigured()
-        broker.settings_image = image
+        broker.coming_image = image
 
     def _reconfigure(self, changes: Changes) -> None:
         mine = (CLUSTER_DEFAULT, broker_resource(self._broker.node_id))
@@ -256,6 +281,8 @@ class Publisher:
             known = image.brokers.get(broker)
             if known is not None and known.fenced and before.brokers.is_active(broker):
                 self._broker.departed.note(broker)
+        if self._broker.node_id in changes.brokers:
+            self._broker.fetchers.registered()
         self._let_in(changes)
         self._broker.doubts.settle()
         self._directories.report()
@@ -263,12 +290,11 @@ class Publisher:
 
 
 def is_dispensable(part: PartitionImage, local: NodeId) -> bool:
-    """Whether another replica leads, and none of the lists that a leader may be chosen from has this one."""
-    return part.leader not in (local, NO_NODE) and local not in (*part.isr, *part.elr, *part.last_known_elr)
+    """Whether the controller knows that it is lost, another replica leads, and none of the lists that a leader may be
+    chosen from has this one."""
+    others = part.leader not in (local, NO_NODE) and local not in (*part.isr, *part.elr, *part.last_known_elr)
+    return others and is_lost(part, local)
 
 
-async def _settled(partition: Partition) -> None:
-    """No role is taken while the log is being cut."""
-    if partition.cutting is not None and not partition.cutting.done():
-        await asyncio.wait([partition.cutting])
-    partition.cutting = None
+def is_lost(part: PartitionImage, local: NodeId) -> bool:
+    return part.directory(local) == DIRECTORY_LOST

@@ -12,7 +12,7 @@ from highwater.coordinator.loading import Loaded, read_records
 from highwater.coordinator.machine import Machine
 from highwater.errors import Code, KafkaError
 from highwater.groups.effects import Answer, Effect, Now, Token, Write
-from highwater.log.scan import BadBatch
+from highwater.log.reads import Stale
 from highwater.net.deadlines import Deadline, DeadlineQueue
 from highwater.partition.partition import Partition
 from highwater.wire import records
@@ -40,7 +40,7 @@ class Tenure(Generic[M]):
         world: World,
         deadlines: DeadlineQueue,
         partition: Partition,
-        machine: M,
+        new_machine: Callable[[], M],
         answer: Callable[[Token, Struct], None],
         commit_seconds: Callable[[], float],
         codec: int,
@@ -48,7 +48,8 @@ class Tenure(Generic[M]):
         self._world = world
         self._deadlines = deadlines
         self._partition = partition
-        self.machine = machine
+        self._new_machine = new_machine
+        self.machine = new_machine()
         self._answer = answer
         self._commit_seconds = commit_seconds
         self._codec = codec
@@ -71,19 +72,19 @@ class Tenure(Generic[M]):
         begun, end = self._world.clock.monotonic(), log.log_end
 
         def done(result: int | Exception) -> None:
-            if isinstance(result, OSError):
-                log.storage_failed(result)
-            elif isinstance(result, BadBatch):
-                self._fail(result)
-                log.found_damaged(result)
+            if self.standing is not Standing.LOADING:
+                return
+            if isinstance(result, Stale):
+                self.machine = self._new_machine()
+                self.begin()
             elif isinstance(result, Exception):
                 self._fail(result)
-            elif self.standing is Standing.LOADING:
+            else:
                 took = self._world.clock.monotonic() - begun
                 _log.info("%s: %d records loaded in %.3f s", self._partition.tp, result, took)
                 self._when_committed(end)
 
-        self._job = self._world.run(read_records, list(log.segments), log.log_start, end, done=done, step=self._replay)
+        self._job = log.reads.look(read_records, list(log.segments), log.log_start, end, done=done, step=self._replay)
 
     def _replay(self, step: Step) -> None:
         if self.standing is not Standing.LOADING or not isinstance(step.progress, list):

@@ -132,6 +132,11 @@ class Log:
         return self.offline or next(iter(self.reads.damage.values()), None)
 
     @property
+    def is_usable(self) -> bool:
+        """Neither offline nor closed: what is done to its files still means something."""
+        return self.offline is None and not self._closed
+
+    @property
     def active(self) -> Segment:
         return self.segments[-1]
 
@@ -404,8 +409,24 @@ class Log:
         self.forget_epochs_from(log_end)
         return gone
 
-    def begin_anew(self, offset: Offset) -> list[PurePath]:
-        """Drop everything and go on at `offset`, wherever the log ended; as above, with the renamed files."""
+    def begin_anew(self, offset: Offset, batches: memoryview | None = None) -> list[PurePath]:
+        """Drop everything and go on at `offset`, wherever the log ended; as above, with the renamed files.
+
+        Batches come in at once, since they may begin below the log start: until they are there the log would end
+        before it begins. If they cannot be written, it begins where it began.
+        """
+        start = self.log_start
+        gone = self._begin_empty(offset)
+        if batches is not None:
+            try:
+                self.append_as_follower(batches)
+            except KafkaError as failed:
+                _log.error("%s begins anew at %d: %s", self.partition, start, failed)
+                return [*gone, *self._begin_empty(start)]
+            self.raise_log_start(min(start, self.log_end))
+        return gone
+
+    def _begin_empty(self, offset: Offset) -> list[PurePath]:
         gone = self.replace_tail(0, 0, ProducerState())
         self.segments, self._bases = [new_segment(self._world.disk, self.directory, offset, self._wall_ms())], [offset]
         self.log_start = self.log_end = self.high_watermark = offset

@@ -11,14 +11,14 @@ from pathlib import PurePath
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
-from highwater.log import checkpoint, names, partition_metadata
+from highwater.log import checkpoint, names, partition_metadata, truncation
 from highwater.log.checkpoint import BadCheckpoint, CheckpointFile
 from highwater.log.durability import sync_with_directory
 from highwater.log.index import NO_TIMESTAMP
 from highwater.log.loader import LoadedLog, LoadedSegment, LoadRequest, load_log
 from highwater.log.log import Log
 from highwater.log.retention import RetentionClock, SegmentFacts, expired
-from highwater.log.truncation import remove_files, truncate_to
+from highwater.log.truncation import remove_files
 from highwater.model import METADATA_TOPIC, Offset, TopicPartition, Uuid
 from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
@@ -318,11 +318,19 @@ class LogStore:
         self._remove_later(aside, config.file_delete_delay_ms / 1000)
 
     async def truncate(self, log: Log, offset: Offset) -> bool:
-        """As `truncation.truncate_to`, and no recovery point lies beyond the cut when it returns."""
-        cut = await truncate_to(self._world, log, offset)
-        if cut:
-            await _written(self.recovery_points)
-        return cut
+        """As `truncation.truncate`, and no recovery point lies beyond the cut when it returns."""
+        return await truncation.truncate(self._world, log, offset) and await self._kept_within(log)
+
+    async def restart(self, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
+        """As `truncation.restart`, and no recovery point lies beyond the new end when it returns."""
+        return await truncation.restart(self._world, log, offset, batches) and await self._kept_within(log)
+
+    async def _kept_within(self, log: Log) -> bool:
+        """Tried until the disk takes it: a full one has room again some time."""
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.recovery_points.write(lambda: None if written.done() else written.set_result(None))
+        await written
+        return log.is_usable
 
     def remove_later(self, files: list[PurePath], delay: float) -> None:
         """Files that were renamed for deletion: a reader may still be at them."""

@@ -68,6 +68,9 @@ class FetchEntry:
     def note(self) -> None:
         self.session.dirty[self] = None
 
+    def restate(self) -> None:
+        self.session.restated[self] = None
+
     def bind(self, partition: Partition | None) -> None:
         """Watch the partition that stands for the entry now, and no other."""
         if partition is self.partition:
@@ -82,7 +85,18 @@ class FetchEntry:
 class FetchSession:
     """The entries a reader follows. A sessionless fetch is a session that lives for one answer."""
 
-    __slots__ = ("by_id", "dirty", "entries", "epoch", "id", "last_used", "on_mark", "on_overtaken", "privileged")
+    __slots__ = (
+        "by_id",
+        "dirty",
+        "entries",
+        "epoch",
+        "id",
+        "last_used",
+        "on_mark",
+        "on_overtaken",
+        "privileged",
+        "restated",
+    )
 
     def __init__(self, session_id: int, by_id: bool, privileged: bool, now: float) -> None:
         self.id = session_id
@@ -92,6 +106,8 @@ class FetchSession:
         self.last_used = now
         self.entries: dict[tuple[Topic, int], FetchEntry] = {}
         self.dirty: dict[FetchEntry, None] = {}
+        self.restated: dict[FetchEntry, None] = {}
+        """Whose place the next request tells anew, also where it does not name them: nothing has changed there."""
         self.on_mark: Callable[[], None] | None = None
         """Set while an answer is being waited for."""
         self.on_overtaken: Callable[[], None] | None = None
@@ -129,6 +145,14 @@ class FetchSession:
             if entry is not None:
                 entry.bind(None)
                 self.dirty.pop(entry, None)
+                self.restated.pop(entry, None)
+
+    def restate(self) -> None:
+        """A further request came: where it names nothing else, what was told before holds still."""
+        for entry in self.restated:
+            entry.is_fresh = True
+            self.dirty[entry] = None
+        self.restated.clear()
 
     def last_fetch(self) -> float:
         return self.last_used
@@ -145,6 +169,7 @@ class FetchSession:
             entry.bind(None)
         self.entries.clear()
         self.dirty.clear()
+        self.restated.clear()
 
 
 class FetchSessions:
@@ -187,6 +212,7 @@ class FetchSessions:
         session.overtake()
         session.epoch = next_epoch(epoch)
         session.last_used = now
+        session.restate()
         del self._sessions[session_id]
         self._sessions[session_id] = session
         return session

@@ -7,6 +7,7 @@ from enum import Enum
 
 from highwater.model import NodeId, Offset
 from highwater.partition.partition import Partition
+from highwater.replication.follower import first_batch
 from highwater.wire import records
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
@@ -67,6 +68,13 @@ class Followed:
                 break
             end = position + size
         return data[:end]
+
+    def begins_amid(self, data: memoryview) -> Offset | None:
+        """Where the log must begin for the first batch of `data` to fit, if it does not: see `first_batch`."""
+        if not len(data):
+            return None
+        header, log = records.read_header(data), self.partition.log
+        return first_batch(log.log_start, log.log_end, header.base_offset, header.last_offset)
 
     @property
     def is_unsynced(self) -> bool:

@@ -10,15 +10,14 @@ from pathlib import PurePath
 
 from highwater import config as settings
 from highwater.config import LogConfig, NodeConfig
-from highwater.errors import KafkaError
+from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
 from highwater.log.checkpoint import read_file
-from highwater.log.durability import sync_with_directory
 from highwater.log.loader import CorruptLog, LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log, Origin
 from highwater.log.names import segment_file
 from highwater.log.scan import BadBatch, scan
-from highwater.log.truncation import restart_at, truncate_to
+from highwater.log.truncation import restart, truncate
 from highwater.metadata.records import decode, encode
 from highwater.model import Epoch, Offset
 from highwater.quorum import ElectionState, EpochStart, LogPosition, VoterSet
@@ -30,7 +29,6 @@ from highwater.wire.messages.voters_record import VotersRecord
 from highwater.wire.records.append import Validated
 from highwater.wire.records.control import ControlType, build_control, parse_control
 from highwater.world import Disk, Step, World
-from highwater.world.jobs import finished
 
 INDEX_INTERVAL = 4096
 QUORUM_STATE = "quorum-state"
@@ -219,17 +217,21 @@ class MetadataLog:
         return LogPosition(known, end)
 
     async def truncate_to(self, world: World, offset: Offset) -> None:
-        """Durably: a power cut must not bring back what was cut, in the place of what is fetched instead."""
+        """Raises KafkaError where the log has failed: a node that cannot keep its metadata stops."""
         await self._recovery_point.lower(offset)
-        if await truncate_to(world, self.log, offset):
-            await finished(world, sync_with_directory, [self.log.active.file], self.log.directory)
+        self._require(await truncate(world, self.log, offset))
         self._recovery_point.release()
 
     async def restart_at(self, world: World, offset: Offset) -> None:
-        """Behind a snapshot that is whole on disk: whatever a crash leaves of the old log means nothing."""
+        """Behind a snapshot that is whole on disk: whatever a crash leaves of the old log means nothing. Raises as
+        above."""
         await self._recovery_point.lower(0)
-        await restart_at(world, self.log, offset)
+        self._require(await restart(world, self.log, offset))
         self._recovery_point.release()
+
+    def _require(self, done: bool) -> None:
+        if not done:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"the metadata log cannot be cut: {self.log.trouble}")
 
     async def close(self) -> None:
         await self._recovery_point.close()

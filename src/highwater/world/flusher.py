@@ -39,7 +39,7 @@ class Flusher:
                 file.sync()
             except OSError as error:
                 failed[id(file)] = error
-            except Exception as error:  # noqa: BLE001 a job's boundary: all that wait for this round would wait for ever
+            except Exception as error:  # noqa: BLE001 a job's boundary: all who wait would wait for ever
                 failed[id(file)] = as_os_error(error)
         self._loop.call_soon_threadsafe(self._finish_round, calls, failed)
 
