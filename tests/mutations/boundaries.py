@@ -162,7 +162,7 @@ MUTATIONS: list[Mutation] = [
         test="tests/unit/world/test_boundary.py"
         "::test_a_sync_that_meets_a_mistake_fails_for_those_who_wait_and_the_next_round_comes",
         file="src/highwater/world/flusher.py",
-        line="except Exception as error:  # noqa: BLE001 a job's boundary: all who wait would wait for ever",
+        line="except Exception as error:  # noqa: BLE001 a job's boundary: others of this round would wait for ever",
         replacement="except AssertionError as error:",
     ),
     Mutation(

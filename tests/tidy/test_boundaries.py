@@ -24,7 +24,6 @@ CATCH_ALL = {
 
 OF_THE_NODE = {
     "node.py": 2,  # the publisher, without which the node does not follow its metadata; the listeners of its start
-    "partition/fetcher.py": 2,
     "raft_node/raft_node.py": 1,  # the quorum
 }
 """Tasks without a decision of their own: if one fails, the node ends."""

@@ -6,12 +6,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from highwater.broker.auto_creation import AutoCreation
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.broker.departed import Departed
 from highwater.broker.doubts import Doubts
 from highwater.broker.groups import GroupCoordinator
 from highwater.broker.producer_ids import ProducerIds
-from highwater.config import FETCH_MAX_BYTES, ConfigError, LogConfig, NodeConfig
+from highwater.config import FETCH_MAX_BYTES, REQUEST_TIMEOUT_MS, ConfigError, LogConfig, NodeConfig
 from highwater.errors import Code
 from highwater.log.compaction.cleaner import Cleaner
 from highwater.log.store import LogStore
@@ -20,13 +21,15 @@ from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import topic_resource
 from highwater.metadata.topics import PartitionImage, TopicImage
 from highwater.model import NodeId, Uuid
-from highwater.net.deadlines import DeadlineQueue
+from highwater.net.deadlines import Deadline, DeadlineQueue
 from highwater.partition.fetch_session import FetchSessions
 from highwater.partition.fetchers import Fetchers
 from highwater.partition.hosted import Hosted
 from highwater.partition.in_sync import InSync
 from highwater.world import World
 
+APPLYING_SECONDS = 10.0
+"""What an answer of the controller waits at most until this broker has applied what it tells of."""
 _log = logging.getLogger(__name__)
 
 
@@ -77,8 +80,14 @@ class Broker:
         self._reached: dict[str, tuple[BrokersImage, frozenset[int]]] = {}
         self.doubts = Doubts(world.clock)
         self.departed = Departed(world.clock)
+        self.auto_creation = AutoCreation(
+            world.clock,
+            controller,
+            lambda: self.config.get(REQUEST_TIMEOUT_MS),
+            lambda name: name in self.image.topics.by_name,
+        )
         self.cleaner = Cleaner(world, store, lambda: self.config)
-        self._applying: list[Callable[[], None]] | None = None
+        self._applying: list[Deadline] | None = None
         """Who waits while newer metadata is known and not applied yet; None while there is none."""
 
     def news(self) -> None:
@@ -88,16 +97,18 @@ class Broker:
 
     def applied(self) -> None:
         """All that is known is applied."""
+        self.auto_creation.settle()
         waiting, self._applying = self._applying or [], None
-        for told in waiting:
-            told()
+        for deadline in waiting:
+            deadline.fire()
 
     def when_applied(self, told: Callable[[], None]) -> None:
-        """What was decided a moment ago shall be seen by who asked for it, through this broker at least."""
+        """What was decided a moment ago shall be seen by who asked for it, through this broker at least; but a broker
+        that is slow to apply it, or cannot, does not keep the controller's answer for itself."""
         if self._applying is None:
             told()
         else:
-            self._applying.append(told)
+            self._applying.append(self.deadlines.add(APPLYING_SECONDS, told))
 
     def topic(self, topic: str | Uuid) -> TopicImage | None:
         """By name, or by id where it is given as bytes."""

@@ -204,6 +204,13 @@ class NodeConfig:
         return (name or self.get(server.SECURITY_INTER_BROKER_PROTOCOL)).upper()
 
     @property
+    def inter_broker_listener_of_all(self) -> str | None:
+        """The listener by which any broker is reached, where this node knows: brokers agree on it, but the default of
+        a controller that is no broker says nothing of theirs."""
+        told = {server.INTER_BROKER_LISTENER_NAME.name, server.SECURITY_INTER_BROKER_PROTOCOL.name} & self.static.keys()
+        return self.inter_broker_listener if self.is_broker or told else None
+
+    @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:
         setting = server.MAX_CONNECTIONS_PER_IP_OVERRIDES
         return parse_connection_counts(setting.name, self.get(setting))

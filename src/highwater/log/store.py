@@ -13,7 +13,7 @@ from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
 from highwater.log import checkpoint, names, partition_metadata, truncation
 from highwater.log.checkpoint import BadCheckpoint, CheckpointFile
-from highwater.log.durability import sync_with_directory
+from highwater.log.durability import synced
 from highwater.log.index import NO_TIMESTAMP
 from highwater.log.loader import LoadedLog, LoadedSegment, LoadRequest, load_log
 from highwater.log.log import Log
@@ -26,6 +26,7 @@ from highwater.world.jobs import finished
 PROCESS_ABOVE_BYTES = 32 << 20
 """A recovery that reads more than this would hold the interpreter for too long: it goes to a process."""
 SETTLE_AT_ONCE = 16
+SETTLE_TRIES = 50
 _log = logging.getLogger(__name__)
 
 
@@ -401,7 +402,7 @@ class LogStore:
         try:
             log.active.close_time_index()
             end, files = log.unsynced()
-            await finished(self._world, sync_with_directory, [*files, *log.active.files], log.directory)
+            await synced(self._world, [*files, *log.active.files], log.directory, SETTLE_TRIES)
             if not log.epoch_file.in_step:
                 await _written(log.epoch_file)
         except OSError as failed:

@@ -26,12 +26,12 @@ from highwater.controller.liveness import Liveness
 from highwater.controller.settings import in_force
 from highwater.controller.state_changes import state_changes, unclean_elections
 from highwater.controller.succession import Succession
-from highwater.controller.suspicion import Suspicion, was_stalled
+from highwater.controller.suspicion import Suspicion, address_to_probe, was_stalled
 from highwater.errors import KafkaError
 from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.replay import apply
-from highwater.model import Endpoint, Epoch, NodeId, Offset, Uuid
+from highwater.model import Epoch, NodeId, Offset, Uuid
 from highwater.net.context import Connected
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.probe import Probe
@@ -248,8 +248,10 @@ class ActiveController:
 
     def _probe(self, broker: NodeId, epoch: int) -> None:
         registration = self._unfenced(broker, epoch)
-        if registration is not None and registration.listeners:
-            at = Endpoint(registration.listeners[0].host, registration.listeners[0].port)
+        listener = self._config.inter_broker_listener_of_all
+        at = None if registration is None else address_to_probe(registration, listener)
+        if at is not None:
+            self._suspicion.probing(broker, epoch)
             Probe(self.world, at, self.deadlines, lambda dead: self._judge(broker, epoch, dead))
 
     def _judge(self, broker: NodeId, epoch: int, dead: bool) -> None:

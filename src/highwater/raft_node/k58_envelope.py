@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Final
 
@@ -43,6 +43,9 @@ class _Inner:
 
     def mute(self) -> None:
         """Other requests of the same broker need not wait."""
+
+    def linger(self, give_way: Callable[[], None]) -> None:
+        """Nothing waits behind it."""
 
     def refuse(self, code: Code) -> None:
         self._outer.respond(EnvelopeResponse(error_code=code))

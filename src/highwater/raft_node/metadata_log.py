@@ -17,7 +17,7 @@ from highwater.log.loader import CorruptLog, LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log, Origin
 from highwater.log.names import segment_file
 from highwater.log.scan import BadBatch, scan
-from highwater.log.truncation import restart, truncate
+from highwater.log.truncation import QUORUM, restart, truncate
 from highwater.metadata.records import decode, encode
 from highwater.model import Epoch, Offset
 from highwater.quorum import ElectionState, EpochStart, LogPosition, VoterSet
@@ -219,14 +219,14 @@ class MetadataLog:
     async def truncate_to(self, world: World, offset: Offset) -> None:
         """Raises KafkaError where the log has failed: a node that cannot keep its metadata stops."""
         await self._recovery_point.lower(offset)
-        self._require(await truncate(world, self.log, offset))
+        self._require(await truncate(world, self.log, offset, QUORUM))
         self._recovery_point.release()
 
     async def restart_at(self, world: World, offset: Offset) -> None:
         """Behind a snapshot that is whole on disk: whatever a crash leaves of the old log means nothing. Raises as
         above."""
         await self._recovery_point.lower(0)
-        self._require(await restart(world, self.log, offset))
+        self._require(await restart(world, self.log, offset, places=QUORUM))
         self._recovery_point.release()
 
     def _require(self, done: bool) -> None:

@@ -206,7 +206,7 @@ class RaftNode:
     async def _prepare(self, ready: Ready, answer: Answer | None) -> None:
         if ready.election is not None:
             path = self.directory / QUORUM_STATE
-            await finished(self.world, replace_file, path, ready.election.to_json().encode())
+            await finished(self.world, replace_file, path, ready.election.to_json().encode(), where="quorum")
         if ready.truncate_to is not None:
             await self._truncate(ready.truncate_to)
         self._carry_out(ready, answer)

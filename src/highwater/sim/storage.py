@@ -12,10 +12,12 @@ from random import Random
 from typing import Literal
 
 from highwater.sim.inode import Change, DirNode, FileNode, Node
+from highwater.world import Exhausted
 
 Operation = Literal[
-    "append", "trim", "read", "sync", "truncate", "create", "rename", "unlink", "mkdir", "rmdir", "sync_dir"
+    "append", "trim", "read", "sync", "truncate", "create", "rename", "unlink", "mkdir", "rmdir", "sync_dir", "open"
 ]
+"""`open` is what precedes any use of a file or a directory: it fails where no descriptor is left."""
 
 
 def os_error(code: int, path: PurePath) -> OSError:
@@ -151,6 +153,8 @@ class Storage:
     def raise_if_struck(self, operation: Operation, path: PurePath) -> None:
         fault = self.strike(operation, path)
         if fault is not None and fault.code is not None:
+            if operation == "open":
+                raise Exhausted(fault.code, os.strerror(fault.code), str(path))
             raise os_error(fault.code, path)
 
     def find(self, path: PurePath) -> Node | None:

@@ -93,7 +93,7 @@ class SimWorld:
     ) -> SimJob:
         self._process.emit("run", job.__qualname__, where)
         carry: Callable[[Any], Any] = _as_it_is
-        if where != "thread":
+        if where in ("process", "background"):
             job, args = over_the_border((job, args))
             carry = over_the_border
         generator = job(SimDisk(self._machine), *args)
