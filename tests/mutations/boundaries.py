@@ -165,4 +165,12 @@ MUTATIONS: list[Mutation] = [
         line="except Exception as error:  # noqa: BLE001 a job's boundary: others of this round would wait for ever",
         replacement="except AssertionError as error:",
     ),
+    Mutation(
+        scenario="F34",
+        test="tests/cluster/test_transactions.py"
+        "::test_a_client_that_asks_for_transactions_is_told_at_once_that_there_are_none",
+        file="src/highwater/broker/k10_find_coordinator.py",
+        line="NO_TRANSACTIONS = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        replacement="NO_TRANSACTIONS = Code.UNSUPPORTED_VERSION",
+    ),
 ]
