@@ -180,7 +180,7 @@ class Node:
             heartbeats,
             lambda: broker.image.offset,
         )
-        changes = IsrChanges(world, config.node_id, self._channel, self._broker_epoch, self._broker_epoch_of)
+        changes = IsrChanges(world, config.node_id, self._channel, self._broker_epoch)
         broker = Broker(
             world,
             config,
@@ -209,13 +209,13 @@ class Node:
                 world,
                 self.deadlines,
                 config.node_id,
-                self._broker_epoch,
+                self._applied_epoch,
                 lambda: _fetch_limits(broker.config),
                 lambda leader: broker.doubts.cast(leader),
                 lambda: broker.store,
             ),
             MetadataImage(self.cluster_id),
-            GroupCoordinator(world, config, self.deadlines, self._channel, lambda: broker.image),
+            GroupCoordinator(world, config, self.deadlines, lambda: broker.image),
         )
         self.upkeep = Upkeep(broker)
         return broker
@@ -307,10 +307,17 @@ class Node:
     def _broker_epoch(self) -> int:
         return self.lifecycle.epoch
 
+    def _applied_epoch(self) -> int:
+        """That of our own registration once we have applied it, else -1. By then the controller has taken our last
+        incarnation out of every ISR, and a leader that hears from us knows which one it hears from."""
+        assert self.broker is not None
+        known = self.broker.image.brokers.get(self.config.node_id)
+        return known.epoch if known is not None and known.incarnation == self.lifecycle.incarnation else -1
+
     def _broker_epoch_of(self, broker: NodeId) -> int | None:
         """None for a broker that may not be in an ISR."""
         assert self.broker is not None
-        registration = self.broker.image.brokers.get(broker)
+        registration = self.broker.coming_image.brokers.get(broker)
         return registration.epoch if registration is not None and registration.active else None
 
     def _committed(self, image: MetadataImage, changes: Changes) -> None:

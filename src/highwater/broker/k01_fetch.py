@@ -25,11 +25,18 @@ API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request)
 _BY_ID_FROM = 13
 _LEADER_HINTS_FROM = 16
 _SESSIONS_FROM = 7
+_FOLLOWERS_FROM = 15
+"""Older versions do not tell the follower's broker epoch: what an incarnation said would count for the next."""
+MOST_LOCATING = 16
+"""Places of one fetch that are looked for at a time, however many partitions it names."""
 
 
 def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> None:
     if request.replica_id >= 0 and not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         _refuse(ctx, Code.CLUSTER_AUTHORIZATION_FAILED)
+        return
+    if request.replica_id >= 0 and (ctx.version < _FOLLOWERS_FROM or request.replica_epoch < 0):
+        _refuse(ctx, Code.UNSUPPORTED_VERSION)
         return
     try:
         session, full = _session(broker, ctx, request)
@@ -143,6 +150,8 @@ class _Fetch:
             try:
                 row = self._read(entry, room, total == 0)
             except WouldBlock as blocked:
+                if self._locating == MOST_LOCATING:
+                    break  # it is this one's turn when a place is found
                 self._locate(entry, blocked.offset)
                 continue
             if not entry.is_watching:

@@ -50,7 +50,7 @@ class Coordinator(Generic[M]):
             self._world,
             self._deadlines,
             partition,
-            self._new_machine(),
+            self._new_machine,
             self._answer,
             self._commit_seconds,
             self._codec,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import PurePath
 
 from highwater.model import Offset
-from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, File, Step, World
+from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, File, Place, Step, World
 from highwater.world.jobs import finished
 
 _log = logging.getLogger(__name__)
@@ -22,11 +22,13 @@ def sync_with_directory(disk: Disk, files: Sequence[File], directory: PurePath) 
     disk.sync_dir(directory)
 
 
-async def synced(world: World, files: Sequence[File], directory: PurePath, tries: int | None = None) -> None:
+async def synced(
+    world: World, files: Sequence[File], directory: PurePath, tries: int | None = None, where: Place = "sync"
+) -> None:
     """The same, however often a descriptor is missing; at most so many times. An error of a sync is final."""
     while True:
         try:
-            return await finished(world, sync_with_directory, files, directory)
+            return await finished(world, sync_with_directory, files, directory, where=where)
         except Exhausted:
             tries = None if tries is None else tries - 1
             if tries == 0:
@@ -48,7 +50,7 @@ class Durability:
         durable_end: Offset,
         unsynced: Callable[[], tuple[Offset, Sequence[File]]],
         moved: Callable[[], None],
-        failed: Callable[[OSError], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         self._world = world
         self._directory = directory
@@ -85,7 +87,11 @@ class Durability:
         if self.directory_changed:
             self.directory_changed = False
             self._world.run(
-                sync_with_directory, files, self._directory, done=lambda result: self._synced(end, cuts, result, True)
+                sync_with_directory,
+                files,
+                self._directory,
+                done=lambda result: self._synced(end, cuts, result, True),
+                where="sync",
             )
         else:
             self._world.disk.flush(files, lambda error: self._synced(end, cuts, error, False))
@@ -98,12 +104,10 @@ class Durability:
         self.under_way = self._short = False
         if self._stopped:
             return
-        if isinstance(result, OSError):
+        if result is not None:
             self._stopped = True
             self._failed(result)
             return
-        if result is not None:
-            raise result
         again, self._again = self._again, False
         if end > self.durable_end and cuts == self._cuts:
             self.durable_end = end

@@ -11,14 +11,14 @@ from pathlib import PurePath
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
-from highwater.log import checkpoint, names, partition_metadata
+from highwater.log import checkpoint, names, partition_metadata, truncation
 from highwater.log.checkpoint import BadCheckpoint, CheckpointFile
 from highwater.log.durability import synced
 from highwater.log.index import NO_TIMESTAMP
 from highwater.log.loader import LoadedLog, LoadedSegment, LoadRequest, load_log
 from highwater.log.log import Log
 from highwater.log.retention import RetentionClock, SegmentFacts, expired
-from highwater.log.truncation import remove_files, truncate_to
+from highwater.log.truncation import remove_files
 from highwater.model import METADATA_TOPIC, Offset, TopicPartition, Uuid
 from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
@@ -193,9 +193,10 @@ class LogStore:
         return CheckpointFile(self._world, self.directory / name, content, self._checkpoint_failed)
 
     def _checkpoint_failed(self, failed: Exception) -> bool:
-        if not isinstance(failed, OSError):
-            raise failed
-        _log.error("a checkpoint in %s could not be written: %s", self.directory, failed)
+        if isinstance(failed, OSError):
+            _log.error("a checkpoint in %s could not be written: %s", self.directory, failed)
+        else:
+            self._world.failures.note("job", f"a checkpoint in {self.directory}", failed)
         return True
 
     async def open(self, progress: Callable[[TopicPartition, object], None] | None = None) -> None:
@@ -240,10 +241,18 @@ class LogStore:
             if loaded.topic_id is None and loaded.log_end > 0:
                 raise ValueError(f"{names.PARTITION_METADATA} is missing: whose records these are is unknown")
         except (OSError, ValueError, EOFError) as failed:
-            _log.error("%s is not loaded: %s", partition, failed)
+            if str(self.unloaded.get(partition)) != str(failed):
+                _log.error("%s is not loaded: %s", partition, failed)
             self.unloaded[partition] = failed
             return
+        self.unloaded.pop(partition, None)
         self._adopt(partition, loaded, config)
+
+    async def open_again(self, partition: TopicPartition) -> Log | None:
+        """One that is there and could not be loaded before; None where it still cannot be."""
+        path, size = next((path, size) for each, path, size in self.found.partitions if each == partition)
+        await self._load(partition, path, size, None)
+        return self.logs.get(partition)
 
     def _adopt(self, partition: TopicPartition, loaded: LoadedLog, config: LogConfig) -> Log:
         for repair in loaded.repairs:
@@ -310,11 +319,19 @@ class LogStore:
         self._remove_later(aside, config.file_delete_delay_ms / 1000)
 
     async def truncate(self, log: Log, offset: Offset) -> bool:
-        """As `truncation.truncate_to`, and no recovery point lies beyond the cut when it returns."""
-        cut = await truncate_to(self._world, log, offset)
-        if cut:
-            await _written(self.recovery_points)
-        return cut
+        """As `truncation.truncate`, and no recovery point lies beyond the cut when it returns."""
+        return await truncation.truncate(self._world, log, offset) and await self._kept_within(log)
+
+    async def restart(self, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
+        """As `truncation.restart`, and no recovery point lies beyond the new end when it returns."""
+        return await truncation.restart(self._world, log, offset, batches) and await self._kept_within(log)
+
+    async def _kept_within(self, log: Log) -> bool:
+        """Tried until the disk takes it: a full one has room again some time."""
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.recovery_points.write(lambda: None if written.done() else written.set_result(None))
+        await written
+        return log.is_usable
 
     def remove_later(self, files: list[PurePath], delay: float) -> None:
         """Files that were renamed for deletion: a reader may still be at them."""
@@ -398,10 +415,8 @@ class LogStore:
         written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         log.snapshots.write(log.log_end, log.encode_producers(), written.set_result)
         failed = await written
-        if isinstance(failed, OSError):
+        if failed is not None:
             log.storage_failed(failed)
-        elif failed is not None:
-            raise failed
 
 
 def _log_start_beside(log: Log) -> Offset | None:

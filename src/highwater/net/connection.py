@@ -294,8 +294,8 @@ class Connection(BufferedProtocol):
             log.debug("%s sent a malformed %s v%d: %s", self.peer, entry.api.request.__name__, version, fault)
             if slot.parts is None:
                 slot.fail(CloseReason.BODY)
-        except Exception:  # the boundary between one request and the node
-            log.exception("%s v%d failed", entry.api.request.__name__, version)
+        except Exception as failed:  # noqa: BLE001 the boundary between one request and the node
+            self._server.world.failures.note("connection", f"{entry.api.request.__name__} v{version}", failed)
             if slot.parts is None:
                 slot.fail(CloseReason.HANDLER)
 
@@ -310,4 +310,5 @@ class Connection(BufferedProtocol):
     def _notify(self) -> None:
         watchers, self._watchers = self._watchers, []
         for fn in watchers:
-            fn()
+            with self._server.world.failures.boundary("connection", "who waited for its end"):
+                fn()

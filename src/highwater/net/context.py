@@ -47,6 +47,11 @@ class ResponseSlot(Protocol):
         """Take no further request from this connection until this one is answered: it is worked on off the loop."""
         ...
 
+    def linger(self, give_way: Callable[[], None]) -> None:
+        """It is answered a little later for the peer's own good. `give_way` is called, to have it answered, as soon as
+        anything else on this connection would wait for it: another of its requests is answered."""
+        ...
+
 
 class Connected(Protocol):
     """The connection that a request came on: the same object for all its requests."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from asyncio import Transport
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from struct import Struct
 from typing import Final, Protocol
 
@@ -94,6 +94,10 @@ class Slot:
             self.muting = True
             self._outbox.mutes += 1
 
+    def linger(self, give_way: Callable[[], None]) -> None:
+        if self.parts is None:
+            self._outbox.lingering[self] = give_way
+
 
 class Outbox:
     __slots__ = (
@@ -110,6 +114,7 @@ class Outbox:
         "_transport",
         "_under_way",
         "_world",
+        "lingering",
         "mutes",
         "owed",
         "slots",
@@ -134,6 +139,7 @@ class Outbox:
         self.unread_since: float | None = None
         """Since when the peer has not read what was written."""
         self.mutes = 0
+        self.lingering: dict[Slot, Callable[[], None]] = {}
         self._parts: deque[Part] = deque()
         self._sent = 0
         self._job: Job | None = None
@@ -170,9 +176,18 @@ class Outbox:
             budget.crowd()
         if slot.muting:
             self.mutes -= 1
+        if self.lingering and self.lingering.pop(slot, None) is None:
+            self._hurry()
         if not self._scheduled and (self.slots[0] is slot or slot.muting):
             self._scheduled = True
             self._call_soon(self.flush)
+
+    def _hurry(self) -> None:
+        """Another answer is there, and waits for those that linger or was waited for by them: they are given now."""
+        while self.lingering:  # who gives up one thing may find another to wait for
+            lingering, self.lingering = self.lingering, {}
+            for give_way in lingering.values():
+                give_way()
 
     def refused(self, slot: Slot, reason: CloseReason) -> None:
         if self._transport is not None:
@@ -208,6 +223,7 @@ class Outbox:
         self._release(self.unsent)
         self.unread_since = None
         self.slots.clear()
+        self.lingering.clear()
         self._parts.clear()
 
     def _release(self, memory: int) -> None:
@@ -285,7 +301,8 @@ class Outbox:
             return None
         if data is None:
             self._stats.file_reads_off_loop += 1
-            self._job = self._world.run(_read, part.file, position, min(rest, WINDOW), done=self._was_read)
+            wanted = min(rest, WINDOW)
+            self._job = self._world.run(_read, part.file, position, wanted, done=self._was_read, where="reading")
             return None
         return data if self._accept(part, data, wanted) else None
 

@@ -72,6 +72,9 @@ class FetchEntry:
     def note(self) -> None:
         self.session.dirty[self] = None
 
+    def restate(self) -> None:
+        self.session.restated[self] = None
+
     def bind(self, partition: Partition | None) -> None:
         """Watch the partition that stands for the entry now, and no other."""
         if partition is self.partition and self.is_watching:
@@ -97,6 +100,7 @@ class FetchSession:
         "on_mark",
         "on_overtaken",
         "privileged",
+        "restated",
         "ties",
     )
 
@@ -108,6 +112,8 @@ class FetchSession:
         self.last_used = now
         self.entries: dict[tuple[Topic, int], FetchEntry] = {}
         self.dirty: dict[FetchEntry, None] = {}
+        self.restated: dict[FetchEntry, None] = {}
+        """Whose place the next request tells anew, also where it does not name them: nothing has changed there."""
         self.ties: dict[int, None] = {}
         """Of all that were begun on the same connection."""
         self.on_mark: Callable[[], None] | None = None
@@ -147,6 +153,14 @@ class FetchSession:
             if entry is not None:
                 entry.bind(None)
                 self.dirty.pop(entry, None)
+                self.restated.pop(entry, None)
+
+    def restate(self) -> None:
+        """A further request came: where it names nothing else, what was told before holds still."""
+        for entry in self.restated:
+            entry.is_fresh = True
+            self.dirty[entry] = None
+        self.restated.clear()
 
     def last_fetch(self) -> float:
         return self.last_used
@@ -167,6 +181,7 @@ class FetchSession:
             entry.bind(None)
         self.entries.clear()
         self.dirty.clear()
+        self.restated.clear()
 
 
 class FetchSessions:
@@ -223,6 +238,7 @@ class FetchSessions:
         session.overtake()
         session.epoch = next_epoch(epoch)
         session.last_used = now
+        session.restate()
         del self._sessions[session_id]
         self._sessions[session_id] = session
         return session

@@ -32,6 +32,9 @@ class Watcher(Protocol):
     def note(self) -> None:
         """There is news that can wait for the next answer."""
 
+    def restate(self) -> None:
+        """What it said of its place counts no more, unless its next request stands by it."""
+
 
 Waiting = Callable[[Code], None]
 """Told NONE once the offset is committed, or why it never will be here."""
@@ -142,6 +145,10 @@ class Partition:
         """The controller's word on the ISR within an epoch; `why` unless it is what this leader asked for."""
         before, asked = leader.isr, leader.proposal
         leader.assigned(replicas, isr)
+        if not set(before) <= set(isr):
+            # A follower that has all names the partition no more: its next fetch must count for this one, too.
+            for follower in self._followers:
+                follower.restate()
         if leader.isr != before:
             reason = asked.why if asked is not None and set(asked.isr) == set(isr) else why
             self.tell(f"ISR {_ids(before)} -> {_ids(isr)}: {reason}")
@@ -304,8 +311,8 @@ class Partition:
         leader = self.leader
         if leader is None or replica in leader.maximal_isr or not self._in_sync.is_eligible(replica, leader):
             return False
-        if leader.followers[replica].end < 0:
-            return False  # it has said nothing in this epoch, and may never
+        if leader.followers[replica].end < 0 or leader.followers[replica].has_left:
+            return False  # it has said nothing in this epoch or since it left the ISR, and may never
         caught_up_at = leader.caught_up_at(replica, self.log.log_end)
         return self._in_sync.now() - caught_up_at <= self._in_sync.lag_seconds()
 

@@ -12,6 +12,7 @@ from highwater.sim.loop import SimLoop
 from highwater.sim.process import Process
 from highwater.sim.storage import Storage, os_error
 from highwater.world import gravest
+from highwater.world.boundary import as_os_error
 
 Done = Callable[[OSError | None], None]
 Named = tuple[PurePath, FileNode]
@@ -70,6 +71,8 @@ class Flusher:
                 self.sync(path, node, version)
             except OSError as error:
                 failed[key] = error
+            except Exception as error:  # noqa: BLE001 - as in the real one
+                failed[key] = as_os_error(error)
         self._process.emit("flushed")
         for files, done in calls:
             outcome = gravest(failed[id(node)] for _, node in files if id(node) in failed)

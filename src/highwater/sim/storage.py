@@ -34,6 +34,8 @@ class Fault:
     code: int | None
     nth: int
     times: int | None
+    error: Exception | None = None
+    """Raised in the place of an OSError: a mistake in a program, wherever it touches this file."""
     seen: int = 0
     struck: int = 0
 
@@ -63,10 +65,17 @@ class Storage:
     # What a scenario does to it
 
     def fail(
-        self, operation: Operation, pattern: str = "*", code: int = errno.EIO, nth: int = 1, times: int | None = 1
+        self,
+        operation: Operation,
+        pattern: str = "*",
+        code: int = errno.EIO,
+        nth: int = 1,
+        times: int | None = 1,
+        error: Exception | None = None,
     ) -> Fault:
-        """Let the nth such operation on a path that matches raise OSError(code), and the `times - 1` after it."""
-        fault = Fault(operation, pattern, code, nth, times)
+        """Let the nth such operation on a path that matches raise OSError(code), and the `times - 1` after it; or raise
+        `error`, as a mistake in the program would."""
+        fault = Fault(operation, pattern, code, nth, times, error)
         self._faults.append(fault)
         return fault
 
@@ -136,6 +145,8 @@ class Storage:
     def strike(self, operation: Operation, path: PurePath) -> Fault | None:
         for fault in self._faults:
             if fault.strikes(operation, path):
+                if fault.error is not None:
+                    raise fault.error
                 return fault
         return None
 

@@ -6,6 +6,7 @@ implementation; `highwater.sim` has the simulated one, with the same broker code
 
 from __future__ import annotations
 
+import errno
 from asyncio import BufferedProtocol, Task, Transport
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
 from dataclasses import dataclass
@@ -15,11 +16,15 @@ from ssl import SSLContext
 from typing import Any, Literal, Protocol, TypeVar
 
 from highwater.model import Endpoint
+from highwater.world.boundary import Failures
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
-Place = Literal["thread", "process", "background"]
-"""Where a job runs; the last is a process that gives way to everything else on the machine."""
+Place = Literal["thread", "quorum", "sync", "reading", "client", "process", "background"]
+"""Where a job runs. The first five are threads, apart from each other so that none waits for the others: for the node's
+own files; for what an election or a commit of the quorum waits for; for syncs; for bytes that clients read; for what
+clients have looked up or worked out, where jobs take turns. A process is for what loops in Python; one in the
+background gives way to everything else on the machine."""
 
 
 class Dead(BaseException):
@@ -60,6 +65,17 @@ class WorkerDied(EOFError):
 
 class AlreadyLocked(OSError):
     """Another process holds the lock file."""
+
+
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+def is_passing(failed: BaseException | None) -> bool:
+    """Whether room, descriptors or memory were short for an open, a create or an append: later it may succeed.
+
+    Nothing that a sync raised is passing, since nobody knows what it dropped.
+    """
+    return isinstance(failed, OSError) and failed.errno in _PASSING
 
 
 class Timer(Protocol):
@@ -227,6 +243,10 @@ class World(Protocol):
     def net(self) -> Net: ...
     @property
     def disk(self) -> Disk: ...
+    @property
+    def failures(self) -> Failures:
+        """Unexpected ones, and the boundaries that they stop at."""
+        ...
 
     def random(self, label: str) -> Random:
         """A stream of its own, forked by label: new draws elsewhere do not shift it."""
@@ -247,8 +267,10 @@ class World(Protocol):
         """
         ...
 
-    def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> Task[None]:
-        """A task owned by the node. If it fails, the node's failure handler is told."""
+    def spawn(
+        self, name: str, coroutine: Coroutine[Any, Any, None], failed: Callable[[Exception], None] | None = None
+    ) -> Task[None]:
+        """A task owned by the node. If it fails, `failed` decides; without it, the node's failure handler is told."""
         ...
 
     def crash(self) -> None:
