@@ -76,6 +76,8 @@ class Log:
         self._jitter = jitter
         self._troubled = troubled
         self.offline: OSError | None = None
+        self.unwritten: OSError | None = None
+        """Why the last append failed, where the next may succeed: on a full disk."""
         self.log_start = loaded.log_start
         self.log_end = loaded.log_end
         self.high_watermark = loaded.log_start
@@ -203,10 +205,12 @@ class Log:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         except OSError as failed:
             _log.error("%s: append failed, nothing was kept: %s", self.partition, failed)
+            self.unwritten = failed
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         except Exception as failed:  # the partition's boundary: who knows what was written
             self.storage_failed(failed)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
+        self.unwritten = None
         self.log_end = last_offset + 1
         self.reads.written(base, Place(active.base_offset, position, len(data)))
         if max_timestamp < 0:
