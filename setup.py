@@ -6,8 +6,10 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 KERNEL = "src/highwater/kernel"
+PATH_FILE = "src/highwater-interpreter.pth"
 
 
 class OptionalBuild(build_ext):
@@ -21,6 +23,15 @@ class OptionalBuild(build_ext):
                     f"{extension.name} was not compiled: the slower pure Python kernel will be used. "
                     "It needs a C compiler and Python's headers (Debian: gcc python3-dev)."
                 )
+
+
+class WithPathFile(build_py):
+    """Beside the packages, where Python reads it when it starts. An editable install has no such place: setup.sh."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            self.copy_file(PATH_FILE, str(Path(self.build_lib, Path(PATH_FILE).name)))
 
 
 def extensions() -> list[Extension]:
@@ -37,4 +48,4 @@ def extensions() -> list[Extension]:
     return compiled
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})
+setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild, "build_py": WithPathFile})
