@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -247,7 +248,7 @@ class SparkCluster:
             with urllib.request.urlopen(self._status, timeout=5.0) as answer:
                 told: dict[str, Any] = json.load(answer)
                 return told
-        except (OSError, json.JSONDecodeError):
+        except (OSError, HTTPException, json.JSONDecodeError):
             return {}
 
     def executors(self) -> list[int]:

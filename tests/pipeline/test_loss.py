@@ -270,13 +270,13 @@ def transactions(apache_kafka: ApacheKafka) -> Iterator[tuple[str, str]]:
         producer.begin_transaction()
         for record in range(3):
             producer.produce(topic, value=b"%d-%d" % (number, record), partition=0)
-        producer.flush(30)
-        end(30)
+        producer.flush(120)
+        end(120)
     producer.begin_transaction()
     producer.produce(topic, value=b"pending", partition=0)
-    producer.flush(30)
+    producer.flush(120)
     yield servers, topic
-    producer.abort_transaction(30)
+    producer.abort_transaction(120)
 
 
 def test_markers_and_aborted_records_are_gaps_to_a_reader_of_committed_records(transactions: tuple[str, str]) -> None:

@@ -80,6 +80,7 @@ def test_a_worker_that_is_killed_is_started_again_and_nothing_is_lost_or_doubled
         cluster.wait_until(lambda: standing(tmp_path)["rows"] >= 1000, ENDS, "the first rows land")
         # None, unless the machine was so busy that Spark did not wait for a process.
         before = standing(tmp_path)["restarts"]
+        cluster.wait_until(lambda: len(children(job.pid)) == 1, ENDS, "a worker runs")
         [worker] = children(job.pid)
         os.killpg(worker, signal.SIGKILL)
         cluster.wait_until(lambda: standing(tmp_path)["restarts"] > before, ENDS, "the job sees it")

@@ -20,6 +20,9 @@ from highwater.wire.messages.find_coordinator_response import Coordinator, FindC
 
 API = Api(10, (0, 6), FindCoordinatorRequest)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+NO_TRANSACTIONS = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+"""Nobody may have a transaction: librdkafka asks again for ever after 35, and gives up at once after this one, with the
+message that stands beside it."""
 _BATCHED_FROM = 4
 _SHARE_FROM = 6
 
@@ -38,7 +41,10 @@ def handle(broker: Broker, ctx: RequestContext, request: FindCoordinatorRequest)
     if refusal is not None:
         _respond(ctx, keys, [refusal] * len(keys))
     elif broker.topic(OFFSETS_TOPIC) is None and keys:
-        broker.groups.create_topic(lambda: broker.when_applied(lambda: _look(broker, ctx, keys)))
+        wanted = [broker.groups.topic_to_create()]
+        give_up = broker.auto_creation.want(wanted, lambda refused: _look(broker, ctx, keys))
+        if give_up is not None:
+            ctx.slot.linger(give_up)
     else:
         _look(broker, ctx, keys)
 
@@ -48,8 +54,9 @@ def _refusal(ctx: RequestContext, kind: int) -> _Found | None:
         return None
     if kind not in (TRANSACTION, SHARE) or (kind == SHARE and ctx.version < _SHARE_FROM):
         return _Found(Code.INVALID_REQUEST, message=f"There are no coordinators of type {kind}.")
-    missing = "Transactions" if kind == TRANSACTION else "Share groups"
-    return _Found(Code.UNSUPPORTED_VERSION, message=f"{missing} are not supported by this version.")
+    if kind == SHARE:
+        return _Found(Code.UNSUPPORTED_VERSION, message="Share groups are not supported by this version.")
+    return _Found(NO_TRANSACTIONS, message="Transactions are not supported by this version.")
 
 
 def _look(broker: Broker, ctx: RequestContext, keys: list[str]) -> None:
@@ -57,9 +64,19 @@ def _look(broker: Broker, ctx: RequestContext, keys: list[str]) -> None:
         images = (broker.partition_image(OFFSETS_TOPIC, broker.groups.index_of(key)) for key in keys)
         return {image.leader for image in images if image is not None} - {broker.node_id, NO_NODE}
 
+    answered = False
+
+    def answer() -> None:
+        nonlocal answered
+        if not answered:
+            answered = True
+            _respond(ctx, keys, [_find(broker, ctx, key) for key in keys])
+
     connected_at = None if ctx.connection is None else ctx.connection.since
     # Who lost its coordinator asks before another one can have been elected.
-    broker.doubts.ask(leaders, connected_at, lambda: _respond(ctx, keys, [_find(broker, ctx, key) for key in keys]))
+    broker.doubts.ask(leaders, connected_at, answer)
+    if not answered:
+        ctx.slot.linger(answer)
 
 
 def _find(broker: Broker, ctx: RequestContext, group_id: str) -> _Found:
