@@ -166,6 +166,20 @@ MUTATIONS: list[Mutation] = [
         replacement="except AssertionError as error:",
     ),
     Mutation(
+        scenario="F17",
+        test=BOUNDARIES + "test_a_follower_that_meets_a_mistake_at_one_partition_goes_on_with_the_others",
+        file="src/highwater/partition/fetcher.py",
+        line="with followed.boundary(self._later):",
+        replacement="if True:",
+    ),
+    Mutation(
+        scenario="F17",
+        test=BOUNDARIES + "test_of_those_who_wait_for_a_commit_one_that_fails_costs_the_others_nothing",
+        file="src/highwater/partition/partition.py",
+        line="with self._boundary:\nwaiting.popleft()[1](Code.NONE)",
+        replacement="if True:\n    waiting.popleft()[1](Code.NONE)",
+    ),
+    Mutation(
         scenario="F34",
         test="tests/cluster/test_transactions.py"
         "::test_a_client_that_asks_for_transactions_is_told_at_once_that_there_are_none",
