@@ -10,7 +10,8 @@ from typing import Protocol
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
-from highwater.log.log import Appended, Log, Origin
+from highwater.log.appended import Appended, Origin
+from highwater.log.log import Log
 from highwater.model import NO_NODE, Epoch, NodeId, Offset, TopicPartition, Uuid
 from highwater.partition.in_sync import InSync
 from highwater.replication.leader import LeaderState
