@@ -11,6 +11,7 @@ from highwater.replication.follower import first_batch
 from highwater.wire import records
 from highwater.wire.messages.fetch_request import FetchPartition
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from highwater.world.boundary import Boundary
 
 FIRST_PAUSE = 0.01
 NEVER = 2**63
@@ -45,6 +46,10 @@ class Followed:
     def asked_in(self, fetch: int) -> None:
         self.asked_first = min(self.asked_first, fetch)
         self.asked_last = fetch
+
+    def boundary(self, again: Callable[[Followed], None]) -> Boundary:
+        """Around its part of an answer: it is fetched again later, and the other partitions have theirs."""
+        return self.partition.log.failures.boundary("partition", str(self.partition.tp), lambda _: again(self))
 
     def next_pause(self, longest: float) -> float:
         """A new leader often learns of its role some milliseconds after its followers: the first pauses are short."""
