@@ -29,13 +29,14 @@ class State(Enum):
 
 
 class Followed:
-    __slots__ = ("asked_first", "asked_last", "epoch", "partition", "pause", "state")
+    __slots__ = ("_boundary", "asked_first", "asked_last", "epoch", "partition", "pause", "state")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.epoch = partition.epoch
         self.state = State.FETCHING
         self.pause = 0.0
+        self._boundary: Boundary | None = None
         self.asked_first = self.asked_last = NEVER
         """The numbers of the first fetch that named it, since it is fetched, and of the last one."""
 
@@ -48,8 +49,12 @@ class Followed:
         self.asked_last = fetch
 
     def boundary(self, again: Callable[[Followed], None]) -> Boundary:
-        """Around its part of an answer: it is fetched again later, and the other partitions have theirs."""
-        return self.partition.log.failures.boundary("partition", str(self.partition.tp), lambda _: again(self))
+        """Around its part of an answer: it is fetched again later, and the other partitions have theirs. Made once, since
+        answers are many."""
+        if self._boundary is None:
+            partition = self.partition
+            self._boundary = partition.log.failures.boundary("partition", str(partition.tp), lambda _: again(self))
+        return self._boundary
 
     def next_pause(self, longest: float) -> float:
         """A new leader often learns of its role some milliseconds after its followers: the first pauses are short."""
