@@ -49,8 +49,8 @@ class Followed:
         self.asked_last = fetch
 
     def boundary(self, again: Callable[[Followed], None]) -> Boundary:
-        """Around its part of an answer: it is fetched again later, and the other partitions have theirs. Made once, since
-        answers are many."""
+        """Around its part of an answer: it is fetched again later, and the other partitions have theirs. Made once,
+        since answers are many."""
         if self._boundary is None:
             partition = self.partition
             self._boundary = partition.log.failures.boundary("partition", str(partition.tp), lambda _: again(self))
