@@ -95,7 +95,7 @@ async def committed(stage: Stage, log: Log, start: int = 0) -> dict[bytes, bytes
     aborted = [(each.producer_id, each.first_offset) for each in log.aborted_transactions(start, end)]
     found = records.columns(pieces, end=end, aborted=aborted)
     table: dict[bytes, bytes] = {}
-    for row in found.to_pylist():
+    for row in (row for batch in found for row in batch.to_pylist()):
         table.pop(row["key"], None)
         if row["value"] is not None:
             table[row["key"]] = row["value"]

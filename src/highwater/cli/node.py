@@ -15,12 +15,14 @@ from pathlib import Path
 
 import click
 
+from highwater import kernel
 from highwater.broker.lifecycle import NotRegistered
 from highwater.cli.stop_signals import let_through
 from highwater.cluster.lock import when_released
 from highwater.config import ConfigError, NodeConfig, environment_overrides, parse_properties
 from highwater.node import Node, NotStarted
 from highwater.world import AlreadyLocked
+from highwater.world.descriptors import raise_limit
 from highwater.world.real import RealWorld, new_event_loop
 
 LAST_SECONDS = 20.0
@@ -44,6 +46,8 @@ def run_node(config: NodeConfig, ready: Callable[[Node], None]) -> int:
     """Until SIGTERM or SIGINT, which shut it down in order; 1 where it could not start or failed."""
     for name in config.unknown:
         _log.warning("unknown setting %s is ignored", name)
+    raise_limit()
+    _log.log(logging.INFO if kernel.IMPLEMENTATION == "cython" else logging.WARNING, "kernel: %s", kernel.DESCRIPTION)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:

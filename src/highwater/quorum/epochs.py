@@ -89,6 +89,8 @@ def _check(core: Core, leader_id: NodeId, epoch: Epoch) -> Code:
         return Code.INCONSISTENT_VOTER_SET
     if epoch < core.role.epoch:
         return Code.FENCED_LEADER_EPOCH
+    if not core.is_in_reach(epoch):
+        return Code.INVALID_REQUEST
     if leader_id < 0 or leader_id == core.local.id or core.contradicts(leader_id, epoch):
         return Code.INVALID_REQUEST  # Kafka stops its node here; a peer's wrong word should not be able to do that
     return Code.NONE

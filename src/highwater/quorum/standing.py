@@ -59,6 +59,8 @@ def settle(
     before = core.role
     if epoch < before.epoch or error == Code.UNKNOWN_LEADER_EPOCH:
         return False  # it has yet to hear of our epoch
+    if not core.is_in_reach(epoch):
+        return False
     stale = error in (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
     if epoch > before.epoch or stale:
         core.learn(leader_id, epoch, listeners, now)

@@ -55,6 +55,8 @@ def _check(core: Core, partition: PartitionData) -> Code:
         return Code.INVALID_REQUEST
     if partition.replica_epoch < core.role.epoch:
         return Code.FENCED_LEADER_EPOCH
+    if not core.is_in_reach(partition.replica_epoch):
+        return Code.INVALID_REQUEST
     if partition.replica_id < 0 or partition.replica_id == core.local.id:
         return Code.INVALID_REQUEST
     return Code.NONE
