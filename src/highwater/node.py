@@ -111,6 +111,8 @@ class Node:
             raise NotStarted(f"not started within server.max.startup.time.ms={patience}") from failed
 
     async def _start(self) -> None:
+        if self.world.disk.stat(self.directory) is None:
+            raise ConfigError(f"{self.directory} does not exist: run 'highwater storage format' first")
         self._release_lock = self.world.disk.lock(self.directory / names.LOCK)
         meta = await finished(self.world, _read_meta, self.directory)
         if meta is None:

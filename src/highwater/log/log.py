@@ -60,8 +60,7 @@ class Log:
         self._jitter = jitter
         self._troubled = troubled
         self.offline: OSError | None = None
-        self.unwritten: OSError | None = None
-        """Why the last append failed, where the next may succeed: on a full disk."""
+        self.unwritten: OSError | None = None  # why the last append failed, where the next may succeed
         self.log_start = loaded.log_start
         self.log_end = loaded.log_end
         self.high_watermark = loaded.log_start
@@ -168,16 +167,14 @@ class Log:
             if not records.is_intact(batch):
                 raise KafkaError(Code.CORRUPT_MESSAGE, f"a fetched batch at {header.base_offset} has a bad checksum")
             if header.base_offset < self.log_end or header.last_offset_delta < 0:
-                raise KafkaError(
-                    Code.OFFSET_OUT_OF_RANGE, f"fetched offset {header.base_offset}, the log ends at {self.log_end}"
-                )
+                why = f"fetched offset {header.base_offset}, the log ends at {self.log_end}"
+                raise KafkaError(Code.OFFSET_OUT_OF_RANGE, why)
             self._write(batch, header)
 
     def _write(self, data: bytearray | memoryview, header: records.Header) -> None:
         if self.offline is not None:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"the log is offline: {self.offline}")
-        base, max_timestamp = header.base_offset, header.max_timestamp
-        last_offset = base + header.last_offset_delta
+        base, last_offset, max_timestamp = header.base_offset, header.last_offset, header.max_timestamp
         config, active = self.config, self.segments[-1]
         try:
             if active.is_full_for(len(data), last_offset, max_timestamp, config, self._roll_jitter_ms, self._wall_ms):
@@ -259,7 +256,6 @@ class Log:
 
     def unsynced(self) -> tuple[Offset, Sequence[File]]:
         """The active segment's indexes are left out: recovery rebuilds them for the segment the recovery point is in.
-
         So the segment of the last durable record comes again: it may have been rolled since.
         """
         behind = self.segment_of(self.durability.durable_end - 1)
