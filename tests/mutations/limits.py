@@ -129,4 +129,18 @@ MUTATIONS: list[Mutation] = [
         "if slot.memory == slot.size and slot.size <= room:",
         "if slot.memory == slot.size:",
     ),
+    Mutation(
+        "F23",
+        "tests/unit/broker/test_groups.py::test_a_clock_that_leaps_a_year_ahead_expires_no_offsets",
+        "src/highwater/groups/removal.py",
+        "aged_ms = min(now.wall_ms, now.aging_ms)",
+        "aged_ms = now.wall_ms",
+    ),
+    Mutation(
+        "F23",
+        "tests/scenarios/test_d_deletion.py::test_d15_a_wall_clock_that_is_a_year_off_forgets_no_producer",
+        "src/highwater/broker/upkeep.py",
+        "now = self._broker.store.aging_ms()",
+        "now = self._broker.world.clock.wall_ms()",
+    ),
 ]

@@ -51,7 +51,7 @@ class Log:
         jitter: Random,
         troubled: Callable[[Log], None],
     ) -> None:
-        self._world = world
+        self._world, self.failures = world, world.failures
         self._wall_ms = world.clock.wall_ms
         self.partition = partition
         self.topic_id = topic_id
