@@ -6,7 +6,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # says more. The folders come in their order, those that take long (cluster, pipeline, sim) first: a long file that
 # begins last would keep the others idle. One worker more than processors, since tests of processes wait a third of
 # their time.
-PYTEST := $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+WORKERS := -q -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest $(WORKERS)
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check static archives mutants soak soak-pipeline bench bench-quick bench-pipeline lock
 
@@ -41,8 +42,9 @@ archives: setup
 	@[ .apache/spark.jsa -nt .venv/.setup-stamp ] || $(BIN)/python -m tests.class_archives || \
 	    echo 'no archives of classes: the tests take longer'
 
+# What fails of the tests on real processes runs once more, alone: tests/second_run.py says more.
 test: static archives
-	@$(PYTEST)
+	@$(BIN)/python -m tests.second_run $(WORKERS)
 
 mutants: setup
 	@$(BIN)/python tests/mutations/run.py

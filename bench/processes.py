@@ -32,6 +32,19 @@ def memory(pids: Iterable[int]) -> int:
     return sum(_pss(pid) for pid in pids)
 
 
+def peak_memory(pids: Iterable[int]) -> int:
+    """Bytes: the most that any one of them ever had in memory."""
+    return max(_high_water(pid) for pid in pids)
+
+
+def _high_water(pid: int) -> int:
+    try:
+        lines = (_PROC / str(pid) / "status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
+
+
 def _stat(pid: int) -> list[str]:
     """From the state on: the name before it may hold spaces. Empty where the process has ended."""
     try:

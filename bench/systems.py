@@ -193,6 +193,12 @@ class Highwater(System):
         nodes = json.loads((self.directory / "nodes.json").read_text())["nodes"]
         os.kill(next(each["pid"] for each in nodes if each["id"] == node), signal.SIGKILL)
 
+    @property
+    def http(self) -> str:
+        """Where the first node serves its status and metrics."""
+        found: str = json.loads((self.directory / "nodes.json").read_text())["nodes"][0]["http"]
+        return found
+
     def words(self) -> str:
         logs = [self.directory / "up.txt", *self.directory.glob("node-*/node.log")]
         return "\n".join(log.read_text()[-3000:] for log in logs)

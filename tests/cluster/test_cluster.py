@@ -60,7 +60,7 @@ def send(cluster: Cluster, topic: str, *values: bytes) -> None:
     producer = ConfluentProducer({"bootstrap.servers": address, "acks": "all", "linger.ms": 0, "log_level": 0})
     for value in values:
         producer.produce(topic, value=value, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def values(cluster: Cluster, topic: str) -> list[bytes | None]:
@@ -91,7 +91,7 @@ def test_records_are_what_a_client_wrote_in_its_order(cluster: Cluster) -> None:
     producer = ConfluentProducer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
     for number in range(20):
         producer.produce(name, key=b"k", value=b"%d" % number, partition=number % 2, headers={"h": b"1"})
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     records = cluster.records(name)
     assert [(each.partition, each.offset) for each in records] == [(p, at) for p in (0, 1) for at in range(10)]
     assert [each.value for each in cluster.records(name, 1)] == [b"%d" % number for number in range(1, 20, 2)]

@@ -4,4 +4,55 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Mutation
 
-MUTATIONS: list[Mutation] = []
+LINGERING = "tests/sim/test_lingering.py::"
+MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F12",
+        LINGERING + "test_without_a_controller_a_group_hears_at_once_that_there_is_no_coordinator",
+        "src/highwater/broker/auto_creation.py",
+        "if waiting.names <= waiting.refused.keys() or not self._controller.reaches_controller:",
+        "if waiting.names <= waiting.refused.keys():",
+    ),
+    Mutation(
+        "F12",
+        LINGERING + "test_who_asks_for_a_dead_leader_reads_on_from_one_that_lives",
+        "src/highwater/net/outbox.py",
+        "if self.lingering and self.lingering.pop(slot, None) is None:",
+        "if self.lingering and self.lingering.pop(slot, None) is None and False:",
+    ),
+    Mutation(
+        "F12",
+        LINGERING + "test_nobody_waits_for_the_proof_of_a_death_that_nobody_can_give",
+        "src/highwater/broker/doubts.py",
+        "if now - first >= PATIENCE_SECONDS:",
+        "if False:",
+    ),
+    Mutation(
+        "F19",
+        "tests/unit/broker/test_look_ups.py::test_one_list_offsets_searches_one_partition_at_a_time",
+        "src/highwater/broker/k02_list_offsets.py",
+        "if self._searches and self._running == len(self._searches):",
+        "while self._searches:",
+    ),
+    Mutation(
+        "F19",
+        "tests/unit/broker/test_look_ups.py::test_one_fetch_has_few_places_looked_for_at_a_time",
+        "src/highwater/broker/k01_fetch.py",
+        "if self._locating == MOST_LOCATING:",
+        "if False:",
+    ),
+    Mutation(
+        "F19",
+        "tests/unit/world/test_real_jobs.py::test_jobs_for_clients_take_turns",
+        "src/highwater/world/real_jobs.py",
+        "if turn is not None and time.monotonic() - begun >= turn:",
+        "if False:",
+    ),
+    Mutation(
+        "F19",
+        "tests/unit/world/test_real_jobs.py::test_what_fills_the_threads_of_one_place_keeps_no_other_place_waiting",
+        "src/highwater/world/real.py",
+        "started.start(self._threads[where], where, TURN_SECONDS.get(where))",
+        'started.start(self._threads["thread"], where, TURN_SECONDS.get(where))',
+    ),
+]

@@ -72,8 +72,8 @@ MUTATIONS: list[Mutation] = [
         "D7",
         f"{FAULTS}::test_d7_a_sync_that_failed_once_is_final_though_the_next_would_succeed",
         "src/highwater/log/durability.py",
-        "if isinstance(result, OSError):",
-        "if isinstance(result, OSError):\n    self.flush()\n    return\nif isinstance(result, OSError):",
+        "if result is not None:",
+        "if result is not None:\n    self.flush()\n    return\nif result is not None:",
     ),
     Mutation(
         "D8",

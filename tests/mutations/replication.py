@@ -50,8 +50,8 @@ MUTATIONS: list[Mutation] = [
         "F2",
         f"{_INCARNATIONS}::test_a_broker_fetches_nothing_before_it_has_applied_its_own_registration",
         "src/highwater/node.py",
-        "return registration.epoch if registration is not None and ours else -1",
-        "return 0 if registration is None else registration.epoch",
+        "return known.epoch if known is not None and known.incarnation == self.lifecycle.incarnation else -1",
+        "return 0 if known is None else known.epoch",
     ),
     Mutation(
         "F2",

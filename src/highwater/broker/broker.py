@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from highwater.broker.auto_creation import AutoCreation
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.broker.departed import Departed
 from highwater.broker.doubts import Doubts
 from highwater.broker.groups import GroupCoordinator
 from highwater.broker.producer_ids import ProducerIds
-from highwater.config import FETCH_MAX_BYTES, LogConfig, NodeConfig
+from highwater.config import FETCH_MAX_BYTES, REQUEST_TIMEOUT_MS, ConfigError, LogConfig, NodeConfig
 from highwater.errors import Code
 from highwater.log.compaction.cleaner import Cleaner
 from highwater.log.store import LogStore
@@ -19,12 +21,16 @@ from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import topic_resource
 from highwater.metadata.topics import PartitionImage, TopicImage
 from highwater.model import NodeId, Uuid
-from highwater.net.deadlines import DeadlineQueue
+from highwater.net.deadlines import Deadline, DeadlineQueue
 from highwater.partition.fetch_session import FetchSessions
 from highwater.partition.fetchers import Fetchers
 from highwater.partition.hosted import Hosted
 from highwater.partition.in_sync import InSync
 from highwater.world import World
+
+APPLYING_SECONDS = 10.0
+"""What an answer of the controller waits at most until this broker has applied what it tells of."""
+_log = logging.getLogger(__name__)
 
 
 class NodeEndpoint(NamedTuple):
@@ -74,8 +80,14 @@ class Broker:
         self._reached: dict[str, tuple[BrokersImage, frozenset[int]]] = {}
         self.doubts = Doubts(world.clock)
         self.departed = Departed(world.clock)
+        self.auto_creation = AutoCreation(
+            world.clock,
+            controller,
+            lambda: self.config.get(REQUEST_TIMEOUT_MS),
+            lambda name: name in self.image.topics.by_name,
+        )
         self.cleaner = Cleaner(world, store, lambda: self.config)
-        self._applying: list[Callable[[], None]] | None = None
+        self._applying: list[Deadline] | None = None
         """Who waits while newer metadata is known and not applied yet; None while there is none."""
 
     def news(self) -> None:
@@ -85,16 +97,18 @@ class Broker:
 
     def applied(self) -> None:
         """All that is known is applied."""
+        self.auto_creation.settle()
         waiting, self._applying = self._applying or [], None
-        for told in waiting:
-            told()
+        for deadline in waiting:
+            deadline.fire()
 
     def when_applied(self, told: Callable[[], None]) -> None:
-        """What was decided a moment ago shall be seen by who asked for it, through this broker at least."""
+        """What was decided a moment ago shall be seen by who asked for it, through this broker at least; but a broker
+        that is slow to apply it, or cannot, does not keep the controller's answer for itself."""
         if self._applying is None:
             told()
         else:
-            self._applying.append(told)
+            self._applying.append(self.deadlines.add(APPLYING_SECONDS, told))
 
     def topic(self, topic: str | Uuid) -> TopicImage | None:
         """By name, or by id where it is given as bytes."""
@@ -131,8 +145,24 @@ class Broker:
         settings = tuple(sorted(overrides.items()))
         resolved = self._resolved.get(settings)
         if resolved is None:
-            resolved = self._resolved[settings] = LogConfig.resolve(self.config, overrides)
+            resolved = self._resolved[settings] = self._usable(topic, overrides)
         return resolved
+
+    def _usable(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
+        """A value that this release cannot read, in a directory that another one wrote, counts as not set."""
+        try:
+            return LogConfig.resolve(self.config, overrides)
+        except ConfigError as problem:
+            _log.error("topic %s: %s; the broker's own setting counts", topic, problem)
+        usable = {name: value for name, value in overrides.items() if self._can_read(name, value)}
+        return LogConfig.resolve(self.config, usable)
+
+    def _can_read(self, name: str, value: str) -> bool:
+        try:
+            LogConfig.resolve(self.config, {name: value})
+        except ConfigError:
+            return False
+        return True
 
     def reached_through(self, listener: str) -> frozenset[int]:
         """The brokers that have this listener, alive or not; worked out once while no broker changes."""

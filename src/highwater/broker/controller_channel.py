@@ -60,6 +60,8 @@ class ControllerChannel:
         self._waiting: list[_Call] = []
         self._closed = False
         self._retrying = False
+        self.on_unreached: Callable[[], None] = lambda: None
+        """Called at each try to reach the controller that fails."""
 
     def ask(self, request: Message, response: type[M], done: Callable[[M | None], None], seconds: float) -> None:
         if self._closed:
@@ -70,8 +72,14 @@ class ControllerChannel:
         self._waiting.append(call)
         self._pump()
 
+    @property
+    def reaches_controller(self) -> bool:
+        """Whether an answer may come soon: one is known, and the last try to reach it did not fail."""
+        return self._controller() is not None and not self._failed_dials
+
     def controller_moved(self) -> None:
         """Another one is known: what the old one, which may be stopped or cut off, does not answer is asked of it."""
+        self._failed_dials = 0
         if self._connection is not None and self._connection.peer != self._controller():
             self._connection.close()
 
@@ -96,7 +104,7 @@ class ControllerChannel:
         elif self._open:
             waiting, self._waiting = self._waiting, []
             for call in waiting:
-                self._send(self._connection, call)
+                self._send_safely(self._connection, call)
 
     def _dial(self) -> None:
         endpoint = self._controller()
@@ -118,8 +126,10 @@ class ControllerChannel:
 
     def _lost(self, reason: Gone) -> None:
         self._connection = None
-        self._failed_dials += not self._open
-        self._open = False
+        unreached, self._open = not self._open, False
+        if unreached:
+            self._failed_dials += 1
+            self.on_unreached()
         self._retry_later()
 
     def _retry_later(self) -> None:
@@ -130,6 +140,12 @@ class ControllerChannel:
     def _retry(self) -> None:
         self._retrying = False
         self._pump()
+
+    def _send_safely(self, connection: ClientConnection, call: _Call) -> None:
+        """One request that cannot be made is no reason to lose the others."""
+        name = type(call.request).__name__
+        with self._world.failures.boundary("callback", name, lambda _: call.done(None)):
+            self._send(connection, call)
 
     def _send(self, connection: ClientConnection, call: _Call) -> None:
         left = call.expires - self._world.clock.monotonic()

@@ -41,6 +41,10 @@ class Departed:
         if connection is not None:
             self._asked[connection] = self._asked.get(connection, 0) + 1
 
+    def hurried(self, connection: Connected | None) -> None:
+        """A question is answered at once, as things are: something else would wait for it."""
+        self._answered(connection)
+
     def tell(self, connection: Connected | None, answer: Callable[[Collection[NodeId]], None]) -> None:
         """`answer` gets the fenced brokers that it is to list nonetheless."""
         more = self._answered(connection)

@@ -18,7 +18,8 @@ ACQUAINTED_SECONDS = 0.2
 DOUBT_SECONDS = 0.3
 """Longer than a fencing by proof and an election take, shorter than anyone would notice."""
 PATIENCE_SECONDS = 1.0
-"""What a question waits at most, however long its leader refuses connections and nobody fences it."""
+"""What a question waits at most, and what a doubt lasts: hints that follow each other for longer than this, with nobody
+to fence the broker, tell nothing new."""
 
 
 class Doubts:
@@ -27,10 +28,19 @@ class Doubts:
         self._casts = 0
         self._doubted: dict[NodeId, int] = {}
         """By the last cast, whose end is theirs: by the clock, a timer may come a hair too early to end it."""
+        self._hinted: dict[NodeId, tuple[float, float]] = {}
+        """When the first and the last of an unbroken row of hints came."""
         self._waiting: list[Callable[[], None]] = []
 
     def cast(self, broker: NodeId) -> None:
         """A connection with this broker was lost, or is refused: a hint."""
+        now = self._clock.monotonic()
+        first, last = self._hinted.get(broker, (now, now))
+        if now - last >= DOUBT_SECONDS:
+            first = now
+        self._hinted[broker] = (first, now)
+        if now - first >= PATIENCE_SECONDS:
+            return
         self._casts += 1
         self._doubted[broker] = self._casts
         self._clock.call_later(DOUBT_SECONDS, self._expire, broker, self._casts)
@@ -61,6 +71,7 @@ class Doubts:
     def clear(self, broker: NodeId) -> None:
         """It is known again what became of it: fenced, or heard of."""
         self._doubted.pop(broker, None)
+        self._hinted.pop(broker, None)
 
     def _is_about(self, leaders: Collection[NodeId]) -> bool:
         return any(leader in self._doubted for leader in leaders)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv6Address, ip_address
 from typing import TypeVar
 
 from highwater import config as settings
-from highwater.broker.controller_channel import ControllerChannel
 from highwater.config import NodeConfig
 from highwater.coordinator.coordinator import Coordinator, partition_for
 from highwater.coordinator.tenure import Tenure
-from highwater.errors import Code, KafkaError, code_of
+from highwater.errors import Code, KafkaError
 from highwater.groups import Caller, Effect, GroupSettings, GroupShard, Now, Token
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import TopicImage
@@ -21,13 +19,11 @@ from highwater.net.context import RequestContext
 from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.partition import Partition
 from highwater.wire.codec import Message, Struct
-from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from highwater.wire.messages.create_topics_response import CreateTopicsResponse
+from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
 from highwater.world import World
 
 OFFSETS_TOPIC = "__consumer_offsets"
 R = TypeVar("R", bound=Struct)
-_log = logging.getLogger(__name__)
 
 
 class GroupCoordinator:
@@ -36,14 +32,10 @@ class GroupCoordinator:
         world: World,
         config: NodeConfig,
         deadlines: DeadlineQueue,
-        controller: ControllerChannel,
         image: Callable[[], MetadataImage],
     ) -> None:
         self._config = config
-        self._controller = controller
         self._image = image
-        self._wanting: list[Callable[[], None]] = []
-        """Who waits for the topic to be made."""
         draw, shard_settings = world.random("member-ids").randbytes, _settings(config)
         self.shards: Coordinator[GroupShard] = Coordinator(
             OFFSETS_TOPIC,
@@ -123,35 +115,19 @@ class GroupCoordinator:
 
     # The topic
 
-    def create_topic(self, tried: Callable[[], None]) -> None:
-        """`tried` once the controller has made the topic, or has said why not, or nothing."""
-        self._wanting.append(tried)
-        if len(self._wanting) > 1:
-            return
+    def topic_to_create(self) -> CreatableTopic:
         get = self._config.get
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
             "segment.bytes": str(get(settings.OFFSETS_TOPIC_SEGMENT_BYTES)),
         }
-        topic = CreatableTopic(
+        return CreatableTopic(
             name=OFFSETS_TOPIC,
             num_partitions=get(settings.OFFSETS_TOPIC_NUM_PARTITIONS),
             replication_factor=get(settings.OFFSETS_TOPIC_REPLICATION_FACTOR),
             configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
         )
-        timeout_ms = get(settings.REQUEST_TIMEOUT_MS)
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms)
-        self._controller.ask(request, CreateTopicsResponse, self._created, timeout_ms / 1000)
-
-    def _created(self, answer: CreateTopicsResponse | None) -> None:
-        for topic in () if answer is None else answer.topics:
-            if topic.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-                code = code_of(topic.error_code).name
-                _log.warning("%s cannot be created: %s %s", OFFSETS_TOPIC, code, topic.error_message)
-        wanting, self._wanting = self._wanting, []
-        for tried in wanting:
-            tried()
 
 
 def _answer(token: Token, response: Struct) -> None:

@@ -59,6 +59,10 @@ class IsrChanges:
         if not asked:
             self._under_way = False
             return
+        with self._world.failures.boundary("periodic", "changes of ISRs", lambda _: self._again(asked)):
+            self._ask(asked)
+
+    def _ask(self, asked: dict[tuple[Uuid, int], Asked]) -> None:
         topics: dict[Uuid, TopicData] = {}
         for (topic_id, index), (_, leader, proposal, _) in asked.items():
             isr = [
@@ -100,7 +104,8 @@ class IsrChanges:
                 again[key] = each
                 continue
             isr = tuple(NodeId(member) for member in row.isr)
-            each[3](Changed(code, isr, row.leader_epoch, row.partition_epoch))
+            with self._world.failures.boundary("partition", str(each[0].tp)):
+                each[3](Changed(code, isr, row.leader_epoch, row.partition_epoch))
         if again:
             self._again(again)
         else:

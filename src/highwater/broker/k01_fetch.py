@@ -12,6 +12,7 @@ from highwater.log.peek import WouldBlock
 from highwater.model import NodeId
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
+from highwater.net.line import MAX_WAIT_MS, Line
 from highwater.net.registry import Api
 from highwater.partition.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchEntry, FetchSession, Topic
 from highwater.partition.fetching import FetchRow, Reader, read
@@ -26,6 +27,8 @@ _LEADER_HINTS_FROM = 16
 _SESSIONS_FROM = 7
 _FOLLOWERS_FROM = 15
 """Older versions do not tell the follower's broker epoch: what an incarnation said would count for the next."""
+MOST_LOCATING = 16
+"""Places of one fetch that are looked for at a time, however many partitions it names."""
 
 
 def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> None:
@@ -59,10 +62,23 @@ def _session(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> 
         broker.sessions.remove_id(request.session_id)
         if not request.topics:
             return FetchSession(0, by_id, False, now), True
-        if request.replica_id >= 0 and ctx.connection is not None:
-            ctx.connection.on_close(lambda: broker.doubts.cast(NodeId(request.replica_id)))
-        return broker.sessions.create(by_id, request.replica_id >= 0, now), True
+        return _begun(broker, ctx, request, by_id), True
     return broker.sessions.resume(request.session_id, request.session_epoch, by_id, now), False
+
+
+def _begun(broker: Broker, ctx: RequestContext, request: FetchRequestFlat, by_id: bool) -> FetchSession:
+    """It ends with its connection: whoever comes back begins another, and nobody is told of news in the meantime."""
+    session = broker.sessions.create(by_id, request.replica_id >= 0, broker.world.clock.monotonic())
+    connection, replica = ctx.connection, request.replica_id
+
+    def lost() -> None:
+        if replica >= 0:
+            broker.doubts.cast(NodeId(replica))
+        broker.sessions.end_with(connection)
+
+    if connection is not None and broker.sessions.tie(session, connection):
+        connection.on_close(lost)
+    return session
 
 
 def _refuse(ctx: RequestContext, code: Code) -> None:
@@ -75,8 +91,11 @@ class _Fetch:
     __slots__ = (
         "_deadline",
         "_full",
+        "_hurried",
+        "_line",
         "_locating",
         "_max_bytes",
+        "_min_bytes",
         "_woken",
         "broker",
         "ctx",
@@ -95,16 +114,32 @@ class _Fetch:
         self.reader = Reader(request.replica_id, request.isolation_level, request.replica_epoch)
         self._full = full
         self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._line = Line(broker.world.clock) if ctx.connection is None else ctx.connection.line
         self._deadline: Deadline | None = None
         self._woken = False
+        self._hurried = False
+        """It waits for nothing but what is being looked up."""
         self._locating = 0
 
     def begin(self) -> None:
-        if not self._try() or self.request.max_wait_ms <= 0:
-            return
-        self.session.on_mark = self._wake
-        self.session.on_overtaken = self._expire
-        self._deadline = self.broker.deadlines.add(self.request.max_wait_ms / 1000, self._expire)
+        self._line.join(self)
+
+    def look(self, at_once: bool) -> None:
+        self._hurried = at_once
+        if self._try() and self._deadline is None:
+            self.session.on_mark = self._wake
+            self.session.on_overtaken = self._expire
+            wait_ms = min(self.request.max_wait_ms, MAX_WAIT_MS)
+            self._deadline = self.broker.deadlines.add(wait_ms / 1000, self._expire)
+
+    def hang_up(self) -> None:
+        if self.session.on_mark == self._wake:
+            self.session.abandon()
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self.session.id == 0:
+            self.session.close()
 
     def _try(self, at_once: bool = False) -> bool:
         """Answer if there is enough, an error or nothing to wait for; True if it must wait."""
@@ -115,14 +150,19 @@ class _Fetch:
             try:
                 row = self._read(entry, room, total == 0)
             except WouldBlock as blocked:
+                if self._locating == MOST_LOCATING:
+                    break  # it is this one's turn when a place is found
                 self._locate(entry, blocked.offset)
                 continue
+            if not entry.is_watching:
+                entry.bind(entry.partition)  # its own look told it of something
             rows[entry] = row
             total += row.size
             urgent = urgent or row.error is not Code.NONE or row.diverging is not None
             if not row.size and row.error is Code.NONE and room > 0:
                 del self.session.dirty[entry]
-        if not urgent and (total < self.request.min_bytes or (self._locating and total == 0)):
+        urgent = urgent or (self._hurried and not self._locating)
+        if not urgent and (total < self._min_bytes or (self._locating and total == 0)):
             for entry, row in rows.items():
                 if self._is_news(entry, row):
                     self.session.dirty[entry] = None
@@ -207,6 +247,7 @@ class _Fetch:
         )
         if session_id == 0:
             session.close()
+        self._line.leave(self)
 
     def _empty(self, entry: FetchEntry) -> FetchRow:
         """A full answer names every partition, also one with nothing new or one still being looked up."""

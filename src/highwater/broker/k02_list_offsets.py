@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+
 from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
@@ -55,6 +58,8 @@ class _Answer:
         self._committed_only = committed_only
         self._for_replica = for_replica
         self._running = 0
+        self._searches: deque[Callable[[], None]] = deque()
+        """Those that wait for the one before them: however long a request is, it takes one thread at a time."""
         self.response = ListOffsetsResponse(throttle_time_ms=ctx.throttle_ms)
 
     def look_up(self, topic: str, asked: ListOffsetsPartition, row: ListOffsetsPartitionResponse) -> None:
@@ -104,18 +109,25 @@ class _Answer:
             elif isinstance(result, (BadBatch, BadRecords)):
                 row.error_code = Code.CORRUPT_MESSAGE
             elif isinstance(result, Exception):
-                raise result
+                self._broker.world.failures.note("job", f"a look-up in {partition.tp}", result)
+                row.error_code = Code.UNKNOWN_SERVER_ERROR
             elif result is not None and result.offset < end:
                 row.offset, row.timestamp, row.leader_epoch = result.offset, result.timestamp, result.leader_epoch
             self.finish_if_done()
 
-        if when == MAX_TIMESTAMP:
-            log.reads.look(with_largest_timestamp, list(log.segments), log.log_start, done=found)
-        else:
-            log.reads.look(first_at_or_after, list(log.segments), when, log.log_start, done=found)
+        def search() -> None:
+            segments, look = list(log.segments), log.reads.look
+            if when == MAX_TIMESTAMP:
+                look(with_largest_timestamp, segments, log.log_start, done=found, where="client")
+            else:
+                look(first_at_or_after, segments, when, log.log_start, done=found, where="client")
+
+        self._searches.append(search)
 
     def finish_if_done(self) -> None:
         if self._running:
+            if self._searches and self._running == len(self._searches):
+                self._searches.popleft()()
             return
         if self._ctx.version < _LEADER_EPOCHS_FROM:
             for topic in self.response.topics:

@@ -6,19 +6,18 @@ v10 topic ids, v13 an error for the whole answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 
 from highwater.broker import operations
 from highwater.broker.broker import Broker
 from highwater.broker.internal_topics import is_internal
-from highwater.config import AUTO_CREATE_TOPICS_ENABLE, REQUEST_TIMEOUT_MS
-from highwater.errors import Code, code_of
+from highwater.config import AUTO_CREATE_TOPICS_ENABLE
+from highwater.errors import Code
 from highwater.metadata.topics import PartitionImage
 from highwater.model import NO_NODE, ZERO_UUID, NodeId
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
-from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from highwater.wire.messages.create_topics_response import CreateTopicsResponse
+from highwater.wire.messages.create_topics_request import CreatableTopic
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from highwater.wire.messages.metadata_response import (
     MetadataResponse,
@@ -49,17 +48,10 @@ def handle(broker: Broker, ctx: RequestContext, request: MetadataRequest) -> Non
         _respond(broker, ctx, request, request.topics, {})
         return
     topics = request.topics
-    timeout_ms = broker.config.get(REQUEST_TIMEOUT_MS)
-    create = CreateTopicsRequest(
-        topics=[CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in sorted(set(allowed))],
-        timeout_ms=timeout_ms,
-    )
-
-    def created(answer: CreateTopicsResponse | None) -> None:
-        errors = {} if answer is None else {topic.name: code_of(topic.error_code) for topic in answer.topics}
-        broker.when_applied(lambda: _respond(broker, ctx, request, topics, errors))
-
-    broker.controller.ask(create, CreateTopicsResponse, created, timeout_ms / 1000)
+    wanted = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in sorted(set(allowed))]
+    give_up = broker.auto_creation.want(wanted, lambda refused: _respond(broker, ctx, request, topics, refused))
+    if give_up is not None:
+        ctx.slot.linger(give_up)
 
 
 def _refuse(ctx: RequestContext, topics: list[MetadataRequestTopic], code: Code) -> None:
@@ -72,19 +64,56 @@ def _respond(
     ctx: RequestContext,
     request: MetadataRequest,
     topics: list[MetadataRequestTopic],
-    errors: dict[str, Code],
+    errors: Mapping[str, Code],
 ) -> None:
-    def leaders() -> set[NodeId]:
-        asked_about = (broker.topic(asked.name or asked.topic_id) for asked in topics)
+    _Question(broker, ctx, topics, lambda dead: _answer(broker, ctx, request, topics, errors, dead)).ask()
+
+
+class _Question:
+    """Answered as soon as it is known who leads, or as things are where anything else would wait for that."""
+
+    __slots__ = ("_answer", "_answered", "_broker", "_ctx", "_told", "_topics")
+
+    def __init__(
+        self,
+        broker: Broker,
+        ctx: RequestContext,
+        topics: list[MetadataRequestTopic],
+        answer: Callable[[Collection[NodeId]], None],
+    ) -> None:
+        self._broker = broker
+        self._ctx = ctx
+        self._topics = topics
+        self._answer = answer
+        self._told = self._answered = False
+
+    def ask(self) -> None:
+        connection = self._ctx.connection
+        self._broker.departed.asked(connection)
+        self._broker.doubts.ask(self._leaders, None if connection is None else connection.since, self._tell)
+        if not self._answered:
+            self._ctx.slot.linger(self._give_way)
+
+    def _leaders(self) -> set[NodeId]:
+        asked_about = (self._broker.topic(asked.name or asked.topic_id) for asked in self._topics)
         found = {part.leader for topic in asked_about if topic is not None for part in topic.partitions.values()}
-        return found - {broker.node_id, NO_NODE}
+        return found - {self._broker.node_id, NO_NODE}
 
-    def answer() -> None:
-        broker.departed.tell(ctx.connection, lambda dead: _answer(broker, ctx, request, topics, errors, dead))
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
+            self._broker.departed.tell(self._ctx.connection, self._respond)
 
-    connected_at = None if ctx.connection is None else ctx.connection.since
-    broker.departed.asked(ctx.connection)
-    broker.doubts.ask(leaders, connected_at, answer)
+    def _give_way(self) -> None:
+        if not self._told:
+            self._told = True
+            self._broker.departed.hurried(self._ctx.connection)
+        self._respond(())
+
+    def _respond(self, dead: Collection[NodeId]) -> None:
+        if not self._answered:
+            self._answered = True
+            self._answer(dead)
 
 
 def _answer(
@@ -92,7 +121,7 @@ def _answer(
     ctx: RequestContext,
     request: MetadataRequest,
     topics: list[MetadataRequestTopic],
-    errors: dict[str, Code],
+    errors: Mapping[str, Code],
     dead: Collection[NodeId],
 ) -> None:
     live = [node.id for node in broker.image.brokers.by_id.values() if not node.fenced]
@@ -114,7 +143,7 @@ def _topic(
     ctx: RequestContext,
     request: MetadataRequest,
     asked: MetadataRequestTopic,
-    errors: dict[str, Code],
+    errors: Mapping[str, Code],
 ) -> MetadataResponseTopic:
     # Whoever asks by id may leave the name empty or null: Java's clients do the former.
     name = None if asked.topic_id != ZERO_UUID else asked.name

@@ -38,7 +38,10 @@ def handle(broker: Broker, ctx: RequestContext, request: FindCoordinatorRequest)
     if refusal is not None:
         _respond(ctx, keys, [refusal] * len(keys))
     elif broker.topic(OFFSETS_TOPIC) is None and keys:
-        broker.groups.create_topic(lambda: broker.when_applied(lambda: _look(broker, ctx, keys)))
+        wanted = [broker.groups.topic_to_create()]
+        give_up = broker.auto_creation.want(wanted, lambda refused: _look(broker, ctx, keys))
+        if give_up is not None:
+            ctx.slot.linger(give_up)
     else:
         _look(broker, ctx, keys)
 
@@ -57,9 +60,19 @@ def _look(broker: Broker, ctx: RequestContext, keys: list[str]) -> None:
         images = (broker.partition_image(OFFSETS_TOPIC, broker.groups.index_of(key)) for key in keys)
         return {image.leader for image in images if image is not None} - {broker.node_id, NO_NODE}
 
+    answered = False
+
+    def answer() -> None:
+        nonlocal answered
+        if not answered:
+            answered = True
+            _respond(ctx, keys, [_find(broker, ctx, key) for key in keys])
+
     connected_at = None if ctx.connection is None else ctx.connection.since
     # Who lost its coordinator asks before another one can have been elected.
-    broker.doubts.ask(leaders, connected_at, lambda: _respond(ctx, keys, [_find(broker, ctx, key) for key in keys]))
+    broker.doubts.ask(leaders, connected_at, answer)
+    if not answered:
+        ctx.slot.linger(answer)
 
 
 def _find(broker: Broker, ctx: RequestContext, group_id: str) -> _Found:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from highwater.broker.broker import Broker
 from highwater.broker.directories import ReplicaDirectories
+from highwater.broker.missing import MissingReplicas
 from highwater.broker.reasons import why_changed
 from highwater.config import FETCH_MAX_BYTES
 from highwater.errors import KafkaError
@@ -23,6 +24,7 @@ from highwater.metadata.configs import CLUSTER_DEFAULT, ResourceType, broker_res
 from highwater.metadata.topics import PartitionImage, TopicImage
 from highwater.model import NO_NODE, Endpoint, NodeId, TopicPartition, Uuid
 from highwater.partition.partition import Partition
+from highwater.world.boundary import Boundary, as_os_error
 
 CREATE_AT_ONCE = 4
 """Jobs that make files, side by side."""
@@ -44,6 +46,7 @@ class Publisher:
         self._applied = applied
         self._pending: tuple[MetadataImage, Changes] | None = None
         self._news = asyncio.Event()
+        self._missing = MissingReplicas(broker, directories, self._news.set)
 
     def offer(self, image: MetadataImage, changes: Changes) -> None:
         if self._pending is not None:
@@ -59,6 +62,10 @@ class Publisher:
             if self._pending is not None:
                 (image, changes), self._pending = self._pending, None
                 await self.apply(image, changes)
+            if self._missing.due:
+                image = self._broker.image
+                await self._place(image, await self._missing.take_due(image))
+                self._directories.report()
             if self._pending is None:
                 self._broker.applied()
 
@@ -95,6 +102,7 @@ class Publisher:
         self._broker.groups.topics_deleted(changes.deleted)
 
     def _drop(self, name: str, topic_id: Uuid, index: int) -> None:
+        self._missing.forget(topic_id, index)
         partition = self._broker.hosted.find(topic_id, index)
         if partition is not None:
             self._broker.hosted.remove(partition)
@@ -116,9 +124,15 @@ class Publisher:
         for at, (topic, index, part) in enumerate(mine):
             partition = hosted.find(topic.id, index)
             if partition is not None:
-                await self._assign(image, partition, part)
+                with self._at(partition):
+                    await self._assign(image, partition, part)
             if at % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
+
+    def _at(self, partition: Partition) -> Boundary:
+        """Which role a partition has after a mistake nobody knows: it has none, and others lead it."""
+        log, failures = partition.log, self._broker.world.failures
+        return failures.boundary("partition", str(partition.tp), lambda failed: log.storage_failed(as_os_error(failed)))
 
     def _give_up_unloaded(self, missing: list[tuple[TopicImage, int, PartitionImage]]) -> None:
         """A log damaged in what was synced once is fetched anew, where there is somebody to fetch it from."""
@@ -159,11 +173,13 @@ class Publisher:
 
         async def one_after_another() -> None:
             for wanted in slices:
-                for made in await self._broker.store.create_all(wanted):
-                    if isinstance(made, KafkaError):
-                        _log.error("%s", made)
+                made = await self._broker.store.create_all(wanted)
+                for (tp, topic_id), log in zip(wanted, made, strict=True):
+                    if isinstance(log, KafkaError):
+                        self._missing.note(tp, topic_id, log)
                     else:
-                        self._broker.hosted.add(Partition(made, self._broker.in_sync))
+                        self._missing.forget(topic_id, tp.partition)
+                        self._broker.hosted.add(Partition(log, self._broker.in_sync))
 
         await asyncio.gather(*(one_after_another() for _ in range(min(CREATE_AT_ONCE, len(missing)))))
 
@@ -239,8 +255,11 @@ class Publisher:
         """What new logs are made with, and topic settings fall back on, comes before everything else."""
         broker = self._broker
         own, default = image.configs.of(broker_resource(broker.node_id)), image.configs.of(CLUSTER_DEFAULT)
-        if broker.config.dynamic != own or broker.config.dynamic_default != default:
-            broker.config = broker.config.with_dynamic(own, default)
+        before, broker.config = broker.config, broker.config.adopting(own, default)
+        if broker.config is not before:
+            for why in broker.config.ignored:
+                if why not in before.ignored:
+                    _log.error("broker %d leaves out settings that do not suit it: %s", broker.node_id, why)
             broker.fetch_max_bytes = broker.config.get(FETCH_MAX_BYTES)
             broker.cleaner.reconfigured()
         broker.coming_image = image
@@ -251,8 +270,9 @@ class Publisher:
         topics = {resource.name for resource in changes.configs if resource.type == ResourceType.TOPIC}
         for partition in self._broker.hosted if everything or topics else ():
             if everything or partition.tp.topic in topics:
-                partition.reconfigure(self._broker.log_config(partition.tp.topic))
-                self._broker.hosted.reconfigured(partition)
+                with self._at(partition):
+                    partition.reconfigure(self._broker.log_config(partition.tp.topic))
+                    self._broker.hosted.reconfigured(partition)
 
     def _tell(self, image: MetadataImage, changes: Changes = NOTHING) -> None:
         before, self._broker.image = self._broker.image, image

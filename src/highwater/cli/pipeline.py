@@ -126,7 +126,7 @@ def status(file: Path) -> None:
         fail(f"{definition.name} has not run yet: there is no {path}")
     except (OSError, ValueError) as error:
         fail(f"{path}: {error}")
-    for line in _standing(told):
+    for line in (*_standing(told), *_position(definition)):
         click.echo(line)
     if definition.group is None:
         click.echo("the source has no group: its lag is that of the last batch")
@@ -156,6 +156,32 @@ def _standing(told: dict[str, Any]) -> Iterator[str]:
         yield f"last trouble: {told['trouble']}"
 
 
+def _position(definition: Any) -> Iterator[str]:
+    """How far the table has come, by its own word."""
+    if definition.sink_format != "highwater-table":
+        return
+    from highwater.pipeline.landing.options import Landing
+    from highwater.pipeline.resuming import landing_id
+
+    table = Landing.from_options(definition.sink).table
+    position = table.known(landing_id(definition)).position if table.exists() else None
+    if position is None:
+        yield "the table has no position of this pipeline"
+        return
+    rows: list[tuple[str, ...]] = [("LANDED", "PARTITION", "OFFSETS", "EPOCH")]
+    for log, intervals in sorted(position.at.items()):
+        offsets = ",".join(f"{interval.begin}-{interval.end}" for interval in intervals)
+        rows.append((log.topic, str(log.partition), offsets, str(intervals[-1].epoch)))
+    yield from _aligned(rows)
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """A table whose columns are as wide as what they hold: names are not cut."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -167,17 +193,14 @@ def _is_alive(pid: int) -> bool:
 
 
 def _group_lag(servers: str, group: str) -> Iterator[str]:
-    """A table whose columns are as wide as what they hold: names are not cut."""
-    rows = [("GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG")]
+    rows: list[tuple[str, ...]] = [("GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG")]
     with Client(servers, timeout=SECONDS, request_timeout=SECONDS) as client:
         committed = Groups(client).committed(group)
         ends = list_offsets(client, dict.fromkeys(committed, LATEST))
         for partition in sorted(committed):
             at = committed[partition].offset
             rows.append((group, partition.topic, str(partition.partition), str(at), *_end_and_lag(at, ends[partition])))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from _aligned(rows)
 
 
 def _end_and_lag(committed: int, end: FoundOffset | KafkaError | None) -> tuple[str, str]:

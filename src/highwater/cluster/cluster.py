@@ -13,8 +13,10 @@ from typing import Any, Final
 
 from highwater.client.admin import Admin, NewTopic
 from highwater.client.client import Client
+from highwater.cluster.directory import DataDirectory
+from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.host import Host, State
-from highwater.cluster.layout import ClusterFailed, Layout, Member
+from highwater.cluster.layout import Layout, Member
 from highwater.cluster.links import Links
 from highwater.cluster.reading import CLIENT_ID, StoredRecord, stored_records
 from highwater.cluster.rules import Failure, Rules, rule_for
@@ -51,6 +53,7 @@ class Cluster:
         self._links = Links()
         self._rules = Rules()
         self._hosts: dict[NodeId, Host] = {}
+        self._directory: DataDirectory | None = None
         self._layout: Layout | None = None
         self._verbs = threading.RLock()
 
@@ -68,6 +71,7 @@ class Cluster:
         brokers, controllers, racks = self._shape
         self._home = self._data_dir or Path(tempfile.mkdtemp(prefix="highwater-"))
         try:
+            self._directory = DataDirectory(self._home)
             self._layout = Layout(self._home, brokers, controllers, racks, self._config)
             self._peers = {at: member.id for member in self._layout.members for at in member.endpoints}
             self.start(*self.nodes)
@@ -88,6 +92,9 @@ class Cluster:
             if self._layout is not None:
                 self._layout.release()
                 self._layout = None
+            if self._directory is not None:
+                self._directory.release()
+                self._directory = None
             if self._data_dir is None:
                 shutil.rmtree(self._home, ignore_errors=True)
 

@@ -17,8 +17,9 @@ from highwater.net.deadlines import Deadline, DeadlineQueue
 from highwater.partition.partition import Partition
 from highwater.wire import records
 from highwater.wire.codec import Malformed, Struct
-from highwater.world import Job, Step, Timer, World
+from highwater.world import EXHAUSTED_SECONDS, Exhausted, Job, Step, Timer, World
 
+AFTER_FAILURE_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 M = TypeVar("M", bound=Machine)
 
@@ -74,8 +75,9 @@ class Tenure(Generic[M]):
             if self.standing is not Standing.LOADING:
                 return
             if isinstance(result, Stale):
-                self.machine = self._new_machine()
-                self.begin()
+                self._begin_anew()
+            elif isinstance(result, Exhausted):
+                self._timer = self._world.clock.call_later(EXHAUSTED_SECONDS, self._begin_anew)
             elif isinstance(result, Exception):
                 self._fail(result)
             else:
@@ -83,7 +85,15 @@ class Tenure(Generic[M]):
                 _log.info("%s: %d records loaded in %.3f s", self._partition.tp, result, took)
                 self._when_committed(end)
 
-        self._job = log.reads.look(read_records, list(log.segments), log.log_start, end, done=done, step=self._replay)
+        segments, look = list(log.segments), log.reads.look
+        self._job = look(read_records, segments, log.log_start, end, done=done, step=self._replay, where="client")
+
+    def _begin_anew(self) -> None:
+        """With nothing of what was read so far: the segments have changed, or no descriptor was left to read on."""
+        self._timer = None
+        if self.standing is Standing.LOADING:
+            self.machine = self._new_machine()
+            self.begin()
 
     def _replay(self, step: Step) -> None:
         if self.standing is not Standing.LOADING or not isinstance(step.progress, list):
@@ -188,7 +198,14 @@ class Tenure(Generic[M]):
     def _expired(self) -> None:
         self._timer = None
         if self.standing is Standing.ACTIVE:
-            self.carry_out(self.machine.expired(self.now))
+            with self._world.failures.boundary("partition", str(self._partition.tp), self._expire_again):
+                self.carry_out(self.machine.expired(self.now))
+
+    def _expire_again(self, failed: Exception) -> None:
+        """What else time brings to these groups must not wait for ever, nor be asked for in one go."""
+        if self._timer is None:
+            self._due = self._world.clock.monotonic() + AFTER_FAILURE_SECONDS
+            self._timer = self._world.clock.call_later(AFTER_FAILURE_SECONDS, self._expired)
 
     def end(self) -> None:
         """Another broker leads, or the partition is gone: all who wait are sent there."""

@@ -29,7 +29,8 @@ from highwater.log.snapshots import ProducerSnapshots
 from highwater.model import Epoch, Offset, TopicPartition, Uuid
 from highwater.wire import records
 from highwater.wire.records.append import Validated
-from highwater.world import File, FileSlice, Poisoned, World
+from highwater.world import Exhausted, File, FileSlice, Poisoned, World
+from highwater.world.boundary import as_os_error
 
 if TYPE_CHECKING:
     from random import Random
@@ -131,8 +132,7 @@ class Log:
         return self.offline or next(iter(self.reads.damage.values()), None)
 
     @property
-    def is_usable(self) -> bool:
-        """Neither offline nor closed: what is done to its files still means something."""
+    def is_usable(self) -> bool:  # what is done to its files still means something
         return self.offline is None and not self._closed
 
     @property
@@ -144,8 +144,7 @@ class Log:
         return sum(segment.size for segment in self.segments)
 
     @property
-    def flush_each_append(self) -> bool:
-        """Flush mode: nothing counts before it is durable."""
+    def flush_each_append(self) -> bool:  # flush mode: nothing counts before it is durable
         return self.config.flush_messages == 1
 
     # Appending
@@ -204,6 +203,9 @@ class Log:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         except OSError as failed:
             _log.error("%s: append failed, nothing was kept: %s", self.partition, failed)
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
+        except Exception as failed:  # the partition's boundary: who knows what was written
+            self.storage_failed(failed)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         self.log_end = last_offset + 1
         self.reads.written(base, Place(active.base_offset, position, len(data)))
@@ -280,23 +282,32 @@ class Log:
         self.durable_listener()
 
     def _job_failed(self, failed: Exception) -> bool:
-        """A file beside the log was not written. True where it pays to try again: the disk was full."""
+        """A file beside the log was not written. True where it pays to try again: room or descriptors were short."""
         if self._closed:
             return False
-        if not isinstance(failed, OSError):
-            raise failed
-        if failed.errno == errno.ENOSPC:
-            _log.error("%s: no room for a file beside the log: %s", self.partition, failed)
+        if isinstance(failed, Exhausted) or (isinstance(failed, OSError) and failed.errno == errno.ENOSPC):
+            _log.error("%s: a file beside the log is not written yet: %s", self.partition, failed)
             return True
         self.storage_failed(failed)
         return False
 
-    def storage_failed(self, failed: OSError) -> None:
+    def storage_failed(self, failed: Exception) -> None:
+        """Its disk, or a mistake in the program: either way nobody knows what it is worth, and others lead."""
         if self.offline is None and not self._closed:
+            if not isinstance(failed, OSError):
+                self._world.failures.note("partition", str(self.partition), failed)
+                failed = as_os_error(failed)
             _log.error("%s goes offline: %s", self.partition, failed)
             self.offline = failed
             self.durability.stop()
             self._troubled(self)
+
+    def read_failed(self, failed: OSError) -> None:
+        """Off the loop. That no descriptor was left says nothing about the disk."""
+        if isinstance(failed, Exhausted):
+            _log.warning("%s is not read yet: %s", self.partition, failed)
+        else:
+            self.storage_failed(failed)
 
     def found_damaged(self, bad: BadBatch) -> None:
         """What lies there is read no more. Whoever has this log decides whether another copy can take its place."""
@@ -404,11 +415,8 @@ class Log:
         return gone
 
     def begin_anew(self, offset: Offset, batches: memoryview | None = None) -> list[PurePath]:
-        """Drop everything and go on at `offset`, wherever the log ended; as above, with the renamed files.
-
-        Batches come in at once, since they may begin below the log start: until they are there the log would end
-        before it begins. If they cannot be written, it begins where it began.
-        """
+        """Drop everything and go on at `offset`, wherever the log ended; as above, with the renamed files. Batches come
+        in at once: they may begin below the log start. If they cannot be written, the log begins where it began."""
         start = self.log_start
         gone = self._begin_empty(offset)
         if batches is not None:

@@ -14,6 +14,8 @@ from highwater.model import Epoch, Offset
 from highwater.wire import records
 from highwater.world import Disk, Step
 
+_BATCHES_PER_STEP = 100
+
 
 class Found(NamedTuple):
     offset: Offset
@@ -47,6 +49,7 @@ def first_at_or_after(
                 found = records.find_timestamp(scanned.data, timestamp, start)
                 if found is not None:
                     return Found(found[0], found[1], scanned.header.leader_epoch)
+                yield Step()  # it may have been inflated in vain, and so may the next
         yield Step()
     return None
 
@@ -57,7 +60,7 @@ def with_largest_timestamp(
     """The first record at or beyond `start` that carries the largest timestamp (ListOffsets -3)."""
     best, holder = NO_TIMESTAMP, None
     for segment in segments:
-        largest = segment.largest if segment.base_offset >= start else _largest_from(segment, start)
+        largest = segment.largest if segment.base_offset >= start else (yield from _largest_from(segment, start))
         if largest.timestamp > best.timestamp:
             best, holder = largest, segment
         yield Step()
@@ -71,15 +74,18 @@ def with_largest_timestamp(
     return None if found is None else Found(found[0], found[1], scanned.header.leader_epoch)
 
 
-def _largest_from(segment: Segment, start: Offset) -> TimestampOffset:
+def _largest_from(segment: Segment, start: Offset) -> Generator[Step, None, TimestampOffset]:
     """Part of the segment was deleted: its own largest timestamp may be among what no longer exists."""
     largest = NO_TIMESTAMP
     first = segment.locate(start, blocking)
     if first is not None:
-        for batch in scan(segment.file, first.position, 0):
+        for count, batch in enumerate(scan(segment.file, first.position, 0)):
+            if count % _BATCHES_PER_STEP == _BATCHES_PER_STEP - 1:
+                yield Step()
             timestamp = batch.header.max_timestamp
             if batch.header.base_offset < start:
-                timestamp = max(each.timestamp for each in records.iterate(batch.data) if each.offset >= start)
+                left = (each.timestamp for each in records.iterate(batch.data) if each.offset >= start)
+                timestamp = max(left, default=NO_TIMESTAMP.timestamp)  # compaction may have left none of them
             if timestamp > largest.timestamp:
                 largest = TimestampOffset(timestamp, batch.header.last_offset)
     return largest

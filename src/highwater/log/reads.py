@@ -13,7 +13,8 @@ from highwater.log.places import Place, Places
 from highwater.log.scan import BadBatch
 from highwater.log.segment import Segment
 from highwater.model import Offset
-from highwater.world import FileSlice, Job, Step, World
+from highwater.world import EXHAUSTED_SECONDS, Exhausted, FileSlice, Job, Step, World
+from highwater.world import Place as Where
 
 if TYPE_CHECKING:
     from highwater.log.log import Log
@@ -107,11 +108,16 @@ class Reads:
         log, layout = self._log, self.layout
 
         def located(result: Place | Exception | None) -> None:
+            if isinstance(result, Exhausted):
+                self._world.clock.call_later(EXHAUSTED_SECONDS, done)
+                return
+            if isinstance(result, Exception) and not isinstance(result, (OSError, BadBatch, Stale)):
+                log.storage_failed(result)
             if isinstance(result, Place) and layout == self.layout:
                 self._places.located(offset, result)
             done()
 
-        self.look(locate, log.segments[log.segment_of(offset) :], offset, done=located)
+        self.look(locate, log.segments[log.segment_of(offset) :], offset, done=located, where="reading")
 
     def look(
         self,
@@ -119,6 +125,7 @@ class Reads:
         *args: object,
         done: Callable[[T | Exception], None],
         step: Callable[[Step], None] | None = None,
+        where: Where,
     ) -> Job:
         """A job that reads the log's files. What it could not read is damage or a failed disk, and the log hears of
         it; but not where the segments have changed meanwhile: then `done` is told that it is `Stale`."""
@@ -129,9 +136,9 @@ class Reads:
                 if layout != self.layout:
                     result = Stale(f"{log.partition}: its segments have changed")
                 elif isinstance(result, OSError):
-                    log.storage_failed(result)
+                    log.read_failed(result)
                 elif isinstance(result, BadBatch):
                     log.found_damaged(result)
             done(result)
 
-        return self._world.run(job, *args, done=ended, step=step)
+        return self._world.run(job, *args, done=ended, step=step, where=where)

@@ -13,7 +13,7 @@ from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
 from highwater.log import checkpoint, names, partition_metadata, truncation
 from highwater.log.checkpoint import BadCheckpoint, CheckpointFile
-from highwater.log.durability import sync_with_directory
+from highwater.log.durability import synced
 from highwater.log.index import NO_TIMESTAMP
 from highwater.log.loader import LoadedLog, LoadedSegment, LoadRequest, load_log
 from highwater.log.log import Log
@@ -26,6 +26,7 @@ from highwater.world.jobs import finished
 PROCESS_ABOVE_BYTES = 32 << 20
 """A recovery that reads more than this would hold the interpreter for too long: it goes to a process."""
 SETTLE_AT_ONCE = 16
+SETTLE_TRIES = 50
 _log = logging.getLogger(__name__)
 
 
@@ -192,9 +193,10 @@ class LogStore:
         return CheckpointFile(self._world, self.directory / name, content, self._checkpoint_failed)
 
     def _checkpoint_failed(self, failed: Exception) -> bool:
-        if not isinstance(failed, OSError):
-            raise failed
-        _log.error("a checkpoint in %s could not be written: %s", self.directory, failed)
+        if isinstance(failed, OSError):
+            _log.error("a checkpoint in %s could not be written: %s", self.directory, failed)
+        else:
+            self._world.failures.note("job", f"a checkpoint in {self.directory}", failed)
         return True
 
     async def open(self, progress: Callable[[TopicPartition, object], None] | None = None) -> None:
@@ -239,10 +241,18 @@ class LogStore:
             if loaded.topic_id is None and loaded.log_end > 0:
                 raise ValueError(f"{names.PARTITION_METADATA} is missing: whose records these are is unknown")
         except (OSError, ValueError, EOFError) as failed:
-            _log.error("%s is not loaded: %s", partition, failed)
+            if str(self.unloaded.get(partition)) != str(failed):
+                _log.error("%s is not loaded: %s", partition, failed)
             self.unloaded[partition] = failed
             return
+        self.unloaded.pop(partition, None)
         self._adopt(partition, loaded, config)
+
+    async def open_again(self, partition: TopicPartition) -> Log | None:
+        """One that is there and could not be loaded before; None where it still cannot be."""
+        path, size = next((path, size) for each, path, size in self.found.partitions if each == partition)
+        await self._load(partition, path, size, None)
+        return self.logs.get(partition)
 
     def _adopt(self, partition: TopicPartition, loaded: LoadedLog, config: LogConfig) -> Log:
         for repair in loaded.repairs:
@@ -392,7 +402,7 @@ class LogStore:
         try:
             log.active.close_time_index()
             end, files = log.unsynced()
-            await finished(self._world, sync_with_directory, [*files, *log.active.files], log.directory)
+            await synced(self._world, [*files, *log.active.files], log.directory, SETTLE_TRIES)
             if not log.epoch_file.in_step:
                 await _written(log.epoch_file)
         except OSError as failed:
@@ -405,10 +415,8 @@ class LogStore:
         written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         log.snapshots.write(log.log_end, log.encode_producers(), written.set_result)
         failed = await written
-        if isinstance(failed, OSError):
+        if failed is not None:
             log.storage_failed(failed)
-        elif failed is not None:
-            raise failed
 
 
 def _log_start_beside(log: Log) -> Offset | None:

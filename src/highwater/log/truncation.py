@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from highwater.log import names, producer_snapshot
 from highwater.log.checkpoint import read_file
-from highwater.log.durability import sync_with_directory
+from highwater.log.durability import synced
 from highwater.log.log import Log
 from highwater.log.peek import blocking
 from highwater.log.producer_snapshot import BadSnapshot
@@ -17,8 +17,19 @@ from highwater.log.producer_state import ProducerState
 from highwater.log.scan import BadBatch, replay, scan
 from highwater.log.segment import Segment, SegmentCut
 from highwater.model import Offset
-from highwater.world import Disk, Step, World
+from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, Place, Step, World
 from highwater.world.jobs import finished
+
+
+class Places(NamedTuple):
+    """Where the jobs of a truncation run."""
+
+    files: Place
+    syncs: Place
+
+
+DATA = Places("thread", "sync")
+QUORUM = Places("quorum", "quorum")
 
 
 class Cut(NamedTuple):
@@ -30,7 +41,7 @@ class Cut(NamedTuple):
     producers: ProducerState
 
 
-async def truncate(world: World, log: Log, offset: Offset) -> bool:
+async def truncate(world: World, log: Log, offset: Offset, places: Places = DATA) -> bool:
     """Keep only batches that end below `offset`. The caller keeps all others from appending, and has the recovery
     points written before it appends again: one beyond the end would make damage of what a power cut takes.
 
@@ -45,13 +56,13 @@ async def truncate(world: World, log: Log, offset: Offset) -> bool:
         log.forget_epochs_from(offset)
         return True
     try:
-        cut = await _found(world, log, offset)
+        cut = await _found(world, log, offset, places)
         if cut is None:
             return False
         gone = log.replace_tail(cut.keep + 1, cut.log_end, cut.producers)
         log.active.cut(cut.segment)
-        await finished(world, remove_files, gone)
-        await finished(world, sync_with_directory, [log.active.file], log.directory)
+        await finished(world, remove_files, gone, where=places.files)
+        await synced(world, [log.active.file], log.directory, where=places.syncs)
     except BadBatch as bad:
         log.found_damaged(bad)
         return False
@@ -61,7 +72,9 @@ async def truncate(world: World, log: Log, offset: Offset) -> bool:
     return log.is_usable
 
 
-async def restart(world: World, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
+async def restart(
+    world: World, log: Log, offset: Offset, batches: memoryview | None = None, places: Places = DATA
+) -> bool:
     """Drop everything: the log begins anew at `offset`, empty or with these batches. They may begin below the log
     start, which stays where it was. False and durable as above."""
     await _settled(log)
@@ -69,15 +82,16 @@ async def restart(world: World, log: Log, offset: Offset, batches: memoryview | 
         return False
     try:
         gone = log.begin_anew(offset, batches)
-        await finished(world, remove_files, [*gone, *await finished(world, _all_snapshots, log.directory)])
-        await finished(world, sync_with_directory, [log.active.file], log.directory)
+        snapshots = await finished(world, _all_snapshots, log.directory, where=places.files)
+        await finished(world, remove_files, [*gone, *snapshots], where=places.files)
+        await synced(world, [log.active.file], log.directory, where=places.syncs)
     except OSError as failed:
         log.storage_failed(failed)
         return False
     return log.is_usable
 
 
-async def _found(world: World, log: Log, offset: Offset) -> Cut | None:
+async def _found(world: World, log: Log, offset: Offset, places: Places) -> Cut | None:
     """Retention and compaction go on meanwhile: a place in other segments is looked up again, and what was read of
     files that are gone is no damage. None where the log cannot be cut any more."""
     while True:
@@ -87,7 +101,10 @@ async def _found(world: World, log: Log, offset: Offset) -> Cut | None:
         layout, at = log.reads.layout, log.segment_of(offset)
         found: Cut | Exception
         try:
-            found = await finished(world, find_cut, list(log.segments), at, offset, log.log_start)
+            found = await finished(world, find_cut, list(log.segments), at, offset, log.log_start, where=places.files)
+        except Exhausted:
+            await asyncio.sleep(EXHAUSTED_SECONDS)
+            continue
         except (BadBatch, OSError) as failed:
             found = failed
         if layout == log.reads.layout and log.swapping is None and log.is_usable:

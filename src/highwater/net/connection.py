@@ -11,6 +11,7 @@ from highwater.model import Endpoint
 from highwater.net.api_versions import API_VERSIONS, unsupported_version
 from highwater.net.context import ANONYMOUS, RequestContext
 from highwater.net.header import HeaderReader, after_tags
+from highwater.net.line import Line
 from highwater.net.outbox import Outbox
 from highwater.net.registry import Registered
 from highwater.net.stats import CloseReason
@@ -59,6 +60,7 @@ class Connection(BufferedProtocol):
         self._starved = False
         self._receiving = 0
         self._watchers: list[Callable[[], None]] = []
+        self.line = Line(self._clock)
 
     # --- the transport's side
 
@@ -89,6 +91,7 @@ class Connection(BufferedProtocol):
         """A half-closed peer still gets the answers it waits for."""
         self._notify()
         self._ending = True
+        self.line.end()
         return not self._outbox.empty and self._listening.tls is None
 
     def pause_writing(self) -> None:
@@ -102,7 +105,7 @@ class Connection(BufferedProtocol):
         self._transport = None
         self._deaf = True
         self._parked = None
-        self._outbox.stop()
+        self._stop_answering()
         self._frames.clear()
         self._account()
         self._server.forget(self, self._listening, self._reason or CloseReason.PEER)
@@ -164,16 +167,20 @@ class Connection(BufferedProtocol):
         """What is written still goes out."""
         self._reason = self._reason or reason
         self._deaf = True
-        self._outbox.stop()
+        self._stop_answering()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self, reason: CloseReason) -> None:
         self._reason = self._reason or reason
         self._deaf = True
-        self._outbox.stop()
+        self._stop_answering()
         if self._transport is not None:
             self._transport.abort()
+
+    def _stop_answering(self) -> None:
+        self._outbox.stop()
+        self.line.hang_up()
 
     # --- requests
 
@@ -276,8 +283,8 @@ class Connection(BufferedProtocol):
             log.debug("%s sent a malformed %s v%d: %s", self.peer, entry.api.request.__name__, version, fault)
             if slot.parts is None:
                 slot.fail(CloseReason.BODY)
-        except Exception:  # the boundary between one request and the node
-            log.exception("%s v%d failed", entry.api.request.__name__, version)
+        except Exception as failed:  # noqa: BLE001 the boundary between one request and the node
+            self._server.world.failures.note("connection", f"{entry.api.request.__name__} v{version}", failed)
             if slot.parts is None:
                 slot.fail(CloseReason.HANDLER)
 
@@ -292,4 +299,5 @@ class Connection(BufferedProtocol):
     def _notify(self) -> None:
         watchers, self._watchers = self._watchers, []
         for fn in watchers:
-            fn()
+            with self._server.world.failures.boundary("connection", "who waited for its end"):
+                fn()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from highwater.model import Endpoint
+from highwater.net.line import Line
 from highwater.wire.codec import Message
 from highwater.world import Buffer, FileSlice
 
@@ -46,6 +47,11 @@ class ResponseSlot(Protocol):
         """Take no further request from this connection until this one is answered: it is worked on off the loop."""
         ...
 
+    def linger(self, give_way: Callable[[], None]) -> None:
+        """It is answered a little later for the peer's own good. `give_way` is called, to have it answered, as soon as
+        anything else on this connection would wait for it: another of its requests is answered."""
+        ...
+
 
 class Connected(Protocol):
     """The connection that a request came on: the same object for all its requests."""
@@ -53,6 +59,7 @@ class Connected(Protocol):
     principal: Principal
     since: float
     """When it was made, by the monotonic clock."""
+    line: Line
 
     def on_close(self, fn: Callable[[], None]) -> None:
         """Call `fn` once the peer has closed or the connection broke: a hint, no proof, that the peer died."""

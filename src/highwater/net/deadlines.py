@@ -32,6 +32,13 @@ class Deadline:
             self._args = ()
             self._queue._forget()
 
+    def fire(self) -> None:
+        """Now instead of later; nothing if it fired or was cancelled."""
+        fn, args = self._fn, self._args
+        self.cancel()
+        if fn is not None:
+            fn(*args)
+
     def _fire(self) -> None:
         fn, args = self._fn, self._args
         self._fn = None

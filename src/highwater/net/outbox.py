@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from asyncio import Transport
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from struct import Struct
 from typing import Final, Protocol
 
 from highwater.net.budget import Budget
 from highwater.net.context import Part
 from highwater.net.stats import CloseReason, NetStats
-from highwater.world import Buffer, Disk, File, FileSlice, Job, Step, World
+from highwater.world import EXHAUSTED_SECONDS, Buffer, Disk, Exhausted, File, FileSlice, Job, Step, World
 
 WINDOW: Final = 256 * 1024
 """Written per turn, and the fill level at which the transport pauses us: together they bound its buffer."""
@@ -94,6 +94,10 @@ class Slot:
             self.muting = True
             self._outbox.mutes += 1
 
+    def linger(self, give_way: Callable[[], None]) -> None:
+        if self.parts is None:
+            self._outbox.lingering[self] = give_way
+
 
 class Outbox:
     __slots__ = (
@@ -109,6 +113,7 @@ class Outbox:
         "_stats",
         "_transport",
         "_world",
+        "lingering",
         "mutes",
         "owed",
         "slots",
@@ -125,6 +130,7 @@ class Outbox:
         self.owed = 0
         """Bytes of requests not answered and of answers in memory not yet written."""
         self.mutes = 0
+        self.lingering: dict[Slot, Callable[[], None]] = {}
         self._parts: deque[Part] = deque()
         self._sent = 0
         self._job: Job | None = None
@@ -156,9 +162,18 @@ class Outbox:
         self.owed += slot.memory - slot.request_bytes
         if slot.muting:
             self.mutes -= 1
+        if self.lingering and self.lingering.pop(slot, None) is None:
+            self._hurry()
         if not self._scheduled and (self.slots[0] is slot or slot.muting):
             self._scheduled = True
             self._call_soon(self.flush)
+
+    def _hurry(self) -> None:
+        """Another answer is there, and waits for those that linger or was waited for by them: they are given now."""
+        while self.lingering:  # who gives up one thing may find another to wait for
+            lingering, self.lingering = self.lingering, {}
+            for give_way in lingering.values():
+                give_way()
 
     def refused(self, slot: Slot, reason: CloseReason) -> None:
         if self._transport is not None:
@@ -190,6 +205,7 @@ class Outbox:
             self._job = None
         self._budget.unanswered -= sum(slot.request_bytes for slot in self.slots if slot.parts is None)
         self.slots.clear()
+        self.lingering.clear()
         self._parts.clear()
 
     def flush(self) -> None:
@@ -260,7 +276,8 @@ class Outbox:
             return None
         if data is None:
             self._stats.file_reads_off_loop += 1
-            self._job = self._world.run(_read, part.file, position, min(rest, WINDOW), done=self._was_read)
+            wanted = min(rest, WINDOW)
+            self._job = self._world.run(_read, part.file, position, wanted, done=self._was_read, where="reading")
             return None
         return data if self._accept(part, data, wanted) else None
 
@@ -268,7 +285,9 @@ class Outbox:
         self._job = None
         part = self._parts[0]
         assert isinstance(part, FileSlice)
-        if isinstance(result, Exception):
+        if isinstance(result, Exhausted):
+            self._world.clock.call_later(EXHAUSTED_SECONDS, self.flush)
+        elif isinstance(result, Exception):
             self._unreadable(part, result)
         elif self._accept(part, result, min(part.size - self._sent, WINDOW)):
             self._write([result])

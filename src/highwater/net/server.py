@@ -181,10 +181,11 @@ class Server:
         stalled_since = now - STALL_SECONDS
         crowded = bool(self.budget.waiting)
         for connection in list(self._connections):
-            if connection.last_active <= idle_since and not connection.owes:
-                connection.abort(CloseReason.IDLE)
-            elif crowded and connection.last_active <= stalled_since and connection.stalls:
-                connection.abort(CloseReason.STALLED)
+            with self.world.failures.boundary("connection", "the sweep of idle connections"):
+                if connection.last_active <= idle_since and not connection.owes:
+                    connection.abort(CloseReason.IDLE)
+                elif crowded and connection.last_active <= stalled_since and connection.stalls:
+                    connection.abort(CloseReason.STALLED)
         self._sweeper = self.world.clock.call_later(self._sweep_interval, self._sweep)
 
     def _drop_all(self) -> None:

@@ -8,8 +8,8 @@ as soon as there is a partition that it does not name: a new leader's first writ
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
 
 from highwater.errors import Code, KafkaError, code_of
 from highwater.kernel import BadRecords
@@ -21,7 +21,7 @@ from highwater.partition.fetch_session import next_epoch
 from highwater.partition.followed import Followed, State
 from highwater.partition.partition import Partition
 from highwater.replication.follower import Then, after_error, cut_for_divergence, out_of_range
-from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+from highwater.wire.messages.fetch_request import FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from highwater.wire.messages.fetch_response import FetchResponse, PartitionData
 from highwater.wire.messages.list_offsets_request import ListOffsetsRequest
 from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
@@ -224,19 +224,9 @@ class Fetcher:
         topics: dict[Uuid, FetchTopic] = {}
         for followed in self._changed:
             followed.asked_in(fetch)
-            topic_id, index = followed.partition.topic_id, followed.partition.tp.partition
+            topic_id = followed.partition.topic_id
             topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[]))
-            log = followed.partition.log
-            topic.partitions.append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=followed.partition.epoch,
-                    fetch_offset=log.log_end,
-                    last_fetched_epoch=followed.last_epoch,
-                    log_start_offset=log.log_start,
-                    partition_max_bytes=limits.partition_bytes,
-                )
-            )
+            topic.partitions.append(followed.place(limits.partition_bytes))
         self._changed.clear()
         self._unnamed = False
         return list(topics.values())
@@ -388,7 +378,7 @@ class Fetcher:
                 self._resume(followed, State.TRUNCATING)
 
         followed.partition.tell(followed.cut_told(offset, why))
-        followed.partition.cutting = self._world.spawn(f"truncate {followed.partition.tp}", cut())
+        self._spawn("truncate", followed, cut())
 
     def _restart(self, followed: Followed, offset: Offset, why: str, batches: memoryview | None = None) -> None:
         """Begin anew at `offset`, with the batches that made it necessary, if there are: where the leader's log begins
@@ -404,7 +394,11 @@ class Fetcher:
             self._resume(followed, State.TRUNCATING)
 
         followed.partition.tell(f"begins anew at {offset}: {why}")
-        followed.partition.cutting = self._world.spawn(f"restart {followed.partition.tp}", restart())
+        self._spawn("restart", followed, restart())
+
+    def _spawn(self, what: str, followed: Followed, cutting: Coroutine[Any, Any, None]) -> None:
+        partition = followed.partition
+        partition.cutting = self._world.spawn(f"{what} {partition.tp}", cutting, partition.log.storage_failed)
 
     def _reset(self, followed: Followed) -> None:
         """Our end is not in the leader's log: ask where its log begins and ends."""

@@ -9,6 +9,7 @@ from highwater.model import NodeId, Offset
 from highwater.partition.partition import Partition
 from highwater.replication.follower import first_batch
 from highwater.wire import records
+from highwater.wire.messages.fetch_request import FetchPartition
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 FIRST_PAUSE = 0.01
@@ -54,10 +55,18 @@ class Followed:
     def fetches(self) -> bool:
         return self.state is State.FETCHING
 
-    @property
-    def last_epoch(self) -> int:
-        """The epoch of our last record, by which the leader sees whether our history is its own (KIP-595)."""
-        return self.partition.log.epoch_cache.latest
+    def place(self, max_bytes: int) -> FetchPartition:
+        """Where our log ends, which acknowledges all below; and the epoch of its last record, by which the leader sees
+        whether our history is its own (KIP-595)."""
+        partition, log = self.partition, self.partition.log
+        return FetchPartition(
+            partition=partition.tp.partition,
+            current_leader_epoch=partition.epoch,
+            fetch_offset=log.log_end,
+            last_fetched_epoch=log.epoch_cache.latest,
+            log_start_offset=log.log_start,
+            partition_max_bytes=max_bytes,
+        )
 
     def acceptable(self, data: memoryview) -> memoryview:
         """The whole batches that follow our log. One of a later epoch than ours is left for the next fetch: the

@@ -138,7 +138,7 @@ class Partition:
             self.leader = LeaderState(local, epoch, self.log.log_end, replicas, isr, self._in_sync.now())
             self.tell(f"leads in epoch {epoch} from offset {self.log.log_end} on, ISR {_ids(isr)}: {why}")
         self.advance()
-        self._mark(self._readers)
+        self._tell_readers()
         self._mark(self._followers)
 
     def take_isr(self, leader: LeaderState, replicas: Sequence[NodeId], isr: Sequence[NodeId], why: str = "") -> None:
@@ -186,7 +186,7 @@ class Partition:
         for _, told in waiting:
             told(why)
         self._tell_synced()
-        self._mark(self._readers)
+        self._tell_readers()
         self._mark(self._followers)
 
     def reconfigure(self, config: LogConfig) -> None:
@@ -265,7 +265,7 @@ class Partition:
         moved = min(leader_high_watermark, self.log.log_end)
         if moved > self.log.high_watermark:
             self.log.high_watermark = moved
-            self._mark(self._readers)
+            self._tell_readers()
         if leader_log_start > self.log.log_start:
             self.log.raise_log_start(min(leader_log_start, self.log.log_end))
 
@@ -302,7 +302,7 @@ class Partition:
         while waiting and waiting[0][0] <= moved:
             waiting.popleft()[1](Code.NONE)
         if self._readers:
-            self._mark(self._readers)
+            self._tell_readers()
         for follower in self._followers:
             follower.note()  # one that has everything would else hear of it only with the next record
 
@@ -329,7 +329,7 @@ class Partition:
         if not 0 <= offset <= self.log.high_watermark:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"the high watermark is {self.log.high_watermark}")
         if self.log.raise_log_start(offset):
-            self._mark(self._readers)
+            self._tell_readers()
             self._mark(self._followers)
 
     # Followers
@@ -387,6 +387,13 @@ class Partition:
     def unwatch(self, watcher: Watcher) -> None:
         self._readers.pop(watcher, None)
         self._followers.pop(watcher, None)
+
+    def _tell_readers(self) -> None:
+        """Each is told once, and watches again when it has looked: one that never comes back costs nothing."""
+        told = list(self._readers)
+        self._readers.clear()
+        for reader in told:
+            reader.mark()
 
     @staticmethod
     def _mark(watchers: dict[Watcher, None]) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from highwater.client.failures import UnsupportedApi
 from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
+from highwater.pipeline.landing.rule import LandingError
 from highwater.pipeline.loss import DataLoss, Kind
 
 LONGEST = 600
@@ -25,6 +26,7 @@ _FINAL: tuple[type[BaseException], ...] = (
     BadRecords,
     DataLoss,
     ImportError,
+    LandingError,
     LookupError,
     NameError,
     NotImplementedError,
@@ -33,10 +35,10 @@ _FINAL: tuple[type[BaseException], ...] = (
     UnsupportedApi,
     ValueError,
 )
-"""The same input gives them again. Among values are our own BadOption and Mistake, and what Arrow finds invalid."""
+"""The same input gives them again. Among values are our BadOption, Mistake and InUse, and what Arrow finds invalid."""
 
-_FINAL_NAMES = ("AnalysisException", "InUse", "LandingError", "ParseException")
-"""Spark's own, and what a table or its checkpoint refuses: those come with all that landing needs, so by name."""
+_FINAL_NAMES = ("AnalysisException", "ParseException")
+"""Spark's own."""
 
 _FINAL_CODES = (
     Code.CLUSTER_AUTHORIZATION_FAILED,

@@ -74,7 +74,7 @@ class Pipeline:
         from highwater.pipeline.failures import failure_of
         from highwater.pipeline.job import Standing
         from highwater.pipeline.metrics import Metrics
-        from highwater.pipeline.query import session
+        from highwater.pipeline.query import session, sole_driver
         from highwater.pipeline.readiness import check_clusters
 
         definition = self.definition(trigger)
@@ -86,6 +86,7 @@ class Pipeline:
                 metrics = Metrics(definition, definition.metrics_port)
                 opened.callback(metrics.close)
             display = opened.enter_context(Display(Console(stderr=True)))
+            opened.enter_context(sole_driver(definition))
             spark = session(definition, master)
             failures = 0
             while True:

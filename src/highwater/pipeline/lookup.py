@@ -147,6 +147,22 @@ class Lookup:
                 at = self._at_times(dict.fromkeys(partitions, milliseconds), starting)
         return Positions(found.topic_ids, at)
 
+    def begin(self) -> Positions:
+        """Where a stream without a checkpoint starts: where its table ends, if it has come that far in another life.
+
+        A partition that is new to the table, of a topic that is not, is read from its beginning.
+        """
+        begin = self.resolve(self._options.starting, starting=True)
+        ends = {
+            TopicPartition(end.topic, end.partition): end.at
+            for end in self._options.table_ends
+            if end.topic_id == begin.topic_id(end.topic)
+        }
+        topics = {partition.topic for partition in ends}
+        new = [each for each in begin.at if each.topic in topics and each not in ends]
+        known = {each: ends[each] for each in begin.at if each in ends}
+        return Positions(begin.topic_ids, {**begin.at, **known, **self.earliest(new)})
+
     def _existing(self) -> Found:
         """All that is selected, which a broker may learn of a little late. Raises BadOption."""
         attempts = 1

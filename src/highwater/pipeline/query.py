@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from highwater.model import TopicPartition
+from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.definition import Definition, Transform
 from highwater.pipeline.offsets import Positions, is_initial
+from highwater.pipeline.resuming import check_stateless, landing_id, resumption
 from highwater.pipeline.shipping import CODE, code_archive, make_importable, module_name
 
 if TYPE_CHECKING:
@@ -22,8 +26,10 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 LOOK_SECONDS = 1
 
+_log = logging.getLogger(__name__)
+
 _LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""Quicker than Spark's usual one, and as safe where one query alone writes to a local disk."""
+"""Quicker than Spark's usual one. It looks, and then renames, so it is safe only under `sole_driver`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +102,30 @@ def transform_of(definition: Definition) -> Transform | None:
     return found  # type: ignore[no-any-return]
 
 
+@contextmanager
+def sole_driver(definition: Definition) -> Iterator[None]:
+    """For as long as a query of the pipeline may run. Raises InUse where another driver works on its checkpoint."""
+    checkpoint = Checkpoint.at(definition.checkpoint)
+    if checkpoint is None:
+        yield
+        return
+    with checkpoint.locked():
+        for file in checkpoint.mend():
+            _log.warning("%s was half-written and is removed: no table has its batch", file)
+        yield
+
+
 def start(spark: SparkSession, definition: Definition, transform: Transform | None) -> StreamingQuery:
-    frame: DataFrame = spark.readStream.format("highwater").options(**definition.source).load()
+    resumed = resumption(definition)
+    frame: DataFrame = spark.readStream.format("highwater").options(**definition.source, **resumed).load()
     if transform is not None:
         frame = transform(frame)
-    writer = frame.writeStream.format(definition.sink_format).options(**definition.sink)
+    if resumed:
+        check_stateless(frame)
+    sink = dict(definition.sink)
+    if definition.sink_format == "highwater-table":
+        sink["landingId"] = landing_id(definition)
+    writer = frame.writeStream.format(definition.sink_format).options(**sink)
     writer = writer.option("checkpointLocation", definition.checkpoint).queryName(definition.name)
     seconds = definition.trigger_seconds
     if seconds is None:

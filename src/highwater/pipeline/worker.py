@@ -14,7 +14,7 @@ from typing import Any
 
 from highwater.pipeline.definition import AVAILABLE_NOW, Definition
 from highwater.pipeline.failures import failure_of
-from highwater.pipeline.query import follow, session, start, transform_of
+from highwater.pipeline.query import follow, session, sole_driver, start, transform_of
 from highwater.pipeline.readiness import check_clusters
 from highwater.pipeline.yaml_file import load
 
@@ -41,7 +41,8 @@ def main() -> int:
             if arguments.once:
                 definition = replace(definition, trigger=AVAILABLE_NOW)
             # Without a parent nobody would ever stop this process.
-            _run(definition, arguments.master, lambda: bool(stops) or os.getppid() != parent, tell)
+            with sole_driver(definition):
+                _run(definition, arguments.master, lambda: bool(stops) or os.getppid() != parent, tell)
         except Exception as error:
             tell(event="failed", **asdict(failure_of(error)))
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Final
 
@@ -11,6 +11,7 @@ from highwater.errors import Code, KafkaError
 from highwater.model import Endpoint
 from highwater.net.context import ANONYMOUS, Part, Principal, RequestContext
 from highwater.net.registry import Api, Registered, Registry
+from highwater.raft_node.active import ActiveController
 from highwater.wire.codec import FlexibleReader, Malformed, Message, Reader
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData
 from highwater.wire.messages.envelope_request import EnvelopeRequest
@@ -43,16 +44,19 @@ class _Inner:
     def mute(self) -> None:
         """Other requests of the same broker need not wait."""
 
+    def linger(self, give_way: Callable[[], None]) -> None:
+        """Nothing waits behind it."""
+
     def refuse(self, code: Code) -> None:
         self._outer.respond(EnvelopeResponse(error_code=code))
 
 
-def handle(is_active: bool, registry: Registry, ctx: RequestContext, request: EnvelopeRequest) -> None:
+def handle(controller: ActiveController, registry: Registry, ctx: RequestContext, request: EnvelopeRequest) -> None:
     slot = _Inner(ctx)
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         slot.refuse(Code.CLUSTER_AUTHORIZATION_FAILED)
         return
-    if not is_active:
+    if not controller.is_active:
         slot.refuse(Code.NOT_CONTROLLER)
         return
     try:
@@ -64,11 +68,10 @@ def handle(is_active: bool, registry: Registry, ctx: RequestContext, request: En
         log.debug("%s sent a malformed envelope: %s", ctx.peer, fault)
         slot.refuse(Code.INVALID_REQUEST)
         return
-    try:
+    name = f"{found.api.request.__name__} v{inner.version} in an envelope"
+    failures = controller.world.failures
+    with failures.boundary("connection", name, lambda _: slot.refuse(Code.UNKNOWN_SERVER_ERROR)):
         found.handle(inner, inside)
-    except Exception:  # the boundary between one client's request and the broker that passes many on
-        log.exception("%s v%d in an envelope failed", found.api.request.__name__, inner.version)
-        slot.refuse(Code.UNKNOWN_SERVER_ERROR)
 
 
 def _opened(

@@ -58,7 +58,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: FetchSnap
             _respond(raft, ctx, part, Code.NONE, *result)
 
     size = min(request.max_bytes, MAX_PIECE)
-    controller.world.run(read_piece, raft.directory, position, part.position, size, done=read)
+    controller.world.run(read_piece, raft.directory, position, part.position, size, done=read, where="reading")
 
 
 def _respond(raft: RaftNode, ctx: RequestContext, asked: Asked, code: Code, size: int = 0, piece: bytes = b"") -> None:

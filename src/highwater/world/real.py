@@ -8,11 +8,12 @@ import random
 import time
 import weakref
 from asyncio import AbstractEventLoop, Task
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from highwater.world import Clock, Dead, Disk, Net, Place, Step, Timer
+from highwater.world import Clock, Dead, Disk, Net, Place, Step, Timer, descriptors
+from highwater.world.boundary import Failures
 from highwater.world.flusher import Flusher
 from highwater.world.real_disk import RealDisk
 from highwater.world.real_jobs import RealJob
@@ -20,6 +21,9 @@ from highwater.world.real_net import RealNet
 
 T = TypeVar("T")
 JOB_THREADS = 4
+THREADS: Mapping[Place, int] = {"thread": JOB_THREADS, "quorum": 2, "sync": 2, "reading": 4, "client": 2}
+TURN_SECONDS: Mapping[Place, float] = {"client": 0.01}
+"""After so long a job lets those that wait have their turn. Elsewhere it is driven to its end."""
 BACKGROUND_JOBS = 128
 """Each waits in a thread of its own, perhaps for hours: none of the others must wait for it."""
 
@@ -47,18 +51,23 @@ class RealWorld:
     def __init__(self, loop: AbstractEventLoop, on_failure: Callable[[str, BaseException], None]) -> None:
         self._loop = loop
         self._on_failure = on_failure
-        self._threads = ThreadPoolExecutor(JOB_THREADS, thread_name_prefix="job")
-        self._background = ThreadPoolExecutor(BACKGROUND_JOBS, thread_name_prefix="background")
+        self._threads = {place: ThreadPoolExecutor(count, f"job-{place}") for place, count in THREADS.items()}
+        self._threads["background"] = ThreadPoolExecutor(BACKGROUND_JOBS, thread_name_prefix="background")
+        self._threads["process"] = self._threads["thread"]
         self._flush_thread = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._random = random.SystemRandom()
         self._tasks: set[Task[None]] = set()
         self._jobs: weakref.WeakSet[RealJob] = weakref.WeakSet()
         self._dead = False
-        self._net = RealNet(loop)
-        self._disk = RealDisk(Flusher(loop, self._flush_thread))
+        share = descriptors.shares(descriptors.limit())
+        self._net = RealNet(loop, share.connections)
+        self._disk = RealDisk(Flusher(loop, self._flush_thread), share.files)
+        self._disk.on_pressed = self._relieve_disk
         self.clock: Clock = RealClock(loop)
         self.net: Net = self._net
         self.disk: Disk = self._disk
+        self.failures = Failures(time.monotonic)
+        loop.set_exception_handler(self._escaped)
 
     def random(self, label: str) -> random.Random:
         return random.Random(f"{label}:{self._random.getrandbits(128)}")
@@ -75,22 +84,45 @@ class RealWorld:
             raise Dead
         started = RealJob(self._loop, job, args, done, step)
         self._jobs.add(started)
-        started.start(self._background if where == "background" else self._threads, where)
+        started.start(self._threads[where], where, TURN_SECONDS.get(where))
         return started
 
-    def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> Task[None]:
+    def spawn(
+        self, name: str, coroutine: Coroutine[Any, Any, None], failed: Callable[[Exception], None] | None = None
+    ) -> Task[None]:
         if self._dead:
             coroutine.close()
             raise Dead
         task = self._loop.create_task(coroutine, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(lambda task: self._ended(task, failed))
         return task
 
-    def _ended(self, task: Task[None]) -> None:
+    def _ended(self, task: Task[None], decide: Callable[[Exception], None] | None) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (failed := task.exception()) is not None and not isinstance(failed, Dead):
+        failed = None if task.cancelled() else task.exception()
+        if failed is None or isinstance(failed, Dead):
+            return
+        if decide is not None and isinstance(failed, Exception):
+            self.failures.note("task", task.get_name(), failed)
+            decide(failed)
+        else:
+            self.failures.counts["node"] += 1  # told by whoever ends the node
             self._on_failure(task.get_name(), failed)
+
+    def _relieve_disk(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._disk.relieve)
+
+    def _escaped(self, loop: AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What no other boundary stopped: the loop goes on, and a transport whose protocol failed is closed by it."""
+        failed = context.get("exception")
+        if isinstance(failed, Dead):
+            return
+        if not isinstance(failed, Exception):
+            loop.default_exception_handler(context)
+            return
+        self.failures.note("connection" if "transport" in context else "callback", context["message"], failed)
 
     def crash(self) -> None:
         self._dead = True
@@ -105,8 +137,8 @@ class RealWorld:
         """Let running jobs end and give the threads back."""
         for task in list(self._tasks):
             task.cancel()
-        self._threads.shutdown(wait=True, cancel_futures=True)
-        self._background.shutdown(wait=True, cancel_futures=True)
+        for threads in self._threads.values():
+            threads.shutdown(wait=True, cancel_futures=True)
         self._flush_thread.shutdown(wait=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import multiprocessing
 import os
@@ -43,6 +44,7 @@ class RealJob:
         self._over = False
         self._closed: Callable[[], None] | None = None
         self._disk: RealDisk | None = None
+        self._steps: Generator[Step, None, Any] | None = None
 
     def cancel(self, closed: Callable[[], None] | None = None) -> None:
         with self._ending:
@@ -59,38 +61,51 @@ class RealJob:
         if self._disk is not None:
             self._disk.crash()
 
-    def start(self, executor: Executor, where: Place) -> None:
-        executor.submit(self._drive, where)
+    def start(self, executor: Executor, where: Place, turn: float | None = None) -> None:
+        """Where it is given a `turn`, it goes to the end of the queue after so many seconds."""
+        executor.submit(self._drive, executor, where, turn)
 
-    def _drive(self, where: Place) -> None:
+    def _drive(self, executor: Executor, where: Place, turn: float | None) -> None:
         try:
-            if where == "thread":
-                self._drive_thread()
-            else:
+            if where in ("process", "background"):
                 self._drive_process(background=where == "background")
+            elif not self._drive_thread(turn):
+                with contextlib.suppress(RuntimeError):  # no more turns: the world is closing
+                    executor.submit(self._drive, executor, where, turn)
+                    return
+                self._close()
         except Exception as failed:  # noqa: BLE001 the job's boundary: the failure is the answer
             self._finish(failed)
-        finally:
-            with self._ending:
-                self._over = True
-            if self._closed is not None and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._closed)
+        with self._ending:
+            self._over = True
+        if self._closed is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._closed)
 
-    def _drive_thread(self) -> None:
-        self._disk = RealDisk(descriptors=64)
+    def _drive_thread(self, turn: float | None) -> bool:
+        """False where its turn is over and it is not."""
         if self._cancelled.is_set():
-            return
-        steps, pace = self._job(self._disk, *self._args), Pace(time.monotonic())
+            return self._close()
+        begun = time.monotonic()
+        if self._steps is None:
+            self._disk = RealDisk(descriptors=64)
+            self._steps, self._pace = self._job(self._disk, *self._args), Pace(begun)
         try:
             while True:
-                step = next(steps)
+                step = next(self._steps)
                 self._report(step)
-                self._cancelled.wait(pace.pause(step, time.monotonic()))
+                self._cancelled.wait(self._pace.pause(step, time.monotonic()))
                 if self._cancelled.is_set():
-                    steps.close()
-                    return
+                    return self._close()
+                if turn is not None and time.monotonic() - begun >= turn:
+                    return False
         except StopIteration as end:
             self._finish(end.value)
+        return True
+
+    def _close(self) -> bool:
+        if self._steps is not None:
+            self._steps.close()
+        return True
 
     def _drive_process(self, background: bool) -> None:
         spawning = multiprocessing.get_context("spawn")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from highwater.errors import Code, code_of
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from highwater.wire.messages.metadata_response import MetadataResponse
 from tests.unit.broker.living import Living
@@ -26,10 +27,20 @@ def test_the_default_limits_are_finite() -> None:
 
 def test_request_timeout_ms_bounds_the_creation_of_a_topic_that_a_client_asked_for() -> None:
     with Living(request_timeout_ms="2000").start() as living:
-        living.node._channel._controller = lambda: None
-        living.world.call(living.node._channel.controller_moved)
-        asked = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True)
-        began = living.sim.now
-        answer = living.ask(asked, MetadataResponse, 12)
-        assert 2.0 <= living.sim.now - began < 3.0
-        assert [topic.error_code for topic in answer.topics] != [0]
+        channel = living.node._channel
+        found, channel._controller = channel._controller, lambda: None
+        living.world.call(channel.controller_moved)
+
+        def asks(name: str) -> Code:
+            asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
+            return code_of(living.ask(asked, MetadataResponse, 12).topics[0].error_code)
+
+        assert asks("too-early") is Code.UNKNOWN_TOPIC_OR_PARTITION
+        living.sim.advance(1.5)
+        assert asks("in-time") is Code.UNKNOWN_TOPIC_OR_PARTITION
+        living.sim.advance(1.0)
+        channel._controller = found
+        broker = living.node.broker
+        assert broker is not None
+        living.sim.run(living.sim.until(lambda: broker.topic("in-time") is not None))
+        assert broker.topic("too-early") is None

@@ -49,7 +49,7 @@ def test_what_a_read_finds_in_files_that_have_changed_is_no_damage(
         fill(log)
         go_on = threading.Event()
         told: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        log.reads.look(reader(go_on, failure(log)), done=told.set_result)
+        log.reads.look(reader(go_on, failure(log)), done=told.set_result, where="reading")
         if change == "retention":
             log.drop_segments(1)
         else:
@@ -71,7 +71,7 @@ def test_what_a_read_finds_in_files_that_are_as_they_were_is_told_to_the_log(
         go_on = threading.Event()
         go_on.set()
         told: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        log.reads.look(reader(go_on, failure(log)), done=told.set_result)
+        log.reads.look(reader(go_on, failure(log)), done=told.set_result, where="reading")
         assert isinstance(await told, (BadBatch, OSError))
         assert log.trouble is not None
         assert bench.offline == [log]

@@ -8,8 +8,9 @@ from pyspark.errors import AnalysisException
 from highwater.client.failures import Unreachable
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
+from highwater.pipeline.checkpoint import InUse
 from highwater.pipeline.failures import LONGEST, Failure, failure_in, failure_of
-from highwater.pipeline.landing.table import LandingError
+from highwater.pipeline.landing.rule import Fenced, LandingError, Misfit
 from highwater.pipeline.loss import deleted, expired
 from highwater.pipeline.selection import BadOption
 
@@ -104,7 +105,8 @@ def test_the_cause_is_found_in_what_spark_tells(text: str, failure: Failure) -> 
 
 def test_what_is_raised_here_is_told_in_its_own_words() -> None:
     assert failure_of(BadOption("no such topic")) == Failure("no such topic", is_final=True)
-    assert failure_of(LandingError("another driver")) == Failure("another driver", is_final=True)
+    for kind in (LandingError, Misfit, Fenced, InUse):
+        assert failure_of(kind("another driver")) == Failure("another driver", is_final=True)
     assert failure_of(Unreachable("nobody there")) == Failure("nobody there", is_final=False)
     assert failure_of(ZeroDivisionError("by zero")) == Failure("ZeroDivisionError: by zero", is_final=True)
     assert failure_of(TimeoutError()) == Failure("TimeoutError", is_final=False)

@@ -7,6 +7,7 @@ import errno
 import os
 import signal
 import struct
+import threading
 from collections.abc import Callable, Coroutine, Generator
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -14,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from highwater.world import Disk, Step, WorkerDied, real_jobs
+from highwater.world import Disk, Place, Step, WorkerDied, real_jobs
 from highwater.world.jobs import finished
-from highwater.world.real import JOB_THREADS, RealWorld, new_event_loop
+from highwater.world.real import JOB_THREADS, THREADS, RealWorld, new_event_loop
 
 pytestmark = pytest.mark.slow
 
@@ -113,5 +114,43 @@ def test_jobs_in_the_background_give_way_and_keep_no_other_waiting_however_many_
         assert await finished(world, short, where="background") == 19 > here
         for job in jobs:
             job.cancel()
+
+    in_the_real_world(play)
+
+
+def looping(disk: Disk) -> Generator[Step, None, None]:
+    while True:
+        yield Step()
+
+
+def held(disk: Disk, gate: threading.Event) -> Generator[Step, None, None]:
+    yield Step()
+    gate.wait()
+
+
+@pytest.mark.parametrize("place", ["thread", "quorum", "sync", "reading", "client"])
+def test_what_fills_the_threads_of_one_place_keeps_no_other_place_waiting(place: Place) -> None:
+    async def play(world: RealWorld) -> None:
+        gate = threading.Event()
+        try:
+            for _ in range(2 * THREADS[place]):
+                world.run(held, gate, done=lambda _: None, where=place)
+            for other in THREADS:
+                if other != place:
+                    await asyncio.wait_for(finished(world, short, where=other), 20)
+        finally:
+            gate.set()
+
+    in_the_real_world(play)
+
+
+def test_jobs_for_clients_take_turns() -> None:
+    async def play(world: RealWorld) -> None:
+        long = [world.run(looping, done=lambda _: None, where="client") for _ in range(2 * THREADS["client"])]
+        try:
+            await asyncio.wait_for(finished(world, short, where="client"), 20)
+        finally:
+            for job in long:
+                job.cancel()
 
     in_the_real_world(play)

@@ -10,7 +10,7 @@ import pytest
 
 from highwater.pipeline.landing.files import FileShape, stage
 from highwater.pipeline.landing.table import Table
-from tests.unit.pipeline.landing.tables import read
+from tests.unit.pipeline.landing.tables import numbered, read
 
 
 @pytest.mark.parametrize("moment", [2**63 - 1, 253_402_300_800_000_000, -(2**62)])
@@ -26,7 +26,7 @@ def test_a_record_dated_beyond_the_calendar_lands_like_any_other(
     ]
     files = stage(batches, schema, FileShape(row_group_bytes=1), staging, "far")
     assert [file.rows for file in files] == [1, 1, 1], "only the one in the middle goes without statistics"
-    assert table.commit("q", 0, files)
+    assert table.commit(numbered("q", 0), files)
     assert read(kind, path).column("timestamp").cast(pa.int64()).to_pylist() == [usual, moment, usual]
     statistics = [
         pq.read_metadata(file).row_group(0).column(1).is_stats_set for file in sorted(path.glob("**/*.parquet"))

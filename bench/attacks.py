@@ -1,0 +1,242 @@
+"""What one client can do to all others: `python bench/attacks.py`, with a row for each attack.
+
+While an attack runs, another client asks ApiVersions every 10 ms. Its answers may be late by what the machine withheld
+from a spinning control process, and by no more than 50 ms beyond that; the node's memory stays below 300 MB, and no log
+goes offline.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from urllib.request import urlopen
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench import processes, report
+from bench.responsiveness import ALLOWED, Phase, watched
+from bench.systems import Highwater
+from highwater.wire.codec import Message
+from highwater.wire.compression import Codec, compress
+from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
+from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from highwater.wire.records import build
+from highwater.wire.records import header as layout
+from highwater.wire.records.header import HEADER_SIZE
+from tests.cluster.peer import Peer, asked
+
+ALLOWED_MEMORY = 300e6
+NOW = 1_700_000_000_000
+_OFFLINE = re.compile(r"[a-z_]*offlinereplicacount\b")
+ROUNDS = 3
+"""How often an attack is repeated, one after the other."""
+
+
+@dataclass(frozen=True)
+class Victim:
+    """One node, with what attacks need to be there."""
+
+    system: Highwater
+    port: int
+    wide: str
+    """A topic of 1 000 partitions."""
+    narrow: str
+    """A topic of 50 partitions."""
+    packed: str
+    """A topic whose batches are compressed anew, at zstd's highest level."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    fault: str
+    name: str
+    run: Callable[[Victim], None]
+    """Once. It ends when the attack is answered or refused."""
+    rounds: int = ROUNDS
+
+
+@dataclass
+class Outcome:
+    fault: str
+    phase: Phase
+    memory: int
+    """The most that the node ever had, in bytes, since it was started."""
+    offline: int
+    """Logs that are offline afterwards."""
+
+
+def sent(victim: Victim, message: Message, version: int, connections: int = 1) -> None:
+    """Ask on so many connections at once, and wait until all are answered or closed."""
+    peers = [Peer(victim.port, 120.0) for _ in range(connections)]
+    try:
+        for peer in peers:
+            peer.send(asked(message, version))
+        for peer in peers:
+            peer.answer()
+    finally:
+        for peer in peers:
+            peer.close()
+
+
+# Requests that are small and cost much
+
+
+def metadata_of_one_topic_many_times(victim: Victim) -> None:
+    sent(victim, MetadataRequest(topics=[MetadataRequestTopic(name=victim.wide)] * 400), 1)
+
+
+def descriptions_of_one_broker_many_times(victim: Victim) -> None:
+    resources = [DescribeConfigsResource(resource_type=4, resource_name="1")] * 200
+    sent(victim, DescribeConfigsRequest(resources=resources), 4)
+
+
+def fetch_of_many_partitions(victim: Victim) -> None:
+    partitions = [FetchPartition(partition=index, partition_max_bytes=1) for index in range(250_000)]
+    topics = [FetchTopic(topic=victim.narrow, partitions=partitions)]
+    sent(victim, FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1, topics=topics), 4)
+
+
+def coordinators_of_long_names(victim: Victim) -> None:
+    keys = [f"{index:032000d}" for index in range(60)]
+    sent(victim, FindCoordinatorRequest(key_type=0, coordinator_keys=keys), 4)
+
+
+@cache
+def bomb(codec: int = Codec.ZSTD, size: int = 60 << 20) -> bytes:
+    """A batch of one record of `size` bytes that takes a few thousand."""
+    plain = build([(NOW, None, bytes(size), ())])
+    batch = bytearray(plain[:HEADER_SIZE]) + compress(codec, plain[HEADER_SIZE:])
+    header = layout.read_header(batch)._replace(length=len(batch) - layout.LENGTH_PREFIX, attributes=codec)
+    layout.HEADER.pack_into(batch, 0, *header)
+    layout.set_max_timestamp(batch, 0, len(batch), NOW, False)
+    return bytes(batch)
+
+
+def bombs_for_one_partition(victim: Victim) -> None:
+    rows = [PartitionProduceData(index=0, records=bomb())] * 50
+    data = [TopicProduceData(name=victim.narrow, partition_data=rows)]
+    sent(victim, ProduceRequest(acks=1, timeout_ms=60_000, topic_data=data), 9)
+
+
+def bombs_for_many_partitions(victim: Victim) -> None:
+    rows = [PartitionProduceData(index=index, records=bomb()) for index in range(50)]
+    data = [TopicProduceData(name=victim.narrow, partition_data=rows)]
+    sent(victim, ProduceRequest(acks=1, timeout_ms=60_000, topic_data=data), 9)
+
+
+def batch_to_be_compressed_anew(victim: Victim) -> None:
+    batch = bytes(build([(NOW, None, os.urandom(900_000), ())]))
+    data = [TopicProduceData(name=victim.packed, partition_data=[PartitionProduceData(index=0, records=batch)])]
+    sent(victim, ProduceRequest(acks=1, timeout_ms=60_000, topic_data=data), 9)
+
+
+def look_ups_by_time(victim: Victim) -> None:
+    """Each inflates a batch, to find that its first record is the one."""
+    bombs_for_many_partitions(victim)
+    partitions = [ListOffsetsPartition(partition_index=index, timestamp=NOW) for index in range(50)]
+    topics = [ListOffsetsTopic(name=victim.narrow, partitions=partitions)]
+    sent(victim, ListOffsetsRequest(replica_id=-1, topics=topics), 5, connections=5)
+
+
+ATTACKS: Sequence[Attack] = (
+    Attack("C18", "Metadata v1 naming a topic of 1 000 partitions 400 times", metadata_of_one_topic_many_times),
+    Attack("C18", "Produce: one partition 50 times, 60 MiB each inflated", bombs_for_one_partition),
+    Attack("C18", "Produce: 50 partitions, 60 MiB each inflated", bombs_for_many_partitions),
+    Attack("C18", "Produce to a topic that compresses anew at zstd 22", batch_to_be_compressed_anew),
+    Attack("C18", "DescribeConfigs of one broker 200 times", descriptions_of_one_broker_many_times),
+    Attack("C18", "Fetch v4 of 250 000 partitions", fetch_of_many_partitions),
+    Attack("C18", "FindCoordinator of 60 keys of 32 000 bytes", coordinators_of_long_names),
+    Attack("C19", "ListOffsets by time of 50 partitions on 5 connections", look_ups_by_time),
+)
+
+
+@click.command()
+@click.option("--only", help="Only attacks whose fault or name has this in it.")
+@click.option("--stalls", is_flag=True, help="Note what held the loop up, in bench/results.")
+def main(only: str | None, stalls: bool) -> None:
+    """Measure what another client sees of each attack."""
+    chosen = [each for each in ATTACKS if only is None or only in each.fault or only in each.name]
+    outcomes: list[Outcome] = []
+    with tempfile.TemporaryDirectory(prefix="highwater-attacks-") as home:
+        system = Highwater(Path(home) / "node", 1, stalls=stalls)
+        try:
+            system.start()
+            victim = prepared(system)
+            for attack in chosen:
+                click.echo(f"{time.strftime('%H:%M:%S')} {attack.fault} {attack.name}", err=True)
+                outcomes.append(measured(attack, victim))
+        finally:
+            system.stop()
+            report.keep_stalls(system.directory)
+        show(outcomes)
+        keep(outcomes, Path(home))
+
+
+def prepared(system: Highwater) -> Victim:
+    wide, narrow = system.create_topic(1_000), system.create_topic(50)
+    packed = system.create_topic(1, {"compression.type": "zstd", "compression.zstd.level": "22"})
+    return Victim(system, int(system.bootstrap.rpartition(":")[2]), wide, narrow, packed)
+
+
+def measured(attack: Attack, victim: Victim) -> Outcome:
+    def repeated() -> None:
+        for _ in range(attack.rounds):
+            attack.run(victim)
+
+    phase = watched(attack.name, victim.system, repeated)
+    return Outcome(attack.fault, phase, processes.peak_memory(victim.system.pids()), offline_logs(victim.system))
+
+
+def offline_logs(system: Highwater) -> int:
+    with urlopen(f"http://{system.http}/metrics") as answer:
+        lines: list[str] = answer.read().decode().splitlines()
+    return sum(int(float(line.rpartition(" ")[2])) for line in lines if _OFFLINE.match(line))
+
+
+def show(outcomes: Sequence[Outcome]) -> None:
+    table = Table(title="what another client sees of an attack")
+    table.add_column("")
+    table.add_column("attack")
+    for heading in ("s", "median ms", "worst ms", "beyond the control", "memory MB", "offline", ""):
+        table.add_column(heading, justify="right")
+    for each in outcomes:
+        phase = each.phase
+        good = phase.excess <= ALLOWED and each.memory <= ALLOWED_MEMORY and not each.offline
+        table.add_row(
+            each.fault,
+            phase.name,
+            f"{phase.lasted:.1f}",
+            *(f"{value * 1000:.1f}" for value in (phase.median, phase.worst, phase.excess)),
+            f"{each.memory / 1e6:.0f}",
+            str(each.offline),
+            "[green]ok" if good else "[red]no",
+        )
+    Console(width=None if os.isatty(1) else 150).print(table)
+
+
+def keep(outcomes: Sequence[Outcome], directory: Path) -> None:
+    report.RESULTS.mkdir(exist_ok=True)
+    path = report.RESULTS / f"attacks-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    told = report.circumstances(1, 1, directory)
+    path.write_text(json.dumps({**told, "attacks": [asdict(each) for each in outcomes]}, indent=2))
+    click.echo(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""An answer of the controller waits until this broker has applied what it tells of, but not for ever."""
+
+from __future__ import annotations
+
+from highwater.broker.broker import APPLYING_SECONDS
+from tests.unit.broker.living import Living
+
+
+def test_an_answer_waits_for_metadata_that_is_being_applied() -> None:
+    with Living(metadata_max_idle_interval_ms="0").start() as living:
+        broker = living.node.broker
+        assert broker is not None
+        living.sim.advance(1.0)  # until nothing is left to apply
+        told: list[float] = []
+        living.world.call(broker.news)
+        living.world.call(broker.when_applied, lambda: told.append(living.sim.now))
+        living.sim.advance(0.1)
+        assert told == []
+        living.world.call(broker.applied)
+        assert len(told) == 1
+        living.sim.advance(APPLYING_SECONDS)
+        assert len(told) == 1, "it is given once"
+
+
+def test_an_answer_does_not_wait_for_ever_for_a_broker_that_cannot_apply_it() -> None:
+    with Living(metadata_max_idle_interval_ms="0").start() as living:
+        broker = living.node.broker
+        assert broker is not None
+        living.sim.advance(1.0)  # until nothing is left to apply
+        told: list[float] = []
+        living.world.call(broker.news)
+        living.world.call(broker.when_applied, lambda: told.append(living.sim.now))
+        living.sim.advance(APPLYING_SECONDS + 1)
+        assert len(told) == 1
