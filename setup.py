@@ -70,6 +70,7 @@ def extensions() -> list[Extension]:
     return compiled
 
 
-COMMANDS = {"build_ext": OptionalBuild, "build_py": WithPathFile, "bdist_wheel": Wheel}
-
-setup(ext_modules=extensions(), cmdclass=COMMANDS)
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": OptionalBuild, "build_py": WithPathFile, "bdist_wheel": Wheel},
+)
