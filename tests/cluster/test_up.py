@@ -214,6 +214,39 @@ def test_up_signals_no_stranger_whose_pid_stands_in_a_file(tmp_path: Path) -> No
         assert stranger.returncode == 0
 
 
+def test_a_lost_quorum_is_told_by_status_and_by_quorum_describe(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with staged(directory, 3) as stage:
+        stage.kill(2, 3)
+        told = stage.command("status", "--data-dir", str(directory))
+        assert told.startswith("The quorum is lost: of the voters 1,2,3 no answer comes from 2,3, and 2 are needed. ")
+        command = [sys.executable, "-m", "highwater", "quorum", "--bootstrap-server", stage.running]
+        done = subprocess.run([*command, "describe", "--status"], capture_output=True, text=True, timeout=WAIT_SECONDS)
+        silent = f"broker 2 at {stage.address(2)}, broker 3 at {stage.address(3)}"
+        assert done.stderr == (
+            "The quorum is lost or has no leader: no controller answered within 5 s, and no answer comes from "
+            f"{silent}. More than half of the voters must run.\n"
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not installed")
+def test_a_full_disk_is_told_and_so_is_its_room(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    mount = f"mount -t tmpfs -o size=8m tmpfs '{directory}' || exit 77; exec \"$@\""
+    with up(directory, "--brokers", "1", prefix=("unshare", "-m", "sh", "-c", mount, "sh")) as running:
+        assert running.process.stdout is not None
+        if not running.process.stdout.readline().startswith("ready ") and running.process.wait() == 77:
+            pytest.skip(f"no file system can be mounted here: {running.errors}")
+        inside = ["nsenter", "-t", str(running.process.pid), "-m", "sh", "-c"]
+        subprocess.run([*inside, f"cat /dev/zero >'{directory}/filler' || true"], check=True, stderr=subprocess.DEVNULL)
+        wait_until(lambda: f"the disk of {directory} is full (" in running.errors, "it is told")
+        subprocess.run([*inside, f"rm '{directory}/filler'"], check=True)
+        wait_until(lambda: f"the disk of {directory} has room again" in running.errors, "it is told")
+        assert running.end(signal.SIGTERM) == 0
+
+
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_storm_of_signals_leaves_no_node_running(tmp_path: Path, ready: bool) -> None:
     directory = tmp_path / "data"

@@ -71,4 +71,33 @@ MUTATIONS: list[Mutation] = [
         "return core.voters.is_only_voter(core.local)",
         "return False",
     ),
+    Mutation(
+        "F36",
+        "tests/cluster/test_cluster.py::test_a_cluster_that_nobody_closed_is_gone_with_its_process",
+        "src/highwater/cluster/cluster.py",
+        "atexit.register(self._close_at_exit, os.getpid())",
+        "pass",
+    ),
+    Mutation(
+        "F36",
+        "tests/unit/cli/test_status.py::test_a_watch_goes_on_with_a_cluster_that_was_started_again",
+        "src/highwater/cli/status.py",
+        "with contextlib.suppress(click.ClickException):\naddresses = _addresses(data_dir, http)",
+        "pass",
+    ),
+    Mutation(
+        "F36",
+        "tests/unit/cli/test_status.py::test_a_quorum_is_lost_when_too_many_of_those_asked_are_silent",
+        "src/highwater/cli/status.py",
+        "if voters and len(voters) - len(silent) < needed:",
+        "if False:",
+    ),
+    Mutation(
+        "F36",
+        "tests/cluster/test_disk_faults.py::"
+        "test_a_full_disk_is_told_by_status_and_by_the_console_producer_which_goes_on_when_there_is_room",
+        "src/highwater/client/client.py",
+        "self.on_retry(failure)",
+        "pass",
+    ),
 ]

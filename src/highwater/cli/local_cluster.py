@@ -14,6 +14,7 @@ from highwater.cli.node_process import NodeProcess
 from highwater.cluster.directory import NODES, DataDirectory, write_durably
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.layout import Layout
+from highwater.cluster.room import Room
 from highwater.cluster.waiting import waits_for
 
 READY_SECONDS = 60.0
@@ -99,10 +100,13 @@ class LocalCluster:
         nodes = {"cluster_id": self._layout.cluster_id, "nodes": [member.describe() for member in self.members]}
         write_durably(self._directory.path / NODES, json.dumps(nodes, indent=2))
 
-    def watch(self, pause: Pause) -> Iterator[tuple[NodeProcess, str]]:
+    def watch(self, pause: Pause, tell: Callable[[str], None]) -> Iterator[tuple[NodeProcess, str]]:
         """What happens to the nodes, as it happens, until the cluster's end is wanted."""
         down: set[int] = set()
+        room = Room(self._directory.path)
         while not pause(POLL_SECONDS):
+            for line in room.news():
+                tell(line)
             for member in self.members:
                 if member.look():
                     self.write_nodes()

@@ -55,14 +55,18 @@ def command(
         except (ClusterFailed, ConfigError, ValueError, OSError) as wrong:
             raise click.ClickException(str(wrong)) from wrong
         try:
-            if cluster.start(signals.arrived, lambda line: click.echo(line, err=True)):
+            if cluster.start(signals.arrived, _tell):
                 click.echo(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
-                for member, event in cluster.watch(signals.arrived):
-                    click.echo(f"node {member.id} {event}", err=True)
+                for member, event in cluster.watch(signals.arrived, _tell):
+                    _tell(f"node {member.id} {event}")
                     if event == "died" and restart:
                         cluster.restart(member)
-            click.echo("stopping", err=True)
+            _tell("stopping")
         except ClusterFailed as failed:
             raise click.ClickException(str(failed)) from failed
         finally:
             cluster.stop()
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)

@@ -7,13 +7,13 @@ import logging
 from asyncio import Future
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from enum import Enum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
 from highwater.log import names, producer_snapshot
+from highwater.log.appended import Appended, Origin
 from highwater.log.checkpoint import CheckpointFile, encode_epochs
 from highwater.log.durability import Durability
 from highwater.log.epoch_cache import EpochCache
@@ -38,22 +38,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Origin(Enum):
-    """Who wrote a batch: decides what is checked on append."""
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
-    REPLICA = "replica"
-    RAFT_LEADER = "raft-leader"
-
-
-class Appended(NamedTuple):
-    base_offset: Offset
-    last_offset: Offset
-    append_time: int
-    duplicate: bool = False
-
-
 class Log:
     """Not thread-safe: the loop's alone. Blocking work on its files is done in jobs by its neighbours."""
 
@@ -67,7 +51,7 @@ class Log:
         jitter: Random,
         troubled: Callable[[Log], None],
     ) -> None:
-        self._world = world
+        self._world, self.failures = world, world.failures
         self._wall_ms = world.clock.wall_ms
         self.partition = partition
         self.topic_id = topic_id
@@ -76,6 +60,8 @@ class Log:
         self._jitter = jitter
         self._troubled = troubled
         self.offline: OSError | None = None
+        self.unwritten: OSError | None = None
+        """Why the last append failed, where the next may succeed: on a full disk."""
         self.log_start = loaded.log_start
         self.log_end = loaded.log_end
         self.high_watermark = loaded.log_start
@@ -203,10 +189,12 @@ class Log:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         except OSError as failed:
             _log.error("%s: append failed, nothing was kept: %s", self.partition, failed)
+            self.unwritten = failed
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         except Exception as failed:  # the partition's boundary: who knows what was written
             self.storage_failed(failed)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
+        self.unwritten = None
         self.log_end = last_offset + 1
         self.reads.written(base, Place(active.base_offset, position, len(data)))
         if max_timestamp < 0:
