@@ -8,13 +8,15 @@ from enum import Enum
 from typing import Any
 
 from highwater.net.context import RequestContext
+from highwater.net.turns import Work
 from highwater.wire.codec import Message
 
-Handle = Callable[[RequestContext, Any], None]
-"""(context, decoded request): answers through the context, now or later. Runs on the loop, never blocks."""
+Handle = Callable[[RequestContext, Any], Work | None]
+"""(context, decoded request): answers through the context, now or later. Runs on the loop, never blocks; what grows
+with the request is given back as work, which is done by turns."""
 
-Decode = Callable[[memoryview, int], Any]
-"""(body, version) -> request; raises wire.codec.Malformed."""
+Decode = Callable[[memoryview, int, int], Any]
+"""(body, version, most elements) -> request; raises wire.codec.Malformed, and TooMany where it has more."""
 
 
 class Role(Enum):

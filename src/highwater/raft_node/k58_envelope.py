@@ -9,6 +9,7 @@ from typing import Final
 
 from highwater.errors import Code, KafkaError
 from highwater.model import Endpoint
+from highwater.net.connection import MOST_ELEMENTS
 from highwater.net.context import ANONYMOUS, Part, Principal, RequestContext
 from highwater.net.registry import Api, Registered, Registry
 from highwater.wire.codec import FlexibleReader, Malformed, Message, Reader
@@ -42,6 +43,9 @@ class _Inner:
 
     def mute(self) -> None:
         """Other requests of the same broker need not wait."""
+
+    def unmute(self) -> None:
+        """They did not wait."""
 
     def linger(self, give_way: Callable[[], None]) -> None:
         """Nothing waits behind it."""
@@ -101,7 +105,7 @@ def _opened(
         ctx.authorizer,
         flexible,
     )
-    return found, inner, found.decode(data[reader.pos :], version)
+    return found, inner, found.decode(data[reader.pos :], version, MOST_ELEMENTS)
 
 
 def _host(request: EnvelopeRequest) -> str:
