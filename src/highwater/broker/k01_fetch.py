@@ -14,7 +14,7 @@ from highwater.log.peek import WouldBlock
 from highwater.model import NodeId
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
 from highwater.net.turns import Work
 from highwater.partition.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchEntry, FetchSession, Topic
 from highwater.partition.fetching import FetchRow, Reader, read
@@ -23,7 +23,7 @@ from highwater.wire.fetch import FetchRequestFlat
 from highwater.wire.messages.fetch_request import FetchRequest
 from highwater.world import FileSlice
 
-API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request)
+API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request, most_elements=MOST_ELEMENTS)
 _BY_ID_FROM = 13
 _LEADER_HINTS_FROM = 16
 _SESSIONS_FROM = 7

@@ -17,7 +17,7 @@ from highwater.errors import Code
 from highwater.metadata.topics import PartitionImage
 from highwater.model import NO_NODE, ZERO_UUID, NodeId
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
 from highwater.net.turns import Work
 from highwater.wire.messages.create_topics_request import CreatableTopic
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -28,7 +28,7 @@ from highwater.wire.messages.metadata_response import (
     MetadataResponseTopic,
 )
 
-API = Api(3, (0, 13), MetadataRequest)
+API = Api(3, (0, 13), MetadataRequest, most_elements=MOST_ELEMENTS)
 _LISTENER_ERROR_FROM = 6
 _BY_ID_FROM = 12
 """v10 and v11 can carry ids in requests, and have no use for them."""

@@ -15,12 +15,12 @@ from highwater.broker.k03_metadata import leader_for
 from highwater.errors import Code
 from highwater.model import NO_NODE, NodeId
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
 from highwater.net.turns import Work
 from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from highwater.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
-API = Api(10, (0, 6), FindCoordinatorRequest)
+API = Api(10, (0, 6), FindCoordinatorRequest, most_elements=MOST_ELEMENTS)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 _BATCHED_FROM = 4
 _SHARE_FROM = 6

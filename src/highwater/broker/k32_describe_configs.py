@@ -8,7 +8,7 @@ from highwater.config import Row, describe_broker, describe_broker_default, desc
 from highwater.errors import Code, KafkaError
 from highwater.metadata.configs import ResourceType, topic_resource
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
 from highwater.net.turns import Work
 from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from highwater.wire.messages.describe_configs_response import (
@@ -18,7 +18,7 @@ from highwater.wire.messages.describe_configs_response import (
     DescribeConfigsSynonym,
 )
 
-API = Api(32, (1, 4), DescribeConfigsRequest)
+API = Api(32, (1, 4), DescribeConfigsRequest, most_elements=MOST_ELEMENTS)
 _PER_PIECE = 20
 
 

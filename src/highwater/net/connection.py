@@ -26,10 +26,8 @@ _ANSWERED_WHILE_HELD: Final = API_VERSIONS.key.to_bytes(2, "big")
 _TAKEN_PER_TURN: Final = 1 << 20
 """After so many bytes a connection lets the others have their turn; the loop alone would read on while more comes."""
 
-ELEMENTS_AT_ONCE: Final = 1000
+ELEMENTS_AT_ONCE: Final = 500
 """Array elements that a request may have to be decoded on the loop, in some milliseconds at most."""
-MOST_ELEMENTS: Final = 100_000
-"""What a request may have at all: more would take too much memory."""
 
 log = logging.getLogger(__name__)
 
@@ -362,4 +360,4 @@ class Connection(BufferedProtocol):
 
 def _decode(disk: Disk, entry: Registered, body: memoryview, version: int) -> Generator[Step, None, Any]:
     yield Step()
-    return entry.decode(body, version, MOST_ELEMENTS)
+    return entry.decode(body, version, entry.api.most_elements)

@@ -141,6 +141,9 @@ class RequestContext:
         """For an answer that is made later than its handler returned."""
         if self.connection is not None:
             self.connection.carry_out(self, work)
+        else:
+            for _ in work:
+                """Nobody else waits where there is no connection."""
 
     def respond_parts(self, body: Sequence[Part]) -> None:
         """The hot path: a body already encoded, file slices and all."""

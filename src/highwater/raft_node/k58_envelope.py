@@ -9,9 +9,10 @@ from typing import Final
 
 from highwater.errors import Code, KafkaError
 from highwater.model import Endpoint
-from highwater.net.connection import MOST_ELEMENTS
 from highwater.net.context import ANONYMOUS, Part, Principal, RequestContext
 from highwater.net.registry import Api, Registered, Registry
+from highwater.net.stats import CloseReason
+from highwater.net.turns import Work
 from highwater.wire.codec import FlexibleReader, Malformed, Message, Reader
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData
 from highwater.wire.messages.envelope_request import EnvelopeRequest
@@ -28,8 +29,14 @@ log = logging.getLogger(__name__)
 class _Inner:
     """The slot of the request inside: its answer goes into the envelope's."""
 
+    parts = None
+    """As of the answer of a connection: it is given to the one outside."""
+
     def __init__(self, outer: RequestContext) -> None:
         self._outer = outer
+
+    def fail(self, reason: CloseReason) -> None:
+        self.refuse(Code.UNKNOWN_SERVER_ERROR)
 
     def fill(self, parts: Sequence[Part]) -> None:
         whole = b"".join(bytes(part) for part in parts if not isinstance(part, FileSlice))
@@ -54,7 +61,7 @@ class _Inner:
         self._outer.respond(EnvelopeResponse(error_code=code))
 
 
-def handle(is_active: bool, registry: Registry, ctx: RequestContext, request: EnvelopeRequest) -> None:
+def handle(is_active: bool, registry: Registry, ctx: RequestContext, request: EnvelopeRequest) -> Work:
     slot = _Inner(ctx)
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         slot.refuse(Code.CLUSTER_AUTHORIZATION_FAILED)
@@ -72,7 +79,9 @@ def handle(is_active: bool, registry: Registry, ctx: RequestContext, request: En
         slot.refuse(Code.INVALID_REQUEST)
         return
     try:
-        found.handle(inner, inside)
+        work = found.handle(inner, inside)
+        if work is not None:
+            yield from work
     except Exception:  # the boundary between one client's request and the broker that passes many on
         log.exception("%s v%d in an envelope failed", found.api.request.__name__, inner.version)
         slot.refuse(Code.UNKNOWN_SERVER_ERROR)
@@ -104,8 +113,9 @@ def _opened(
         slot,
         ctx.authorizer,
         flexible,
+        ctx.connection,
     )
-    return found, inner, found.decode(data[reader.pos :], version, MOST_ELEMENTS)
+    return found, inner, found.decode(data[reader.pos :], version, found.api.most_elements)
 
 
 def _host(request: EnvelopeRequest) -> str:
