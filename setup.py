@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 KERNEL = "src/highwater/kernel"
+PATH_FILE = "src/highwater-interpreter.pth"
 
 
 class OptionalBuild(build_ext):
@@ -15,12 +18,42 @@ class OptionalBuild(build_ext):
 
     def run(self) -> None:
         super().run()
-        for extension in self.extensions:
-            if not Path(self.get_ext_fullpath(extension.name)).exists():
-                self.warn(
-                    f"{extension.name} was not compiled: the slower pure Python kernel will be used. "
-                    "It needs a C compiler and Python's headers (Debian: gcc python3-dev)."
-                )
+        if not self.is_whole():
+            self.warn(
+                "the kernel was not compiled: the slower pure Python kernel will be used. "
+                "It needs a C compiler and Python's headers (Debian: gcc python3-dev)."
+            )
+
+    def build_extension(self, ext: Extension) -> None:
+        try:
+            super().build_extension(ext)
+        except BaseException:
+            # One that an earlier build left is of another source.
+            Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
+            raise
+
+    def is_whole(self) -> bool:
+        return all(Path(self.get_ext_fullpath(extension.name)).exists() for extension in self.extensions)
+
+
+class Wheel(bdist_wheel):
+    """One without the extension is for every platform, and its name says so."""
+
+    def run(self) -> None:
+        self.run_command("build_ext")
+        if not self.get_finalized_command("build_ext").is_whole():
+            self.distribution.ext_modules = []
+            self.root_is_pure = True
+        super().run()
+
+
+class WithPathFile(build_py):
+    """Beside the packages, where Python reads it when it starts. An editable install has no such place: setup.sh."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            self.copy_file(PATH_FILE, str(Path(self.build_lib, Path(PATH_FILE).name)))
 
 
 def extensions() -> list[Extension]:
@@ -37,4 +70,7 @@ def extensions() -> list[Extension]:
     return compiled
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": OptionalBuild, "build_py": WithPathFile, "bdist_wheel": Wheel},
+)

@@ -45,7 +45,7 @@ def main() -> None:
     wide = Wanted(headers=True)
     for name, one in sections.items():
         report(f"validate   {name}", lambda k, s=one: k.validate_records(s, 0, 2**62, False), ROWS)
-        report(f"columns    {name}", lambda k, s=one: k.columns([s] * 10, wide), ROWS * 10)
+        report(f"columns    {name}", lambda k, s=one: list(k.columns([s] * 10, wide)), ROWS * 10)
         report(f"iterate    {name}", lambda k, s=one: k.iterate(s), ROWS)
     report("encode     100 B", lambda k: k.encode(plain, 1_000, None, 61), ROWS)
     for codec, name in CODECS.items():

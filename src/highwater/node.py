@@ -149,7 +149,7 @@ class Node:
             brokers = broker_registry(self.broker)
             register_api_versions(brokers, self._features)
             specs += [ListenerSpec(each.name, each.endpoint, brokers) for each in config.broker_listeners]
-        self.server = Server(world, specs, _limits(config))
+        self.server = Server(world, specs, _limits(config, world.net.room))
 
     def _identity(self) -> Identity:
         """This replica of the metadata log, with the addresses that it is really reached at once they are known."""
@@ -180,7 +180,7 @@ class Node:
             heartbeats,
             lambda: broker.image.offset,
         )
-        changes = IsrChanges(world, config.node_id, self._channel, self._broker_epoch, self._broker_epoch_of)
+        changes = IsrChanges(world, config.node_id, self._channel, self._broker_epoch)
         broker = Broker(
             world,
             config,
@@ -209,7 +209,7 @@ class Node:
                 world,
                 self.deadlines,
                 config.node_id,
-                self._broker_epoch,
+                self._applied_epoch,
                 lambda: _fetch_limits(broker.config),
                 lambda leader: broker.doubts.cast(leader),
                 lambda: broker.store,
@@ -307,10 +307,17 @@ class Node:
     def _broker_epoch(self) -> int:
         return self.lifecycle.epoch
 
+    def _applied_epoch(self) -> int:
+        """That of our own registration once we have applied it, else -1. By then the controller has taken our last
+        incarnation out of every ISR, and a leader that hears from us knows which one it hears from."""
+        assert self.broker is not None
+        known = self.broker.image.brokers.get(self.config.node_id)
+        return known.epoch if known is not None and known.incarnation == self.lifecycle.incarnation else -1
+
     def _broker_epoch_of(self, broker: NodeId) -> int | None:
         """None for a broker that may not be in an ISR."""
         assert self.broker is not None
-        registration = self.broker.image.brokers.get(broker)
+        registration = self.broker.coming_image.brokers.get(broker)
         return registration.epoch if registration is not None and registration.active else None
 
     def _committed(self, image: MetadataImage, changes: Changes) -> None:
@@ -427,13 +434,16 @@ def _fetch_limits(config: NodeConfig) -> FetchLimits:
     )
 
 
-def _limits(config: NodeConfig) -> Limits:
+def _limits(config: NodeConfig, room: int) -> Limits:
     queued = config.get(settings.QUEUED_MAX_REQUEST_BYTES)
+    connections = config.get(settings.MAX_CONNECTIONS)
+    if connections > room:
+        _log.warning("max.connections=%d is taken as %d: the limit of open files allows no more", connections, room)
     return Limits(
         max_frame=config.get(settings.SOCKET_REQUEST_MAX_BYTES),
         queued_bytes=queued if queued > 0 else NO_BOUND,
         slots=config.get(settings.QUEUED_MAX_REQUESTS),
-        connections=config.get(settings.MAX_CONNECTIONS),
+        connections=min(connections, room),
         connections_per_ip=config.get(settings.MAX_CONNECTIONS_PER_IP),
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
         idle_seconds=config.get(settings.CONNECTIONS_MAX_IDLE_MS) / 1000,

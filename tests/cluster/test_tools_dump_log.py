@@ -63,7 +63,7 @@ def join_a_group(server: Server) -> None:
         }
     )
     consumer.subscribe(["dump-codecs"])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while (message := consumer.poll(0.5)) is None or message.error() is not None:
         assert time.monotonic() < deadline, "no record came"
     consumer.commit(message, asynchronous=False)

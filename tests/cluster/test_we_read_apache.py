@@ -67,11 +67,11 @@ def write_transactions(bootstrap: str) -> None:
         producer.begin_transaction()
         for record in range(100):
             producer.produce("transactional", b"%d.%d " % (number, record) + bytes(3_000), partition=0)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         if number % 2 == 0:
-            producer.commit_transaction(30)
+            producer.commit_transaction(120)
         else:
-            producer.abort_transaction(30)
+            producer.abort_transaction(120)
 
 
 def read_values(bootstrap: str, topic: str, isolation: str) -> list[bytes | None]:
@@ -85,7 +85,7 @@ def read_messages(bootstrap: str, topic: str, isolation: str) -> list[Message]:
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     found: list[Message] = []
     while True:
-        message = consumer.poll(30)
+        message = consumer.poll(120)
         assert message is not None, f"nothing came after {len(found)} records"
         if message.error() is not None:
             assert message.error().name() == "_PARTITION_EOF", message.error()
@@ -94,13 +94,24 @@ def read_messages(bootstrap: str, topic: str, isolation: str) -> list[Message]:
         found.append(message)
 
 
+NOT_YET = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._TIMED_OUT,
+)
+
+
 def leads_all(consumer: Consumer, count: int) -> bool:
-    """A broker that has just started answers before it has become the leader, of one partition after the other."""
+    """A broker that has just started answers before it knows of a topic, or leads it, or does so for all of them."""
     try:
-        _, high = consumer.get_watermark_offsets(TopicPartition("plain", 0), timeout=30)
-        consumer.get_watermark_offsets(TopicPartition("transactional", 0), timeout=30)
+        _, high = consumer.get_watermark_offsets(TopicPartition("plain", 0), timeout=120)
+        consumer.get_watermark_offsets(TopicPartition("transactional", 0), timeout=120)
     except KafkaException as failed:
-        assert failed.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION, failed
+        if failed.args[0].code() not in NOT_YET:
+            raise
         return False
     return bool(high >= count)
 
@@ -110,8 +121,8 @@ def asked(bootstrap: str, count: int = COUNT) -> Answers:
         {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False, "log_level": 0}
     )
     wait_until(lambda: leads_all(consumer, count))
-    times = [consumer.offsets_for_times([TopicPartition("plain", 0, when)], timeout=30)[0].offset for when in TIMES]
-    ends = consumer.get_watermark_offsets(TopicPartition("transactional", 0), timeout=30)
+    times = [consumer.offsets_for_times([TopicPartition("plain", 0, when)], timeout=120)[0].offset for when in TIMES]
+    ends = consumer.get_watermark_offsets(TopicPartition("transactional", 0), timeout=120)
     consumer.close()
     return Answers(
         list(clients.confluent_read(bootstrap, "plain", count)),

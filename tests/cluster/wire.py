@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from highwater.client import Admin, Client, NewTopic
@@ -13,6 +12,7 @@ from highwater.wire.messages.fetch_response import FetchResponse
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from highwater.wire.messages.produce_response import ProduceResponse
 from highwater.wire.records import build, iterate_all
+from tests.cluster.nodes import wait_until
 
 _BY_NAME = 12
 """The last versions that name topics, not ids."""
@@ -21,9 +21,7 @@ _BY_NAME = 12
 def create(client: Client, topic: str, **configs: str) -> None:
     names = {name.replace("_", "."): value for name, value in configs.items()}
     Admin(client).create_topics([NewTopic(topic, partitions=1, configs=names)])
-    deadline = time.monotonic() + 30
-    while fetch(client, TopicPartition(topic, 0), max_wait_ms=0)[0] is not Code.NONE:
-        assert time.monotonic() < deadline, f"nobody leads {topic}"
+    wait_until(lambda: fetch(client, TopicPartition(topic, 0), max_wait_ms=0)[0] is Code.NONE)
 
 
 def produce(

@@ -15,8 +15,8 @@ MUTATIONS: list[Mutation] = [
         "C1",
         f"{ELECTIONS}::test_c1_a_vote_is_synced_before_it_is_told_so_a_power_cut_does_not_bring_a_second_one",
         "src/highwater/raft_node/raft_node.py",
-        'await finished(self._world, replace_file, path, ready.election.to_json().encode(), where="quorum")',
-        "self._world.run(replace_file, path, ready.election.to_json().encode(), done=lambda _: None)",
+        'await finished(self.world, replace_file, path, ready.election.to_json().encode(), where="quorum")',
+        "self.world.run(replace_file, path, ready.election.to_json().encode(), done=lambda _: None)",
     ),
     Mutation(
         "C2",
@@ -29,8 +29,8 @@ MUTATIONS: list[Mutation] = [
         "C3",
         f"{DURABILITY}::test_c3_offsets_count_once_they_are_synced_so_the_power_cut_of_all_voters_takes_nothing_back",
         "src/highwater/log/durability.py",
-        "self._world.disk.flush(files, lambda error: self._synced(end, cuts, error))",
-        "self._world.clock.call_soon(self._synced, end, cuts, None)",
+        "self._world.disk.flush(files, lambda error: self._synced(end, cuts, error, False))",
+        "self._world.clock.call_soon(self._synced, end, cuts, None, False)",
     ),
     Mutation(
         "C4",

@@ -72,8 +72,8 @@ MUTATIONS: list[Mutation] = [
         "D7",
         f"{FAULTS}::test_d7_a_sync_that_failed_once_is_final_though_the_next_would_succeed",
         "src/highwater/log/durability.py",
-        "if isinstance(result, OSError):",
-        "if isinstance(result, OSError):\n    self.flush()\n    return\nif isinstance(result, OSError):",
+        "if result is not None:",
+        "if result is not None:\n    self.flush()\n    return\nif result is not None:",
     ),
     Mutation(
         "D8",
@@ -192,8 +192,8 @@ MUTATIONS: list[Mutation] = [
         "D3",
         f"{_DAMAGE}::test_d3_a_damaged_replica_is_no_eligible_leader_though_it_left_the_isr_last",
         "src/highwater/controller/directories.py",
-        "records += reelect(head, config, lost, unclean_shutdown=broker.id)",
-        "records += reelect(head, config, lost, leaving=broker.id)",
+        "record = electorate.change(place, isr, unclean_shutdown=broker.id)",
+        "record = electorate.change(place, isr)",
     ),
     Mutation(
         "D3",

@@ -4,4 +4,100 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Mutation
 
-MUTATIONS: list[Mutation] = []
+_LAYOUT = "tests/unit/cluster/test_layout.py"
+_UP = "tests/cluster/test_up.py"
+
+MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F5",
+        f"{_LAYOUT}::test_voters_keep_their_ports_though_a_power_cut_emptied_their_settings",
+        "src/highwater/cluster/layout.py",
+        "wanted = last.get(_CONTROLLER, 0) if recorded is None else recorded.port",
+        "wanted = last.get(_CONTROLLER, 0)",
+    ),
+    Mutation(
+        "F5",
+        f"{_UP}::test_all_that_is_written_before_ready_is_synced_with_its_name",
+        "src/highwater/raft_node/format.py",
+        "disk.sync_dir(path.parent)",
+        "pass",
+    ),
+    Mutation(
+        "F23",
+        f"{_UP}::test_a_storm_of_signals_leaves_no_node_running",
+        "src/highwater/cli/stop_signals.py",
+        "self._before = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)",
+        "self._before = signal.pthread_sigmask(signal.SIG_BLOCK, ())",
+    ),
+    Mutation(
+        "F23",
+        f"{_UP}::test_up_signals_no_stranger_whose_pid_stands_in_a_file",
+        "src/highwater/cli/node_process.py",
+        "if has_open(pid, self._member.log_dir / LOCK) and handle.is_alive:",
+        "if handle.is_alive:",
+    ),
+    Mutation(
+        "F31",
+        f"{_UP}::test_a_second_up_on_a_live_directory_changes_nothing",
+        "src/highwater/cluster/lock.py",
+        "fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "pass",
+    ),
+    Mutation(
+        "F31",
+        f"{_UP}::test_nodes_end_when_their_up_is_killed_also_those_that_were_started_again",
+        "src/highwater/cluster/lock.py",
+        'threading.Thread(target=_wait, args=(fd, act), name="cluster-lock", daemon=True).start()',
+        "os.close(fd)",
+    ),
+    Mutation(
+        "F32",
+        f"{_LAYOUT}::test_a_directory_cannot_grow_to_more_voters",
+        "src/highwater/cluster/record.py",
+        "if self.voters is not None and set(self.voters.ids) != set(voters):",
+        "if self.voters is not None and False:",
+    ),
+    Mutation(
+        "F32",
+        f"{_LAYOUT}::test_a_voter_that_lost_its_directory_comes_back_without_its_vote",
+        "src/highwater/cluster/layout.py",
+        "has_lost_its_voter=has_run,",
+        "has_lost_its_voter=False,",
+    ),
+    Mutation(
+        "F32",
+        "tests/unit/quorum/test_epochs.py::test_the_only_voter_follows_and_elects_nobody_else",
+        "src/highwater/quorum/standing.py",
+        "return core.voters.is_only_voter(core.local)",
+        "return False",
+    ),
+    Mutation(
+        "F36",
+        "tests/cluster/test_cluster.py::test_a_cluster_that_nobody_closed_is_gone_with_its_process",
+        "src/highwater/cluster/cluster.py",
+        "atexit.register(self._close_at_exit, os.getpid())",
+        "pass",
+    ),
+    Mutation(
+        "F36",
+        "tests/unit/cli/test_status.py::test_a_watch_goes_on_with_a_cluster_that_was_started_again",
+        "src/highwater/cli/status.py",
+        "with contextlib.suppress(click.ClickException):\naddresses = _addresses(data_dir, http)",
+        "pass",
+    ),
+    Mutation(
+        "F36",
+        "tests/unit/cli/test_status.py::test_a_quorum_is_lost_when_too_many_of_those_asked_are_silent",
+        "src/highwater/cli/status.py",
+        "if voters and len(voters) - len(silent) < needed:",
+        "if False:",
+    ),
+    Mutation(
+        "F36",
+        "tests/cluster/test_disk_faults.py::"
+        "test_a_full_disk_is_told_by_status_and_by_the_console_producer_which_goes_on_when_there_is_room",
+        "src/highwater/client/client.py",
+        "self.on_retry(failure)",
+        "pass",
+    ),
+]

@@ -4,4 +4,132 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Mutation
 
-MUTATIONS: list[Mutation] = []
+_LOST = "tests/scenarios/test_lost_logs.py"
+_INCARNATIONS = "tests/scenarios/test_incarnations.py"
+_DISKS = "tests/scenarios/test_follower_disks.py"
+_READS = "tests/unit/log/test_reads.py"
+
+MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F1",
+        f"{_LOST}::test_a_fetch_of_the_lost_log_that_arrives_after_all_does_not_speak_for_the_empty_one",
+        "src/highwater/controller/directories.py",
+        "record.leader = partition.leader",
+        "pass",
+    ),
+    Mutation(
+        "F1",
+        f"{_LOST}::test_a_log_that_is_damaged_again_before_it_is_told_of_goes_in_another_epoch",
+        "src/highwater/broker/publisher.py",
+        "if not dispensable or part.leader_epoch <= partition.epoch:",
+        "if not dispensable:",
+    ),
+    Mutation(
+        "F1",
+        "tests/unit/partition/test_in_sync.py::"
+        "test_who_catches_up_while_it_is_being_dropped_is_asked_for_again_once_it_fetches_again",
+        "src/highwater/replication/leader.py",
+        "self.followers[replica].has_left = True",
+        "pass",
+    ),
+    Mutation(
+        "F1",
+        f"{_LOST}::test_a_follower_that_has_all_comes_back_into_the_isr_without_a_new_record",
+        "src/highwater/partition/fetch_session.py",
+        "session.restate()",
+        "pass",
+    ),
+    Mutation(
+        "F1",
+        "tests/unit/controller/test_alter_partition.py::test_nobody_joins_whose_directory_is_lost_or_offline",
+        "src/highwater/controller/alter_partition.py",
+        "if joins and not broker.has_online(partition.directory(member.broker)):",
+        "if False:",
+    ),
+    Mutation(
+        "F2",
+        f"{_INCARNATIONS}::test_a_broker_fetches_nothing_before_it_has_applied_its_own_registration",
+        "src/highwater/node.py",
+        "return known.epoch if known is not None and known.incarnation == self.lifecycle.incarnation else -1",
+        "return 0 if known is None else known.epoch",
+    ),
+    Mutation(
+        "F2",
+        f"{_INCARNATIONS}::test_a_follower_that_does_not_tell_its_broker_epoch_is_refused",
+        "src/highwater/broker/k01_fetch.py",
+        "if request.replica_id >= 0 and (ctx.version < _FOLLOWERS_FROM or request.replica_epoch < 0):",
+        "if request.replica_id >= 0 and ctx.version < _FOLLOWERS_FROM:",
+    ),
+    Mutation(
+        "F2",
+        "tests/unit/controller/test_alter_partition.py::"
+        "test_nobody_joins_who_is_fenced_leaving_unknown_or_another_incarnation",
+        "src/highwater/controller/alter_partition.py",
+        "if member.epoch != broker.epoch and (joins or member.epoch != ANY_EPOCH):",
+        "if member.epoch not in (ANY_EPOCH, broker.epoch):",
+    ),
+    Mutation(
+        "F3",
+        f"{_DISKS}::test_what_came_before_a_batch_that_could_not_be_written_is_acknowledged_only_once_it_is_synced",
+        "src/highwater/partition/fetcher.py",
+        "elif followed.is_unsynced and followed not in self._syncing:",
+        "elif followed.is_unsynced and followed.pause == 0.0 and followed not in self._syncing:",
+    ),
+    Mutation(
+        "F3",
+        f"{_DISKS}::test_what_could_not_be_synced_is_never_acknowledged",
+        "src/highwater/partition/fetcher.py",
+        "if followed.partition.log.offline is not None:",
+        "if False:",
+    ),
+    Mutation(
+        "F4",
+        f"{_READS}::test_what_a_read_finds_in_files_that_have_changed_is_no_damage",
+        "src/highwater/log/reads.py",
+        "if layout != self.layout:",
+        "if False:",
+    ),
+    Mutation(
+        "F4",
+        f"{_READS}::test_a_log_is_cut_where_it_is_to_be_though_retention_takes_segments_meanwhile",
+        "src/highwater/log/truncation.py",
+        "if layout == log.reads.layout and log.swapping is None and log.is_usable:",
+        "if True:",
+    ),
+    Mutation(
+        "F6",
+        f"{_DISKS}::test_a_follower_catches_up_with_a_log_that_begins_amid_a_batch",
+        "src/highwater/replication/follower.py",
+        "return base if log_start == log_end and base < log_end <= last else None",
+        "return None",
+    ),
+    Mutation(
+        "F6",
+        f"{_DISKS}::test_a_follower_catches_up_with_a_log_that_begins_amid_a_batch",
+        "src/highwater/partition/fetcher.py",
+        "if batches is not None:",
+        "if False:",
+    ),
+    Mutation(
+        "F10",
+        f"{_DISKS}::test_a_damaged_batch_found_while_a_log_is_cut_loses_that_replica_and_not_the_node",
+        "src/highwater/log/truncation.py",
+        "except BadBatch as bad:\nlog.found_damaged(bad)",
+        "except BadBatch as bad:\n    raise bad",
+    ),
+    Mutation(
+        "F10",
+        f"{_DISKS}::test_a_full_disk_that_holds_a_truncation_up_holds_nothing_else_up",
+        "src/highwater/broker/publisher.py",
+        "await asyncio.wait([cutting], timeout=SETTLE_SECONDS)",
+        "await asyncio.wait([cutting])",
+    ),
+    Mutation(
+        "F13",
+        "tests/scenarios/test_b_in_sync.py::"
+        "test_a_change_that_is_answered_with_an_unknown_error_is_asked_for_again_after_a_pause",
+        "src/highwater/broker/isr_changes.py",
+        "self._world.clock.call_later(RETRY_SECONDS, self._send)",
+        "self._world.clock.call_soon(self._send)",
+    ),
+]

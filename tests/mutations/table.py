@@ -18,13 +18,14 @@ from tests.mutations import (
     membership,
     pipeline,
     replication,
+    suite,
 )
 from tests.mutations.mutation import Mutation, Waiting
 
 SCENARIO_MUTATIONS: list[Mutation] = [*a.MUTATIONS, *b.MUTATIONS, *c.MUTATIONS, *d.MUTATIONS, *e.MUTATIONS]
 FAULT_MUTATIONS: list[Mutation] = [
     mutation
-    for module in (replication, boundaries, membership, bystanders, limits, landing, pipeline)
+    for module in (replication, boundaries, membership, bystanders, limits, landing, pipeline, suite)
     for mutation in module.MUTATIONS
 ]
 MUTATIONS: list[Mutation] = [*SCENARIO_MUTATIONS, *FAULT_MUTATIONS]

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ class Target:
     def landed(self) -> int:
         """The last batch in the table, else -1."""
         query_id = json.loads((self.checkpoint / "metadata").read_text())["id"]
-        return Landing.from_options({"table": self.kind, "path": str(self.path)}).table.committed(query_id)
+        return Landing.from_options({"table": self.kind, "path": str(self.path)}).table.known(query_id, query_id).last
 
     def reached(self) -> dict[int, int]:
         """Where the committed batches end, by partition."""
@@ -247,7 +248,7 @@ class SparkCluster:
             with urllib.request.urlopen(self._status, timeout=5.0) as answer:
                 told: dict[str, Any] = json.load(answer)
                 return told
-        except (OSError, json.JSONDecodeError):
+        except (OSError, HTTPException, json.JSONDecodeError):
             return {}
 
     def executors(self) -> list[int]:

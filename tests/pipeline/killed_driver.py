@@ -22,6 +22,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 import highwater
 from highwater.pipeline.definition import Definition
 from highwater.pipeline.landing.options import Landing
+from highwater.pipeline.landing.rule import Batch
 from highwater.pipeline.landing.table import StagedFile
 from highwater.pipeline.landing.writer import BATCH_PROPERTY, HighwaterTable, Staged, StreamWriter
 from highwater.pipeline.query import session
@@ -110,9 +111,9 @@ class WatchedWriter(StreamWriter):
             stop_here(_path(self), "fetched")
         return staged
 
-    def land(self, query_id: str, batch_id: int, files: list[StagedFile]) -> bool:
-        landed = super().land(query_id, batch_id, files)
-        note(_path(self), "landings", batch_id, landed)
+    def land(self, batch: Batch, files: list[StagedFile]) -> bool:
+        landed = super().land(batch, files)
+        note(_path(self), "landings", batch.number, landed)
         stop_here(_path(self), "landed")
         return landed
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from highwater.pipeline.landing.options import Landing
+from highwater.pipeline.landing.rule import Batch
 from highwater.pipeline.landing.table import StagedFile
 from highwater.pipeline.landing.writer import HighwaterTable, Staged, StreamWriter
 from tests.unit.pipeline.landing.tables import options_of
@@ -82,10 +83,10 @@ class _Named(HighwaterTable):
 class RecordingWriter(StreamWriter):
     """Writes down which batches it was asked to land, and whether they did."""
 
-    def land(self, query_id: str, batch_id: int, files: list[StagedFile]) -> bool:
-        landed = super().land(query_id, batch_id, files)
+    def land(self, batch: Batch, files: list[StagedFile]) -> bool:
+        landed = super().land(batch, files)
         with beside(self.table.path, "landings").open("a") as record:  # type: ignore[attr-defined]
-            record.write(f"{query_id} {batch_id} {landed}\n")
+            record.write(f"{batch.query_id} {batch.number} {landed}\n")
         return landed
 
 
@@ -100,9 +101,9 @@ class Recording(_Named):
 class AfterCommitWriter(StreamWriter):
     """The table has the batch, Spark does not know yet: there the driver stays until it is killed."""
 
-    def land(self, query_id: str, batch_id: int, files: list[StagedFile]) -> bool:
-        landed = super().land(query_id, batch_id, files)
-        if batch_id == 1:
+    def land(self, batch: Batch, files: list[StagedFile]) -> bool:
+        landed = super().land(batch, files)
+        if batch.number == 1:
             park(self.table.path)  # type: ignore[attr-defined]
         return landed
 
@@ -118,10 +119,10 @@ class AfterCommit(_Named):
 class BeforeCommitWriter(StreamWriter):
     """All files are staged, none is in the table."""
 
-    def land(self, query_id: str, batch_id: int, files: list[StagedFile]) -> bool:
-        if batch_id == 1:
+    def land(self, batch: Batch, files: list[StagedFile]) -> bool:
+        if batch.number == 1:
             park(self.table.path)  # type: ignore[attr-defined]
-        return super().land(query_id, batch_id, files)
+        return super().land(batch, files)
 
 
 class BeforeCommit(_Named):

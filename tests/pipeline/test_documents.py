@@ -21,7 +21,7 @@ from highwater.pipeline.project import write_project
 from highwater.pipeline.yaml_file import BadDefinition, load
 from tests.apache import ROOT, free_ports
 from tests.pipeline.landing import FORMATS, Ledger, stream
-from tests.unit.pipeline.landing.tables import ids, read, staged, table_of
+from tests.unit.pipeline.landing.tables import ids, numbered, read, staged, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,7 +185,7 @@ def test_the_blocks_of_the_page_on_tables_run(
 def test_each_format_is_read_as_the_page_says(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "t"
     table = table_of(kind, path)
-    table.commit("q", 0, staged(table, [1, 2, 3]))
+    table.commit(numbered("q", 0), staged(table, [1, 2, 3]))
     page = (ROOT / "docs/tables.md").read_text().partition("## Reading")[2]
     [row] = re.findall(rf"^\| {kind} \| (.*)$", page, re.MULTILINE | re.IGNORECASE)
     readings = [each for each in re.findall(r"`([^`]*)`", row) if each.endswith(")")]

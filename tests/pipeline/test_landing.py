@@ -161,6 +161,14 @@ def test_output_mode_complete_is_refused_for_a_folder_of_parquet(
         sink.start().awaitTermination()
 
 
+def test_output_mode_update_is_refused_by_spark_itself(spark: SparkSession, ledger: Ledger, path: Path) -> None:
+    ledger.add(1)
+    counted = stream(spark, ledger.folder).groupBy("note").count()
+    sink = landing(counted, SINK, "delta", path, beside(str(path), "checkpoint")).outputMode("update")
+    with pytest.raises(PySparkException, match="(?i)update"):
+        sink.start().awaitTermination()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

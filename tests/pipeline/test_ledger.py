@@ -19,7 +19,7 @@ from tests.cluster.stage import Stage
 from tests.pipeline.drivers import Driver, Target
 from tests.pipeline.ledger import Account, Ledger, check, table_rows
 from tests.pipeline.test_exactly_once import POINTS, Scene
-from tests.unit.pipeline.landing.tables import FORMATS, table_of
+from tests.unit.pipeline.landing.tables import FORMATS, numbered, table_of
 
 PLACES = [TopicPartition("orders", index) for index in range(2)]
 SENDS = [Sent(place, b"%d/%d" % (place.partition, n), "feed", Outcome.ACKED, n) for place in PLACES for n in range(10)]
@@ -127,7 +127,7 @@ def standing_at(point: str, folder: Path) -> Target:
     schema = pa.schema([("n", pa.int64())])
     for batch in range(2 if point == "landed" else 1):
         rows = [pa.RecordBatch.from_pydict({"n": [batch]}, schema=schema)]
-        table.commit("query", batch, stage(rows, schema, FileShape(), table.prepare(schema), "part"))
+        table.commit(numbered("query", batch), stage(rows, schema, FileShape(), table.prepare(schema), "part"))
     for log, batches in (("offsets", 2), ("commits", 1)):
         (target.checkpoint / log).mkdir(parents=True)
         for batch in range(batches):
@@ -181,5 +181,5 @@ def test_rows_are_read_as_a_multiset_from_every_format(tmp_path: Path, kind: str
     twice = [ROWS[0], ROWS[0], ROWS[15]]
     rows = [dict(zip(schema.names, (*row.partition, *row[1:]), strict=True)) for row in twice]
     batch = pa.RecordBatch.from_pylist(rows, schema=schema)
-    table.commit("query", 0, stage([batch], schema, FileShape(), table.prepare(schema), "part"))
+    table.commit(numbered("query", 0), stage([batch], schema, FileShape(), table.prepare(schema), "part"))
     assert sorted(table_rows(kind, tmp_path / "table")) == twice

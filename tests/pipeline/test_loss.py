@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from highwater.client import Admin, Client, NewTopic, delete_records
 from highwater.cluster import Cluster
 from highwater.model import TopicPartition
+from highwater.pipeline.lookup import Found, Lookup
 from highwater.pipeline.loss import DataLoss, Kind
 from tests.apache import ApacheKafka
 from tests.pipeline.readers import batch_rows, streaming, values
@@ -200,6 +201,37 @@ def test_a_log_cut_by_an_unclean_election_is_read_again_from_the_cut(
     brokers.wait_for(topic, leader=None, isr={1, 2})
 
 
+def test_a_partition_that_one_look_up_misses_is_not_read_again_from_its_beginning(
+    cluster: Cluster, produce: Produce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, servers = "loss-of-a-look-up", cluster.bootstrap_servers
+    cluster.create_topic(topic, partitions=2)
+    missed: set[TopicPartition] = set()
+
+    class Behind(Lookup):
+        """Asks a broker that has not heard of all partitions yet."""
+
+        def partitions(self, expected: Collection[TopicPartition] = ()) -> Found:
+            found = super().partitions(expected)
+            there = tuple(each for each in found.partitions if each not in missed)
+            return Found({topic: found.topic_ids[topic] for topic, _ in there}, there)
+
+    monkeypatch.setattr("highwater.pipeline.stream.Lookup", Behind)
+    both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    produce(servers, topic, [(index, None, b"old") for index in (0, 1) for _ in range(20)])
+    with streaming(servers, subscribe=topic, startingOffsets="earliest", failOnDataLoss=False) as query:
+        assert len(query.run()) == 40
+        for missing in (both[1:], both):
+            missed.update(missing)
+            produce(servers, topic, [(0, None, b"new"), (1, None, b"new")])
+            seen = query.run()
+            assert {row["partition"] for row in seen} <= {0}, "what is there is read on"
+            query.restart()
+            missed.clear()
+            seen += query.available_now() if missing is both else query.run()
+            assert values(seen) == [b"new"] * 2, "what is back is read on from where it was"
+
+
 def test_the_gaps_of_compaction_are_no_loss(
     brokers: Brokers, produce: Produce, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -238,13 +270,13 @@ def transactions(apache_kafka: ApacheKafka) -> Iterator[tuple[str, str]]:
         producer.begin_transaction()
         for record in range(3):
             producer.produce(topic, value=b"%d-%d" % (number, record), partition=0)
-        producer.flush(30)
-        end(30)
+        producer.flush(120)
+        end(120)
     producer.begin_transaction()
     producer.produce(topic, value=b"pending", partition=0)
-    producer.flush(30)
+    producer.flush(120)
     yield servers, topic
-    producer.abort_transaction(30)
+    producer.abort_transaction(120)
 
 
 def test_markers_and_aborted_records_are_gaps_to_a_reader_of_committed_records(transactions: tuple[str, str]) -> None:

@@ -19,6 +19,7 @@ import pytest
 from deltalake import DeltaTable
 
 from highwater.cluster import Cluster
+from highwater.pipeline.checkpoint import Checkpoint
 from tests.apache import ROOT, quick_start
 from tests.pipeline.quick_python import written_to
 
@@ -79,6 +80,7 @@ def test_a_worker_that_is_killed_is_started_again_and_nothing_is_lost_or_doubled
         cluster.wait_until(lambda: standing(tmp_path)["rows"] >= 1000, ENDS, "the first rows land")
         # None, unless the machine was so busy that Spark did not wait for a process.
         before = standing(tmp_path)["restarts"]
+        cluster.wait_until(lambda: len(children(job.pid)) == 1, ENDS, "a worker runs")
         [worker] = children(job.pid)
         os.killpg(worker, signal.SIGKILL)
         cluster.wait_until(lambda: standing(tmp_path)["restarts"] > before, ENDS, "the job sees it")
@@ -93,6 +95,20 @@ def test_a_worker_that_is_killed_is_started_again_and_nothing_is_lost_or_doubled
     assert standing(tmp_path)["state"] == "stopped"
     ids = landed(tmp_path)
     assert len(ids) == len(set(ids)) == 1980
+
+
+def test_of_two_drivers_on_one_checkpoint_the_second_ends_with_one_line(tmp_path: Path) -> None:
+    run(*HIGHWATER, "pipeline", "init", folder=tmp_path)
+    with Checkpoint(tmp_path / "checkpoints/orders").locked():
+        second = subprocess.run(
+            [*HIGHWATER, "pipeline", "land"], cwd=tmp_path, capture_output=True, text=True, timeout=ENDS
+        )
+    assert second.returncode != 0
+    said = second.stdout + second.stderr
+    [line] = [line for line in said.splitlines() if "is in use by another driver" in line]
+    assert f"(process {os.getpid()})" in line
+    assert "again in" not in said, "another attempt would end the same way"
+    assert standing(tmp_path)["restarts"] == 0
 
 
 def children(pid: int) -> list[int]:

@@ -20,6 +20,7 @@ from highwater.replication.leader import LeaderState
 from highwater.sim.simulation import Simulation
 from highwater.wire.codec import Message
 from highwater.wire.messages.alter_partition_request import AlterPartitionRequest
+from highwater.wire.messages.alter_partition_response import AlterPartitionResponse, PartitionData, TopicData
 from tests.scenarios.visitor import ORDERS
 from tests.unit.controller.clusters import epoch, node_config, then, topic_id
 from tests.unit.log.bench import START_MS, Bench, batch, settings
@@ -54,7 +55,7 @@ class Desk:
         self._channel = _Channel()
 
     def __enter__(self) -> Self:
-        changes = IsrChanges(self._world, ME, self._channel, lambda: epoch(ME), self._epoch_of)
+        changes = IsrChanges(self._world, ME, self._channel, lambda: epoch(ME))
         in_sync = InSync(self._world.clock.monotonic, lambda: LAG_SECONDS, self._epoch_of, changes.ask)
 
         async def create() -> None:
@@ -125,3 +126,18 @@ class Desk:
             self.head = then(self.head, decision.records)
         self._world.call(done, decision.response if told else None)
         return code_of(decision.response.error_code or decision.response.topics[0].partitions[0].error_code)
+
+    def refuse(self, code: Code) -> None:
+        """Answer what is asked with this error, for each partition."""
+        request, done = self._channel.asked.popleft()
+        assert isinstance(request, AlterPartitionRequest)
+        topics = [
+            TopicData(
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(partition_index=each.partition_index, error_code=code) for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        self._world.call(done, AlterPartitionResponse(topics=topics))

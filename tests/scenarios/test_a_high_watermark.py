@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from highwater.errors import Code
+from highwater.model import NO_NODE
 from tests.scenarios.pair import in_step, lead_again
 from tests.scenarios.stage import Stage
 from tests.scenarios.visitor import EARLIEST, UNCLEAN
@@ -84,7 +85,7 @@ def test_a9_a_follower_that_begins_anew_at_its_leaders_start_can_lead_from_there
         stage.until(begun_anew)
         assert stage.log("n3").log_end == 8
         stage.kill("n2")
-        stage.until(lambda: stage.serves("n3"))
+        stage.until(lambda: stage.serves("n3") and stage.image().leader == NO_NODE)
         assert stage.run(stage.client.elect(UNCLEAN)) is Code.NONE
         stage.until(lambda: stage.leader() == "n3")
         fetched = stage.run(stage.client.fetch("n3", 8))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from highwater.broker.isr_changes import RETRY_SECONDS
 from highwater.controller.alter_partition import alter_partition
 from highwater.controller.brokers import fence_broker
 from highwater.errors import Code
@@ -245,3 +246,16 @@ def test_b16_a_follower_that_shuts_down_does_not_hold_the_high_watermark() -> No
         assert stage.now - begun < 0.5
         assert (decided(stage).isr, decided(stage).leader_epoch) == ((2, 3), before)
         assert controller(stage).head.brokers.is_active(3)
+
+
+def test_a_change_that_is_answered_with_an_unknown_error_is_asked_for_again_after_a_pause() -> None:
+    with Desk(ALL) as desk:
+        desk.write(b"v")
+        desk.pass_time(2 * LAG_SECONDS)
+        desk.look_for_laggards()
+        assert desk.asked == [1]
+        desk.refuse(Code.UNKNOWN_SERVER_ERROR)
+        desk.pass_time(RETRY_SECONDS / 2)
+        assert desk.asked == [], "at once, and so for ever: a controller in trouble would be asked without end"
+        desk.pass_time(RETRY_SECONDS)
+        assert desk.asked == [1]

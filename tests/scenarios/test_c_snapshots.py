@@ -33,7 +33,7 @@ SMALL: dict[str, Any] = {
 def read(stage: Stage, name: str, offset: int) -> MetadataImage | None:
     """The snapshot that ends there, as a node that starts would read it."""
     (position,) = [each for each in snapshots(stage, name) if each.offset == offset]
-    disk = raft(stage, name)._world.disk
+    disk = raft(stage, name).world.disk
     assert isinstance(disk, SimDisk)
     snapshot = read_snapshot(disk, METADATA, position)
     return None if snapshot is None else image_of(snapshot, CLUSTER_ID)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from highwater.log import names
-from highwater.log.log import Log, Origin
+from highwater.log.appended import Origin
+from highwater.log.log import Log
 from highwater.wire import records
 from highwater.wire.records.append import Validated
 from highwater.wire.records.control import ControlType
@@ -95,7 +96,7 @@ async def committed(stage: Stage, log: Log, start: int = 0) -> dict[bytes, bytes
     aborted = [(each.producer_id, each.first_offset) for each in log.aborted_transactions(start, end)]
     found = records.columns(pieces, end=end, aborted=aborted)
     table: dict[bytes, bytes] = {}
-    for row in found.to_pylist():
+    for row in (row for batch in found for row in batch.to_pylist()):
         table.pop(row["key"], None)
         if row["value"] is not None:
             table[row["key"]] = row["value"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
+import pyarrow as pa
 import pytest
 
+from highwater.kernel.contract import BATCH_BYTES, BATCH_ROWS
 from highwater.wire import compression, records
 from highwater.wire.records import BadRecords, ControlType, Record
 from tests.wire.record_samples import CODECS, damaged, some_records
@@ -171,8 +173,22 @@ def test_a_marker_that_is_none_is_refused(value: bytes) -> None:
 
 
 def offsets(*buffers: bytes, **options: object) -> list[int]:
-    column: list[int] = records.columns(buffers, **options).column("offset").to_pylist()  # type: ignore[arg-type]
-    return column
+    batches = records.columns(buffers, **options)  # type: ignore[arg-type]
+    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+
+def test_batches_that_inflate_a_thousandfold_become_arrow_batches_of_bounded_size() -> None:
+    """Produced as they are, 36 such batches were 72 KB on the wire, and more than one Arrow batch can hold."""
+    large = records.build([(0, None, bytes(1 << 20), ())] * 40, codec=CODECS["zstd"])
+    small = records.build([(0, None, b"", ())] * (3 * BATCH_ROWS), codec=CODECS["zstd"], base_offset=40)
+    assert len(large) < 2048
+    before, rows = pa.total_allocated_bytes(), []
+    for batch in records.columns([large, small], headers=True):
+        assert pa.total_allocated_bytes() - before < 2 * BATCH_BYTES
+        assert batch.nbytes <= BATCH_BYTES + 32 * batch.num_rows
+        rows.append(batch.num_rows)
+        del batch
+    assert rows == [31, 9 + BATCH_ROWS - 9, BATCH_ROWS, BATCH_ROWS, 9]
 
 
 def test_columns_join_all_batches_of_all_buffers_and_stop_before_a_torn_one() -> None:
@@ -180,7 +196,11 @@ def test_columns_join_all_batches_of_all_buffers_and_stop_before_a_torn_one() ->
     two = bytes(filled(2, 4, codec=4) + filled(2, 6))
     assert offsets(one, two[:-1]) == [0, 1, 2, 3, 4, 5]
     assert offsets(one, two, start=3, end=7) == [3, 4, 5, 6]
-    assert records.columns([one], keys=False, values=False).schema.names == ["offset", "timestamp", "timestamp_type"]
+    assert next(records.columns([one], keys=False, values=False)).schema.names == [
+        "offset",
+        "timestamp",
+        "timestamp_type",
+    ]
 
 
 def test_columns_leave_out_control_batches_and_aborted_transactions() -> None:
@@ -234,7 +254,7 @@ def test_damaged_batches_raise_one_kind_of_error(codec: str) -> None:
         for read in (
             records.iterate,
             records.max_timestamp_offset,
-            lambda data: records.columns([data], check_crc=False),
+            lambda data: list(records.columns([data], check_crc=False)),
         ):
             try:
                 read(hostile)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from highwater.broker.auto_creation import AutoCreation
@@ -11,7 +12,7 @@ from highwater.broker.departed import Departed
 from highwater.broker.doubts import Doubts
 from highwater.broker.groups import GroupCoordinator
 from highwater.broker.producer_ids import ProducerIds
-from highwater.config import FETCH_MAX_BYTES, REQUEST_TIMEOUT_MS, LogConfig, NodeConfig
+from highwater.config import FETCH_MAX_BYTES, REQUEST_TIMEOUT_MS, ConfigError, LogConfig, NodeConfig
 from highwater.errors import Code
 from highwater.log.compaction.cleaner import Cleaner
 from highwater.log.store import LogStore
@@ -29,6 +30,7 @@ from highwater.world import World
 
 APPLYING_SECONDS = 10.0
 """What an answer of the controller waits at most until this broker has applied what it tells of."""
+_log = logging.getLogger(__name__)
 
 
 class NodeEndpoint(NamedTuple):
@@ -70,8 +72,8 @@ class Broker:
         self.groups = groups
         self.image = image
         """The newest metadata that this node has applied: what clients are told."""
-        self.settings_image = image
-        """Where the settings of topics are read while an image is being applied."""
+        self.coming_image = image
+        """The metadata that is being applied, or was last: settings and who may be in an ISR are read there."""
         self.fetch_max_bytes = config.get(FETCH_MAX_BYTES)
         self._resolved_for = config
         self._resolved: dict[tuple[tuple[str, str], ...], LogConfig] = {}
@@ -139,12 +141,28 @@ class Broker:
         """Worked out once for all topics with the same settings of their own: most have none."""
         if self._resolved_for is not self.config:
             self._resolved_for, self._resolved = self.config, {}
-        overrides = self.settings_image.configs.of(topic_resource(topic))
+        overrides = self.coming_image.configs.of(topic_resource(topic))
         settings = tuple(sorted(overrides.items()))
         resolved = self._resolved.get(settings)
         if resolved is None:
-            resolved = self._resolved[settings] = LogConfig.resolve(self.config, overrides)
+            resolved = self._resolved[settings] = self._usable(topic, overrides)
         return resolved
+
+    def _usable(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
+        """A value that this release cannot read, in a directory that another one wrote, counts as not set."""
+        try:
+            return LogConfig.resolve(self.config, overrides)
+        except ConfigError as problem:
+            _log.error("topic %s: %s; the broker's own setting counts", topic, problem)
+        usable = {name: value for name, value in overrides.items() if self._can_read(name, value)}
+        return LogConfig.resolve(self.config, usable)
+
+    def _can_read(self, name: str, value: str) -> bool:
+        try:
+            LogConfig.resolve(self.config, {name: value})
+        except ConfigError:
+            return False
+        return True
 
     def reached_through(self, listener: str) -> frozenset[int]:
         """The brokers that have this listener, alive or not; worked out once while no broker changes."""

@@ -104,7 +104,7 @@ class ControllerChannel:
         elif self._open:
             waiting, self._waiting = self._waiting, []
             for call in waiting:
-                self._send(self._connection, call)
+                self._send_safely(self._connection, call)
 
     def _dial(self) -> None:
         endpoint = self._controller()
@@ -140,6 +140,12 @@ class ControllerChannel:
     def _retry(self) -> None:
         self._retrying = False
         self._pump()
+
+    def _send_safely(self, connection: ClientConnection, call: _Call) -> None:
+        """One request that cannot be made is no reason to lose the others."""
+        name = type(call.request).__name__
+        with self._world.failures.boundary("callback", name, lambda _: call.done(None)):
+            self._send(connection, call)
 
     def _send(self, connection: ClientConnection, call: _Call) -> None:
         left = call.expires - self._world.clock.monotonic()

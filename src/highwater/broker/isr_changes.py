@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 
 from highwater.broker.controller_channel import ControllerChannel
-from highwater.errors import Code, code_of
+from highwater.errors import code_of
 from highwater.model import NodeId, Uuid
-from highwater.partition.in_sync import Changed
+from highwater.partition.in_sync import Changed, is_asked_again
 from highwater.partition.partition import Partition
 from highwater.replication.leader import LeaderState, Proposal
 from highwater.wire.messages.alter_partition_request import (
@@ -37,13 +37,11 @@ class IsrChanges:
         local: NodeId,
         controller: ControllerChannel,
         broker_epoch: Callable[[], int],
-        broker_epoch_of: Callable[[NodeId], int | None],
     ) -> None:
         self._world = world
         self._local = local
         self._controller = controller
         self._broker_epoch = broker_epoch
-        self._broker_epoch_of = broker_epoch_of
         self._waiting: dict[tuple[Uuid, int], Asked] = {}
         self._under_way = False
 
@@ -61,6 +59,10 @@ class IsrChanges:
         if not asked:
             self._under_way = False
             return
+        with self._world.failures.boundary("periodic", "changes of ISRs", lambda _: self._again(asked)):
+            self._ask(asked)
+
+    def _ask(self, asked: dict[tuple[Uuid, int], Asked]) -> None:
         topics: dict[Uuid, TopicData] = {}
         for (topic_id, index), (_, leader, proposal, _) in asked.items():
             isr = [
@@ -82,11 +84,11 @@ class IsrChanges:
         )
 
     def _epoch_of(self, leader: LeaderState, member: NodeId) -> int:
-        """Of the incarnation that fetched, not of the one registered since: that one may lack what this one had."""
+        """Of the incarnation that fetched, not of the one registered since: that one may lack what this one had. A
+        member that stays may not have fetched yet in this epoch: it is named with -1."""
         if member == self._local:
             return self._broker_epoch()
-        told = leader.followers[member].broker_epoch if member in leader.followers else -1
-        return told if told >= 0 else self._broker_epoch_of(member) or -1
+        return leader.followers[member].broker_epoch if member in leader.followers else -1
 
     def _answered(self, asked: dict[tuple[Uuid, int], Asked], answer: AlterPartitionResponse | None) -> None:
         if answer is None or answer.error_code:
@@ -98,11 +100,12 @@ class IsrChanges:
         told = {(topic.topic_id, row.partition_index): row for topic in answer.topics for row in topic.partitions}
         for key, each in asked.items():
             row = told.get(key)
-            if row is None or row.error_code == Code.NOT_CONTROLLER:
+            if row is None or is_asked_again(code := code_of(row.error_code)):
                 again[key] = each
                 continue
             isr = tuple(NodeId(member) for member in row.isr)
-            each[3](Changed(code_of(row.error_code), isr, row.leader_epoch, row.partition_epoch))
+            with self._world.failures.boundary("partition", str(each[0].tp)):
+                each[3](Changed(code, isr, row.leader_epoch, row.partition_epoch))
         if again:
             self._again(again)
         else:

@@ -14,6 +14,7 @@ from highwater.log.peek import WouldBlock
 from highwater.model import NodeId
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
+from highwater.net.line import MAX_WAIT_MS, Line
 from highwater.net.registry import MOST_ELEMENTS, Api
 from highwater.net.turns import Work
 from highwater.partition.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchEntry, FetchSession, Topic
@@ -30,6 +31,8 @@ _SESSIONS_FROM = 7
 _AT_ONCE = 200
 """Partitions that a fetch may name or have news of to be answered in one turn of the loop."""
 _PER_PIECE = 50
+_FOLLOWERS_FROM = 15
+"""Older versions do not tell the follower's broker epoch: what an incarnation said would count for the next."""
 MOST_LOCATING = 16
 """Places of one fetch that are looked for at a time, however many partitions it names."""
 
@@ -37,6 +40,9 @@ MOST_LOCATING = 16
 def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> Work | None:
     if request.replica_id >= 0 and not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         _refuse(ctx, Code.CLUSTER_AUTHORIZATION_FAILED)
+        return None
+    if request.replica_id >= 0 and (ctx.version < _FOLLOWERS_FROM or request.replica_epoch < 0):
+        _refuse(ctx, Code.UNSUPPORTED_VERSION)
         return None
     try:
         session, full = _session(broker, ctx, request)
@@ -49,7 +55,8 @@ def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> Wo
         return fetching.after(updates)
     for _ in updates:
         """They are few."""
-    return fetching.begin()
+    fetching.begin()
+    return None
 
 
 def _updated(session: FetchSession, request: FetchRequestFlat) -> Iterator[None]:
@@ -57,10 +64,10 @@ def _updated(session: FetchSession, request: FetchRequestFlat) -> Iterator[None]
         for index, epoch, offset, last_fetched_epoch, log_start, max_bytes, _directory, _high_watermark in partitions:
             session.update(topic, index, epoch, offset, last_fetched_epoch, log_start, max_bytes)
             if len(session.dirty) % _PER_PIECE == 0:
-                yield None
+                yield
     for topic, indexes in request.forgotten:
         session.forget(topic, indexes)
-        yield None
+        yield
 
 
 def _session(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> tuple[FetchSession, bool]:
@@ -74,10 +81,23 @@ def _session(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> 
         broker.sessions.remove_id(request.session_id)
         if not request.topics:
             return FetchSession(0, by_id, False, now), True
-        if request.replica_id >= 0 and ctx.connection is not None:
-            ctx.connection.on_close(lambda: broker.doubts.cast(NodeId(request.replica_id)))
-        return broker.sessions.create(by_id, request.replica_id >= 0, now), True
+        return _begun(broker, ctx, request, by_id), True
     return broker.sessions.resume(request.session_id, request.session_epoch, by_id, now), False
+
+
+def _begun(broker: Broker, ctx: RequestContext, request: FetchRequestFlat, by_id: bool) -> FetchSession:
+    """It ends with its connection: whoever comes back begins another, and nobody is told of news in the meantime."""
+    session = broker.sessions.create(by_id, request.replica_id >= 0, broker.world.clock.monotonic())
+    connection, replica = ctx.connection, request.replica_id
+
+    def lost() -> None:
+        if replica >= 0:
+            broker.doubts.cast(NodeId(replica))
+        broker.sessions.end_with(connection)
+
+    if connection is not None and broker.sessions.tie(session, connection):
+        connection.on_close(lost)
+    return session
 
 
 def _refuse(ctx: RequestContext, code: Code) -> None:
@@ -91,9 +111,12 @@ class _Fetch:
         "_again",
         "_deadline",
         "_full",
+        "_hurried",
         "_late",
+        "_line",
         "_locating",
         "_max_bytes",
+        "_min_bytes",
         "_reading",
         "_woken",
         "broker",
@@ -113,34 +136,55 @@ class _Fetch:
         self.reader = Reader(request.replica_id, request.isolation_level, request.replica_epoch)
         self._full = full
         self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._line = Line(broker.world.clock) if ctx.connection is None else ctx.connection.line
         self._deadline: Deadline | None = None
         self._woken = False
+        self._hurried = False
+        """It waits for nothing but what is being looked up."""
         self._locating = 0
         self._reading = self._again = self._late = False
         """By turns: meanwhile there may be news, or the time may be over."""
 
     def after(self, updates: Iterator[None]) -> Work:
         yield from updates
-        work = self.begin()
-        if work is not None:
-            yield from work
+        self.begin()
 
-    def begin(self, at_once: bool = False) -> Work | None:
-        """Answer if there is enough, an error or nothing to wait for; else wait for it. Work where it takes long."""
+    def begin(self) -> None:
+        self._line.join(self)
+
+    def look(self, at_once: bool) -> None:
+        self._hurried = at_once
+        if self._reading:
+            self._again = True
+        else:
+            self._attempt(False)
+
+    def _attempt(self, at_once: bool) -> None:
+        """Answer if there is enough, an error or nothing to wait for; else wait for it."""
         entries = self.session.entries if self._full else self.session.dirty
         if len(entries) <= _AT_ONCE:
             for _ in self._try(at_once):
                 """They are few."""
-            return None
-        self._reading, self._again = True, False
-        self._await()
-        return self._try(at_once)
+        else:
+            self._reading, self._again = True, False
+            self._await()
+            self.ctx.carry_out(self._try(at_once))
 
     def _await(self) -> None:
         self.session.on_mark = self._wake
         self.session.on_overtaken = self._expire
         if self._deadline is None and self.request.max_wait_ms > 0:
-            self._deadline = self.broker.deadlines.add(self.request.max_wait_ms / 1000, self._expire)
+            wait_ms = min(self.request.max_wait_ms, MAX_WAIT_MS)
+            self._deadline = self.broker.deadlines.add(wait_ms / 1000, self._expire)
+
+    def hang_up(self) -> None:
+        if self.session.on_mark == self._wake:
+            self.session.abandon()
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self.session.id == 0:
+            self.session.close()
 
     def _try(self, at_once: bool) -> Work:
         rows: dict[FetchEntry, FetchRow] = {}
@@ -156,14 +200,16 @@ class _Fetch:
                     break  # it is this one's turn when a place is found
                 self._locate(entry, blocked.offset)
                 continue
+            if not entry.is_watching:
+                entry.bind(entry.partition)  # its own look told it of something
             rows[entry] = row
             total += row.size
             urgent = urgent or row.error is not Code.NONE or row.diverging is not None
             if not row.size and row.error is Code.NONE and room > 0:
                 self.session.dirty.pop(entry, None)
         self._reading = False
-        urgent = urgent or self._late
-        if not urgent and (total < self.request.min_bytes or (self._locating and total == 0)):
+        urgent = urgent or self._late or (self._hurried and not self._locating)
+        if not urgent and (total < self._min_bytes or (self._locating and total == 0)):
             for entry, row in rows.items():
                 if self._is_news(entry, row):
                     self.session.dirty[entry] = None
@@ -217,9 +263,7 @@ class _Fetch:
             self._again = True
             self._late = self._late or at_once
         elif self.session.on_mark == self._wake:
-            work = self.begin(at_once)
-            if work is not None:
-                self.ctx.carry_out(work)
+            self._attempt(at_once)
 
     def _respond(self, rows: dict[FetchEntry, FetchRow]) -> Work:
         session = self.session
@@ -262,6 +306,7 @@ class _Fetch:
         )
         if session_id == 0:
             session.close()
+        self._line.leave(self)
 
     def _empty(self, entry: FetchEntry) -> FetchRow:
         """A full answer names every partition, also one with nothing new or one still being looked up."""

@@ -9,6 +9,7 @@ from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
 from highwater.log.lookup import Found, first_at_or_after, with_largest_timestamp
+from highwater.log.reads import Stale
 from highwater.log.scan import BadBatch
 from highwater.net.context import RequestContext
 from highwater.net.registry import MOST_ELEMENTS, Api
@@ -102,26 +103,29 @@ class _Answer:
 
         def found(result: Found | Exception | None) -> None:
             self._running -= 1
-            if isinstance(result, OSError):
-                log.storage_failed(result)
+            if isinstance(result, Stale):
+                try:
+                    partition.require_leader()
+                    self._search(partition, when, row)
+                except KafkaError as failed:
+                    row.error_code = failed.code
+            elif isinstance(result, OSError):
                 row.error_code = Code.KAFKA_STORAGE_ERROR
-            elif isinstance(result, BadBatch):
-                log.found_damaged(result)
-                row.error_code = Code.CORRUPT_MESSAGE
-            elif isinstance(result, BadRecords):
+            elif isinstance(result, (BadBatch, BadRecords)):
                 row.error_code = Code.CORRUPT_MESSAGE
             elif isinstance(result, Exception):
-                raise result
+                self._broker.world.failures.note("job", f"a look-up in {partition.tp}", result)
+                row.error_code = Code.UNKNOWN_SERVER_ERROR
             elif result is not None and result.offset < end:
                 row.offset, row.timestamp, row.leader_epoch = result.offset, result.timestamp, result.leader_epoch
             self.finish_if_done()
 
         def search() -> None:
-            segments, run = list(log.segments), self._broker.world.run
+            segments, look = list(log.segments), log.reads.look
             if when == MAX_TIMESTAMP:
-                run(with_largest_timestamp, segments, log.log_start, done=found, where="client")
+                look(with_largest_timestamp, segments, log.log_start, done=found, where="client")
             else:
-                run(first_at_or_after, segments, when, log.log_start, done=found, where="client")
+                look(first_at_or_after, segments, when, log.log_start, done=found, where="client")
 
         self._searches.append(search)
 

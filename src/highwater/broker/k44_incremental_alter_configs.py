@@ -5,8 +5,10 @@ from __future__ import annotations
 from highwater.broker.broker import Broker
 from highwater.broker.broker_id import broker_id
 from highwater.broker.forwarding import forward
+from highwater.config import ConfigError
+from highwater.config.alteration import Alteration
 from highwater.errors import Code, KafkaError
-from highwater.metadata.configs import ResourceType
+from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.wire import refusals
@@ -46,12 +48,13 @@ def _refused(broker: Broker, resources: list[AlterConfigsResource]) -> Refused:
     """A broker's settings are changed through that broker alone: it can tell whether they suit it."""
     found: Refused = {}
     for at, resource in enumerate(resources):
-        if resource.resource_type != ResourceType.BROKER or not resource.resource_name:
+        if resource.resource_type != ResourceType.BROKER:
             continue
         try:
-            if broker_id(resource.resource_name, "Node") != broker.node_id:
+            if resource.resource_name and broker_id(resource.resource_name, "Node") != broker.node_id:
                 why = f"expected {broker.node_id}, but received {resource.resource_name}"
                 raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, {why}")
+            _check_suits(broker, resource)
         except KafkaError as error:
             found[at] = AlterConfigsResourceResponse(
                 error_code=error.code,
@@ -60,6 +63,26 @@ def _refused(broker: Broker, resources: list[AlterConfigsResource]) -> Refused:
                 resource_name=resource.resource_name,
             )
     return found
+
+
+def _check_suits(broker: Broker, asked: AlterConfigsResource) -> None:
+    """Against what this broker was started with, which the controller does not know. All else is for it to check."""
+    resource = ConfigResource(asked.resource_type, asked.resource_name)
+    after = dict(broker.image.configs.of(resource))
+    for each in asked.configs:
+        try:
+            value = Alteration(each.name, each.config_operation, each.value).of(after.get(each.name), of_topic=False)
+        except KafkaError:
+            return
+        after.pop(each.name, None)
+        if value is not None:
+            after[each.name] = value
+    config = broker.config
+    own, default = (config.dynamic, after) if resource == CLUSTER_DEFAULT else (after, config.dynamic_default)
+    try:
+        config.with_dynamic(own, default)
+    except ConfigError as problem:
+        raise KafkaError(Code.INVALID_CONFIG, str(problem)) from None
 
 
 def _joined(refused: Refused, decided: IncrementalAlterConfigsResponse) -> IncrementalAlterConfigsResponse:

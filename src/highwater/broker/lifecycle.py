@@ -60,7 +60,7 @@ class Lifecycle:
         self._world = world
         self._config = config
         self._cluster_id = cluster_id
-        self._incarnation = incarnation
+        self.incarnation = incarnation
         self._directory = directory
         self._features = features
         self._controller = controller
@@ -83,7 +83,7 @@ class Lifecycle:
         request = BrokerRegistrationRequest(
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,
-            incarnation_id=self._incarnation,
+            incarnation_id=self.incarnation,
             listeners=[_listener(each, bound[each.name]) for each in listeners],
             features=[
                 Feature(name=name, min_supported_version=supported.min, max_supported_version=supported.max)
@@ -166,38 +166,46 @@ class Lifecycle:
             self._timer.cancel()
             self._timer = None
         self._asking = True
-        request = BrokerHeartbeatRequest(
-            broker_id=self._config.node_id,
-            broker_epoch=self.epoch,
-            current_metadata_offset=self._applied_offset(),
-            want_fence=False,
-            want_shut_down=self.standing is Standing.LEAVING,
-        )
-        seconds = self._config.get(BROKER_SESSION_TIMEOUT_MS) / 1000
-        self._controller.ask(request, BrokerHeartbeatResponse, self._beaten, seconds)
+        with self._world.failures.boundary("periodic", "the heartbeat", lambda _: self._beaten(None)):
+            request = BrokerHeartbeatRequest(
+                broker_id=self._config.node_id,
+                broker_epoch=self.epoch,
+                current_metadata_offset=self._applied_offset(),
+                want_fence=False,
+                want_shut_down=self.standing is Standing.LEAVING,
+            )
+            seconds = self._config.get(BROKER_SESSION_TIMEOUT_MS) / 1000
+            self._controller.ask(request, BrokerHeartbeatResponse, self._beaten, seconds)
 
     def _beaten(self, answer: BrokerHeartbeatResponse | None) -> None:
         self._asking = False
+        interval: float | None = RETRY_SECONDS
+        with self._world.failures.boundary("periodic", "the answer to a heartbeat"):
+            interval = self._take(answer)
+        if interval is not None:
+            self._timer = self._world.clock.call_later(interval, self._beat)
+
+    def _take(self, answer: BrokerHeartbeatResponse | None) -> float | None:
+        """Seconds to the next heartbeat; None where there is none."""
         if self.standing is Standing.GONE:
-            return
-        if answer is not None:
-            self.answered_at = self._world.clock.monotonic()
-        interval = self._config.get(BROKER_HEARTBEAT_INTERVAL_MS) / 1000
+            return None
         if answer is None:
-            interval = RETRY_SECONDS
-        elif answer.error_code != Code.NONE:
+            return RETRY_SECONDS
+        self.answered_at = self._world.clock.monotonic()
+        interval = self._config.get(BROKER_HEARTBEAT_INTERVAL_MS) / 1000
+        if answer.error_code != Code.NONE:
             _log.warning("heartbeat: %s", code_of(answer.error_code).name)
         elif self.standing is Standing.LEAVING:
             if answer.should_shut_down:
                 self._set(Standing.GONE, "the controller let it go")
-                return
+                return None
             interval = 0.05
         else:
             standing = Standing.FENCED if answer.is_fenced else Standing.ACTIVE
             self._set(standing, "so the controller answered its heartbeat")
             if answer.is_fenced:
                 interval = 0.05
-        self._timer = self._world.clock.call_later(interval, self._beat)
+        return interval
 
     def _set(self, standing: Standing, why: str) -> None:
         if standing is not self.standing:

@@ -12,21 +12,26 @@ from collections.abc import Callable
 
 from highwater.broker.broker import Broker
 from highwater.broker.directories import ReplicaDirectories
+from highwater.broker.missing import MissingReplicas
 from highwater.broker.reasons import why_changed
 from highwater.config import FETCH_MAX_BYTES
 from highwater.errors import KafkaError
 from highwater.log.loader import CorruptLog
+from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ResourceType, broker_resource
 from highwater.metadata.topics import PartitionImage, TopicImage
 from highwater.model import NO_NODE, Endpoint, NodeId, TopicPartition, Uuid
 from highwater.partition.partition import Partition
+from highwater.world.boundary import Boundary, as_os_error
 
 CREATE_AT_ONCE = 4
 """Jobs that make files, side by side."""
 CREATE_SLICE = 16
 """Partitions that one of them makes."""
+SETTLE_SECONDS = 1.0
+"""How long the roles of others wait for a log that is being cut."""
 SLICE = 20
 """Role changes between two turns of the loop."""
 _log = logging.getLogger(__name__)
@@ -41,6 +46,7 @@ class Publisher:
         self._applied = applied
         self._pending: tuple[MetadataImage, Changes] | None = None
         self._news = asyncio.Event()
+        self._missing = MissingReplicas(broker, directories, self._news.set)
 
     def offer(self, image: MetadataImage, changes: Changes) -> None:
         if self._pending is not None:
@@ -56,6 +62,10 @@ class Publisher:
             if self._pending is not None:
                 (image, changes), self._pending = self._pending, None
                 await self.apply(image, changes)
+            if self._missing.due:
+                image = self._broker.image
+                await self._place(image, await self._missing.take_due(image))
+                self._directories.report()
             if self._pending is None:
                 self._broker.applied()
 
@@ -92,6 +102,7 @@ class Publisher:
         self._broker.groups.topics_deleted(changes.deleted)
 
     def _drop(self, name: str, topic_id: Uuid, index: int) -> None:
+        self._missing.forget(topic_id, index)
         partition = self._broker.hosted.find(topic_id, index)
         if partition is not None:
             self._broker.hosted.remove(partition)
@@ -113,9 +124,15 @@ class Publisher:
         for at, (topic, index, part) in enumerate(mine):
             partition = hosted.find(topic.id, index)
             if partition is not None:
-                await self._assign(image, partition, part)
+                with self._at(partition):
+                    await self._assign(image, partition, part)
             if at % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
+
+    def _at(self, partition: Partition) -> Boundary:
+        """Which role a partition has after a mistake nobody knows: it has none, and others lead it."""
+        log, failures = partition.log, self._broker.world.failures
+        return failures.boundary("partition", str(partition.tp), lambda failed: log.storage_failed(as_os_error(failed)))
 
     def _give_up_unloaded(self, missing: list[tuple[TopicImage, int, PartitionImage]]) -> None:
         """A log damaged in what was synced once is fetched anew, where there is somebody to fetch it from."""
@@ -127,7 +144,7 @@ class Publisher:
             if is_dispensable(part, self._broker.node_id):
                 _log.warning("%s is damaged, and fetched anew from broker %d", tp, part.leader)
                 store.give_up(tp)
-            else:
+            elif not is_lost(part, self._broker.node_id):
                 self._directories.lose(topic.id, index)
 
     def troubled(self, partition: Partition) -> None:
@@ -135,10 +152,13 @@ class Publisher:
         self._directories.lose(partition.topic_id, partition.tp.partition)
 
     async def _begun_anew(self, partition: Partition, part: PartitionImage) -> Partition | None:
-        """A damaged log goes once nobody counts on it. None where another cannot be made."""
+        """A damaged log goes once nobody counts on it, and in an epoch in which it never fetched: else a fetch of it
+        that is still on its way would speak for the empty log in its place. None where another cannot be made."""
         broker, tp = self._broker, partition.tp
-        if partition.log.offline is not None or not is_dispensable(part, broker.node_id):
-            self.troubled(partition)
+        dispensable = partition.log.offline is None and is_dispensable(part, broker.node_id)
+        if not dispensable or part.leader_epoch <= partition.epoch:
+            if dispensable or not is_lost(part, broker.node_id):
+                self.troubled(partition)
             return partition
         why = f"fetched anew from broker {part.leader}: {partition.log.trouble}"
         self._drop(tp.topic, partition.topic_id, tp.partition)
@@ -153,11 +173,13 @@ class Publisher:
 
         async def one_after_another() -> None:
             for wanted in slices:
-                for made in await self._broker.store.create_all(wanted):
-                    if isinstance(made, KafkaError):
-                        _log.error("%s", made)
+                made = await self._broker.store.create_all(wanted)
+                for (tp, topic_id), log in zip(wanted, made, strict=True):
+                    if isinstance(log, KafkaError):
+                        self._missing.note(tp, topic_id, log)
                     else:
-                        self._broker.hosted.add(Partition(made, self._broker.in_sync))
+                        self._missing.forget(topic_id, tp.partition)
+                        self._broker.hosted.add(Partition(log, self._broker.in_sync))
 
         await asyncio.gather(*(one_after_another() for _ in range(min(CREATE_AT_ONCE, len(missing)))))
 
@@ -175,7 +197,8 @@ class Publisher:
         why = why_changed(image, partition, part)
         if part.leader == broker.node_id:
             broker.fetchers.unfollow(partition)
-            await _settled(partition)
+            if not await self._settled(partition):
+                return
             partition.lead(broker.node_id, part.leader_epoch, part.partition_epoch, part.replicas, part.isr, why)
             broker.groups.role_changed(partition, image)
             return
@@ -185,10 +208,28 @@ class Publisher:
             partition.replicas = part.replicas
             return
         broker.fetchers.unfollow(partition)
-        await _settled(partition)
+        if not await self._settled(partition):
+            return
         partition.step_down(part.leader, part.leader_epoch, part.partition_epoch, part.replicas, why)
         broker.groups.role_changed(partition, image)
         self._follow(image, partition)
+
+    async def _settled(self, partition: Partition) -> bool:
+        """No role is taken while the log is being cut. A disk that is full may hold that up for hours: the others do
+        not wait for it, and this one is looked at again when it has ended."""
+        cutting = partition.cutting
+        if cutting is not None and not cutting.done():
+            await asyncio.wait([cutting], timeout=SETTLE_SECONDS)
+            if not cutting.done():
+                cutting.add_done_callback(lambda _: self._look_again(partition))
+                return False
+        partition.cutting = None
+        return True
+
+    def _look_again(self, partition: Partition) -> None:
+        image = self._broker.coming_image if self._pending is None else self._pending[0]
+        if partition.topic_id in image.topics.by_id:
+            self.offer(image, Changes(partitions={partition.topic_id: (partition.tp.partition,)}))
 
     def _follow(self, image: MetadataImage, partition: Partition) -> None:
         leader = image.brokers.get(partition.leader_id)
@@ -214,11 +255,14 @@ class Publisher:
         """What new logs are made with, and topic settings fall back on, comes before everything else."""
         broker = self._broker
         own, default = image.configs.of(broker_resource(broker.node_id)), image.configs.of(CLUSTER_DEFAULT)
-        if broker.config.dynamic != own or broker.config.dynamic_default != default:
-            broker.config = broker.config.with_dynamic(own, default)
+        before, broker.config = broker.config, broker.config.adopting(own, default)
+        if broker.config is not before:
+            for why in broker.config.ignored:
+                if why not in before.ignored:
+                    _log.error("broker %d leaves out settings that do not suit it: %s", broker.node_id, why)
             broker.fetch_max_bytes = broker.config.get(FETCH_MAX_BYTES)
             broker.cleaner.reconfigured()
-        broker.settings_image = image
+        broker.coming_image = image
 
     def _reconfigure(self, changes: Changes) -> None:
         mine = (CLUSTER_DEFAULT, broker_resource(self._broker.node_id))
@@ -226,8 +270,9 @@ class Publisher:
         topics = {resource.name for resource in changes.configs if resource.type == ResourceType.TOPIC}
         for partition in self._broker.hosted if everything or topics else ():
             if everything or partition.tp.topic in topics:
-                partition.reconfigure(self._broker.log_config(partition.tp.topic))
-                self._broker.hosted.reconfigured(partition)
+                with self._at(partition):
+                    partition.reconfigure(self._broker.log_config(partition.tp.topic))
+                    self._broker.hosted.reconfigured(partition)
 
     def _tell(self, image: MetadataImage, changes: Changes = NOTHING) -> None:
         before, self._broker.image = self._broker.image, image
@@ -236,6 +281,8 @@ class Publisher:
             known = image.brokers.get(broker)
             if known is not None and known.fenced and before.brokers.is_active(broker):
                 self._broker.departed.note(broker)
+        if self._broker.node_id in changes.brokers:
+            self._broker.fetchers.registered()
         self._let_in(changes)
         self._broker.doubts.settle()
         self._directories.report()
@@ -243,12 +290,11 @@ class Publisher:
 
 
 def is_dispensable(part: PartitionImage, local: NodeId) -> bool:
-    """Whether another replica leads, and none of the lists that a leader may be chosen from has this one."""
-    return part.leader not in (local, NO_NODE) and local not in (*part.isr, *part.elr, *part.last_known_elr)
+    """Whether the controller knows that it is lost, another replica leads, and none of the lists that a leader may be
+    chosen from has this one."""
+    others = part.leader not in (local, NO_NODE) and local not in (*part.isr, *part.elr, *part.last_known_elr)
+    return others and is_lost(part, local)
 
 
-async def _settled(partition: Partition) -> None:
-    """No role is taken while the log is being cut."""
-    if partition.cutting is not None and not partition.cutting.done():
-        await asyncio.wait([partition.cutting])
-    partition.cutting = None
+def is_lost(part: PartitionImage, local: NodeId) -> bool:
+    return part.directory(local) == DIRECTORY_LOST

@@ -69,6 +69,7 @@ def describe_partition(broker: Broker, partition: Partition) -> dict[str, Any]:
         "segments": len(log.segments),
         "replicas": list(partition.replicas),
         "offline": None if log.offline is None else str(log.offline),
+        "unwritten": None if log.unwritten is None else str(log.unwritten),
         "damage": [str(each) for each in log.reads.damage.values()],
         "compaction": describe_log(broker, log),
         "changes": aged(partition.changes, now),

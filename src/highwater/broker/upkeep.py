@@ -9,16 +9,21 @@ from highwater.broker.broker import Broker
 from highwater.partition.hosted import NEVER_MS
 from highwater.partition.partition import Partition
 from highwater.world import Timer
+from highwater.world.boundary import Boundary
 
 SLICE = 50
 """Partitions looked at between two turns of the loop."""
 DROPPED_AT_ONCE = 4
 """Segments of a log let go between two turns of the loop: each costs some renames, which may wait for the disk."""
 FLUSH_CHECK_SECONDS = 0.1
+AFTER_FAILURE_MS = 1000
 
 
 class Upkeep:
-    """Each task begins anew an interval after it ended; settings changed meanwhile count from then on."""
+    """Each task begins anew an interval after it ended; settings changed meanwhile count from then on.
+
+    What fails unexpectedly at one partition is left out this time, and all others have their turn.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -44,7 +49,15 @@ class Upkeep:
 
     def _later(self, name: str, ms: int, task: Callable[[], None]) -> None:
         if not self._stopped and ms < NEVER_MS:
-            self._timers[name] = self._broker.world.clock.call_later(ms / 1000, task)
+            self._timers[name] = self._broker.world.clock.call_later(ms / 1000, self._begin, name, task)
+
+    def _begin(self, name: str, task: Callable[[], None]) -> None:
+        failures = self._broker.world.failures
+        with failures.boundary("periodic", name, lambda _: self._later(name, AFTER_FAILURE_MS, task)):
+            task()
+
+    def _at(self, partition: Partition) -> Boundary:
+        return self._broker.world.failures.boundary("partition", str(partition.tp))
 
     def _each(self, do: Callable[[Partition], object], then: Callable[[], None]) -> None:
         """Over all partitions in slices, so that a thousand of them do not hold the loop."""
@@ -54,8 +67,9 @@ class Upkeep:
             if self._stopped:
                 return
             for partition in partitions[at : at + SLICE]:
-                if partition.log.offline is None and self._broker.hosted.get(partition.tp) is partition:
-                    do(partition)
+                with self._at(partition):
+                    if partition.log.offline is None and self._broker.hosted.get(partition.tp) is partition:
+                        do(partition)
             if at + SLICE < len(partitions):
                 self._broker.world.clock.call_soon(slice_from, at + SLICE)
             else:
@@ -100,7 +114,7 @@ class Upkeep:
         self._each(Partition.shrink, lambda: self._later("in-sync", self._in_sync_ms(), self._shrink))
 
     def _expire_producers(self) -> None:
-        now = self._broker.world.clock.wall_ms()
+        now = self._broker.store.aging_ms()
         after = self._broker.config.get(settings.PRODUCER_ID_EXPIRATION_MS)
         interval = self._broker.config.get(settings.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS)
         self._each(
@@ -113,12 +127,13 @@ class Upkeep:
         now = self._broker.world.clock.monotonic()
         since = self._unflushed_since
         for partition in self._broker.hosted.flushed_by_age:
-            log = partition.log
-            if log.offline is not None:
-                continue
-            if log.durable_end >= log.log_end:
-                since.pop(partition, None)
-            elif now - since.setdefault(partition, now) >= log.config.flush_ms / 1000:
-                del since[partition]
-                log.flush()
+            with self._at(partition):
+                log = partition.log
+                if log.offline is not None:
+                    continue
+                if log.durable_end >= log.log_end:
+                    since.pop(partition, None)
+                elif now - since.setdefault(partition, now) >= log.config.flush_ms / 1000:
+                    del since[partition]
+                    log.flush()
         self._later("flush", int(FLUSH_CHECK_SECONDS * 1000), self._flush_by_age)

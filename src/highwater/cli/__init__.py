@@ -54,7 +54,20 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, noun.summary) for name, noun in NOUNS.items()])
 
 
+def show_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    """With the kernel, since an install without a C compiler is slower and else looks the same."""
+    if not wanted or ctx.resilient_parsing:
+        return
+    from importlib.metadata import version
+
+    from highwater import kernel
+
+    click.echo(f"highwater, version {version('highwater')}\nkernel: {kernel.DESCRIPTION}")
+    ctx.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="highwater", prog_name="highwater")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version,
+              help="Show the version, and which kernel runs.")  # fmt: skip
 def main() -> None:
     """A Kafka-compatible, replicated commit log. The tools take the flags of Kafka's own, and speak to any Kafka."""

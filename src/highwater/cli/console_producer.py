@@ -34,6 +34,8 @@ WITHOUT_EFFECT = (
     "max-memory-bytes",
     "socket-buffer-size",
 )
+COMPLAINT_SECONDS = 2.0
+COMPLAINT_PAUSE = 10.0
 RECORD_OVERHEAD = 70
 """What a record costs beside its key and value when deciding that a batch is full."""
 
@@ -147,6 +149,22 @@ def _producer(client: Client, settings: dict[str, str]) -> Producer:
     return Producer(client, acks=acks, codec=Codec[codec], idempotent=idempotent, create_topics=True)
 
 
+class Complaints:
+    """What sending waits for is told if it lasts; Apache's producer logs every retry."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._next = 0.0
+
+    def begin(self) -> None:
+        self._next = time.monotonic() + COMPLAINT_SECONDS
+
+    def hear(self, failure: Exception) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + COMPLAINT_PAUSE
+            click.echo(f"Still trying to send to topic {self._topic}: {failure}", err=True)
+
+
 class LineSender:
     """Gathers records per partition and sends a batch when it is full, or when input pauses."""
 
@@ -154,6 +172,8 @@ class LineSender:
         self.failures = 0
         self._client = client
         self._topic = topic
+        self._complaints = Complaints(topic)
+        client.on_retry = self._complaints.hear
         self._sync = sync
         self._producer = _producer(client, settings)
         self._batch_size = number(settings, "batch.size", 16384)
@@ -169,12 +189,18 @@ class LineSender:
             if line is None:
                 self.flush()
                 continue
-            self.add(reader.parse(line))
+            try:
+                record = reader.parse(line)
+            except ValueError:
+                self.flush()  # the lines before it are good
+                raise
+            self.add(record)
             if prompting:
                 click.echo(">", nl=False)
         self.flush()
 
     def add(self, record: LineRecord) -> None:
+        self._complaints.begin()
         partition = self._partition(record.key)
         entry = (int(time.time() * 1000), record.key, record.value, record.headers)
         if self._sync:
@@ -191,6 +217,7 @@ class LineSender:
             self._send(partition)
 
     def _send(self, partition: int) -> None:
+        self._complaints.begin()
         records = self._waiting.pop(partition)
         self._sizes.pop(partition, None)
         self._sticky = None

@@ -7,20 +7,26 @@ import errno
 import gc
 import logging
 import os
-import select
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
+from highwater import kernel
 from highwater.broker.lifecycle import NotRegistered
+from highwater.cli.stop_signals import let_through
+from highwater.cluster.lock import when_released
 from highwater.config import ConfigError, NodeConfig, environment_overrides, parse_properties
 from highwater.node import Node, NotStarted
 from highwater.world import AlreadyLocked
+from highwater.world.descriptors import raise_limit
 from highwater.world.real import RealWorld, new_event_loop
 
+LAST_SECONDS = 20.0
+"""For the shutdown of a node that nobody waits for."""
 _log = logging.getLogger("highwater")
 
 
@@ -40,6 +46,8 @@ def run_node(config: NodeConfig, ready: Callable[[Node], None]) -> int:
     """Until SIGTERM or SIGINT, which shut it down in order; 1 where it could not start or failed."""
     for name in config.unknown:
         _log.warning("unknown setting %s is ignored", name)
+    raise_limit()
+    _log.log(logging.INFO if kernel.IMPLEMENTATION == "cython" else logging.WARNING, "kernel: %s", kernel.DESCRIPTION)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -93,21 +101,31 @@ def exit_code(why: BaseException | None) -> int:
 
 
 class Readiness:
-    """The far end of a pipe that a forked node writes to when it is ready."""
+    """The far end of a pipe that a forked node writes to when it is ready; it can be selected."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
 
-    def wait(self, seconds: float) -> bool:
-        """False if the node ended first, or took longer."""
-        readable, _, _ = select.select([self._pipe], [], [], max(seconds, 0))
-        ready = bool(readable) and os.read(self._pipe, 1) == b"+"
-        os.close(self._pipe)
+    def fileno(self) -> int:
+        return self._pipe
+
+    def is_ready(self) -> bool:
+        """Waits for it; False if the node ended first."""
+        ready = os.read(self._pipe, 1) == b"+"
+        self.close()
         return ready
 
+    def close(self) -> None:
+        os.close(self._pipe)
 
-def fork_node(path: Path, pid_file: Path, output: Path) -> tuple[int, Readiness]:
-    """Start a node in a fork of this process: it has imported everything, so the node is ready at once."""
+
+def fork_node(
+    path: Path, pid_file: Path, output: Path, cluster_lock: Path, let_go: Callable[[], None]
+) -> tuple[int, Readiness]:
+    """Start a node in a fork of this process: it has imported everything, so the node is ready at once.
+
+    `let_go` is called in the fork, for what belongs to this process alone.
+    """
     read_end, write_end = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -120,9 +138,12 @@ def fork_node(path: Path, pid_file: Path, output: Path) -> tuple[int, Readiness]
     try:
         os.close(read_end)
         os.setsid()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        let_go()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
+        let_through()
         _log_to(output)
+        when_released(cluster_lock, _end_with_the_cluster)
 
         def ready(node: Node) -> None:
             os.write(write_end, b"+")
@@ -131,6 +152,13 @@ def fork_node(path: Path, pid_file: Path, output: Path) -> tuple[int, Readiness]
     finally:
         logging.shutdown()
         os._exit(code)
+
+
+def _end_with_the_cluster() -> None:
+    _log.warning("whoever ran the cluster has ended without stopping this node: it stops by itself")
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(LAST_SECONDS)
+    os._exit(1)
 
 
 def serve(path: Path, overrides: tuple[str, ...], pid_file: Path | None, ready: Callable[[Node], None]) -> int:
@@ -168,13 +196,19 @@ def _log_to(output: Path | None) -> None:
 @click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting over the file's.")
 @click.option("--pid-file", type=click.Path(path_type=Path), help="Where to write this process's id.")
 @click.option("--log-file", type=click.Path(path_type=Path), help="Where to log, instead of standard error.")
-def command(path: Path, overrides: tuple[str, ...], pid_file: Path | None, log_file: Path | None) -> None:
+@click.option("--while-locked", "cluster_lock", type=click.Path(path_type=Path), metavar="FILE",
+              help="Stop when whoever holds the lock on this file has ended, as for the nodes of `up`.")  # fmt: skip
+def command(
+    path: Path, overrides: tuple[str, ...], pid_file: Path | None, log_file: Path | None, cluster_lock: Path | None
+) -> None:
     """Run one node in the foreground until SIGTERM or Ctrl-C, which stop it in order.
 
     Its directory must be formatted (highwater storage format). Environment variables that begin with KAFKA_ override
     the file as in Kafka's own image: KAFKA_LOG_RETENTION_MS is log.retention.ms.
     """
     _log_to(log_file)
+    if cluster_lock is not None and cluster_lock.exists():
+        when_released(cluster_lock, _end_with_the_cluster)
 
     def ready(node: Node) -> None:
         at = ",".join(f"{name}://{endpoint}" for name, endpoint in sorted(node.server.endpoints.items()))

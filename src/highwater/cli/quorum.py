@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import click
 
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import fail
 from highwater.client.admin import Admin
-from highwater.client.failures import ClientFailure
-from highwater.errors import KafkaError
+from highwater.client.client import Broker
+from highwater.client.connection import Connection
+from highwater.client.failures import ClientFailure, RequestTimeout
+from highwater.errors import KafkaError, is_retriable
 from highwater.model import ZERO_UUID, uuid_text
 from highwater.wire.messages.describe_quorum_response import DescribeQuorumResponse, PartitionData, ReplicaState
 
 COLUMNS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status")
+
+SOON = {"default.api.timeout.ms": "5000", "request.timeout.ms": "5000"}
+"""An election takes less; without a leader a broker would wait for one as long as it is asked to."""
+ANSWER_SECONDS = 1.0
 
 
 @click.group("quorum")
@@ -43,10 +50,12 @@ def describe(servers: tuple[str | None, str | None], status: bool, replication: 
     if status and human_readable:
         fail("The option --human-readable is only supported along with --replication")
     try:
-        with open_client(bootstrap, load_properties(path) if path else {}, client_id="adminclient") as client:
+        properties = {**SOON, **(load_properties(path) if path else {})}
+        with open_client(bootstrap, properties, client_id="adminclient") as client:
             admin = Admin(client)
-            quorum = admin.describe_quorum()
-            cluster_id = admin.describe_cluster().cluster_id
+            cluster = admin.describe_cluster()
+            quorum = _quorum(admin, cluster.brokers)
+            cluster_id = cluster.cluster_id
     except (KafkaError, ClientFailure, ValueError, OSError) as error:
         fail(str(error))
     partition = quorum.topics[0].partitions[0]
@@ -54,6 +63,29 @@ def describe(servers: tuple[str | None, str | None], status: bool, replication: 
         click.echo(_status(cluster_id, quorum, partition))
     else:
         click.echo(_table(partition, human_readable))
+
+
+def _quorum(admin: Admin, brokers: Sequence[Broker]) -> DescribeQuorumResponse:
+    """What the leader of the quorum says, or that there is none."""
+    try:
+        return admin.describe_quorum()
+    except (KafkaError, RequestTimeout) as failed:
+        if isinstance(failed, KafkaError) and not is_retriable(failed.code):
+            raise
+        silent = [f"{broker.id} at {broker.endpoint}" for broker in brokers if not _answers(broker)]
+        why = f"no answer comes from broker {', broker '.join(silent)}" if silent else "every broker answers"
+        fail(
+            f"The quorum is lost or has no leader: no controller answered within {admin.client.timeout:g} s, and "
+            f"{why}. More than half of the voters must run."
+        )
+
+
+def _answers(broker: Broker) -> bool:
+    try:
+        Connection(broker.endpoint, dial_timeout=ANSWER_SECONDS).close()
+    except ClientFailure:
+        return False
+    return True
 
 
 def _status(cluster_id: str, quorum: DescribeQuorumResponse, partition: PartitionData) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
@@ -54,11 +55,30 @@ def ask_all(addresses: Sequence[Address]) -> list[Answer]:
 
 def show(answers: list[Answer], topic: str | None, changes: int) -> Group:
     led = sorted(_led(answers, topic), key=lambda part: (part["topic"], part["partition"]))
-    parts = [_nodes(answers), _partitions(led), _followers(led)]
+    trouble = quorum_trouble(answers)
+    parts: list[RenderableType] = [] if trouble is None else [f"[red]{trouble}[/red]"]
+    parts += [_nodes(answers), _partitions(led), _followers(led)]
     parts += [table for table in (_troubled(answers, topic), _compacted(answers, topic)) if table.row_count]
     if changes:
         parts.append(_changes(answers, topic, changes))
     return Group(*parts)
+
+
+def quorum_trouble(answers: list[Answer]) -> str | None:
+    """Why there is no quorum, by the voters that were asked and are silent."""
+    told = [status["quorum"] for _, status in answers if status is not None]
+    newest = max(told, key=lambda quorum: int(quorum["epoch"]), default=None)
+    voters: list[int] = [] if newest is None else newest["voters"]
+    silent = [voter for voter in voters if (str(voter), None) in ((at.node, status) for at, status in answers)]
+    needed = len(voters) // 2 + 1
+    if voters and len(voters) - len(silent) < needed:
+        return (
+            f"The quorum is lost: of the voters {_ids(voters)} no answer comes from {_ids(silent)}, and {needed} are "
+            "needed. Until then no topic is created, no leader elected and no ISR changed: start them again."
+        )
+    if told and all(quorum["leader"] is None for quorum in told):
+        return "The quorum has no leader: its voters have not agreed on one."
+    return None
 
 
 def _nodes(answers: list[Answer]) -> Table:
@@ -127,6 +147,8 @@ def _troubled(answers: list[Answer], topic: str | None) -> Table:
                 name = f"{part['topic']}-{part['partition']}"
                 if part["offline"] is not None:
                     _add(table, name, address.node, "[red]offline[/red]", escape(part["offline"]))
+                elif part["unwritten"] is not None:
+                    _add(table, name, address.node, "[red]cannot be written[/red]", escape(part["unwritten"]))
                 for found in part["damage"]:
                     _add(table, name, address.node, "[red]damaged[/red]", escape(found))
     return table
@@ -239,6 +261,9 @@ def command(data_dir: Path, http: tuple[str, ...], topic: str | None, changes: i
         with Live(show(answers, topic, changes), console=console) as live:
             while True:
                 time.sleep(REFRESH_SECONDS)
+                # A cluster that was started again has other ports; between two of them the last ones are silent.
+                with contextlib.suppress(click.ClickException):
+                    addresses = _addresses(data_dir, http)
                 live.update(show(ask_all(addresses), topic, changes))
     except KeyboardInterrupt:
         return

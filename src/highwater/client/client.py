@@ -93,6 +93,8 @@ class Client:
         self.timeout = timeout
         self.request_timeout = request_timeout
         self.max_response_bytes = max_response_bytes
+        self.on_retry: Callable[[Exception], None] = lambda failure: None
+        """Told of each failure after which `retrying` tries again."""
         self.view = ClusterView()
         self._connections: dict[Endpoint, Connection] = {}
 
@@ -170,6 +172,7 @@ class Client:
                 hopeless = isinstance(failure, Unreachable) and not self.view.brokers
                 if hopeless or not _worth_retrying(failure, await_topic) or time.monotonic() + backoff > deadline:
                     raise
+                self.on_retry(failure)
             time.sleep(backoff * random.uniform(0.8, 1.2))
             backoff = min(backoff * 2, LAST_BACKOFF)
 

@@ -51,8 +51,10 @@ class Fetched:
             records = kernel.iterate(section(header, self.data[pos : pos + size]))
             yield header, [record for record in records if record.offset >= self.start]
 
-    def columns(self, *, end: int = 2**63 - 1, keys: bool = True, values: bool = True, headers: bool = False) -> Any:
-        """The same records, up to `end`, as one pyarrow.RecordBatch."""
+    def columns(
+        self, *, end: int = 2**63 - 1, keys: bool = True, values: bool = True, headers: bool = False
+    ) -> Iterator[Any]:
+        """The same records, up to `end`, as pyarrow.RecordBatches of bounded size."""
         return columns(
             [self.data],
             start=self.start,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from highwater.cluster.cluster import Cluster
-    from highwater.cluster.layout import ClusterFailed
+    from highwater.cluster.failed import ClusterFailed
     from highwater.cluster.reading import StoredRecord
     from highwater.cluster.rules import Failure
 
-_HOMES = {"Cluster": "cluster", "ClusterFailed": "layout", "Failure": "rules", "StoredRecord": "reading"}
+_HOMES = {"Cluster": "cluster", "ClusterFailed": "failed", "Failure": "rules", "StoredRecord": "reading"}
 
 __all__ = ["Cluster", "ClusterFailed", "Failure", "StoredRecord"]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from highwater.cluster.steered import SteeredNode
 from highwater.model import Endpoint, NodeId
+from highwater.world.descriptors import raise_limit
 from highwater.world.real import new_event_loop
 
 LINE_LIMIT = 16 << 20
@@ -101,6 +102,7 @@ async def _live(steering: socket.socket) -> int:
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
     steering = socket.socket(fileno=int(sys.argv[1]))
+    raise_limit()
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     code = loop.run_until_complete(_live(steering))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import shutil
-import tempfile
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,12 +13,14 @@ from typing import Any, Final
 
 from highwater.client.admin import Admin, NewTopic
 from highwater.client.client import Client
+from highwater.cluster.failed import ClusterFailed
+from highwater.cluster.home import Home
 from highwater.cluster.host import Host, State
-from highwater.cluster.layout import ClusterFailed, Layout, Member
+from highwater.cluster.layout import Layout, Member
 from highwater.cluster.links import Links
 from highwater.cluster.reading import CLIENT_ID, StoredRecord, stored_records
 from highwater.cluster.rules import Failure, Rules, rule_for
-from highwater.cluster.view import PartitionView, View
+from highwater.cluster.view import PartitionView, View, all_know, is_known
 from highwater.model import NodeId, TopicPartition
 
 READY_SECONDS: Final = 60.0
@@ -46,7 +48,7 @@ class Cluster:
     ) -> None:
         self._shape = (brokers, controllers, racks)
         self._config = {key: _text(value) for key, value in (config or {}).items()}
-        self._data_dir = None if data_dir is None else Path(data_dir).absolute()
+        self._home = Home(None if data_dir is None else Path(data_dir).absolute())
         self._processes = processes
         self._links = Links()
         self._rules = Rules()
@@ -63,33 +65,47 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def open(self) -> None:
-        """Returns when every broker is unfenced and knows all the others."""
+    def open(self) -> Cluster:
+        """Returns it when every broker is unfenced and knows all the others. Left open, it closes with the process."""
+        if self._layout is not None:
+            raise ClusterFailed("the cluster is open already")
         brokers, controllers, racks = self._shape
-        self._home = self._data_dir or Path(tempfile.mkdtemp(prefix="highwater-"))
         try:
-            self._layout = Layout(self._home, brokers, controllers, racks, self._config)
+            self._layout = Layout(self._home.open(), brokers, controllers, racks, self._config)
             self._peers = {at: member.id for member in self._layout.members for at in member.endpoints}
+            atexit.register(self._close_at_exit, os.getpid())
             self.start(*self.nodes)
         except BaseException:
             self.close()
             raise
+        return self
+
+    def _close_at_exit(self, opened_by: int) -> None:
+        """Not in a fork, which has neither the nodes nor a right to their data. No thread can be started any more."""
+        if os.getpid() == opened_by:
+            for host in self._running_hosts():
+                host.kill()
+            self.close()
 
     def close(self) -> None:
         """A controlled shutdown where data is kept; else every node is killed and its data removed."""
         with self._verbs:
+            atexit.unregister(self._close_at_exit)
             self._wake_all()
-            running = [host for host in self._hosts.values() if host.state is not State.DOWN]
-            if self._data_dir is not None:
-                self._each(running, lambda host: host.stop(STOP_SECONDS))
+            if self._home.is_kept:
+                self._each(self._running_hosts(), lambda host: host.stop(STOP_SECONDS))
             else:
-                self._each(running, lambda host: host.kill())
+                self._each(self._running_hosts(), lambda host: host.kill())
             self._hosts.clear()
-            if self._layout is not None:
+            if self._layout is None:
+                self._home.abandon()
+            else:
                 self._layout.release()
                 self._layout = None
-            if self._data_dir is None:
-                shutil.rmtree(self._home, ignore_errors=True)
+                self._home.close()
+
+    def _running_hosts(self) -> list[Host]:
+        return [host for host in self._hosts.values() if host.state is not State.DOWN]
 
     def _wake_all(self) -> None:
         for host in self._hosts.values():
@@ -157,15 +173,25 @@ class Cluster:
 
     # --- nodes
 
-    def start(self, *nodes: int, wait: bool = True, seconds: float = READY_SECONDS) -> None:
-        """Start nodes that are down; returns when each serves. Several at once, where one needs the others."""
+    def start(self, *nodes: int, wait: bool = True, seconds: float = READY_SECONDS) -> Cluster:
+        """Start nodes that are down; returns when each serves. Several at once, where one needs the others.
+
+        Without nodes: the cluster, if it is not open, else all that are down.
+        """
+        if not nodes and self._layout is None:
+            return self.open()
         with self._verbs:
+            nodes = nodes or tuple(self._down())
             for node in nodes:
                 if self.state(node) != State.DOWN.value:
                     raise ValueError(f"node {node} is {self.state(node)}")
             started = [self._begin(self._member(node)) for node in nodes]
         if wait:
             self._wait_ready(started, seconds)
+        return self
+
+    def _down(self) -> list[int]:
+        return [node for node in self.nodes if self.state(node) == State.DOWN.value]
 
     def _begin(self, member: Member) -> Host:
         from highwater.cluster.process_host import ProcessHost
@@ -188,14 +214,10 @@ class Cluster:
                 why = host.failure or f"not ready after {seconds:g} s"
                 raise ClusterFailed(f"node {host.member.id}: {why}")
         brokers = {host.member.id for host in hosts if host.member.is_broker}
-        self.wait_until(lambda: self._all_know(brokers), deadline - time.monotonic(), "the brokers know each other")
-
-    def _all_know(self, brokers: set[NodeId]) -> bool:
-        looks = self._looks(None, whole=True)
-        newest = max((seen["offset"] for seen in looks), default=-1)
-        return all(
-            brokers <= set(seen["brokers"]) and (seen["published"] is None or seen["published"] >= newest)
-            for seen in looks
+        self.wait_until(
+            lambda: all_know(self._looks(None, whole=True), brokers),
+            deadline - time.monotonic(),
+            "the brokers know each other",
         )
 
     def stop(self, *nodes: int, seconds: float = STOP_SECONDS) -> None:
@@ -247,9 +269,7 @@ class Cluster:
         with self._verbs:
             self.heal()
             self._wake_all()
-            down = [node for node in self.nodes if self.state(node) == State.DOWN.value]
-        if down:
-            self.start(*down, seconds=seconds)
+        self.start(seconds=seconds)
 
     def _relink(self) -> None:
         for host in list(self._hosts.values()):
@@ -312,17 +332,7 @@ class Cluster:
         topic = NewTopic(name, -1 if assignment else partitions, -1 if assignment else factor, assignment, settings)
         with self.client() as client:
             Admin(client).create_topics([topic])
-        self.wait_until(lambda: self._is_known(name), what=f"topic {name} has leaders")
-
-    def _is_known(self, topic: str) -> bool:
-        looks = self._looks(topic, whole=True)
-        newest = max((seen["offset"] for seen in looks), default=-1)
-        return bool(looks) and all(
-            "partitions" in seen
-            and all(leader >= 0 for leader, *_ in seen["partitions"].values())
-            and (seen["published"] is None or seen["published"] >= newest)
-            for seen in looks
-        )
+        self.wait_until(lambda: is_known(self._looks(name, whole=True)), what=f"topic {name} has leaders")
 
     def client(self, seconds: float = WAIT_SECONDS) -> Client:
         """A client of the brokers that run now, for the tests of the cluster itself."""

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import SystemRandom
 
-from highwater.cluster.ports import HOST, ReservedPort
+from highwater.cluster.directory import write_durably
+from highwater.cluster.failed import ClusterFailed
+from highwater.cluster.ports import HOST, ReservedPort, taken
+from highwater.cluster.record import FIRST_CONTROLLER_ID, Record
 from highwater.config import NodeConfig, format_properties, parse_properties
-from highwater.model import Endpoint, NodeId, Uuid, uuid_text
-from highwater.raft_node.format import Format, InitialVoter, format_directories, random_directory_id
-from highwater.raft_node.meta_properties import MetaProperties, read_meta_properties
+from highwater.model import Endpoint, NodeId, uuid_text
+from highwater.raft_node.format import (
+    Format,
+    InitialVoter,
+    format_directories,
+    make_directory,
+    random_directory_id,
+)
 from highwater.world.real_disk import RealDisk
 
 VOTERS = 3
-FIRST_CONTROLLER_ID = 101
 _BROKER, _CONTROLLER = "PLAINTEXT", "CONTROLLER"
-
-
-class ClusterFailed(RuntimeError):
-    """The cluster did not become, or stay, what it was asked to be."""
 
 
 @dataclass(slots=True)
@@ -64,7 +66,8 @@ class Member:
 
 
 class Layout:
-    """Formatted on disk once made. A directory that an earlier cluster left behind is taken as it is.
+    """Formatted on disk once made. A directory that an earlier cluster left behind is taken as it is, if it has the
+    same voters. Whoever makes a layout holds the directory (`DataDirectory`).
 
     Brokers have the ports from `first_port` on, or the ones of the last time, or new ones. With `http` each node serves
     its status on a port of its own.
@@ -90,7 +93,7 @@ class Layout:
         self._config = dict(config)
         self.members = self._members(directory, brokers, controllers, racks)
         try:
-            self._prepare()
+            self._prepare(directory)
         except BaseException:
             self.release()
             raise
@@ -117,40 +120,46 @@ class Layout:
     def _voters(self) -> list[Member]:
         return [member for member in self.members if "controller" in member.roles]
 
-    def _prepare(self) -> None:
-        disk, random = RealDisk(), SystemRandom()
-        known: dict[NodeId, MetaProperties | None] = {}
+    def _prepare(self, directory: Path) -> None:
+        """All that can be refused is refused before anything is written."""
+        disk = RealDisk()
+        record = Record.read(disk, directory)
+        record.check([member.id for member in self.members], [voter.id for voter in self._voters])
+        self.cluster_id = record.cluster_id or uuid_text(random_directory_id(SystemRandom()))
         for member in self.members:
-            member.log_dir.mkdir(parents=True, exist_ok=True)
-            self._reserve(member)
-            known[member.id] = read_meta_properties(disk, member.log_dir)
-        ids = [meta.cluster_id for meta in known.values() if meta is not None]
-        self.cluster_id = ids[0] if ids else uuid_text(random_directory_id(random))
-        directories = {
-            voter.id: (None if meta is None else meta.directory_id) or random_directory_id(random)
-            for voter in self._voters
-            for meta in (known[voter.id],)
-        }
+            self._reserve(member, record.endpoint(member.id, _CONTROLLER))
         for member in self.members:
             member.properties = self._properties(member)
             NodeConfig.parse(member.properties)
-            member.config_file.write_text(format_properties(member.properties))
-            if known[member.id] is None:
-                self._format(disk, member, directories)
+        voters = self._initial_voters(record)
+        # Voters first: from any one of them an interrupted start learns who the others are.
+        for member in sorted(self.members, key=lambda each: "controller" not in each.roles):
+            make_directory(disk, member.log_dir)
+            write_durably(member.config_file, format_properties(member.properties))
+            if member.id not in record.metas:
+                self._format(disk, member, voters, record.has_run)
 
-    def _reserve(self, member: Member) -> None:
-        last: dict[str, int] = {}
-        if member.config_file.exists():
-            for listener in parse_properties(member.config_file.read_text()).get("listeners", "").split(","):
-                name, _, address = listener.partition("://")
-                last[name] = int(address.rpartition(":")[2] or 0)
+    def _reserve(self, member: Member, recorded: Endpoint | None) -> None:
+        last = _last_ports(member.config_file)
         if member.is_broker:
             wanted = last.get(_BROKER, 0) if self._first_port is None else self._first_port + member.id - 1
-            member.ports[_BROKER] = ReservedPort(wanted)
+            member.ports[_BROKER] = self._client_port(member, wanted)
         if "controller" in member.roles:
-            member.ports[_CONTROLLER] = _same_or_other(last.get(_CONTROLLER, 0))
+            wanted = last.get(_CONTROLLER, 0) if recorded is None else recorded.port
+            member.ports[_CONTROLLER] = _controller_port(member, wanted)
         if self._http:
-            member.http_port = ReservedPort()
+            member.http_port = ReservedPort.drawn()
+
+    def _client_port(self, member: Member, wanted: int) -> ReservedPort:
+        if not wanted:
+            return ReservedPort.drawn()
+        try:
+            return ReservedPort(wanted)
+        except (OSError, OverflowError) as failed:
+            if self._first_port is None:
+                return ReservedPort.drawn()
+            told = taken(wanted, f"the client port of node {member.id}", "end that process, or choose another --port")
+            raise ClusterFailed(told) from failed
 
     def _properties(self, member: Member) -> dict[str, str]:
         factor = str(min(3, self._brokers))
@@ -174,18 +183,54 @@ class Layout:
             properties["highwater.http.listener"] = member.http
         return {**properties, **self._config}
 
-    def _format(self, disk: RealDisk, member: Member, directories: Mapping[NodeId, Uuid]) -> None:
-        voters = [
-            InitialVoter(voter.id, Endpoint(HOST, voter.ports[_CONTROLLER].number), directories[voter.id])
+    def _initial_voters(self, record: Record) -> list[InitialVoter]:
+        """As they were formatted together; anew where nobody is formatted yet."""
+        if record.voters is not None:
+            known = ((node.key, record.endpoint(node.key.id, _CONTROLLER)) for node in record.voters.nodes)
+            return [InitialVoter(key.id, at, key.directory_id) for key, at in known if at is not None]
+        random = SystemRandom()
+        return [
+            InitialVoter(voter.id, Endpoint(HOST, voter.ports[_CONTROLLER].number), random_directory_id(random))
             for voter in self._voters
-            if member in self._voters
         ]
-        wanted = Format(self.cluster_id, member.id, [member.log_dir], member.log_dir, _CONTROLLER, voters)
+
+    def _format(self, disk: RealDisk, member: Member, voters: Sequence[InitialVoter], has_run: bool) -> None:
+        """A voter whose directory was lost comes back without its vote: by that it could deny what it has promised."""
+        wanted = Format(
+            self.cluster_id,
+            member.id,
+            [member.log_dir],
+            member.log_dir,
+            _CONTROLLER,
+            voters if member in self._voters else (),
+            has_lost_its_voter=has_run,
+        )
         format_directories(disk, wanted, now_ms=time.time_ns() // 1_000_000, random=SystemRandom())
 
 
-def _same_or_other(port: int) -> ReservedPort:
-    """The one of the last time if it is free: it is in the log of the quorum, which would have to learn another."""
-    with contextlib.suppress(OSError):
-        return ReservedPort(port)
-    return ReservedPort()
+def _last_ports(config: Path) -> dict[str, int]:
+    """By listener, as the last start wrote them; an older version did not sync them, so a power cut took them."""
+    try:
+        listeners = parse_properties(config.read_text("iso-8859-1")).get("listeners", "")
+    except FileNotFoundError:
+        return {}
+    ports = {}
+    for listener in filter(None, listeners.split(",")):
+        name, _, address = listener.partition("://")
+        ports[name] = int(address.rpartition(":")[2] or 0)
+    return ports
+
+
+def _controller_port(member: Member, wanted: int) -> ReservedPort:
+    """The one of the last time: the quorum's log names it, and nobody would look for this voter elsewhere."""
+    if not wanted:
+        return ReservedPort.drawn()
+    try:
+        return ReservedPort(wanted)
+    except OSError as failed:
+        told = taken(
+            wanted,
+            f"where the quorum's log has voter {member.id}",
+            "end that process; the voter cannot move to another port",
+        )
+        raise ClusterFailed(told) from failed

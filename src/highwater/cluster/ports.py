@@ -6,6 +6,8 @@ import contextlib
 import socket
 from random import SystemRandom
 
+from highwater.cluster.holder import holder_of_port, named
+
 HOST = "127.0.0.1"
 OWN_PORTS = range(15_000, 32_000)
 """Below those that the system gives to whoever dials: one of them could be taken while its node is down, and a dial to
@@ -19,18 +21,39 @@ class ReservedPort:
     then connect to itself.
     """
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int) -> None:
+        self._bind(port, shared=True)
+
+    @classmethod
+    def drawn(cls) -> ReservedPort:
+        """One that nobody has bound, not even as a reservation of another cluster."""
+        random = SystemRandom()
+        while True:
+            drawn = cls.__new__(cls)
+            with contextlib.suppress(OSError):
+                drawn._bind(random.choice(OWN_PORTS), shared=False)
+                return drawn
+
+    def _bind(self, port: int, shared: bool) -> None:
+        self.number = port
         self._socket = socket.socket()
         try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, shared)
             self._socket.bind((HOST, port))
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
         except OSError as failed:
             self._socket.close()
-            raise OSError(failed.errno, f"{HOST}:{port}: {failed.strerror}") from None
-        self.number: int = self._socket.getsockname()[1]
+            raise OSError(failed.errno, failed.strerror) from None
 
     def release(self) -> None:
         self._socket.close()
+
+
+def taken(port: int, what: str, remedy: str) -> str:
+    """What to tell whoever wanted this port."""
+    holder = holder_of_port(port)
+    by = "by another process" if holder is None else f"by {named(holder)}"
+    return f"{HOST}:{port}, {what}, is taken {by}: {remedy}"
 
 
 def free_ports(count: int) -> int:

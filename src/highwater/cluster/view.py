@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+from highwater.model import NodeId
 
 
 class PartitionView(NamedTuple):
@@ -30,3 +32,24 @@ class View(NamedTuple):
             for index, (leader, epoch, replicas, isr) in seen.get("partitions", {}).items()
         }
         return cls(seen["offset"], seen["controller"], frozenset(seen["brokers"]), partitions)
+
+
+def all_know(looks: Sequence[Mapping[str, Any]], brokers: set[NodeId]) -> bool:
+    """Whether every node that looked knows these brokers, and has applied what is known anywhere."""
+    return _are_current(looks) and all(brokers <= set(seen["brokers"]) for seen in looks)
+
+
+def is_known(looks: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether every node that looked knows the topic it looked for, with a leader for each partition."""
+    return (
+        bool(looks)
+        and _are_current(looks)
+        and all(
+            "partitions" in seen and all(leader >= 0 for leader, *_ in seen["partitions"].values()) for seen in looks
+        )
+    )
+
+
+def _are_current(looks: Sequence[Mapping[str, Any]]) -> bool:
+    newest = max((seen["offset"] for seen in looks), default=-1)
+    return all(seen["published"] is None or seen["published"] >= newest for seen in looks)

@@ -49,7 +49,7 @@ def synonyms(name: str) -> tuple[str, ...]:
 class NodeConfig:
     """Immutable; `with_dynamic` makes the next one."""
 
-    __slots__ = ("_values", "dynamic", "dynamic_default", "ignored", "static", "unknown")
+    __slots__ = ("_values", "asked", "dynamic", "dynamic_default", "ignored", "static", "unknown")
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class NodeConfig:
         dynamic: Mapping[str, str],
         dynamic_default: Mapping[str, str],
         ignored: tuple[str, ...] = (),
+        asked: tuple[Mapping[str, str], Mapping[str, str]] = (_NOTHING, _NOTHING),
     ) -> None:
         self.static = dict(static)
         self.dynamic = dict(dynamic)
@@ -65,6 +66,9 @@ class NodeConfig:
         """Static keys that mean nothing here or in Kafka: worth a warning, as Kafka gives."""
         self.ignored = ignored
         """Why some dynamic values are not in force."""
+        self.asked = (dict(asked[0]), dict(asked[1]))
+        """This broker's and the cluster's values as `adopting` was given them: `dynamic` and `dynamic_default` of them
+        are in force."""
         merged = _merge(self.static, self.dynamic_default, self.dynamic)
         self._values: dict[str, Any] = {name: _value(setting, merged.get(name)) for name, setting in SETTINGS.items()}
 
@@ -98,6 +102,29 @@ class NodeConfig:
         next_config = NodeConfig(self.static, _usable(broker, ignored), _usable(default, ignored), tuple(ignored))
         check(next_config)
         return next_config
+
+    def adopting(self, broker: Mapping[str, str], default: Mapping[str, str]) -> NodeConfig:
+        """The same node with the dynamic values of an image as far as they suit it; itself where it has them already.
+
+        Where they do not go together, the broker's or the cluster's stay as they were, and `ignored` says why: Kafka
+        too goes on with the last good ones. They are not checked against what each node was started with before they
+        are written, so this must not fail.
+        """
+        asked = (broker, default)
+        if self.asked == asked:
+            return self
+        problems: list[str] = []
+        for own, shared in (asked, (self.dynamic, default), (broker, self.dynamic_default)):
+            try:
+                chosen = self.with_dynamic(own, shared)
+            except ConfigError as problem:
+                problems.append(str(problem))
+            else:
+                break
+        else:
+            chosen = self
+        ignored = (*chosen.ignored, *problems[:1])
+        return NodeConfig(self.static, chosen.dynamic, chosen.dynamic_default, ignored, asked)
 
     def get(self, setting: Setting[T]) -> T:
         return cast(T, self._values[setting.name])
@@ -175,6 +202,13 @@ class NodeConfig:
     def inter_broker_listener(self) -> str:
         name = self.get(server.INTER_BROKER_LISTENER_NAME)
         return (name or self.get(server.SECURITY_INTER_BROKER_PROTOCOL)).upper()
+
+    @property
+    def inter_broker_listener_of_all(self) -> str | None:
+        """The listener by which any broker is reached, where this node knows: brokers agree on it, but the default of
+        a controller that is no broker says nothing of theirs."""
+        told = {server.INTER_BROKER_LISTENER_NAME.name, server.SECURITY_INTER_BROKER_PROTOCOL.name} & self.static.keys()
+        return self.inter_broker_listener if self.is_broker or told else None
 
     @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:

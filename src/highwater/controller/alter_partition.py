@@ -19,7 +19,7 @@ from highwater.wire.messages.alter_partition_request import PartitionData as Ask
 from highwater.wire.messages.alter_partition_response import AlterPartitionResponse, PartitionData, TopicData
 
 ANY_EPOCH = -1
-"""Of a member: whoever is registered under its id."""
+"""Of a member that stays: whoever is registered under its id. Its leader may not have heard from it yet."""
 WITH_EPOCHS = 3
 """The first version in which every member of the ISR is named with its broker epoch (KIP-903)."""
 
@@ -91,7 +91,7 @@ class _Round:
                 return partition
             raise KafkaError(Code.INVALID_UPDATE_VERSION)
         recovery = check_isr(partition, asked, members)
-        check_eligible(self._head, members)
+        check_eligible(self._head, partition, members)
         record = self._electorate.change(
             (topic, asked.partition_index, partition), [member.broker for member in members], recovery=recovery
         )
@@ -152,10 +152,18 @@ def check_isr(partition: PartitionImage, asked: Asked, members: Sequence[Member]
     return recovery
 
 
-def check_eligible(head: MetadataImage, members: Sequence[Member]) -> None:
+def check_eligible(head: MetadataImage, partition: PartitionImage, members: Sequence[Member]) -> None:
     """Raises KafkaError(INELIGIBLE_REPLICA): who is fenced or about to leave may be gone before it has what is
-    acknowledged, and another incarnation may have lost it."""
+    acknowledged, another incarnation may have lost it, and so has a replica whose directory is lost.
+
+    Kafka lets a replica join whose incarnation is not known. Its leader cannot tell what that one has.
+    """
     for member in members:
         broker = head.brokers.get(member.broker)
-        if broker is None or not broker.active or member.epoch not in (ANY_EPOCH, broker.epoch):
+        if broker is None or not broker.active:
+            raise KafkaError(Code.INELIGIBLE_REPLICA, f"broker {member.broker} is not active")
+        joins = member.broker not in partition.isr
+        if member.epoch != broker.epoch and (joins or member.epoch != ANY_EPOCH):
             raise KafkaError(Code.INELIGIBLE_REPLICA, f"broker {member.broker} of epoch {member.epoch}")
+        if joins and not broker.has_online(partition.directory(member.broker)):
+            raise KafkaError(Code.INELIGIBLE_REPLICA, f"the directory of replica {member.broker} is not online")

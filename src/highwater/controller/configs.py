@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
-from typing import Final, NamedTuple
 
 from highwater.config import (
     MIN_INSYNC_REPLICAS,
-    SETTINGS,
-    TOPIC_SETTINGS,
     ConfigError,
     NodeConfig,
     validate_broker_configs,
     validate_topic_configs,
 )
-from highwater.config.kinds import LIST, text_of
+from highwater.config.alteration import Alteration, Operation
 from highwater.controller.decision import CLUSTER_NAME, MAX_RECORDS, Authorize, Decision, allow_all, told
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
@@ -33,22 +29,6 @@ from highwater.wire.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
-
-MAX_VALUE: Final = 32767
-
-
-class Operation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-class Alteration(NamedTuple):
-    name: str
-    operation: int
-    value: str | None
-
 
 Asked = list[tuple[ConfigResource, list[Alteration]]]
 
@@ -171,7 +151,7 @@ def _alter_resource(
     after = dict(before)
     records: list[Message] = []
     for alteration in alterations:
-        value = _altered(resource, alteration, before.get(alteration.name))
+        value = alteration.of(before.get(alteration.name), of_topic=resource.type == ResourceType.TOPIC)
         if value is None:
             after.pop(alteration.name, None)
         else:
@@ -188,40 +168,6 @@ def _alter_resource(
     except ConfigError as error:
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
     return records + _elr_consequences(head, resource, records)
-
-
-def _altered(resource: ConfigResource, alteration: Alteration, current: str | None) -> str | None:
-    name, operation, value = alteration
-    if operation == Operation.DELETE or value is None:
-        return None
-    if operation in (Operation.APPEND, Operation.SUBTRACT):
-        parts = _list_parts(resource, name, Operation(operation), current)
-        given = [part for part in value.split(",") if part]
-        if operation == Operation.APPEND:
-            value = ",".join(dict.fromkeys([*parts, *given]))
-        else:
-            value = ",".join(part for part in parts if part not in given)
-    elif operation != Operation.SET:
-        raise KafkaError(Code.INVALID_REQUEST, f"Unknown operation {operation} on configuration {name}.")
-    if len(value.encode()) > MAX_VALUE:
-        raise KafkaError(
-            Code.INVALID_CONFIG,
-            f"The configuration value cannot be added because it exceeds the maximum value size of {MAX_VALUE} bytes.",
-        )
-    return value
-
-
-def _list_parts(resource: ConfigResource, name: str, operation: Operation, current: str | None) -> list[str]:
-    """What there is to add to or take from: the value set, else the setting's own default."""
-    if resource.type == ResourceType.TOPIC:
-        topic_setting = TOPIC_SETTINGS.get(name)
-        setting = topic_setting.fallbacks[0].setting if topic_setting and topic_setting.fallbacks else None
-    else:
-        setting = SETTINGS.get(name)
-    if setting is None or setting.kind.name != LIST.name:
-        raise KafkaError(Code.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST.")
-    text = (text_of(setting.default) or "") if current is None else current
-    return [part for part in text.split(",") if part]
 
 
 def _validate(

@@ -10,6 +10,7 @@ from highwater.controller.elections import Election, Electorate, reelect
 from highwater.errors import Code, KafkaError
 from highwater.metadata.brokers import DIRECTORY_LOST, BrokerRegistration
 from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.partitions import LEADER_UNCHANGED, PartitionImage
 from highwater.metadata.topics import Place
 from highwater.model import Uuid
 from highwater.wire.codec import Message
@@ -27,15 +28,16 @@ def assign_replicas_to_dirs(
     head: MetadataImage, request: AssignReplicasToDirsRequest, config: NodeConfig
 ) -> Decision[AssignReplicasToDirsResponse]:
     """Each partition by itself; who is put into a directory that is offline leaves the ISR, and who has lost its log
-    the ELR as well."""
+    the ELR as well. Then the leader epoch rises, though the leader stays: a fetch of the lost log that is still on its
+    way is refused, for nothing else in it tells that log from the one that takes its place."""
     try:
         broker = current_registration(head, request.broker_id, request.broker_epoch)
     except KafkaError as error:
         return Decision(AssignReplicasToDirsResponse(error_code=error.code), refusal=error)
     electorate = Electorate(head, config)
+    without = Electorate(head, config, gone=(broker.id,))
     records: list[Message] = []
     offline: list[Place] = []
-    lost: list[Place] = []
     response = AssignReplicasToDirsResponse()
     for directory in request.directories:
         told = DirectoryData(id=directory.id)
@@ -52,11 +54,13 @@ def assign_replicas_to_dirs(
                 except KafkaError as error:
                     result.error_code = error.code
                     continue
+                if directory.id == DIRECTORY_LOST:
+                    records.append(_lost(without, broker, place))
+                    continue
                 records += _moved(electorate, broker, place, directory.id)
                 if not broker.has_online(directory.id):
-                    (lost if directory.id == DIRECTORY_LOST else offline).append(place)
+                    offline.append(place)
     records += reelect(head, config, offline, leaving=broker.id)
-    records += reelect(head, config, lost, unclean_shutdown=broker.id)
     return Decision(response, records, why=f"broker {broker.id} has its replicas elsewhere now")
 
 
@@ -85,8 +89,26 @@ def _moved(electorate: Electorate, broker: BrokerRegistration, place: Place, dir
     record = electorate.change(place, partition.isr, Election.ONLINE)
     if record is None:
         record = PartitionChangeRecord(topic_id=topic.id, partition_id=index)
+    _put(partition, record, broker, directory)
+    return [record] if record != PartitionChangeRecord(topic_id=topic.id, partition_id=index) else []
+
+
+def _lost(electorate: Electorate, broker: BrokerRegistration, place: Place) -> PartitionChangeRecord:
+    """Out of the ISR and the ELR, and in a new leader epoch, by one record."""
+    topic, index, partition = place
+    isr = [replica for replica in partition.isr if replica != broker.id]
+    record = electorate.change(place, isr, unclean_shutdown=broker.id)
+    if record is None:
+        record = PartitionChangeRecord(topic_id=topic.id, partition_id=index)
+    _put(partition, record, broker, DIRECTORY_LOST)
+    if record.leader == LEADER_UNCHANGED:
+        record.leader = partition.leader
+    return record
+
+
+def _put(partition: PartitionImage, record: PartitionChangeRecord, broker: BrokerRegistration, directory: Uuid) -> None:
+    """The broker's replica into the directory, in the partition as the record leaves it."""
     after = partition.changed_by(record)
     directories = [directory if replica == broker.id else after.directory(replica) for replica in after.replicas]
     if directories != list(partition.directories):
         record.directories = directories
-    return [record] if record != PartitionChangeRecord(topic_id=topic.id, partition_id=index) else []

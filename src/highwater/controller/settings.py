@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar, cast
 
-from highwater.config import ConfigError, NodeConfig, TopicSetting
+from highwater.config import NodeConfig, TopicSetting
 from highwater.config.topic import TOPIC_MIN_INSYNC_REPLICAS, TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, broker_resource, topic_resource
@@ -17,16 +17,10 @@ T = TypeVar("T")
 def in_force(config: NodeConfig, image: MetadataImage) -> NodeConfig:
     """The node's settings with the dynamic ones of `image`; `config` itself if it has them already.
 
-    Also if they do not go together with what this node was started with: they were checked by the controller that
-    wrote them, and a controller must not stop deciding over them. The node's broker reports it when it applies them.
+    What does not go together with what this node was started with is left out: a controller must not stop deciding
+    over it.
     """
-    own, default = image.configs.of(broker_resource(config.node_id)), image.configs.of(CLUSTER_DEFAULT)
-    if config.dynamic == own and config.dynamic_default == default:
-        return config
-    try:
-        return config.with_dynamic(own, default)
-    except ConfigError:
-        return config
+    return config.adopting(image.configs.of(broker_resource(config.node_id)), image.configs.of(CLUSTER_DEFAULT))
 
 
 class ElectionRules(NamedTuple):

@@ -1,8 +1,9 @@
 """Whether a broker is fenced before its session is over.
 
 Fencing is only an availability decision, epochs keep it safe, so it may be quick where the evidence is good. A closed
-connection is a hint; the proof is a port that refuses twice, a little apart, for the same incarnation. A port that
-accepts proves nothing: a stopped process accepts too. All else waits for the session timer.
+connection is a hint; the proof is a port that refuses twice, a little apart, for the same incarnation, while nothing
+is heard of it. A port that accepts proves nothing: a stopped process accepts too, and so does a stranger who took the
+port. All else waits for the session timer.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from highwater.model import NodeId
+from highwater.metadata.brokers import BrokerRegistration
+from highwater.model import Endpoint, NodeId
 
 FENCINGS: Final = 3
 FENCINGS_WITHIN: Final = 60.0
@@ -27,9 +29,23 @@ def was_stalled(due: float, now: float) -> bool:
     return now - due > LATE
 
 
+def address_to_probe(broker: BrokerRegistration, listener: str | None) -> Endpoint | None:
+    """The address by which brokers reach it; `listener` is the name, if it is known. None: there is no telling.
+
+    Any other is meant for clients elsewhere: outside of a container `localhost` is the broker, inside it is whoever
+    dials, and a port that refuses there proves nothing.
+    """
+    found = broker.listener(listener) if listener is not None else None
+    if listener is None and len(broker.listeners) == 1:
+        found = broker.listeners[0]
+    return None if found is None else Endpoint(found.host, found.port)
+
+
 @dataclass(slots=True)
 class _Record:
     epoch: int
+    probed: bool = False
+    """And not heard of since."""
     vanished_at: float | None = None
     fenced_at: deque[float] = field(default_factory=deque)
 
@@ -43,17 +59,24 @@ class Suspicion:
         self._records: dict[NodeId, _Record] = {}
 
     def hint(self, broker: NodeId, epoch: int, now: float) -> bool:
-        """Its connection closed: is a probe worth while? A new controller, which had no connections, probes without."""
+        """Its connection closed: is a probe worth while?"""
         record = self._of(broker, epoch)
         record.vanished_at = now
         return not _is_damped(record, now)
 
+    def probing(self, broker: NodeId, epoch: int) -> None:
+        """By a hint; or without, by a new controller, which had no connections."""
+        self._of(broker, epoch).probed = True
+
     def proven(self, broker: NodeId, epoch: int, now: float, unfenced: int) -> bool:
         """It refused twice: is it to be fenced now? `unfenced` counts the brokers that are, this one among them.
 
-        True counts as done.
+        True counts as done. Who sent a heartbeat while it was probed lives, whatever the port says; if it has died
+        since, then its connection closed, and another probe is under way.
         """
         record = self._of(broker, epoch)
+        if not record.probed:
+            return False
         if record.vanished_at is None:
             record.vanished_at = now
         if _is_damped(record, now) or self._doubts_itself(now, unfenced):
@@ -63,7 +86,9 @@ class Suspicion:
 
     def heard(self, broker: NodeId, epoch: int) -> None:
         """It sent a heartbeat, and has not vanished."""
-        self._of(broker, epoch).vanished_at = None
+        record = self._of(broker, epoch)
+        record.vanished_at = None
+        record.probed = False
 
     def _of(self, broker: NodeId, epoch: int) -> _Record:
         """Another incarnation shows that the one before was dead: nothing is held against it."""

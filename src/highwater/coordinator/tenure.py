@@ -12,13 +12,15 @@ from highwater.coordinator.loading import Loaded, read_records
 from highwater.coordinator.machine import Machine
 from highwater.errors import Code, KafkaError
 from highwater.groups.effects import Answer, Effect, Now, Token, Write
-from highwater.log.scan import BadBatch
+from highwater.log.reads import Stale
+from highwater.log.retention import RetentionClock
 from highwater.net.deadlines import Deadline, DeadlineQueue
 from highwater.partition.partition import Partition
 from highwater.wire import records
 from highwater.wire.codec import Malformed, Struct
-from highwater.world import Job, Step, Timer, World
+from highwater.world import EXHAUSTED_SECONDS, Exhausted, Job, Step, Timer, World
 
+AFTER_FAILURE_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 M = TypeVar("M", bound=Machine)
 
@@ -39,18 +41,21 @@ class Tenure(Generic[M]):
         world: World,
         deadlines: DeadlineQueue,
         partition: Partition,
-        machine: M,
+        new_machine: Callable[[], M],
         answer: Callable[[Token, Struct], None],
         commit_seconds: Callable[[], float],
         codec: int,
+        aging: RetentionClock,
     ) -> None:
         self._world = world
         self._deadlines = deadlines
         self._partition = partition
-        self.machine = machine
+        self._new_machine = new_machine
+        self.machine = new_machine()
         self._answer = answer
         self._commit_seconds = commit_seconds
         self._codec = codec
+        self._aging = aging
         self._effects: deque[Effect] = deque()
         self._busy = False
         self._awaiting: list[Callable[[M], Sequence[Effect]]] = []
@@ -63,29 +68,36 @@ class Tenure(Generic[M]):
     @property
     def now(self) -> Now:
         clock = self._world.clock
-        return Now(clock.monotonic(), clock.wall_ms())
+        monotonic, wall_ms = clock.monotonic(), clock.wall_ms()
+        return Now(monotonic, wall_ms, self._aging.now_ms(wall_ms, monotonic))
 
     def begin(self) -> None:
         log = self._partition.log
         begun, end = self._world.clock.monotonic(), log.log_end
 
         def done(result: int | Exception) -> None:
-            if isinstance(result, OSError):
-                log.storage_failed(result)
-            elif isinstance(result, BadBatch):
-                self._fail(result)
-                log.found_damaged(result)
+            if self.standing is not Standing.LOADING:
+                return
+            if isinstance(result, Stale):
+                self._begin_anew()
+            elif isinstance(result, Exhausted):
+                self._timer = self._world.clock.call_later(EXHAUSTED_SECONDS, self._begin_anew)
             elif isinstance(result, Exception):
                 self._fail(result)
-            elif self.standing is Standing.LOADING:
+            else:
                 took = self._world.clock.monotonic() - begun
                 _log.info("%s: %d records loaded in %.3f s", self._partition.tp, result, took)
                 self._when_committed(end)
 
-        segments = list(log.segments)
-        self._job = self._world.run(
-            read_records, segments, log.log_start, end, done=done, step=self._replay, where="client"
-        )
+        segments, look = list(log.segments), log.reads.look
+        self._job = look(read_records, segments, log.log_start, end, done=done, step=self._replay, where="client")
+
+    def _begin_anew(self) -> None:
+        """With nothing of what was read so far: the segments have changed, or no descriptor was left to read on."""
+        self._timer = None
+        if self.standing is Standing.LOADING:
+            self.machine = self._new_machine()
+            self.begin()
 
     def _replay(self, step: Step) -> None:
         if self.standing is not Standing.LOADING or not isinstance(step.progress, list):
@@ -190,7 +202,14 @@ class Tenure(Generic[M]):
     def _expired(self) -> None:
         self._timer = None
         if self.standing is Standing.ACTIVE:
-            self.carry_out(self.machine.expired(self.now))
+            with self._world.failures.boundary("partition", str(self._partition.tp), self._expire_again):
+                self.carry_out(self.machine.expired(self.now))
+
+    def _expire_again(self, failed: Exception) -> None:
+        """What else time brings to these groups must not wait for ever, nor be asked for in one go."""
+        if self._timer is None:
+            self._due = self._world.clock.monotonic() + AFTER_FAILURE_SECONDS
+            self._timer = self._world.clock.call_later(AFTER_FAILURE_SECONDS, self._expired)
 
     def end(self) -> None:
         """Another broker leads, or the partition is gone: all who wait are sent there."""

@@ -58,6 +58,10 @@ class FaultyNet:
         self._peers = dict(peers)
         self._links = {node: Link() for node in sorted(set(self._peers.values()))}
 
+    @property
+    def room(self) -> int:
+        return self._net.room
+
     def change(self, peer: NodeId, condition: Condition) -> None:
         self._links[peer].change(condition)
 

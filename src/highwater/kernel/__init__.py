@@ -47,7 +47,14 @@ else:
 
         IMPLEMENTATION = "pure"
 
+DESCRIPTION = {
+    "cython": "cython (compiled)",
+    "pure": "pure (plain Python, and slower: a C compiler and Python's headers were missing when it was installed)",
+}[IMPLEMENTATION]
+"""For people: `highwater --version` and the log of a node tell which one runs."""
+
 __all__ = [
+    "DESCRIPTION",
     "IMPLEMENTATION",
     "KEY_MISSING",
     "MAX_FAULTS",

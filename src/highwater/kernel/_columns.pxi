@@ -1,5 +1,13 @@
-# Part of _fast.pyx: records to Arrow columns. Room for a whole section is made before it is read, so that the loop
-# over its records runs without Python.
+# Part of _fast.pyx: records to Arrow columns. Room for the next records is made before they are read, so that the loop
+# over them runs without Python.
+
+cdef Py_ssize_t STEP = 1 << 20  # of room: every column might need all of it, and few need any
+
+cdef enum:
+    MALFORMED = -1
+    AT_END = 0
+    FULL = 1
+    NO_ROOM = 2
 
 cdef class Growing:
     """An Arrow buffer that grows; `at` is valid until the next `reserve`."""
@@ -90,41 +98,51 @@ cdef class Binary:
 
 
 cdef class Table:
+    """One Arrow batch in the making."""
     cdef Growing offsets, timestamps, types, header_ends
     cdef Binary keys, values, names, contents
-    cdef Py_ssize_t rows, seen
+    cdef Py_ssize_t rows, used, room, row_room, next_size, batch_bytes, batch_rows
     cdef int64_t start, end
     cdef bint with_keys, with_values, with_headers
 
     def __init__(self, wanted):
-        self.start, self.end, self.with_keys, self.with_values, self.with_headers = wanted
+        (self.start, self.end, self.with_keys, self.with_values, self.with_headers,
+         self.batch_bytes, self.batch_rows) = wanted
+        self.batch_bytes = min(self.batch_bytes, COLUMN_LIMIT)
         self.offsets, self.timestamps, self.types = Growing(), Growing(), Growing()
         self.header_ends = Growing()
         self.keys, self.values, self.names, self.contents = Binary(), Binary(), Binary(), Binary()
         (<int32_t*>self.header_ends.at)[0] = 0
 
-    cdef int add_section(self, section) except -1:
-        cdef Cursor cursor = Cursor(section)
-        cdef Py_ssize_t size = cursor.view.len, count = cursor.left
-        cdef int more
-        self.seen += size
-        if self.seen > COLUMN_LIMIT:
-            raise OverflowError("more than 2 GiB of records in one set of columns")
-        self.offsets.reserve((self.rows + count) * 8)
-        self.timestamps.reserve((self.rows + count) * 8)
-        self.types.reserve((self.rows + count) * 4)
+    cdef bint add(self, Cursor cursor) except -1:
+        """Takes records until the cursor's end; True where the batch is full before that."""
+        cdef int state
+        self.next_size = 0
+        while True:
+            self.reserve(cursor, max(self.next_size, min(cursor.end - cursor.p, STEP)))
+            with nogil:
+                state = self.fill(cursor)
+            if state == MALFORMED:
+                raise malformed()
+            if state != NO_ROOM:
+                return state == FULL
+
+    cdef int reserve(self, Cursor cursor, Py_ssize_t size) except -1:
+        """Make room for so many more bytes of records. A record takes 7 of them at least, and a header 2."""
+        cdef Py_ssize_t rows = max(1, min(cursor.left, size // MIN_RECORD_BYTES))
+        self.room = self.used + size
+        self.row_room = self.rows + rows
+        self.offsets.reserve(self.row_room * 8)
+        self.timestamps.reserve(self.row_room * 8)
+        self.types.reserve(self.row_room * 4)
         if self.with_keys:
-            self.keys.reserve(count, size)
+            self.keys.reserve(rows, size)
         if self.with_values:
-            self.values.reserve(count, size)
+            self.values.reserve(rows, size)
         if self.with_headers:
-            self.header_ends.reserve((self.rows + count + 1) * 4)
+            self.header_ends.reserve((self.row_room + 1) * 4)
             self.names.reserve(size // 2, size)
             self.contents.reserve(size // 2, size)
-        with nogil:
-            more = self.fill(cursor)
-        if more < 0:
-            raise malformed()
         return 0
 
     cdef int fill(self, Cursor cursor) noexcept nogil:
@@ -132,14 +150,25 @@ cdef class Table:
         cdef int64_t* timestamps = <int64_t*>self.timestamps.at
         cdef int32_t* types = <int32_t*>self.types.at
         cdef int64_t offset
+        cdef Py_ssize_t size
+        cdef Bytes begin
         cdef int more
         while True:
+            begin = cursor.p
             more = cursor.step()
             if more <= 0:
                 return more
             offset = cursor.offset()
             if offset < self.start or offset >= self.end:
                 continue
+            size = cursor.p - begin
+            if self.rows and (self.used + size > self.batch_bytes or self.rows >= self.batch_rows):
+                cursor.back(begin)
+                return FULL
+            if self.used + size > self.room or self.rows >= self.row_room:
+                cursor.back(begin)
+                self.next_size = size
+                return NO_ROOM
             offsets[self.rows] = offset
             timestamps[self.rows] = microseconds(cursor.timestamp())
             types[self.rows] = cursor.timed
@@ -148,8 +177,9 @@ cdef class Table:
             if self.with_values:
                 self.values.add(cursor.record.value)
             if self.with_headers and self.add_headers(cursor) < 0:
-                return -1
+                return MALFORMED
             self.rows += 1
+            self.used += size
 
     cdef int add_headers(self, Cursor cursor) noexcept nogil:
         cdef Bytes p = cursor.record.headers
@@ -199,7 +229,14 @@ cdef inline int64_t microseconds(int64_t milliseconds) noexcept nogil:
 
 def columns(sections, wanted):
     cdef Table table = Table(wanted)
+    cdef Cursor cursor
+    schema = contract.schema(wanted)
     for section in sections:
-        table.add_section(section)
-        section = None  # so that an inflated section is gone before the next is made
-    return table.batch(contract.schema(wanted))
+        cursor = Cursor(section)
+        section = None
+        while table.add(cursor):
+            yield table.batch(schema)
+            table = Table(wanted)
+        cursor = None  # so that an inflated section is gone before the next is made
+    if table.rows:
+        yield table.batch(schema)

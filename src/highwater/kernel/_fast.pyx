@@ -162,6 +162,11 @@ cdef class Cursor:
         self.p = parse(self.p, self.end, &self.record)
         return -1 if self.p == NULL else 1
 
+    cdef inline void back(self, Bytes begin) noexcept nogil:
+        """To the record that began there, which is the last that was read."""
+        self.p = begin
+        self.left += 1
+
     cdef inline int64_t offset(self) noexcept nogil:
         return sum64(self.base_offset, self.record.offset_delta)
 

@@ -29,6 +29,12 @@ MIN_RECORD_BYTES = 7
 COLUMN_LIMIT = 2**31 - 1
 """Bytes that fit into one Arrow binary column, whose offsets are 32 bits wide."""
 
+BATCH_BYTES = 32 << 20
+"""Of records in one Arrow batch: a few kilobytes on the wire may inflate to gigabytes, which no task can hold."""
+
+BATCH_ROWS = 1 << 17
+"""The smallest records take 7 bytes, and many times that wherever rows become Python objects."""
+
 
 class BadRecords(ValueError):
     """The bytes are not the records that their batch header announces."""
@@ -56,13 +62,19 @@ class Section(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which rows and which optional columns `columns` shall make; rows lie in [start, end)."""
+    """Which rows and which optional columns `columns` shall make, and where it cuts them into Arrow batches.
+
+    Rows lie in [start, end). The records of one Arrow batch take at most `batch_bytes`, as they are encoded; a larger
+    record is alone in its batch.
+    """
 
     start: int = -(2**63)
     end: int = 2**63 - 1
     keys: bool = True
     values: bool = True
     headers: bool = False
+    batch_bytes: int = BATCH_BYTES
+    batch_rows: int = BATCH_ROWS
 
 
 def schema(wanted: Wanted) -> Any:

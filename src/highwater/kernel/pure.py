@@ -86,8 +86,11 @@ def _header_spans(data: memoryview, pos: int, end: int) -> tuple[list[tuple[_Spa
     return spans, pos
 
 
-def _parsed(section: Section) -> Iterator[tuple[int, int, _Span, _Span, list[tuple[_Span, _Span]]]]:
-    """Each record as (offset delta, timestamp, key, value, headers); raises unless they fill the section exactly."""
+def _parsed(section: Section) -> Iterator[tuple[int, int, _Span, _Span, list[tuple[_Span, _Span]], int]]:
+    """Each record as (offset delta, timestamp, key, value, headers, where it ends).
+
+    Raises unless they fill the section exactly.
+    """
     data = memoryview(section.data)
     end = len(data)
     if not 0 <= section.record_count <= end // MIN_RECORD_BYTES:
@@ -108,7 +111,7 @@ def _parsed(section: Section) -> Iterator[tuple[int, int, _Span, _Span, list[tup
         timestamp = section.append_time
         if timestamp is None:
             timestamp = _wrapped(section.base_timestamp + timestamp_delta)
-        yield offset_delta, timestamp, key, value, headers
+        yield offset_delta, timestamp, key, value, headers, stop
     if pos != end:
         raise BadRecords("bytes are left after the last record")
 
@@ -120,7 +123,7 @@ def validate_records(section: Section, low: int, high: int, keys_required: bool)
     """
     largest = -1
     faults: list[Fault] = []
-    for index, (offset_delta, timestamp, key, _, _) in enumerate(_parsed(section)):
+    for index, (offset_delta, timestamp, key, _, _, _) in enumerate(_parsed(section)):
         if offset_delta != index:
             raise BadRecords("offset deltas are not consecutive")
         largest = max(largest, timestamp)
@@ -154,13 +157,13 @@ def iterate(section: Section) -> list[Record]:
             _take(data, value),
             [_header(data, *header) for header in headers],
         )
-        for delta, timestamp, key, value, headers in _parsed(section)
+        for delta, timestamp, key, value, headers, _ in _parsed(section)
     ]
 
 
 def find_timestamp(section: Section, timestamp: int, start: int) -> tuple[int, int] | None:
     """Offset and timestamp of the first record at or after offset `start` whose timestamp is `timestamp` or later."""
-    for delta, found, _, _, _ in _parsed(section):
+    for delta, found, _, _, _, _ in _parsed(section):
         offset = _wrapped(section.base_offset + delta)
         if found >= timestamp and offset >= start:
             return offset, found
@@ -170,7 +173,7 @@ def find_timestamp(section: Section, timestamp: int, start: int) -> tuple[int, i
 def latest(section: Section) -> tuple[int, int] | None:
     """Offset and timestamp of the first record that has the largest timestamp."""
     best: tuple[int, int] | None = None
-    for delta, timestamp, _, _, _ in _parsed(section):
+    for delta, timestamp, _, _, _, _ in _parsed(section):
         if best is None or timestamp > best[1]:
             best = _wrapped(section.base_offset + delta), timestamp
     return best
@@ -222,33 +225,46 @@ def encode(
     return out
 
 
-def columns(sections: Iterable[Section], wanted: Wanted) -> Any:
-    """The records of all sections as one pyarrow.RecordBatch; each section is dropped before the next is asked for."""
-    import pyarrow as pa
+def columns(sections: Iterable[Section], wanted: Wanted) -> Iterator[Any]:
+    """The records of all sections, in order, as pyarrow.RecordBatches of at least a row and at most what is wanted.
 
-    rows: dict[str, list[Any]] = {name: [] for name in schema(wanted).names}
-    size = 0
+    Each section is dropped before the next is asked for, and each batch is given out before the next is begun.
+    """
+    rows: list[dict[str, Any]] = []
+    size, most = 0, min(wanted.batch_bytes, COLUMN_LIMIT)
     for section in sections:
         data = memoryview(section.data)
-        size += len(data)
-        if size > COLUMN_LIMIT:
-            raise OverflowError("more than 2 GiB of records in one set of columns")
-        for delta, timestamp, key, value, headers in _parsed(section):
+        begin = 0
+        for delta, timestamp, key, value, headers, end in _parsed(section):
+            taken, begin = end - begin, end
             offset = _wrapped(section.base_offset + delta)
             if not wanted.start <= offset < wanted.end:
                 continue
-            rows["offset"].append(offset)
-            rows["timestamp"].append(min(max(timestamp * 1000, _I64_MIN), _I64_MAX))
-            rows["timestamp_type"].append(0 if section.append_time is None else 1)
-            if wanted.keys:
-                rows["key"].append(_take(data, key))
-            if wanted.values:
-                rows["value"].append(_take(data, value))
-            if wanted.headers:
-                rows["headers"].append([_header_cell(data, *header) for header in headers])
+            if rows and (size + taken > most or len(rows) >= wanted.batch_rows):
+                yield _batch(rows, wanted)
+                rows, size = [], 0
+            size += taken
+            rows.append(
+                {
+                    "offset": offset,
+                    "timestamp": min(max(timestamp * 1000, _I64_MIN), _I64_MAX),
+                    "timestamp_type": 0 if section.append_time is None else 1,
+                    "key": _take(data, key) if wanted.keys else None,
+                    "value": _take(data, value) if wanted.values else None,
+                    "headers": [_header_cell(data, *header) for header in headers] if wanted.headers else None,
+                }
+            )
         del section, data  # so that an inflated section is gone before the next is made
+    if rows:
+        yield _batch(rows, wanted)
+
+
+def _batch(rows: list[dict[str, Any]], wanted: Wanted) -> Any:
+    import pyarrow as pa
+
     fields = schema(wanted)
-    return pa.RecordBatch.from_arrays([pa.array(rows[field.name], field.type) for field in fields], schema=fields)
+    columns = [pa.array([row[field.name] for row in rows], field.type) for field in fields]
+    return pa.RecordBatch.from_arrays(columns, schema=fields)
 
 
 def _header_cell(data: memoryview, key: _Span, value: _Span) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class KeyTable:
         if limit >= self.slots:
             raise ValueError("a table must keep an empty slot")
         data = memoryview(section.data)
-        for delta, _, key, _, _ in _parsed(section):
+        for delta, _, key, _, _, _ in _parsed(section):
             offset = _wrapped(section.base_offset + delta)
             if key[1] < 0 or offset < start:
                 continue
@@ -58,7 +58,7 @@ def retain(
     data = memoryview(section.data)
     out = bytearray(reserve)
     kept, largest, has_tombstone = 0, -1, False
-    for (begin, end), (delta, timestamp, key, value, _) in zip(_extents(section), _parsed(section), strict=True):
+    for (begin, end), (delta, timestamp, key, value, _, _) in zip(_extents(section), _parsed(section), strict=True):
         offset = _wrapped(section.base_offset + delta)
         if offset <= latest:
             superseded = key[1] < 0 or offset < table.find(data[key[0] : key[0] + key[1]])

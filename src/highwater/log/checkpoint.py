@@ -104,6 +104,7 @@ class CheckpointFile:
         self._covered: list[Callable[[], None]] = []
         self._given_up: list[Callable[[Exception], None]] = []
         self._closed = False
+        self._boundary = world.failures.boundary("callback", f"who waited for {path.name}")
 
     @property
     def in_step(self) -> bool:
@@ -147,12 +148,14 @@ class CheckpointFile:
             if self._failed(result):
                 self._retry = self._world.clock.call_later(RETRY_SECONDS, self._begin)
             for failed in given_up:
-                failed(result)
+                with self._boundary:
+                    failed(result)
             return
         self._written = content
         covered, self._covered = self._covered, []
         for done in covered:
-            done()
+            with self._boundary:
+                done()
         if self._again and not self._under_way:
             self._begin()
         elif not self._under_way:

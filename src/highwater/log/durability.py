@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Generator, Sequence
 from pathlib import PurePath
 
 from highwater.model import Offset
-from highwater.world import Disk, File, Step, World
+from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, File, Place, Step, World
+from highwater.world.jobs import finished
+
+_log = logging.getLogger(__name__)
 
 
 def sync_with_directory(disk: Disk, files: Sequence[File], directory: PurePath) -> Generator[Step, None, None]:
@@ -17,10 +22,25 @@ def sync_with_directory(disk: Disk, files: Sequence[File], directory: PurePath) 
     disk.sync_dir(directory)
 
 
+async def synced(
+    world: World, files: Sequence[File], directory: PurePath, tries: int | None = None, where: Place = "sync"
+) -> None:
+    """The same, however often a descriptor is missing; at most so many times. An error of a sync is final."""
+    while True:
+        try:
+            return await finished(world, sync_with_directory, files, directory, where=where)
+        except Exhausted:
+            tries = None if tries is None else tries - 1
+            if tries == 0:
+                raise
+            await asyncio.sleep(EXHAUSTED_SECONDS)
+
+
 class Durability:
     """`durable_end` moves only after a sync that was begun with everything below it written.
 
-    A failed sync is final (the kernel may have dropped the dirty pages): `failed` is told and no sync follows.
+    A failed sync is final (the kernel may have dropped the dirty pages): `failed` is told and no sync follows. One that
+    was not tried, since no descriptor was left, is neither failure nor success: it is tried until it is either.
     """
 
     def __init__(
@@ -30,7 +50,7 @@ class Durability:
         durable_end: Offset,
         unsynced: Callable[[], tuple[Offset, Sequence[File]]],
         moved: Callable[[], None],
-        failed: Callable[[OSError], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         self._world = world
         self._directory = directory
@@ -45,6 +65,7 @@ class Durability:
         self._again = False
         self._stopped = False
         self._cuts = 0
+        self._short = False
 
     @property
     def directory_in_step(self) -> bool:
@@ -69,28 +90,40 @@ class Durability:
                 sync_with_directory,
                 files,
                 self._directory,
-                done=lambda result: self._synced(end, cuts, result),
+                done=lambda result: self._synced(end, cuts, result, True),
                 where="sync",
             )
         else:
-            self._world.disk.flush(files, lambda error: self._synced(end, cuts, error))
+            self._world.disk.flush(files, lambda error: self._synced(end, cuts, error, False))
 
-    def _synced(self, end: Offset, cuts: int, result: Exception | None) -> None:
-        self.under_way = False
+    def _synced(self, end: Offset, cuts: int, result: Exception | None, with_directory: bool) -> None:
+        if isinstance(result, Exhausted) and not self._stopped:
+            self.directory_changed = self.directory_changed or with_directory
+            self._wait_for_descriptors(result)
+            return
+        self.under_way = self._short = False
         if self._stopped:
             return
-        if isinstance(result, OSError):
+        if result is not None:
             self._stopped = True
             self._failed(result)
             return
-        if result is not None:
-            raise result
         again, self._again = self._again, False
         if end > self.durable_end and cuts == self._cuts:
             self.durable_end = end
             self._moved()
         if again:
             self.flush()
+
+    def _wait_for_descriptors(self, short: Exhausted) -> None:
+        if not self._short:
+            self._short = True
+            _log.warning("%s is not synced yet, and that is tried until it is: %s", self._directory, short)
+        self._world.clock.call_later(EXHAUSTED_SECONDS, self._flush_again)
+
+    def _flush_again(self) -> None:
+        self.under_way = False
+        self.flush()
 
     def cut(self, end: Offset) -> None:
         """The log was truncated to `end`: a sync begun before says nothing of what is appended there later."""

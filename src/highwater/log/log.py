@@ -7,13 +7,13 @@ import logging
 from asyncio import Future
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from enum import Enum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
 from highwater.log import names, producer_snapshot
+from highwater.log.appended import Appended, Origin
 from highwater.log.checkpoint import CheckpointFile, encode_epochs
 from highwater.log.durability import Durability
 from highwater.log.epoch_cache import EpochCache
@@ -29,28 +29,13 @@ from highwater.log.snapshots import ProducerSnapshots
 from highwater.model import Epoch, Offset, TopicPartition, Uuid
 from highwater.wire import records
 from highwater.wire.records.append import Validated
-from highwater.world import File, FileSlice, Poisoned, World
+from highwater.world import Exhausted, File, FileSlice, Poisoned, World
+from highwater.world.boundary import as_os_error
 
 if TYPE_CHECKING:
     from random import Random
 
 _log = logging.getLogger(__name__)
-
-
-class Origin(Enum):
-    """Who wrote a batch: decides what is checked on append."""
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
-    REPLICA = "replica"
-    RAFT_LEADER = "raft-leader"
-
-
-class Appended(NamedTuple):
-    base_offset: Offset
-    last_offset: Offset
-    append_time: int
-    duplicate: bool = False
 
 
 class Log:
@@ -66,7 +51,7 @@ class Log:
         jitter: Random,
         troubled: Callable[[Log], None],
     ) -> None:
-        self._world = world
+        self._world, self.failures = world, world.failures
         self._wall_ms = world.clock.wall_ms
         self.partition = partition
         self.topic_id = topic_id
@@ -75,6 +60,8 @@ class Log:
         self._jitter = jitter
         self._troubled = troubled
         self.offline: OSError | None = None
+        self.unwritten: OSError | None = None
+        """Why the last append failed, where the next may succeed: on a full disk."""
         self.log_start = loaded.log_start
         self.log_end = loaded.log_end
         self.high_watermark = loaded.log_start
@@ -131,6 +118,10 @@ class Log:
         return self.offline or next(iter(self.reads.damage.values()), None)
 
     @property
+    def is_usable(self) -> bool:  # what is done to its files still means something
+        return self.offline is None and not self._closed
+
+    @property
     def active(self) -> Segment:
         return self.segments[-1]
 
@@ -139,8 +130,7 @@ class Log:
         return sum(segment.size for segment in self.segments)
 
     @property
-    def flush_each_append(self) -> bool:
-        """Flush mode: nothing counts before it is durable."""
+    def flush_each_append(self) -> bool:  # flush mode: nothing counts before it is durable
         return self.config.flush_messages == 1
 
     # Appending
@@ -199,7 +189,12 @@ class Log:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         except OSError as failed:
             _log.error("%s: append failed, nothing was kept: %s", self.partition, failed)
+            self.unwritten = failed
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
+        except Exception as failed:  # the partition's boundary: who knows what was written
+            self.storage_failed(failed)
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
+        self.unwritten = None
         self.log_end = last_offset + 1
         self.reads.written(base, Place(active.base_offset, position, len(data)))
         if max_timestamp < 0:
@@ -275,23 +270,32 @@ class Log:
         self.durable_listener()
 
     def _job_failed(self, failed: Exception) -> bool:
-        """A file beside the log was not written. True where it pays to try again: the disk was full."""
+        """A file beside the log was not written. True where it pays to try again: room or descriptors were short."""
         if self._closed:
             return False
-        if not isinstance(failed, OSError):
-            raise failed
-        if failed.errno == errno.ENOSPC:
-            _log.error("%s: no room for a file beside the log: %s", self.partition, failed)
+        if isinstance(failed, Exhausted) or (isinstance(failed, OSError) and failed.errno == errno.ENOSPC):
+            _log.error("%s: a file beside the log is not written yet: %s", self.partition, failed)
             return True
         self.storage_failed(failed)
         return False
 
-    def storage_failed(self, failed: OSError) -> None:
+    def storage_failed(self, failed: Exception) -> None:
+        """Its disk, or a mistake in the program: either way nobody knows what it is worth, and others lead."""
         if self.offline is None and not self._closed:
+            if not isinstance(failed, OSError):
+                self._world.failures.note("partition", str(self.partition), failed)
+                failed = as_os_error(failed)
             _log.error("%s goes offline: %s", self.partition, failed)
             self.offline = failed
             self.durability.stop()
             self._troubled(self)
+
+    def read_failed(self, failed: OSError) -> None:
+        """Off the loop. That no descriptor was left says nothing about the disk."""
+        if isinstance(failed, Exhausted):
+            _log.warning("%s is not read yet: %s", self.partition, failed)
+        else:
+            self.storage_failed(failed)
 
     def found_damaged(self, bad: BadBatch) -> None:
         """What lies there is read no more. Whoever has this log decides whether another copy can take its place."""
@@ -398,8 +402,21 @@ class Log:
         self.forget_epochs_from(log_end)
         return gone
 
-    def begin_anew(self, offset: Offset) -> list[PurePath]:
-        """Drop everything and go on at `offset`, wherever the log ended; as above, with the renamed files."""
+    def begin_anew(self, offset: Offset, batches: memoryview | None = None) -> list[PurePath]:
+        """Drop everything and go on at `offset`, wherever the log ended; as above, with the renamed files. Batches come
+        in at once: they may begin below the log start. If they cannot be written, the log begins where it began."""
+        start = self.log_start
+        gone = self._begin_empty(offset)
+        if batches is not None:
+            try:
+                self.append_as_follower(batches)
+            except KafkaError as failed:
+                _log.error("%s begins anew at %d: %s", self.partition, start, failed)
+                return [*gone, *self._begin_empty(start)]
+            self.raise_log_start(min(start, self.log_end))
+        return gone
+
+    def _begin_empty(self, offset: Offset) -> list[PurePath]:
         gone = self.replace_tail(0, 0, ProducerState())
         self.segments, self._bases = [new_segment(self._world.disk, self.directory, offset, self._wall_ms())], [offset]
         self.log_start = self.log_end = self.high_watermark = offset

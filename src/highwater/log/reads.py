@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, TypeVar
 
 from highwater.errors import Code, KafkaError
 from highwater.log.integrity import BatchCheck, Damaged, Freshness
@@ -13,10 +13,17 @@ from highwater.log.places import Place, Places
 from highwater.log.scan import BadBatch
 from highwater.log.segment import Segment
 from highwater.model import Offset
-from highwater.world import FileSlice, World
+from highwater.world import EXHAUSTED_SECONDS, Exhausted, FileSlice, Job, Step, World
+from highwater.world import Place as Where
 
 if TYPE_CHECKING:
     from highwater.log.log import Log
+
+T = TypeVar("T")
+
+
+class Stale(Exception):
+    """The segments changed while a job read them: what it found there says nothing of the log."""
 
 
 class Reads:
@@ -28,8 +35,9 @@ class Reads:
         self._log = log
         self._places = Places()
         self._freshness = Freshness()
-        self._layout = 0
-        """Changes with the segments: a place that was looked up before is of no use then."""
+        self.layout = 0
+        """Changes with the segments: a place that was looked up before is of no use then, and what was read of files
+        that were cut or are gone is no damage."""
         self.damage: dict[Offset, Damaged] = {}
         """By segment: from where on it is known not to be readable any more."""
 
@@ -39,7 +47,7 @@ class Reads:
 
     def forget(self) -> None:
         self._places.clear()
-        self._layout += 1
+        self.layout += 1
         self.damage.clear()
 
     def slices(self, offset: Offset, max_bytes: int, limit: Offset, at_least_one: bool, peek: Peek) -> list[FileSlice]:
@@ -71,7 +79,13 @@ class Reads:
         """None for what was written just now, which is what most readers come for."""
         if self._freshness.holds(place.segment, place.position, self._monotonic()):
             return None
-        return BatchCheck(segment.file.path, place.position, segment.base_offset, high, self._log.found_damaged)
+        layout = self.layout
+
+        def bad(batch: BadBatch) -> None:
+            if layout == self.layout:
+                self._log.found_damaged(batch)
+
+        return BatchCheck(segment.file.path, place.position, segment.base_offset, high, bad)
 
     def _find(self, offset: Offset, peek: Peek) -> Place | None:
         """The batch that holds `offset`, or the first one behind it."""
@@ -91,17 +105,40 @@ class Reads:
 
     def locate_later(self, offset: Offset, done: Callable[[], None]) -> None:
         """After `WouldBlock`: look the place up in a job, so that the same read succeeds when `done` is called."""
-        log, layout = self._log, self._layout
+        log, layout = self._log, self.layout
 
         def located(result: Place | Exception | None) -> None:
-            if isinstance(result, OSError):
+            if isinstance(result, Exhausted):
+                self._world.clock.call_later(EXHAUSTED_SECONDS, done)
+                return
+            if isinstance(result, Exception) and not isinstance(result, (OSError, BadBatch, Stale)):
                 log.storage_failed(result)
-            elif isinstance(result, BadBatch):
-                log.found_damaged(result)
-            elif isinstance(result, Exception):
-                raise result
-            elif result is not None and layout == self._layout:
+            if isinstance(result, Place) and layout == self.layout:
                 self._places.located(offset, result)
             done()
 
-        self._world.run(locate, log.segments[log.segment_of(offset) :], offset, done=located, where="reading")
+        self.look(locate, log.segments[log.segment_of(offset) :], offset, done=located, where="reading")
+
+    def look(
+        self,
+        job: Callable[..., Generator[Step, None, T]],
+        *args: object,
+        done: Callable[[T | Exception], None],
+        step: Callable[[Step], None] | None = None,
+        where: Where,
+    ) -> Job:
+        """A job that reads the log's files. What it could not read is damage or a failed disk, and the log hears of
+        it; but not where the segments have changed meanwhile: then `done` is told that it is `Stale`."""
+        log, layout = self._log, self.layout
+
+        def ended(result: T | Exception) -> None:
+            if isinstance(result, Exception):
+                if layout != self.layout:
+                    result = Stale(f"{log.partition}: its segments have changed")
+                elif isinstance(result, OSError):
+                    log.read_failed(result)
+                elif isinstance(result, BadBatch):
+                    log.found_damaged(result)
+            done(result)
+
+        return self._world.run(job, *args, done=ended, step=step, where=where)

@@ -11,14 +11,14 @@ from pathlib import PurePath
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
-from highwater.log import checkpoint, names, partition_metadata
+from highwater.log import checkpoint, names, partition_metadata, truncation
 from highwater.log.checkpoint import BadCheckpoint, CheckpointFile
-from highwater.log.durability import sync_with_directory
+from highwater.log.durability import synced
 from highwater.log.index import NO_TIMESTAMP
 from highwater.log.loader import LoadedLog, LoadedSegment, LoadRequest, load_log
 from highwater.log.log import Log
 from highwater.log.retention import RetentionClock, SegmentFacts, expired
-from highwater.log.truncation import remove_files, truncate_to
+from highwater.log.truncation import remove_files
 from highwater.model import METADATA_TOPIC, Offset, TopicPartition, Uuid
 from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
@@ -26,6 +26,7 @@ from highwater.world.jobs import finished
 PROCESS_ABOVE_BYTES = 32 << 20
 """A recovery that reads more than this would hold the interpreter for too long: it goes to a process."""
 SETTLE_AT_ONCE = 16
+SETTLE_TRIES = 50
 _log = logging.getLogger(__name__)
 
 
@@ -192,9 +193,10 @@ class LogStore:
         return CheckpointFile(self._world, self.directory / name, content, self._checkpoint_failed)
 
     def _checkpoint_failed(self, failed: Exception) -> bool:
-        if not isinstance(failed, OSError):
-            raise failed
-        _log.error("a checkpoint in %s could not be written: %s", self.directory, failed)
+        if isinstance(failed, OSError):
+            _log.error("a checkpoint in %s could not be written: %s", self.directory, failed)
+        else:
+            self._world.failures.note("job", f"a checkpoint in {self.directory}", failed)
         return True
 
     async def open(self, progress: Callable[[TopicPartition, object], None] | None = None) -> None:
@@ -239,10 +241,18 @@ class LogStore:
             if loaded.topic_id is None and loaded.log_end > 0:
                 raise ValueError(f"{names.PARTITION_METADATA} is missing: whose records these are is unknown")
         except (OSError, ValueError, EOFError) as failed:
-            _log.error("%s is not loaded: %s", partition, failed)
+            if str(self.unloaded.get(partition)) != str(failed):
+                _log.error("%s is not loaded: %s", partition, failed)
             self.unloaded[partition] = failed
             return
+        self.unloaded.pop(partition, None)
         self._adopt(partition, loaded, config)
+
+    async def open_again(self, partition: TopicPartition) -> Log | None:
+        """One that is there and could not be loaded before; None where it still cannot be."""
+        path, size = next((path, size) for each, path, size in self.found.partitions if each == partition)
+        await self._load(partition, path, size, None)
+        return self.logs.get(partition)
 
     def _adopt(self, partition: TopicPartition, loaded: LoadedLog, config: LogConfig) -> Log:
         for repair in loaded.repairs:
@@ -309,11 +319,19 @@ class LogStore:
         self._remove_later(aside, config.file_delete_delay_ms / 1000)
 
     async def truncate(self, log: Log, offset: Offset) -> bool:
-        """As `truncation.truncate_to`, and no recovery point lies beyond the cut when it returns."""
-        cut = await truncate_to(self._world, log, offset)
-        if cut:
-            await _written(self.recovery_points)
-        return cut
+        """As `truncation.truncate`, and no recovery point lies beyond the cut when it returns."""
+        return await truncation.truncate(self._world, log, offset) and await self._kept_within(log)
+
+    async def restart(self, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
+        """As `truncation.restart`, and no recovery point lies beyond the new end when it returns."""
+        return await truncation.restart(self._world, log, offset, batches) and await self._kept_within(log)
+
+    async def _kept_within(self, log: Log) -> bool:
+        """Tried until the disk takes it: a full one has room again some time."""
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.recovery_points.write(lambda: None if written.done() else written.set_result(None))
+        await written
+        return log.is_usable
 
     def remove_later(self, files: list[PurePath], delay: float) -> None:
         """Files that were renamed for deletion: a reader may still be at them."""
@@ -329,6 +347,11 @@ class LogStore:
         if result is not None and not isinstance(result, FileNotFoundError):
             _log.error("deleted files are left behind: %s", result)
 
+    def aging_ms(self) -> int:
+        """The time by which records, tombstones and producers grow old."""
+        clock = self._world.clock
+        return self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic())
+
     def apply_retention(self, log: Log, at_most: int | None = None) -> int:
         """Let go what the log's settings no longer keep, the oldest first; returns how many segments went."""
         if log.offline is not None:
@@ -342,9 +365,7 @@ class LogStore:
             )
             for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
         ]
-        clock = self._world.clock
-        now = self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic())
-        gone = expired(facts, log.config, now, log.high_watermark, log.log_start)
+        gone = expired(facts, log.config, self.aging_ms(), log.high_watermark, log.log_start)
         if at_most is not None:
             gone = min(gone, at_most)
         if gone == len(log.segments):
@@ -384,7 +405,7 @@ class LogStore:
         try:
             log.active.close_time_index()
             end, files = log.unsynced()
-            await finished(self._world, sync_with_directory, [*files, *log.active.files], log.directory)
+            await synced(self._world, [*files, *log.active.files], log.directory, SETTLE_TRIES)
             if not log.epoch_file.in_step:
                 await _written(log.epoch_file)
         except OSError as failed:
@@ -397,10 +418,8 @@ class LogStore:
         written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         log.snapshots.write(log.log_end, log.encode_producers(), written.set_result)
         failed = await written
-        if isinstance(failed, OSError):
+        if failed is not None:
             log.storage_failed(failed)
-        elif failed is not None:
-            raise failed
 
 
 def _log_start_beside(log: Log) -> Offset | None:

@@ -7,18 +7,29 @@ from collections.abc import Generator
 from pathlib import PurePath
 from typing import NamedTuple
 
-from highwater.errors import Code, KafkaError
 from highwater.log import names, producer_snapshot
 from highwater.log.checkpoint import read_file
+from highwater.log.durability import synced
 from highwater.log.log import Log
 from highwater.log.peek import blocking
 from highwater.log.producer_snapshot import BadSnapshot
 from highwater.log.producer_state import ProducerState
-from highwater.log.scan import replay, scan
+from highwater.log.scan import BadBatch, replay, scan
 from highwater.log.segment import Segment, SegmentCut
 from highwater.model import Offset
-from highwater.world import Disk, Step, World
+from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, Place, Step, World
 from highwater.world.jobs import finished
+
+
+class Places(NamedTuple):
+    """Where the jobs of a truncation run."""
+
+    files: Place
+    syncs: Place
+
+
+DATA = Places("thread", "sync")
+QUORUM = Places("quorum", "quorum")
 
 
 class Cut(NamedTuple):
@@ -30,46 +41,83 @@ class Cut(NamedTuple):
     producers: ProducerState
 
 
-async def truncate_to(world: World, log: Log, offset: Offset) -> bool:
-    """Keep only batches that end below `offset`; True if any went. The caller keeps all others from appending.
+async def truncate(world: World, log: Log, offset: Offset, places: Places = DATA) -> bool:
+    """Keep only batches that end below `offset`. The caller keeps all others from appending, and has the recovery
+    points written before it appends again: one beyond the end would make damage of what a power cut takes.
 
-    Whoever calls it has the recovery points written before it appends again: one beyond the end would make damage of
-    what a power cut takes.
+    The cut is durable when it returns: or a power cut could bring a batch back in the place of the one that is appended
+    next. That batch would be whole, and its checksum does not cover the epoch that tells the two apart.
+
+    False where the log was deleted meanwhile, or has failed: then it is offline, or known to be damaged.
     """
     if offset < log.log_start:
         raise ValueError(f"{log.partition}: truncation to {offset}, below the log start {log.log_start}")
     if offset >= log.log_end:
         log.forget_epochs_from(offset)
-        return False
-    await _swap_ended(log)
-    await _snapshots_written(log)
+        return True
     try:
-        cut = await finished(world, find_cut, list(log.segments), log.segment_of(offset), offset, log.log_start)
+        cut = await _found(world, log, offset, places)
+        if cut is None:
+            return False
         gone = log.replace_tail(cut.keep + 1, cut.log_end, cut.producers)
         log.active.cut(cut.segment)
-        await finished(world, remove_files, gone)
+        await finished(world, remove_files, gone, where=places.files)
+        await synced(world, [log.active.file], log.directory, where=places.syncs)
+    except BadBatch as bad:
+        log.found_damaged(bad)
+        return False
     except OSError as failed:
         log.storage_failed(failed)
-        raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
-    return True
+        return False
+    return log.is_usable
 
 
-async def restart_at(world: World, log: Log, offset: Offset) -> None:
-    """Drop everything; the log begins anew, empty, at `offset` (the leader's log start lies beyond our end)."""
-    await _swap_ended(log)
-    await _snapshots_written(log)
+async def restart(
+    world: World, log: Log, offset: Offset, batches: memoryview | None = None, places: Places = DATA
+) -> bool:
+    """Drop everything: the log begins anew at `offset`, empty or with these batches. They may begin below the log
+    start, which stays where it was. False and durable as above."""
+    await _settled(log)
+    if not log.is_usable:
+        return False
     try:
-        gone = log.begin_anew(offset)
-        await finished(world, remove_files, [*gone, *await finished(world, _all_snapshots, log.directory)])
+        gone = log.begin_anew(offset, batches)
+        snapshots = await finished(world, _all_snapshots, log.directory, where=places.files)
+        await finished(world, remove_files, [*gone, *snapshots], where=places.files)
+        await synced(world, [log.active.file], log.directory, where=places.syncs)
     except OSError as failed:
         log.storage_failed(failed)
-        raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
+        return False
+    return log.is_usable
 
 
-async def _swap_ended(log: Log) -> None:
-    """A compacted segment that is on its way would bring back what is cut."""
+async def _found(world: World, log: Log, offset: Offset, places: Places) -> Cut | None:
+    """Retention and compaction go on meanwhile: a place in other segments is looked up again, and what was read of
+    files that are gone is no damage. None where the log cannot be cut any more."""
+    while True:
+        await _settled(log)
+        if not log.is_usable:
+            return None
+        layout, at = log.reads.layout, log.segment_of(offset)
+        found: Cut | Exception
+        try:
+            found = await finished(world, find_cut, list(log.segments), at, offset, log.log_start, where=places.files)
+        except Exhausted:
+            await asyncio.sleep(EXHAUSTED_SECONDS)
+            continue
+        except (BadBatch, OSError) as failed:
+            found = failed
+        if layout == log.reads.layout and log.swapping is None and log.is_usable:
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+
+async def _settled(log: Log) -> None:
+    """A compacted segment or a snapshot of the producers that is on its way would bring back what is cut."""
     while log.swapping is not None:
         await log.swapping
+    await _snapshots_written(log)
 
 
 async def _snapshots_written(log: Log) -> None:

@@ -101,7 +101,8 @@ class ClientConnection(BufferedProtocol):
     def open(self, on_open: Callable[[], None], timeout: float, negotiate: bool = True) -> None:
         """Dial, ask for the peer's versions if so wished, then `on_open`; or else `on_close` says why not."""
         self._dial_deadline = self._deadlines.add(timeout, self._end, Gone.TIMED_OUT)
-        self._dialling = self._world.spawn(f"dial {self.peer}", self._dial(on_open, timeout, negotiate))
+        dial = self._dial(on_open, timeout, negotiate)
+        self._dialling = self._world.spawn(f"dial {self.peer}", dial, lambda _: self._end(Gone.CLOSED))
 
     @property
     def in_flight(self) -> int:
@@ -218,8 +219,8 @@ class ClientConnection(BufferedProtocol):
             call.done(answer)
         except Malformed:
             raise
-        except Exception:  # the boundary between one answer and the node
-            log.exception("the answer of %s could not be taken in", self.peer)
+        except Exception as failed:  # noqa: BLE001 the boundary between one answer and the node
+            self._world.failures.note("connection", f"an answer of {self.peer}", failed)
             self._end(Gone.CLOSED)
 
     def _end(self, reason: Gone) -> None:

@@ -11,6 +11,7 @@ from highwater.model import Endpoint
 from highwater.net.api_versions import API_VERSIONS, unsupported_version
 from highwater.net.context import ANONYMOUS, RequestContext
 from highwater.net.header import HeaderReader, after_tags
+from highwater.net.line import Line
 from highwater.net.outbox import Outbox, Slot
 from highwater.net.registry import Registered
 from highwater.net.stats import CloseReason
@@ -33,7 +34,8 @@ log = logging.getLogger(__name__)
 
 
 class Connection(BufferedProtocol):
-    """Dispatches requests until it is blocked: by unanswered requests, a mute, a hold, or the budget for large frames.
+    """Dispatches requests until it is blocked: by unanswered requests, answers that the peer does not read, a mute, a
+    hold, or the budget for large frames.
 
     What is blocked is not read, so a peer that does not take its answers stops being heard. A broken protocol closes
     the connection once the requests before it are answered.
@@ -66,6 +68,7 @@ class Connection(BufferedProtocol):
         self._starved = False
         self._receiving = 0
         self._watchers: list[Callable[[], None]] = []
+        self.line = Line(self._clock)
 
     # --- the transport's side
 
@@ -96,6 +99,7 @@ class Connection(BufferedProtocol):
         """A half-closed peer still gets the answers it waits for."""
         self._notify()
         self._ending = True
+        self.line.end()
         return (not self._outbox.empty or self._tired) and self._listening.tls is None
 
     def pause_writing(self) -> None:
@@ -109,7 +113,7 @@ class Connection(BufferedProtocol):
         self._transport = None
         self._deaf = True
         self._parked = None
-        self._outbox.stop()
+        self._stop_answering()
         self._frames.clear()
         self._account()
         self._server.forget(self, self._listening, self._reason or CloseReason.PEER)
@@ -128,6 +132,14 @@ class Connection(BufferedProtocol):
         """The peer waits for us, and takes what we send: not idle, however long it takes."""
         waits = self._parked is not None or self._starved or self._tired or not self._outbox.empty
         return waits and not self._outbox.paused and not self._ending
+
+    @property
+    def unread_since(self) -> float | None:
+        return self._outbox.unread_since
+
+    @property
+    def unsent(self) -> int:
+        return self._outbox.unsent
 
     @property
     def stalls(self) -> bool:
@@ -171,16 +183,20 @@ class Connection(BufferedProtocol):
         """What is written still goes out."""
         self._reason = self._reason or reason
         self._deaf = True
-        self._outbox.stop()
+        self._stop_answering()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self, reason: CloseReason) -> None:
         self._reason = self._reason or reason
         self._deaf = True
-        self._outbox.stop()
+        self._stop_answering()
         if self._transport is not None:
             self._transport.abort()
+
+    def _stop_answering(self) -> None:
+        self._outbox.stop()
+        self.line.hang_up()
 
     # --- requests
 
@@ -226,7 +242,9 @@ class Connection(BufferedProtocol):
             self._deaf
             or self._tired
             or len(outbox.slots) >= self._max_slots
+            or outbox.paused
             or outbox.owed >= self._budget.bound
+            or outbox.unsent >= self._budget.answer_bound
             or outbox.mutes > 0
             or self._parked is not None
         )
@@ -295,24 +313,19 @@ class Connection(BufferedProtocol):
         )
         try:
             work = entry.handle(ctx, entry.decode(frame[at:], version, ELEMENTS_AT_ONCE))
-            if work is not None:
-                self._work_on(ctx, slot, work)
         except TooMany:
             body = frame[at:]
-            self.carry_out(ctx, self._at_length(entry, ctx, memoryview(bytearray(body)) if len(body) < CHUNK else body))
+            work = self._at_length(entry, ctx, memoryview(bytearray(body)) if len(body) < CHUNK else body)
         except Exception as failed:  # noqa: BLE001 the boundary between one request and the node
             self._failed(ctx, slot, failed)
+            return
+        if work is not None:
+            self.carry_out(ctx, work)
 
     # --- requests that take long
 
     def carry_out(self, ctx: RequestContext, work: Work) -> None:
         slot = cast(Slot, ctx.slot)
-        try:
-            self._work_on(ctx, slot, work)
-        except Exception as failed:  # noqa: BLE001 the boundary between one request and the node
-            self._failed(ctx, slot, failed)
-
-    def _work_on(self, ctx: RequestContext, slot: Slot, work: Work) -> None:
         errand = Errand(
             self._server.turns,
             work,
@@ -340,7 +353,7 @@ class Connection(BufferedProtocol):
         if isinstance(failed, Malformed):
             log.debug("%s sent a malformed %s v%d: %s", self.peer, entry.api.request.__name__, ctx.version, failed)
         else:
-            log.error("%s v%d failed", entry.api.request.__name__, ctx.version, exc_info=failed)
+            self._server.world.failures.note("connection", f"{entry.api.request.__name__} v{ctx.version}", failed)
         if slot.parts is None:
             slot.fail(CloseReason.BODY if isinstance(failed, Malformed) else CloseReason.HANDLER)
 
@@ -355,7 +368,8 @@ class Connection(BufferedProtocol):
     def _notify(self) -> None:
         watchers, self._watchers = self._watchers, []
         for fn in watchers:
-            fn()
+            with self._server.world.failures.boundary("connection", "who waited for its end"):
+                fn()
 
 
 def _decode(disk: Disk, entry: Registered, body: memoryview, version: int) -> Generator[Step, None, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar, cast
 
 from highwater.model import Endpoint
+from highwater.net.line import Line
 from highwater.net.turns import Work
 from highwater.wire.codec import FlexibleWriter, Message, Struct, Writer, Written
 from highwater.world import Buffer, FileSlice
@@ -64,6 +65,7 @@ class Connected(Protocol):
     principal: Principal
     since: float
     """When it was made, by the monotonic clock."""
+    line: Line
 
     def carry_out(self, ctx: RequestContext, work: Work) -> None:
         """Do the rest of what one of its requests asks for, by turns with other requests."""

@@ -1,7 +1,7 @@
 """Just enough HTTP to be looked at by a browser, curl or Prometheus: GET, one answer, close.
 
 A page is made a part at a time, with a turn of the loop between two: who looks at a thousand partitions keeps nobody
-waiting who writes to one.
+waiting who writes to one. Whoever comes costs a descriptor, so there are few, and none for long.
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ from ipaddress import ip_address
 from typing import NamedTuple, cast
 
 from highwater.model import Endpoint
-from highwater.world import Listener, World
+from highwater.world import Listener, Timer, World
 
 MAX_REQUEST = 8192
+MAX_CONNECTIONS = 32
+ASK_SECONDS = 10.0
+"""For a whole request to arrive."""
+MAX_UNSENT = 256 * 1024
+TAKE_SECONDS = 30.0
+"""For the peer to take what we have written, before we go on."""
 _log = logging.getLogger(__name__)
 
 
@@ -39,9 +45,12 @@ class HttpServer:
 
     def __init__(self, world: World, routes: Routes, names: Iterable[str] = ()) -> None:
         self._world = world
+        self.failures = world.failures
         self._routes = routes
         self._listener: Listener | None = None
         self._names = {"localhost", *names}
+        self._connections: dict[_Request, None] = {}
+        """The longest open first."""
 
     async def start(self, at: Endpoint) -> Endpoint:
         self._names.add(at.host)
@@ -68,6 +77,18 @@ class HttpServer:
         page = route()
         return _response(200, page if words[0] == "GET" else Page(page.content_type, ()))
 
+    def admit(self, request: _Request) -> None:
+        """Where there are too many, whoever has said nothing for longest makes room; if all have, the last must go."""
+        self._connections[request] = None
+        if len(self._connections) > MAX_CONNECTIONS:
+            next((each for each in self._connections if not each.is_answered), request).abort()
+
+    def forget(self, request: _Request) -> None:
+        self._connections.pop(request, None)
+
+    def later(self, seconds: float, then: Callable[[], None]) -> Timer:
+        return self._world.clock.call_later(seconds, then)
+
     def soon(self, then: Callable[[Iterator[Part]], None], parts: Iterator[Part]) -> None:
         self._world.clock.call_soon(then, parts)
 
@@ -87,6 +108,8 @@ class HttpServer:
     def close(self) -> None:
         if self._listener is not None:
             self._listener.close()
+        for request in list(self._connections):
+            request.abort()
 
 
 _REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"}
@@ -112,17 +135,53 @@ class _Request(BufferedProtocol):
         self._server = server
         self._buffer = bytearray(MAX_REQUEST)
         self._got = 0
-        self._answered = False
+        self.is_answered = False
         self._transport: Transport | None = None
+        self._deadline: Timer | None = None
+        self._rest: Iterator[Part] | None = None
+        """What follows once the peer has read what was sent."""
+        self._paused = False
 
     def connection_made(self, transport: BaseTransport) -> None:
         self._transport = cast(Transport, transport)
+        self._transport.set_write_buffer_limits(high=MAX_UNSENT)
+        self._deadline = self._server.later(ASK_SECONDS, self.abort)
+        self._server.admit(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wait_no_longer()
+        self._rest = None
+        self._server.forget(self)
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _wait_no_longer(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def pause_writing(self) -> None:
+        self._paused = True
+        self._wait_no_longer()
+        self._deadline = self._server.later(TAKE_SECONDS, self.abort)
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        assert self._transport is not None
+        if self._transport.is_closing():
+            return  # the rest of it has as long as the whole had
+        self._wait_no_longer()
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            self._server.soon(self._send, rest)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return memoryview(self._buffer)[self._got :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._answered:
+        if self.is_answered:
             return  # whatever it says now, it has asked its one question
         self._got += nbytes
         assert self._transport is not None
@@ -132,7 +191,8 @@ class _Request(BufferedProtocol):
         if end < 0:
             self._transport.close()
         else:
-            self._answered = True
+            self.is_answered = True
+            self._wait_no_longer()
             asked = bytes(self._buffer[:end])
             self._got = 0
             self._send(self._server.answer(asked))
@@ -141,13 +201,18 @@ class _Request(BufferedProtocol):
         assert self._transport is not None
         if self._transport.is_closing():
             return
+        if self._paused:
+            self._rest = parts
+            return
         try:
             part = next(parts, None)
-        except Exception:  # noqa: BLE001 the boundary between one look and the node
-            _log.exception("a page could not be made")
+        except Exception as failed:  # noqa: BLE001 the boundary between one look and the node
+            self._server.failures.note("connection", "a page of /status or /metrics", failed)
             self._transport.abort()  # half of it must not pass for the whole
             return
         if part is None:
+            self._wait_no_longer()
+            self._deadline = self._server.later(TAKE_SECONDS, self.abort)
             self._transport.close()
         elif callable(part):
             part(lambda: self._server.soon(self._send, parts))
@@ -157,4 +222,4 @@ class _Request(BufferedProtocol):
 
     def eof_received(self) -> bool:
         """Who has asked and says no more still waits for the answer."""
-        return self._answered
+        return self.is_answered

@@ -80,6 +80,8 @@ class NetMetrics:
         yield counter(server + "incoming_byte", "Bytes received.", stats.bytes_in)
         yield counter(server + "outgoing_byte", "Bytes sent.", stats.bytes_out)
         yield gauge("highwater_loop_lag_max_seconds", "The longest turn of the loop so far.", self._lag.max)
+        unexpected = [(labels(boundary=kind), count) for kind, count in self._server.world.failures.counts.items()]
+        yield counter("highwater_unexpected_errors", "Mistakes in the program, by where they were stopped.", unexpected)
 
     def _api_name(self, key: int) -> str:
         found = next((entry for registry in self._server.registries if (entry := registry.find(key))), None)

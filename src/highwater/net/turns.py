@@ -100,18 +100,21 @@ class Errand:
         self._failed = failed
 
     def begin(self) -> bool:
-        """Whether it is over by the end of its first slice; `done` and `failed` are for what ends later."""
+        """Whether it is over by the end of its first slice; `done` is for what ends later."""
         return self._run(self._turns.slice)
 
     def _run(self, seconds: float) -> bool:
         until = self._turns.monotonic() + seconds
-        for pause in self._work:
-            if pause is not None:
-                pause(self._resume)
-                return False
-            if self._turns.monotonic() >= until:
-                self._resume()
-                return False
+        try:
+            for pause in self._work:
+                if pause is not None:
+                    pause(self._resume)
+                    return False
+                if self._turns.monotonic() >= until:
+                    self._resume()
+                    return False
+        except Exception as failed:  # noqa: BLE001 the boundary between one request and the node
+            self._failed(failed)
         return True
 
     def _resume(self) -> None:
@@ -121,11 +124,8 @@ class Errand:
         if not self._wanted():
             self._work.close()
             return
-        try:
-            if self._run(SLICE_SECONDS):
-                self._done()
-        except Exception as failed:  # noqa: BLE001 the boundary between one request and the node
-            self._failed(failed)
+        if self._run(SLICE_SECONDS):
+            self._done()
 
 
 def elsewhere(

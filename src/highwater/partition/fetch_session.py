@@ -36,6 +36,7 @@ class FetchEntry:
         "epoch",
         "index",
         "is_fresh",
+        "is_watching",
         "last_fetched_epoch",
         "log_start",
         "max_bytes",
@@ -59,22 +60,29 @@ class FetchEntry:
         self.is_fresh = False
         """Told by the request under way: for a follower, an acknowledgement that has not been counted yet."""
         self.partition: Partition | None = None
+        self.is_watching = False
+        """The partition will tell of a change. Of one it has told it need not tell again before somebody looks."""
         self.sent_high_watermark: Offset = -1
         self.sent_log_start: Offset = -1
 
     def mark(self) -> None:
+        self.is_watching = False
         self.session.mark(self)
 
     def note(self) -> None:
         self.session.dirty[self] = None
 
+    def restate(self) -> None:
+        self.session.restated[self] = None
+
     def bind(self, partition: Partition | None) -> None:
         """Watch the partition that stands for the entry now, and no other."""
-        if partition is self.partition:
+        if partition is self.partition and self.is_watching:
             return
-        if self.partition is not None:
+        if partition is not self.partition and self.partition is not None:
             self.partition.unwatch(self)
         self.partition = partition
+        self.is_watching = partition is not None
         if partition is not None:
             partition.watch(self, self.session.privileged)
 
@@ -82,7 +90,19 @@ class FetchEntry:
 class FetchSession:
     """The entries a reader follows. A sessionless fetch is a session that lives for one answer."""
 
-    __slots__ = ("by_id", "dirty", "entries", "epoch", "id", "last_used", "on_mark", "on_overtaken", "privileged")
+    __slots__ = (
+        "by_id",
+        "dirty",
+        "entries",
+        "epoch",
+        "id",
+        "last_used",
+        "on_mark",
+        "on_overtaken",
+        "privileged",
+        "restated",
+        "ties",
+    )
 
     def __init__(self, session_id: int, by_id: bool, privileged: bool, now: float) -> None:
         self.id = session_id
@@ -92,6 +112,10 @@ class FetchSession:
         self.last_used = now
         self.entries: dict[tuple[Topic, int], FetchEntry] = {}
         self.dirty: dict[FetchEntry, None] = {}
+        self.restated: dict[FetchEntry, None] = {}
+        """Whose place the next request tells anew, also where it does not name them: nothing has changed there."""
+        self.ties: dict[int, None] = {}
+        """Of all that were begun on the same connection."""
         self.on_mark: Callable[[], None] | None = None
         """Set while an answer is being waited for."""
         self.on_overtaken: Callable[[], None] | None = None
@@ -129,9 +153,21 @@ class FetchSession:
             if entry is not None:
                 entry.bind(None)
                 self.dirty.pop(entry, None)
+                self.restated.pop(entry, None)
+
+    def restate(self) -> None:
+        """A further request came: where it names nothing else, what was told before holds still."""
+        for entry in self.restated:
+            entry.is_fresh = True
+            self.dirty[entry] = None
+        self.restated.clear()
 
     def last_fetch(self) -> float:
         return self.last_used
+
+    def abandon(self) -> None:
+        """Who waits in it is gone, and needs no answer."""
+        self.on_mark = self.on_overtaken = None
 
     def overtake(self) -> None:
         """A further request came, or the session ends: who waits in it waits no longer."""
@@ -145,6 +181,7 @@ class FetchSession:
             entry.bind(None)
         self.entries.clear()
         self.dirty.clear()
+        self.restated.clear()
 
 
 class FetchSessions:
@@ -154,6 +191,8 @@ class FetchSessions:
         self._slots = slots
         self._random = random
         self._sessions: dict[int, FetchSession] = {}
+        self._tied: dict[object, dict[int, None]] = {}
+        """Sessions, by the connection that they were begun on."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -167,6 +206,18 @@ class FetchSessions:
             session_id = self._random.randrange(1, 2**31)
         session = self._sessions[session_id] = FetchSession(session_id, by_id, privileged, now)
         return session
+
+    def tie(self, session: FetchSession, connection: object) -> bool:
+        """True for a connection's first: whoever calls has `end_with` called when it closes."""
+        known = self._tied.get(connection)
+        session.ties = self._tied[connection] = {} if known is None else known
+        if session.id:
+            session.ties[session.id] = None
+        return known is None
+
+    def end_with(self, connection: object) -> None:
+        for session_id in list(self._tied.pop(connection, ())):
+            self.remove_id(session_id)
 
     def _evict(self, privileged: bool, now: float) -> bool:
         for session in self._sessions.values():
@@ -187,12 +238,14 @@ class FetchSessions:
         session.overtake()
         session.epoch = next_epoch(epoch)
         session.last_used = now
+        session.restate()
         del self._sessions[session_id]
         self._sessions[session_id] = session
         return session
 
     def remove(self, session: FetchSession) -> None:
         self._sessions.pop(session.id, None)
+        session.ties.pop(session.id, None)
         session.close()
 
     def remove_id(self, session_id: int) -> None:

@@ -7,17 +7,13 @@ as soon as there is a partition that it does not name: a new leader's first writ
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
 
 from highwater.errors import Code, KafkaError, code_of
 from highwater.kernel import BadRecords
-from highwater.log.durability import sync_with_directory
-from highwater.log.log import Log
 from highwater.log.store import LogStore
-from highwater.log.truncation import restart_at, truncate_to
 from highwater.model import Endpoint, NodeId, Offset, Uuid
 from highwater.net.client import CallFailed, ClientConnection, Gone
 from highwater.net.deadlines import DeadlineQueue
@@ -25,15 +21,16 @@ from highwater.partition.fetch_session import next_epoch
 from highwater.partition.followed import Followed, State
 from highwater.partition.partition import Partition
 from highwater.replication.follower import Then, after_error, cut_for_divergence, out_of_range
-from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+from highwater.wire.messages.fetch_request import FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from highwater.wire.messages.fetch_response import FetchResponse, PartitionData
 from highwater.wire.messages.list_offsets_request import ListOffsetsRequest
 from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
 from highwater.world import World
-from highwater.world.jobs import finished
 
 CONNECT_SECONDS = 5.0
 EARLIEST, LATEST = -2, -1
+EPOCHS_FROM = 15
+"""The first version of Fetch that tells the follower's broker epoch (KIP-903)."""
 _SESSION_LOST = (Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH, Code.FETCH_SESSION_TOPIC_ID_ERROR)
 _log = logging.getLogger(__name__)
 
@@ -91,6 +88,8 @@ class Fetcher:
         self._keeping = 0
         self._session_id = 0
         self._session_epoch = 0
+        name = f"fetches from broker {leader}"
+        self._guarded_turn = world.failures.guarded("periodic", name, self._turn, self._rest)
         self._scheduled = False
         self._closed = False
 
@@ -109,7 +108,6 @@ class Fetcher:
         self._fetching[followed] = self._changed[followed] = None
         self._unnamed = True
         self._forgotten.pop(key, None)
-        self._sync_first(followed)
         self._soon()
 
     def follows(self, partition: Partition) -> bool:
@@ -136,6 +134,9 @@ class Fetcher:
         self._synced(followed)
         return True
 
+    def registered(self) -> None:
+        self._soon()
+
     def close(self) -> None:
         self._closed = True
         for followed in self._followed.values():
@@ -149,16 +150,19 @@ class Fetcher:
     def _soon(self) -> None:
         if not self._scheduled and not self._closed:
             self._scheduled = True
-            self._world.clock.call_soon(self._turn)
+            self._world.clock.call_soon(self._guarded_turn)
+
+    def _rest(self, failed: Exception) -> None:
+        self._world.clock.call_later(self._limits().backoff, self._soon)
 
     def _turn(self) -> None:
         self._scheduled = False
-        if self._closed or self._syncing or self._keeping or (self._in_flight and not self._may_overtake()):
+        if self._closed or self._keeping or self._broker_epoch() < 0 or (self._in_flight and not self._may_overtake()):
             return
         if self._connection is None:
             if self._followed:
                 self._dial()
-        elif self._open and self._fetching:
+        elif self._open and self._all_synced() and self._fetching:
             self._fetch(self._connection)
 
     def _may_overtake(self) -> bool:
@@ -198,7 +202,8 @@ class Fetcher:
     def _fetch(self, connection: ClientConnection) -> None:
         limits = self._limits()
         version = connection.pick(FetchRequest.API_KEY, FetchRequest.VERSIONS)
-        if version is None or version < 13:
+        if version is None or version < EPOCHS_FROM:
+            _log.error("broker %d does not know Fetch v%d: it is not followed", self.leader, EPOCHS_FROM)
             connection.close()
             return
         self._made = fetch = self._made + 1
@@ -214,8 +219,6 @@ class Fetcher:
             topics=self._wanted(limits, fetch),
             forgotten_topics_data=self._unwanted(),
         )
-        if version < 15:
-            request.replica_id, request.replica_state = self._local, ReplicaState()
         self._in_flight += 1
         timeout = wait_ms / 1000 + limits.timeout
         connection.send(
@@ -226,19 +229,9 @@ class Fetcher:
         topics: dict[Uuid, FetchTopic] = {}
         for followed in self._changed:
             followed.asked_in(fetch)
-            topic_id, index = followed.partition.topic_id, followed.partition.tp.partition
+            topic_id = followed.partition.topic_id
             topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[]))
-            log = followed.partition.log
-            topic.partitions.append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=followed.partition.epoch,
-                    fetch_offset=log.log_end,
-                    last_fetched_epoch=followed.last_epoch,
-                    log_start_offset=log.log_start,
-                    partition_max_bytes=limits.partition_bytes,
-                )
-            )
+            topic.partitions.append(followed.place(limits.partition_bytes))
         self._changed.clear()
         self._unnamed = False
         return list(topics.values())
@@ -270,7 +263,8 @@ class Fetcher:
             for row in topic.partitions:
                 followed = self._followed.get((topic.topic_id, row.partition_index))
                 if followed is not None and followed.fetches:
-                    self._take(followed, row, fetch)
+                    with followed.boundary(self._later):
+                        self._take(followed, row, fetch)
         if answer.session_id == 0:
             self._new_session()
         self._soon()
@@ -299,6 +293,10 @@ class Fetcher:
             data = followed.acceptable(memoryview(row.records or b""))
             if row.records and not data:
                 raise KafkaError(Code.UNKNOWN_LEADER_EPOCH, f"they are of a later epoch than {partition.epoch}")
+            begin = followed.begins_amid(data)
+            if begin is not None:
+                self._restart(followed, begin, "the leader's log begins amid a batch", data)
+                return
             partition.append_fetched(data, row.high_watermark, row.log_start_offset)
         except (KafkaError, BadRecords) as bad:
             _log.warning("%s: fetched records are refused: %s", partition.tp, bad)
@@ -309,20 +307,28 @@ class Fetcher:
             return
         self._changed[followed] = None
         if log.log_start > before[0]:
-            # The leader hears of it by our next fetch, and then calls records deleted: that must outlive us.
-            self._keeping += 1
-            self._store().log_starts.write(self._kept)
-        self._sync_first(followed)
+            self._keep_log_start()
+
+    def _keep_log_start(self) -> None:
+        """The leader hears of it by our next fetch, and then calls records deleted: that must outlive us."""
+        self._keeping += 1
+        self._store().log_starts.write(self._kept)
 
     def _kept(self) -> None:
         self._keeping -= 1
         self._soon()
 
-    def _sync_first(self, followed: Followed) -> None:
-        """Also what an earlier leader sent, or an earlier life wrote: whoever leads now hears of it by our fetch."""
-        if followed.is_unsynced:
-            self._syncing[followed] = None
-            followed.when_durable(lambda: self._synced(followed))
+    def _all_synced(self) -> bool:
+        """Whether the next fetch may acknowledge the ends of all logs that it names. In flush mode they are synced
+        first, whoever wrote them: this leader, an earlier one, an earlier life. A log that has failed is not named."""
+        for followed in list(self._changed):
+            if followed.partition.log.offline is not None:
+                followed.state = State.PARKED
+                self._drop(followed)
+            elif followed.is_unsynced and followed not in self._syncing:
+                self._syncing[followed] = None
+                followed.when_durable(lambda each=followed: self._synced(each))  # type: ignore[misc]
+        return not self._syncing
 
     def _synced(self, followed: Followed) -> None:
         if followed in self._syncing:
@@ -374,27 +380,31 @@ class Fetcher:
 
         async def cut() -> None:
             log = followed.partition.log
-            if await truncate_to(self._world, log, max(offset, log.log_start)):
-                await self._cut_synced(log)
-            await self._recovery_points_written()
-            self._resume(followed, State.TRUNCATING)
+            if await self._store().truncate(log, max(offset, log.log_start)):
+                self._resume(followed, State.TRUNCATING)
 
         followed.partition.tell(followed.cut_told(offset, why))
-        followed.partition.cutting = self._world.spawn(f"truncate {followed.partition.tp}", cut())
+        self._spawn("truncate", followed, cut())
 
-    async def _cut_synced(self, log: Log) -> None:
-        """Or a power cut could bring a batch back in the place of the one that was fetched instead: it is whole, and
-        its checksum does not cover the epoch that tells them apart."""
-        try:
-            await finished(self._world, sync_with_directory, [log.active.file], log.directory, where="sync")
-        except OSError as failed:
-            log.storage_failed(failed)
+    def _restart(self, followed: Followed, offset: Offset, why: str, batches: memoryview | None = None) -> None:
+        """Begin anew at `offset`, with the batches that made it necessary, if there are: where the leader's log begins
+        amid a batch, nothing below that may be asked for, and the batch comes whole."""
+        followed.state = State.TRUNCATING
+        self._drop(followed)
 
-    async def _recovery_points_written(self) -> None:
-        """One beyond the new end would let a power cut pass for damage."""
-        written = asyncio.get_running_loop().create_future()
-        self._store().recovery_points.write(lambda: None if written.done() else written.set_result(None))
-        await written
+        async def restart() -> None:
+            if not await self._store().restart(followed.partition.log, offset, batches):
+                return
+            if batches is not None:
+                self._keep_log_start()
+            self._resume(followed, State.TRUNCATING)
+
+        followed.partition.tell(f"begins anew at {offset}: {why}")
+        self._spawn("restart", followed, restart())
+
+    def _spawn(self, what: str, followed: Followed, cutting: Coroutine[Any, Any, None]) -> None:
+        partition = followed.partition
+        partition.cutting = self._world.spawn(f"{what} {partition.tp}", cutting, partition.log.storage_failed)
 
     def _reset(self, followed: Followed) -> None:
         """Our end is not in the leader's log: ask where its log begins and ends."""
@@ -435,14 +445,6 @@ class Fetcher:
             )
             self._cut(followed, reset.truncate_to, f"leader {self.leader} ends at {leader_end}")
         elif reset.restart_at is not None:
-            start = reset.restart_at
-            followed.partition.tell(f"begins anew at {start}: leader {self.leader} has nothing before it any more")
-
-            async def restart() -> None:
-                await restart_at(self._world, log, start)
-                await self._recovery_points_written()
-                self._resume(followed, State.TRUNCATING)
-
-            followed.partition.cutting = self._world.spawn(f"restart {log.partition}", restart())
+            self._restart(followed, reset.restart_at, f"leader {self.leader} has nothing before it any more")
         else:
             self._resume(followed, State.TRUNCATING)

@@ -73,6 +73,11 @@ class Fetchers:
             fetcher.close()
             self._by_leader.pop(fetcher.leader, None)
 
+    def registered(self) -> None:
+        """The broker's own registration is applied: before that its leaders could not tell its incarnations apart."""
+        for fetcher in self._by_leader.values():
+            fetcher.registered()
+
     def follows(self, partition: Partition) -> bool:
         return partition in self._of
 

@@ -7,8 +7,11 @@ from enum import Enum
 
 from highwater.model import NodeId, Offset
 from highwater.partition.partition import Partition
+from highwater.replication.follower import first_batch
 from highwater.wire import records
+from highwater.wire.messages.fetch_request import FetchPartition
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from highwater.world.boundary import Boundary
 
 FIRST_PAUSE = 0.01
 NEVER = 2**63
@@ -26,13 +29,14 @@ class State(Enum):
 
 
 class Followed:
-    __slots__ = ("asked_first", "asked_last", "epoch", "partition", "pause", "state")
+    __slots__ = ("_boundary", "asked_first", "asked_last", "epoch", "partition", "pause", "state")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.epoch = partition.epoch
         self.state = State.FETCHING
         self.pause = 0.0
+        self._boundary: Boundary | None = None
         self.asked_first = self.asked_last = NEVER
         """The numbers of the first fetch that named it, since it is fetched, and of the last one."""
 
@@ -44,6 +48,14 @@ class Followed:
         self.asked_first = min(self.asked_first, fetch)
         self.asked_last = fetch
 
+    def boundary(self, again: Callable[[Followed], None]) -> Boundary:
+        """Around its part of an answer: it is fetched again later, and the other partitions have theirs. Made once, since
+        answers are many."""
+        if self._boundary is None:
+            partition = self.partition
+            self._boundary = partition.log.failures.boundary("partition", str(partition.tp), lambda _: again(self))
+        return self._boundary
+
     def next_pause(self, longest: float) -> float:
         """A new leader often learns of its role some milliseconds after its followers: the first pauses are short."""
         self.pause = min(max(FIRST_PAUSE, self.pause * 2), longest)
@@ -53,10 +65,18 @@ class Followed:
     def fetches(self) -> bool:
         return self.state is State.FETCHING
 
-    @property
-    def last_epoch(self) -> int:
-        """The epoch of our last record, by which the leader sees whether our history is its own (KIP-595)."""
-        return self.partition.log.epoch_cache.latest
+    def place(self, max_bytes: int) -> FetchPartition:
+        """Where our log ends, which acknowledges all below; and the epoch of its last record, by which the leader sees
+        whether our history is its own (KIP-595)."""
+        partition, log = self.partition, self.partition.log
+        return FetchPartition(
+            partition=partition.tp.partition,
+            current_leader_epoch=partition.epoch,
+            fetch_offset=log.log_end,
+            last_fetched_epoch=log.epoch_cache.latest,
+            log_start_offset=log.log_start,
+            partition_max_bytes=max_bytes,
+        )
 
     def acceptable(self, data: memoryview) -> memoryview:
         """The whole batches that follow our log. One of a later epoch than ours is left for the next fetch: the
@@ -67,6 +87,13 @@ class Followed:
                 break
             end = position + size
         return data[:end]
+
+    def begins_amid(self, data: memoryview) -> Offset | None:
+        """Where the log must begin for the first batch of `data` to fit, if it does not: see `first_batch`."""
+        if not len(data):
+            return None
+        header, log = records.read_header(data), self.partition.log
+        return first_batch(log.log_start, log.log_end, header.base_offset, header.last_offset)
 
     @property
     def is_unsynced(self) -> bool:

@@ -26,6 +26,12 @@ _WAIT_FOR_METADATA = (
 )
 
 
+def is_asked_again(code: Code) -> bool:
+    """After a pause: whatever says neither that the change was made or refused, nor that newer metadata is on its
+    way."""
+    return code is not Code.NONE and code not in _BACK_TO_COMMITTED and code not in _WAIT_FOR_METADATA
+
+
 class Changed(NamedTuple):
     """The controller's answer to a proposal."""
 
@@ -36,7 +42,7 @@ class Changed(NamedTuple):
 
 
 class Asks(Protocol):
-    """How a proposal reaches the controller; `done` is called once."""
+    """How a proposal reaches the controller, again and again where that pays; `done` is called once."""
 
     def __call__(
         self, partition: Partition, leader: LeaderState, proposal: Proposal, done: Callable[[Changed], None]
@@ -66,9 +72,8 @@ class InSync:
 
     def is_eligible(self, replica: NodeId, leader: LeaderState) -> bool:
         """Unfenced, not shutting down, and the incarnation that fetches is the registered one (KIP-841, KIP-903)."""
-        registered = self._broker_epoch_of(replica)
-        told = leader.followers[replica].broker_epoch if replica in leader.followers else -1
-        return registered is not None and told in (-1, registered)
+        progress = leader.followers.get(replica)
+        return progress is not None and progress.broker_epoch == self._broker_epoch_of(replica)
 
     def maybe_expand(self, partition: Partition, leader: LeaderState, replica: NodeId) -> None:
         if leader.may_join(replica, partition.log.high_watermark) and self.is_eligible(replica, leader):
@@ -108,7 +113,4 @@ class InSync:
                 leader.withdraw(proposal)
         elif changed.code in _BACK_TO_COMMITTED:
             leader.withdraw(proposal)
-        elif changed.code not in _WAIT_FOR_METADATA:
-            self._ask(partition, leader, proposal, lambda later: self._answered(partition, leader, proposal, later))
-            return
         partition.advance()

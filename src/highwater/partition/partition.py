@@ -10,7 +10,8 @@ from typing import Protocol
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
-from highwater.log.log import Appended, Log, Origin
+from highwater.log.appended import Appended, Origin
+from highwater.log.log import Log
 from highwater.model import NO_NODE, Epoch, NodeId, Offset, TopicPartition, Uuid
 from highwater.partition.in_sync import InSync
 from highwater.replication.leader import LeaderState
@@ -31,6 +32,9 @@ class Watcher(Protocol):
 
     def note(self) -> None:
         """There is news that can wait for the next answer."""
+
+    def restate(self) -> None:
+        """What it said of its place counts no more, unless its next request stands by it."""
 
 
 Waiting = Callable[[Code], None]
@@ -56,6 +60,7 @@ def rules_of(config: LogConfig) -> Rules:
 
 class Partition:
     __slots__ = (
+        "_boundary",
         "_followers",
         "_in_sync",
         "_readers",
@@ -84,6 +89,8 @@ class Partition:
         self.topic_id: Uuid = log.topic_id
         self.log = log
         self._in_sync = in_sync
+        self._boundary = log.failures.boundary("connection", f"who waited for {log.partition}")
+        """Around each of those who wait: others wait with it, and somebody else's request has told them."""
         self.leader: LeaderState | None = None
         self.leader_id = NO_NODE
         self.epoch: Epoch = -1
@@ -135,13 +142,17 @@ class Partition:
             self.leader = LeaderState(local, epoch, self.log.log_end, replicas, isr, self._in_sync.now())
             self.tell(f"leads in epoch {epoch} from offset {self.log.log_end} on, ISR {_ids(isr)}: {why}")
         self.advance()
-        self._mark(self._readers)
+        self._tell_readers()
         self._mark(self._followers)
 
     def take_isr(self, leader: LeaderState, replicas: Sequence[NodeId], isr: Sequence[NodeId], why: str = "") -> None:
         """The controller's word on the ISR within an epoch; `why` unless it is what this leader asked for."""
         before, asked = leader.isr, leader.proposal
         leader.assigned(replicas, isr)
+        if not set(before) <= set(isr):
+            # A follower that has all names the partition no more: its next fetch must count for this one, too.
+            for follower in self._followers:
+                follower.restate()
         if leader.isr != before:
             reason = asked.why if asked is not None and set(asked.isr) == set(isr) else why
             self.tell(f"ISR {_ids(before)} -> {_ids(isr)}: {reason}")
@@ -177,9 +188,10 @@ class Partition:
     def release(self, why: Code) -> None:
         waiting, self._waiting = self._waiting, deque()
         for _, told in waiting:
-            told(why)
+            with self._boundary:
+                told(why)
         self._tell_synced()
-        self._mark(self._readers)
+        self._tell_readers()
         self._mark(self._followers)
 
     def reconfigure(self, config: LogConfig) -> None:
@@ -262,7 +274,7 @@ class Partition:
         moved = min(leader_high_watermark, self.log.log_end)
         if moved > self.log.high_watermark:
             self.log.high_watermark = moved
-            self._mark(self._readers)
+            self._tell_readers()
         if leader_log_start > self.log.log_start:
             self.log.raise_log_start(min(leader_log_start, self.log.log_end))
 
@@ -279,7 +291,8 @@ class Partition:
         waiting, self._unsynced = self._unsynced, []
         for end, told in waiting:
             if self.log.durable_end >= end or self.log.offline is not None:
-                told()
+                with self._boundary:
+                    told()
             else:
                 self._unsynced.append((end, told))
 
@@ -297,9 +310,10 @@ class Partition:
         log.high_watermark = moved
         waiting = self._waiting
         while waiting and waiting[0][0] <= moved:
-            waiting.popleft()[1](Code.NONE)
+            with self._boundary:
+                waiting.popleft()[1](Code.NONE)
         if self._readers:
-            self._mark(self._readers)
+            self._tell_readers()
         for follower in self._followers:
             follower.note()  # one that has everything would else hear of it only with the next record
 
@@ -308,8 +322,8 @@ class Partition:
         leader = self.leader
         if leader is None or replica in leader.maximal_isr or not self._in_sync.is_eligible(replica, leader):
             return False
-        if leader.followers[replica].end < 0:
-            return False  # it has said nothing in this epoch, and may never
+        if leader.followers[replica].end < 0 or leader.followers[replica].has_left:
+            return False  # it has said nothing in this epoch or since it left the ISR, and may never
         caught_up_at = leader.caught_up_at(replica, self.log.log_end)
         return self._in_sync.now() - caught_up_at <= self._in_sync.lag_seconds()
 
@@ -326,7 +340,7 @@ class Partition:
         if not 0 <= offset <= self.log.high_watermark:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"the high watermark is {self.log.high_watermark}")
         if self.log.raise_log_start(offset):
-            self._mark(self._readers)
+            self._tell_readers()
             self._mark(self._followers)
 
     # Followers
@@ -384,6 +398,13 @@ class Partition:
     def unwatch(self, watcher: Watcher) -> None:
         self._readers.pop(watcher, None)
         self._followers.pop(watcher, None)
+
+    def _tell_readers(self) -> None:
+        """Each is told once, and watches again when it has looked: one that never comes back costs nothing."""
+        told = list(self._readers)
+        self._readers.clear()
+        for reader in told:
+            reader.mark()
 
     @staticmethod
     def _mark(watchers: dict[Watcher, None]) -> None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from highwater.client.batch_sender import BatchSender
-from highwater.client.client import Client
+from highwater.client.client import Client, KnownTopic
 from highwater.client.producer import partition_for_key
+from highwater.errors import Code, KafkaError
 from highwater.kernel import NewRecord
 from highwater.model import TopicPartition
 from highwater.pipeline.decode.decoder import REASON
 from highwater.pipeline.producing import ProducerSettings
+from highwater.pipeline.selection import BadOption
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,8 +36,33 @@ SIZE_HEADER = PREFIX + "value-bytes"
 _RECORD_OVERHEAD = 21
 
 
+TOPIC_SECONDS = 5.0
+"""So long brokers that create topics by themselves may take for it."""
+
+_seen: set[tuple[str, str]] = set()
+"""Servers and topics that this process has found: Spark's workers live for many tasks."""
+
+
+def find_topic(client: Client, topic: str, purpose: str = "the dead letters go to") -> KnownTopic:
+    """Raises BadOption where the topic is not there and does not come by being asked for."""
+    try:
+        timeout = min(TOPIC_SECONDS, client.timeout)
+        return client.retrying(lambda: client.topic(topic, create=True), timeout=timeout, await_topic=True)
+    except KafkaError as error:
+        if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        raise BadOption(
+            f"the cluster has no topic {topic}, which {purpose}, and does not create it when asked: "
+            f"create it first, for instance with `highwater topics --create --topic {topic}`"
+        ) from error
+
+
 class DeadLetters:
-    """Writes to one topic; connects when there is a first record to write. Use as a context: leaving it flushes."""
+    """Writes to one topic. Use as a context: leaving it flushes.
+
+    Entering it makes sure, once in each process, that the topic is there: else that would be found with the first bad
+    record, perhaps weeks later. Then it connects only when there is a first record to write.
+    """
 
     def __init__(self, topic: str, settings: ProducerSettings) -> None:
         self.topic = topic
@@ -45,6 +71,11 @@ class DeadLetters:
         self._sender: BatchSender | None = None
 
     def __enter__(self) -> DeadLetters:
+        known = self.settings.bootstrap_servers, self.topic
+        if known not in _seen:
+            with self.settings.client() as client:
+                find_topic(client, self.topic)
+            _seen.add(known)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -66,7 +97,7 @@ class DeadLetters:
         if self._sender is None:
             self._sender = self.settings.sender(self._client, without_value)
         client = self._client
-        known = client.retrying(lambda: client.topic(self.topic, create=True), await_topic=True)
+        known = find_topic(client, self.topic)
         by_partition: dict[int, list[NewRecord]] = {}
         for origin, record in dead_letters(bad, int(time.time() * 1000)):
             # Without a key, records of one partition stay together and in order.
@@ -81,13 +112,17 @@ class DeadLetters:
 def dead_letters(bad: pa.RecordBatch, now: int) -> Iterator[tuple[int, NewRecord]]:
     """The partition that each record was read from, and the record to be written: key, value and headers as they were,
     then our own."""
-    for row in bad.to_pylist():
+    import pyarrow as pa
+
+    # As numbers: Python has no moment beyond the year 9999, and Kafka takes any.
+    times = bad.column("timestamp").cast(pa.int64()).to_pylist()
+    for row, microseconds in zip(bad.drop_columns(["timestamp"]).to_pylist(), times, strict=True):
         headers = [(each["key"], each["value"]) for each in row.get("headers") or ()]
         ours = [
             (TOPIC_HEADER, row["topic"]),
             (PARTITION_HEADER, row["partition"]),
             (OFFSET_HEADER, row["offset"]),
-            (TIMESTAMP_HEADER, _milliseconds(row["timestamp"])),
+            (TIMESTAMP_HEADER, microseconds // 1000),
             (REASON_HEADER, row[REASON]),
         ]
         headers += [(name, str(content).encode()) for name, content in ours]
@@ -122,7 +157,3 @@ def _size(record: NewRecord) -> int:
     _, key, value, headers = record
     fields = [key, value, *(part for name, content in headers for part in (name.encode(), content))]
     return _RECORD_OVERHEAD + sum(2 + len(memoryview(part)) for part in fields if part is not None)
-
-
-def _milliseconds(when: datetime) -> int:
-    return round(when.timestamp() * 1000)

@@ -16,6 +16,7 @@ from highwater.pipeline.landing.options import FORMATS, Landing
 from highwater.pipeline.options import SourceOptions
 from highwater.pipeline.producing import ProducerSettings
 from highwater.pipeline.sections import Mistake, Place, Section, duration
+from highwater.pipeline.selection import Matching, Selection, selects
 
 Transform = Callable[[Any], Any]
 """From the DataFrame that was read to the DataFrame to be written."""
@@ -104,6 +105,25 @@ class Definition:
     @property
     def bootstrap_servers(self) -> str:
         return self.source["kafka.bootstrap.servers"]
+
+    @property
+    def dead_letter_topic(self) -> str | None:
+        given = {name.lower(): value for name, value in (*self.source.items(), *self.sink.items())}
+        return given.get("deadlettertopic") or None
+
+    @property
+    def sink_topic(self) -> str | None:
+        return self.sink.get("topic")
+
+    @property
+    def sink_servers(self) -> str:
+        return self.sink.get("kafka.bootstrap.servers", self.bootstrap_servers)
+
+    @property
+    def sink_is_at_source(self) -> bool:
+        """Whether both have an address in common; two clusters may still be one."""
+        source = set(parse_bootstrap_servers(self.bootstrap_servers))
+        return not source.isdisjoint(parse_bootstrap_servers(self.sink_servers))
 
     @property
     def trigger_seconds(self) -> float | None:
@@ -302,7 +322,7 @@ def _spark(section: Section) -> dict[str, Any]:
 def _check_options(definition: Definition) -> None:
     """What the parts themselves would refuse once Spark has started."""
     try:
-        SourceOptions.parse(definition.source, streaming=True)
+        selection = SourceOptions.parse(definition.source, streaming=True).selection
     except ValueError as error:
         raise Mistake(_blamed("source", definition.source, str(error)), str(error)) from None
     try:
@@ -312,6 +332,31 @@ def _check_options(definition: Definition) -> None:
             Landing.from_options(definition.sink)
     except ValueError as error:
         raise Mistake(_blamed("sink", definition.sink, str(error)), str(error)) from None
+    _check_loops(definition, selection)
+
+
+def _check_loops(definition: Definition, selection: Selection) -> None:
+    """A pipeline that reads what it writes never ends, and fills its cluster."""
+    letters = definition.dead_letter_topic
+    if letters is not None and selects(selection, letters):
+        raise Mistake(
+            ("decode", "dead_letters"),
+            f"is {letters!r}, which {_spoken(selection)} selects: the pipeline would read its own dead letters",
+        )
+    topic = definition.sink_topic
+    if topic is not None and selects(selection, topic) and definition.sink_is_at_source:
+        raise Mistake(
+            ("sink", "topic"),
+            f"is {topic!r}, which {_spoken(selection)} selects: the pipeline would read what it wrote",
+        )
+
+
+def _spoken(selection: Selection) -> str:
+    match selection:
+        case Matching(pattern):
+            return f"source.pattern {pattern!r} (it is searched for anywhere in a name; ^{pattern}$ is the whole name)"
+        case _:
+            return "source.topic"
 
 
 def _blamed(section: str, options: Mapping[str, str], reason: str) -> Place:

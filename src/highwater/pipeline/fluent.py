@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from highwater.pipeline.definition import DEFAULT_TRIGGER, Definition, Transform, define
 from highwater.pipeline.display import Display
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from highwater.pipeline.job import Standing
+    from highwater.pipeline.metrics import Metrics
 
 
 class Pipeline:
@@ -19,7 +26,7 @@ class Pipeline:
     """
 
     def __init__(self, name: str, **settings: Any) -> None:
-        """`settings`: checkpoint, mode, py_files, restart, spark, as in a file."""
+        """`settings`: checkpoint, metrics, mode, py_files, restart, spark, as in a file."""
         self._data: dict[str, Any] = {"name": name, **settings}
         self._transform: Transform | None = None
 
@@ -64,32 +71,58 @@ class Pipeline:
 
     def run(self, trigger: str = DEFAULT_TRIGGER, master: str | None = None) -> int:
         """Runs until the query ends (or Ctrl-C); gives the number of rows. Starts again after failures, as defined."""
-        from pyspark.errors import StreamingQueryException
-
+        from highwater.pipeline.failures import failure_of
         from highwater.pipeline.job import Standing
-        from highwater.pipeline.query import follow, session, start
+        from highwater.pipeline.metrics import Metrics
+        from highwater.pipeline.query import session, sole_driver
+        from highwater.pipeline.readiness import check_clusters
 
         definition = self.definition(trigger)
+        check_clusters(definition)
         standing = Standing(definition.name)
-        spark = session(definition, master)
-        failures = 0
-        with Display(Console(stderr=True)) as display:
+        with ExitStack() as opened:
+            metrics = None
+            if definition.metrics_port is not None:
+                metrics = Metrics(definition, definition.metrics_port)
+                opened.callback(metrics.close)
+            display = opened.enter_context(Display(Console(stderr=True)))
+            opened.enter_context(sole_driver(definition))
+            spark = session(definition, master)
+            failures = 0
             while True:
-                query = start(spark, definition, self._transform)
+                batches = standing.batches
                 try:
-                    for report in follow(query, lambda: False):
-                        failures = 0
-                        standing.state, standing.last = "running", report
-                        standing.rows += report.rows
-                        display.show(standing)
+                    self._attempt(spark, definition, standing, display, metrics)
                     return standing.rows
-                except StreamingQueryException as failure:
-                    failures += 1
-                    wait = definition.restart.wait(failures)
+                except Exception as error:
+                    failures = 1 if standing.batches > batches else failures + 1
+                    failure = failure_of(error)
+                    wait = None if failure.is_final else definition.restart.wait(failures)
                     if wait is None:
                         raise
                     standing.restarts += 1
-                    display.trouble(f"{str(failure).splitlines()[0]} (again in {wait:g} s)")
+                    display.trouble(f"{failure.cause} (again in {wait:g} s)")
                     time.sleep(wait)
-                finally:
-                    query.stop()
+
+    def _attempt(
+        self,
+        spark: SparkSession,
+        definition: Definition,
+        standing: Standing,
+        display: Display,
+        metrics: Metrics | None,
+    ) -> None:
+        from highwater.pipeline.query import follow, start
+
+        query = start(spark, definition, self._transform)
+        try:
+            for report in follow(query, lambda: False):
+                standing.took(report)
+                if metrics is not None:
+                    metrics.batch(report)
+                    metrics.standing(standing.restarts, is_running=True)
+                display.show(standing)
+        finally:
+            query.stop()
+            if metrics is not None:
+                metrics.standing(standing.restarts, is_running=False)

@@ -17,15 +17,15 @@ from typing import Any
 
 from highwater.pipeline.definition import Definition
 from highwater.pipeline.display import Display
+from highwater.pipeline.failures import Failure
 from highwater.pipeline.metrics import Metrics
 from highwater.pipeline.query import Report
 
 STOP_SECONDS = 60.0
-_LAST_LINES = 15
 
 
 class GaveUp(Exception):
-    """The query failed too often; the message says how often and how it failed last."""
+    """The query failed too often, or in a way that another attempt would repeat; the message says why."""
 
 
 @dataclass(slots=True)
@@ -41,6 +41,13 @@ class Standing:
     last: Report | None = None
     last_at: float | None = None
     trouble: str = ""
+
+    def took(self, report: Report) -> None:
+        """Counts a finished batch."""
+        self.state = "running"
+        self.last, self.last_at = report, time.time()
+        self.rows += report.rows
+        self.batches += 1
 
     def to_json(self) -> dict[str, Any]:
         last = None if self.last is None else self.last.to_json()
@@ -85,6 +92,7 @@ class Job:
         self.standing = Standing(definition.name)
         self._stopping = threading.Event()
         self._worker: subprocess.Popen[bytes] | None = None
+        self._failure: Failure | None = None
 
     def stop(self) -> None:
         """The batch at work is given up, and done again by the next start. Called twice, it waits for nothing."""
@@ -103,13 +111,13 @@ class Job:
                 self._stands("stopped" if self._stopping.is_set() else "finished")
                 return
             failures = 1 if self.standing.batches > batches else failures + 1
-            wait = self.definition.restart.wait(failures)
-            self.standing.trouble = self._last_lines(1)
+            failure = self._failure or self._unexplained(code)
+            self.standing.trouble = failure.cause
+            wait = None if failure.is_final else self.definition.restart.wait(failures)
             if wait is None:
                 self._stands("failed")
-                raise GaveUp(
-                    f"the query failed {failures} times in a row, at last with:\n{self._last_lines(_LAST_LINES)}"
-                )
+                count = "" if failures == 1 else f" {failures} times in a row, at last with"
+                raise GaveUp(f"the query failed{count}: {failure.cause}\nthe whole story: {self.log_file}")
             self.standing.restarts += 1
             self._stands("restarting")
             self.display.trouble(f"{self.standing.trouble} (again in {wait:g} s; the whole story: {self.log_file})")
@@ -123,6 +131,7 @@ class Job:
         return Path(f"{self.definition.name}.log") if beside is None else beside.with_suffix("").with_suffix(".log")
 
     def _attempt(self) -> int:
+        self._failure = None
         reading, writing = os.pipe()
         command = [sys.executable, "-m", "highwater.pipeline.worker", str(self.file), "--reports", str(writing)]
         command += ["--master", self.master] if self.master else []
@@ -150,14 +159,15 @@ class Job:
             return worker.wait()
 
     def _take(self, told: dict[str, Any]) -> None:
-        if told.pop("event") == "started":
+        event = told.pop("event")
+        if event == "started":
             self._stands("running")
             return
+        if event == "failed":
+            self._failure = Failure(**told)
+            return
         report = Report(**told)
-        standing = self.standing
-        standing.last, standing.last_at = report, time.time()
-        standing.rows += report.rows
-        standing.batches += 1
+        self.standing.took(report)
         if self.metrics is not None:
             self.metrics.batch(report)
         self._stands("running")
@@ -173,12 +183,15 @@ class Job:
             new.write_text(json.dumps(self.standing.to_json()))
             new.replace(path)
 
-    def _last_lines(self, count: int) -> str:
+    def _unexplained(self, code: int) -> Failure:
+        """Of a worker that ended before it could say why."""
+        if code < 0:
+            return Failure(f"the worker was ended by {signal.Signals(-code).name}", is_final=False)
         try:
-            lines = self.log_file.read_text(errors="replace").rstrip().splitlines()
+            last = (self.log_file.read_text(errors="replace").rstrip().splitlines() or [""])[-1]
         except OSError as error:
-            return f"{self.log_file}: {error.strerror}"
-        return "\n".join(lines[-count:]) or "the worker said nothing"
+            last = f"{self.log_file}: {error.strerror}"
+        return Failure(f"the worker ended with code {code}: {last or 'it said nothing'}", is_final=False)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from highwater.pipeline.selection import (
     Matching,
     Selection,
     Subscribed,
+    selects,
 )
 
 T = TypeVar("T")
@@ -127,8 +127,7 @@ class Lookup:
 
     def resolve(self, bound: Bound, *, starting: bool) -> Positions:
         """The bound as positions. Raises BadOption where it does not fit the partitions that there are."""
-        found = self.partitions()
-        self._check_exist(found)
+        found = self._existing()
         partitions = found.partitions
         match bound:
             case Everywhere.EARLIEST:
@@ -148,16 +147,43 @@ class Lookup:
                 at = self._at_times(dict.fromkeys(partitions, milliseconds), starting)
         return Positions(found.topic_ids, at)
 
-    def _check_exist(self, found: Found) -> None:
+    def begin(self) -> Positions:
+        """Where a stream without a checkpoint starts: where its table ends, if it has come that far in another life.
+
+        A partition that is new to the table, of a topic that is not, is read from its beginning.
+        """
+        begin = self.resolve(self._options.starting, starting=True)
+        ends = {
+            TopicPartition(end.topic, end.partition): end.at
+            for end in self._options.table_ends
+            if end.topic_id == begin.topic_id(end.topic)
+        }
+        topics = {partition.topic for partition in ends}
+        new = [each for each in begin.at if each.topic in topics and each not in ends]
+        known = {each: ends[each] for each in begin.at if each in ends}
+        return Positions(begin.topic_ids, {**begin.at, **known, **self.earliest(new)})
+
+    def _existing(self) -> Found:
+        """All that is selected, which a broker may learn of a little late. Raises BadOption."""
+        attempts = 1
+        while True:
+            found = self.partitions()
+            missing = self._missing(found)
+            if not missing:
+                return found
+            if attempts >= self._options.offset_attempts:
+                raise BadOption(f"the cluster has no {', '.join(missing)}, which the query is to read")
+            attempts += 1
+            time.sleep(self._options.offset_retry_seconds)
+
+    def _missing(self, found: Found) -> list[str]:
         match self._options.selection:
             case Subscribed(topics):
-                missing = [topic for topic in topics if topic not in found.topic_ids]
+                return [topic for topic in topics if topic not in found.topic_ids]
             case Assigned(partitions):
-                missing = [str(each) for each in partitions if each not in found.partitions]
+                return [str(each) for each in partitions if each not in found.partitions]
             case Matching():
-                missing = []
-        if missing:
-            raise BadOption(f"the cluster has no {', '.join(missing)}, which the query is to read")
+                return []
 
     def _committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         committed = self._tried(lambda: Groups(self._client).committed(self._options.group_id or ""))
@@ -207,12 +233,12 @@ def _topics(selection: Selection) -> list[str] | None:
 
 def _is_selected(selection: Selection, partition: TopicPartition, is_internal: bool) -> bool:
     match selection:
-        case Subscribed(topics):
-            return partition.topic in topics
         case Assigned(partitions):
             return partition in partitions
-        case Matching(pattern):
-            return not is_internal and re.search(pattern, partition.topic) is not None
+        case Matching():
+            return not is_internal and selects(selection, partition.topic)
+        case Subscribed():
+            return selects(selection, partition.topic)
 
 
 def _check_same(name: str, given: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition]) -> None:

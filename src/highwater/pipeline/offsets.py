@@ -27,6 +27,15 @@ class Position(NamedTuple):
     """Not below the epoch of the record before `offset`, and not above the leader's when it was looked up."""
 
 
+class TableEnd(NamedTuple):
+    """How far a table has come with one life of a partition."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    at: Position
+
+
 @dataclass(frozen=True)
 class Positions:
     topic_ids: Mapping[str, str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 from highwater.client.client import parse_bootstrap_servers
 from highwater.model import TopicPartition
 from highwater.pipeline.decode.decoding import OPTIONS as DECODE_OPTIONS
+from highwater.pipeline.offsets import Position, TableEnd
 from highwater.pipeline.reading import Reading
 from highwater.pipeline.selection import (
     EARLIEST,
@@ -55,6 +57,7 @@ KNOWN = (
     "fetchOffset.retryIntervalMs",
     "groupIdPrefix",
     "emit",
+    "resumeFrom",
     *DECODE_OPTIONS,
     "kafka.bootstrap.servers",
     "kafka.check.crcs",
@@ -98,6 +101,8 @@ class SourceOptions:
     offset_retry_seconds: float
     api_timeout: float
     reading: Reading
+    table_ends: tuple[TableEnd, ...] = ()
+    """Where a stream without a checkpoint goes on, before `starting` is asked."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -133,6 +138,7 @@ class SourceOptions:
             offset_retry_seconds=given.number("fetchOffset.retryIntervalMs", 0, 1000) / 1000,
             api_timeout=given.number("kafka.default.api.timeout.ms", 1, 60_000) / 1000,
             reading=_reading(given),
+            table_ends=_table_ends(given),
         )
 
 
@@ -215,6 +221,14 @@ def _bound(given: _Given, names: tuple[str, str, str], default: Everywhere) -> B
     if word in ("earliest", "latest") or (word == "group" and names is _STARTING):
         return Everywhere(word)
     return parse_offsets(offsets, value)
+
+
+def _table_ends(given: _Given) -> tuple[TableEnd, ...]:
+    try:
+        ends = json.loads(given.text("resumeFrom") or "[]")
+        return tuple(TableEnd(topic, id_, partition, Position(*at)) for topic, id_, partition, at in ends)
+    except (TypeError, ValueError) as error:
+        raise BadOption(f"option resumeFrom is no position of a table: {error}") from error
 
 
 def _check_stream(given: _Given) -> None:

@@ -81,9 +81,17 @@ def _share(size: int, total: int, wanted: int) -> int:
 def _parts(range_: OffsetRange, count: int) -> list[OffsetRange]:
     count = min(count, range_.size)
     bounds = [range_.start + range_.size * step // count for step in range(count + 1)]
-    first, *others = [replace(range_, start=start, end=end) for start, end in pairwise(bounds)]
-    # Of the records before the other parts no epoch is known yet.
-    return [first, *(replace(part, leader_epoch=NO_EPOCH) for part in others)]
+    # Of the records at the cuts between no epoch is known yet.
+    return [
+        replace(
+            range_,
+            start=start,
+            end=end,
+            leader_epoch=range_.leader_epoch if start == range_.start else NO_EPOCH,
+            end_epoch=range_.end_epoch if end == range_.end else NO_EPOCH,
+        )
+        for start, end in pairwise(bounds)
+    ]
 
 
 def _packed(ranges: list[OffsetRange], fill: int, at_least: int) -> list[tuple[OffsetRange, ...]]:

@@ -38,27 +38,40 @@ class GroupProgress:
         self._groups = Groups(self._client)
         self._group_id = group_id
         self._committed: dict[TopicPartition, int] = {}
+        self._told = ""
 
     def close(self) -> None:
         self._client.close()
 
     def commit(self, done: Positions) -> None:
-        """Trouble that passes is left to the next call. Raises where the group refuses: others consume in it."""
+        """What keeps a commit from its group never keeps the query from its batch: the next call makes up for it.
+
+        A group with members refuses commits of others, for instance while somebody looks at the topic with a consumer
+        of that group. The query's own progress is in Spark's checkpoint.
+        """
         offsets = {partition: position.offset for partition, position in done.at.items()}
         news = {each: offset for each, offset in offsets.items() if self._committed.get(each) != offset}
         if not news:
             return
         try:
             self._groups.commit(self._group_id, news)
-        except ClientFailure as failure:
-            _log.warning("the progress was not committed to group %s: %s", self._group_id, failure)
-        except KafkaError as error:
-            if not is_retriable(error.code):
-                raise KafkaError(
-                    error.code,
-                    f"group {self._group_id} takes no commit of this query ({error}): kafka.group.id must name a group "
-                    "that no running consumer is a member of",
-                ) from error
-            _log.warning("the progress was not committed to group %s: %s", self._group_id, error)
+        except (ClientFailure, KafkaError) as error:
+            self._tell(error)
         else:
             self._committed |= news
+            if self._told:
+                self._told = ""
+                _log.warning("group %s takes the progress of this query again", self._group_id)
+
+    def _tell(self, error: Exception) -> None:
+        """Once, until it is over or becomes something else: a query commits with every batch."""
+        if self._told == str(error):
+            return
+        self._told = str(error)
+        is_refusal = isinstance(error, KafkaError) and not is_retriable(error.code)
+        _log.warning(
+            "group %s does not take the progress of this query, so that lag tools see it behind: %s%s",
+            self._group_id,
+            error,
+            "; kafka.group.id should name a group that no running consumer is a member of" if is_refusal else "",
+        )

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from highwater.model import TopicPartition
+from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.definition import Definition, Transform
 from highwater.pipeline.offsets import Positions, is_initial
+from highwater.pipeline.resuming import check_stateless, landing_id, resumption
 from highwater.pipeline.shipping import CODE, code_archive, make_importable, module_name
 
 if TYPE_CHECKING:
@@ -21,8 +26,10 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 LOOK_SECONDS = 1
 
+_log = logging.getLogger(__name__)
+
 _LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""Quicker than Spark's usual one, and as safe where one query alone writes to a local disk."""
+"""Quicker than Spark's usual one. It looks, and then renames, so it is safe only under `sole_driver`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +102,30 @@ def transform_of(definition: Definition) -> Transform | None:
     return found  # type: ignore[no-any-return]
 
 
+@contextmanager
+def sole_driver(definition: Definition) -> Iterator[None]:
+    """For as long as a query of the pipeline may run. Raises InUse where another driver works on its checkpoint."""
+    checkpoint = Checkpoint.at(definition.checkpoint)
+    if checkpoint is None:
+        yield
+        return
+    with checkpoint.locked():
+        for file in checkpoint.mend():
+            _log.warning("%s was half-written when the power went, and is removed: Spark does without it", file)
+        yield
+
+
 def start(spark: SparkSession, definition: Definition, transform: Transform | None) -> StreamingQuery:
-    frame: DataFrame = spark.readStream.format("highwater").options(**definition.source).load()
+    resumed = resumption(definition)
+    frame: DataFrame = spark.readStream.format("highwater").options(**definition.source, **resumed).load()
     if transform is not None:
         frame = transform(frame)
-    writer = frame.writeStream.format(definition.sink_format).options(**definition.sink)
+    if resumed:
+        check_stateless(frame)
+    sink = dict(definition.sink)
+    if definition.sink_format == "highwater-table":
+        sink["landingId"] = landing_id(definition)
+    writer = frame.writeStream.format(definition.sink_format).options(**sink)
     writer = writer.option("checkpointLocation", definition.checkpoint).queryName(definition.name)
     seconds = definition.trigger_seconds
     if seconds is None:
@@ -128,9 +154,8 @@ def report(progress: dict[str, Any]) -> Report:
     """From what Spark tells of a batch."""
     source = progress["sources"][0]
     start, end, latest = (_positions(source.get(name)) for name in ("startOffset", "endOffset", "latestOffset"))
-    first = start or end
-    rows = sum(offset - first.get(at, offset) for at, offset in end.items())
-    lag = sum(max(0, offset - end.get(at, 0)) for at, offset in latest.items()) if latest else 0
+    rows = sum(_count(at, position.offset, start, end) for at, position in end.at.items()) if start.at else 0
+    lag = sum(max(0, position.offset - _offset(end, at)) for at, position in latest.at.items())
     return Report(
         batch_id=progress["batchId"],
         rows=rows,
@@ -140,7 +165,18 @@ def report(progress: dict[str, Any]) -> Report:
     )
 
 
-def _positions(stored: Any) -> dict[Any, int]:
-    if not stored or is_initial(stored):
-        return {}
-    return {at: position.offset for at, position in Positions.from_json(stored).at.items()}
+def _count(at: TopicPartition, end: int, start: Positions, ends: Positions) -> int:
+    """How many offsets of a partition a batch took. A topic that was made anew is read from its beginning."""
+    was, now = start.topic_id(at.topic), ends.topic_id(at.topic)
+    if was and now and was != now:
+        return end
+    # A log that was cut back ends before the place that was read before.
+    return max(0, end - start.at[at].offset) if at in start.at else 0
+
+
+def _offset(positions: Positions, at: TopicPartition) -> int:
+    return positions.at[at].offset if at in positions.at else 0
+
+
+def _positions(stored: Any) -> Positions:
+    return Positions({}, {}) if not stored or is_initial(stored) else Positions.from_json(stored)

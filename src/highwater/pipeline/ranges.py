@@ -13,7 +13,8 @@ class OffsetRange:
 
     `topic_id` tells a re-created topic from the one that was planned; "" where the cluster has no topic ids.
     `leader_epoch` is the epoch of the record before `start` as far as known, else NO_EPOCH: a log that was cut and
-    written anew below `start` answers it with divergence.
+    written anew below `start` answers it with divergence. `end_epoch` is the same for `end`. `cut`: the log was cut
+    back to `start`, behind what had been read, and the reader may go on from there.
     """
 
     topic: str
@@ -22,6 +23,8 @@ class OffsetRange:
     start: int
     end: int
     leader_epoch: int = NO_EPOCH
+    end_epoch: int = NO_EPOCH
+    cut: bool = False
 
     @property
     def size(self) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from highwater.client.client import Client
 from highwater.kernel import BadRecords
 from highwater.pipeline.ranges import OffsetRange
+from highwater.wire.compression import TooLarge
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,8 +66,6 @@ def read_with(client: Client, reading: Reading, range_: OffsetRange, columns: Co
 
     for fetched in RangeFetch(client, reading, range_).fetched():
         try:
-            batch = fetched.columns(end=range_.end, keys=columns.key, values=columns.value, headers=columns.headers)
-        except BadRecords as error:
+            yield from fetched.columns(end=range_.end, keys=columns.key, values=columns.value, headers=columns.headers)
+        except (BadRecords, TooLarge) as error:
             raise BadRecords(f"{fetched.partition} at or after offset {fetched.start}: {error}") from error
-        if batch.num_rows:
-            yield batch

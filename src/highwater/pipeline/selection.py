@@ -24,10 +24,16 @@ class BadOption(ValueError):
 class Assigned:
     partitions: tuple[TopicPartition, ...]
 
+    def __str__(self) -> str:
+        return "assign " + ", ".join(map(str, self.partitions))
+
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
     topics: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "subscribe " + ", ".join(self.topics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +42,31 @@ class Matching:
 
     pattern: str
 
+    def __str__(self) -> str:
+        return f"subscribePattern {self.pattern}"
+
 
 Selection = Assigned | Subscribed | Matching
+
+
+def selects(selection: Selection, topic: str) -> bool:
+    """Whether a topic of this name would be read, once there is one."""
+    match selection:
+        case Subscribed(topics):
+            return topic in topics
+        case Assigned(partitions):
+            return any(partition.topic == topic for partition in partitions)
+        case Matching(pattern):
+            return re.search(pattern, topic) is not None
+
+
+def check_no_loop(selection: Selection, dead_letter_topic: str | None) -> None:
+    """Raises BadOption where a query would read the dead letters that it writes, each time as a new one."""
+    if dead_letter_topic is not None and selects(selection, dead_letter_topic):
+        raise BadOption(
+            f"option deadLetterTopic is {dead_letter_topic!r}, which {selection} selects: the query would read its own "
+            "dead letters. Name another topic, or end the pattern with $"
+        )
 
 
 class Everywhere(Enum):

@@ -18,7 +18,7 @@ from highwater.pipeline.batch import BatchReader
 from highwater.pipeline.decode import Decoding
 from highwater.pipeline.options import SourceOptions
 from highwater.pipeline.rows import Rows
-from highwater.pipeline.selection import BadOption
+from highwater.pipeline.selection import BadOption, check_no_loop
 from highwater.pipeline.stream import StreamReader
 from highwater.pipeline.topic_sink import TopicStreamWriter, TopicWriter, topic_sink
 from highwater.pipeline.typed_rows import TypedRows, spark_schema
@@ -61,7 +61,10 @@ class HighwaterDataSource(DataSource):
             if decoding is not None:
                 raise BadOption("option decode is given with emit=ranges: give it to the sink that reads the ranges")
             return None
-        return Rows.of(schema) if decoding is None else TypedRows.of(decoding, schema)
+        if decoding is None:
+            return Rows.of(schema)
+        check_no_loop(options.selection, decoding.dead_letter_topic)
+        return TypedRows.of(decoding, schema)
 
 
 def _decoding(options: Mapping[str, str]) -> Decoding | None:

@@ -70,7 +70,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         ranges = self._driver.ranges(start, end)
-        return [Task(each) for each in planning.tasks(ranges, self._options.min_partitions, self._options.max_records)]
+        tasks = planning.tasks(ranges, self._options.min_partitions, self._options.max_records)
+        cuts = tuple(range_ for range_ in ranges if not range_.size)
+        if self._options.emit_ranges and cuts:
+            tasks.append(cuts)  # there is nothing to read, but a table must hear of the cut
+        return [Task(each) for each in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(self._options, self._rows, partition)
@@ -111,11 +115,11 @@ class _Session:
     def next_end(self, start: dict[str, Any], *, limits: bool) -> dict[str, Any]:
         """Where the next batch ends; `start` itself where there is nothing to do."""
         if is_initial(start):
-            return self._lookup.resolve(self._options.starting, starting=True).to_json()
+            return self._lookup.begin().to_json()
         self.committed(start)
         stored = Positions.from_json(start)
         sound = self._continuity.checked(stored)
-        self.latest = self._newest() if self._target is None else self._continuity.still(self._target)
+        self.latest = self._newest() if self._target is None else self._present(self._continuity.still(self._target))
         starts = self._continuity.starts(stored, sound, self.latest)
         begins = {partition: position.offset for partition, position in starts.items()}
         ends = {partition: max(begins[partition], self.latest.at[partition].offset) for partition in starts}
@@ -129,7 +133,12 @@ class _Session:
             partition: starts[partition] if end == begins[partition] else Position(end, self.latest.at[partition].epoch)
             for partition, end in ends.items()
         }
-        return Positions({topic: self.latest.topic_id(topic) for topic, _ in at}, at).to_json()
+        at |= self._continuity.missing(sound)
+        return Positions({topic: sound.topic_id(topic) or self.latest.topic_id(topic) for topic, _ in at}, at).to_json()
+
+    def _present(self, positions: Positions) -> Positions:
+        absent = self._continuity.missing(positions)
+        return Positions(positions.topic_ids, {each: at for each, at in positions.at.items() if each not in absent})
 
     def _newest(self) -> Positions:
         found = self._continuity.found

@@ -15,7 +15,7 @@ from highwater.pipeline.decode import Decoding, Origin
 from highwater.pipeline.producing import ProducerSettings
 from highwater.pipeline.ranges import OffsetRange
 from highwater.pipeline.reading import Columns, Reading
-from highwater.pipeline.selection import BadOption
+from highwater.pipeline.selection import BadOption, Subscribed, check_no_loop
 from highwater.wire.compression import Codec
 
 LARGEST_REQUEST = 96 << 20
@@ -52,6 +52,8 @@ def row_making(decoding: Decoding, reading: Reading) -> Iterator[Making]:
             letters = open_things.enter_context(DeadLetters(decoding.dead_letter_topic, settings))
 
         def make(range_: OffsetRange, made: pa.RecordBatch) -> pa.RecordBatch:
+            # In direct mode only here both are known: the sink has the dead letters, the source the topics.
+            check_no_loop(Subscribed((range_.topic,)), decoding.dead_letter_topic)
             decoded = decoder.decode(made, Origin(range_.topic, range_.partition))
             if letters is not None:
                 letters.write(decoded.bad)

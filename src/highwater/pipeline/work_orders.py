@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SPARK_SCHEMA = (
-    "topic string, topic_id string, partition int, start bigint, end bigint, leader_epoch int, reading string"
+    "topic string, topic_id string, partition int, start bigint, end bigint, leader_epoch int, end_epoch int, "
+    "cut boolean, reading string"
 )
-COLUMNS = ("topic", "topic_id", "partition", "start", "end", "leader_epoch", "reading")
+COLUMNS = ("topic", "topic_id", "partition", "start", "end", "leader_epoch", "end_epoch", "cut", "reading")
 
 
 class WorkOrder(NamedTuple):
@@ -32,7 +33,8 @@ def arrow_schema() -> pa.Schema:
     """What SPARK_SCHEMA is to Arrow, exactly: Spark takes no batch of another schema."""
     import pyarrow as pa
 
-    types = (pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int32(), pa.string())
+    integers = (pa.int32(), pa.int64(), pa.int64(), pa.int32(), pa.int32())
+    types = (pa.string(), pa.string(), *integers, pa.bool_(), pa.string())
     return pa.schema([pa.field(name, type_) for name, type_ in zip(COLUMNS, types, strict=True)])
 
 

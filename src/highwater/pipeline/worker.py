@@ -7,12 +7,15 @@ import json
 import os
 import signal
 import sys
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from highwater.pipeline.definition import AVAILABLE_NOW
-from highwater.pipeline.query import follow, session, start, transform_of
+from highwater.pipeline.definition import AVAILABLE_NOW, Definition
+from highwater.pipeline.failures import failure_of
+from highwater.pipeline.query import follow, session, sole_driver, start, transform_of
+from highwater.pipeline.readiness import check_clusters
 from highwater.pipeline.yaml_file import load
 
 
@@ -27,26 +30,38 @@ def main() -> int:
     stops: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: stops.append(received))
-    definition = load(arguments.file)
-    if arguments.once:
-        definition = replace(definition, trigger=AVAILABLE_NOW)
-    transform = transform_of(definition)
     with os.fdopen(arguments.reports, "w", encoding="utf-8") as reports:
 
         def tell(**what: Any) -> None:
             reports.write(json.dumps(what) + "\n")
             reports.flush()
 
-        spark = session(definition, arguments.master)
         try:
-            query = start(spark, definition, transform)
-            tell(event="started", query_id=str(query.id))
+            definition = load(arguments.file)
+            if arguments.once:
+                definition = replace(definition, trigger=AVAILABLE_NOW)
             # Without a parent nobody would ever stop this process.
-            for report in follow(query, lambda: bool(stops) or os.getppid() != parent):
-                tell(event="batch", **report.to_json())
-        finally:
-            spark.stop()
+            with sole_driver(definition):
+                _run(definition, arguments.master, lambda: bool(stops) or os.getppid() != parent, tell)
+        except Exception as error:
+            tell(event="failed", **asdict(failure_of(error)))
+            raise
     return 0
+
+
+def _run(definition: Definition, master: str | None, stopping: Callable[[], bool], tell: Callable[..., None]) -> None:
+    transform = transform_of(definition)
+    check_clusters(definition)
+    if stopping():
+        return
+    spark = session(definition, master)
+    try:
+        query = start(spark, definition, transform)
+        tell(event="started", query_id=str(query.id))
+        for report in follow(query, stopping):
+            tell(event="batch", **report.to_json())
+    finally:
+        spark.stop()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from highwater.model import Epoch, NodeId, Offset
 from highwater.quorum.candidate import Candidate
-from highwater.quorum.election_state import ElectionState
+from highwater.quorum.election_state import LAST_EPOCH, ElectionState
 from highwater.quorum.follower import Follower
 from highwater.quorum.leader import Leader
 from highwater.quorum.links import Links
@@ -25,6 +25,10 @@ from highwater.quorum.violation import QuorumViolation
 from highwater.quorum.voters import Listeners, ReplicaKey, VoterSet, endpoint_of
 from highwater.quorum.votes import Tally
 from highwater.wire.codec import Message
+
+LONGEST_LEAP = 128
+"""No single message takes more than this fraction of the epochs that are left: 16 million of a new cluster, an election
+every second for half a year. A stranger could end all elections with one word otherwise, since an epoch is an int32."""
 
 
 class Core:
@@ -92,6 +96,8 @@ class Core:
 
     def _become(self, role: RoleState) -> None:
         check_transition(self.role.role, self.role.epoch, role.role, role.epoch, voter=self.is_voter)
+        if role.epoch > LAST_EPOCH:
+            raise QuorumViolation(f"epoch {self.role.epoch} was the last that an int32 can tell")
         if isinstance(self.role, Leader):
             self.effects.wake_fetches = True  # whoever waits here has to look for another leader
         self.role = role
@@ -149,6 +155,10 @@ class Core:
         self._become(Resigned(leader.epoch, self.local.id, listeners, deadline, others, successors))
 
     # What peers tell of leader and epoch
+
+    def is_in_reach(self, epoch: Epoch) -> bool:
+        """Whether a peer may be believed that there is such an epoch."""
+        return epoch - self.role.epoch <= max((LAST_EPOCH - self.role.epoch) // LONGEST_LEAP, 1)
 
     def contradicts(self, leader_id: NodeId | None, epoch: Epoch) -> bool:
         """Whether a peer names another leader for our epoch, or this node for one that it does not lead."""

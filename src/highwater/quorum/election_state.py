@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Final
 
 from highwater.model import NO_NODE, ZERO_UUID, Epoch, NodeId, Uuid, uuid_from_text, uuid_text
 from highwater.quorum.voters import ReplicaKey
 
 DATA_VERSION = 1
+LAST_EPOCH: Final = 2**31 - 1
+"""Of the file, and of every message: an int32."""
 
 
 class CorruptElectionState(ValueError):
@@ -55,7 +58,7 @@ class ElectionState:
 
 def _int32(fields: dict[str, object], name: str) -> int:
     value = fields.get(name)
-    if type(value) is not int or not -1 <= value < 2**31:
+    if type(value) is not int or not -1 <= value <= LAST_EPOCH:
         raise CorruptElectionState(f"quorum-state has {name}={value!r}")
     return value
 

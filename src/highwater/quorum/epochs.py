@@ -17,7 +17,7 @@ from highwater.quorum.messages import (
     node_or_none,
 )
 from highwater.quorum.resigned import Resigned
-from highwater.quorum.standing import is_our_cluster, leader_listeners, settle, standing_of
+from highwater.quorum.standing import is_led_by_itself_alone, is_our_cluster, leader_listeners, settle, standing_of
 from highwater.quorum.voters import Listener, ReplicaKey
 from highwater.wire.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
 from highwater.wire.messages.begin_quorum_epoch_response import BeginQuorumEpochResponse
@@ -85,8 +85,12 @@ def answer_end(core: Core, request: EndQuorumEpochRequest, caller: Caller, now: 
 
 
 def _check(core: Core, leader_id: NodeId, epoch: Epoch) -> Code:
+    if is_led_by_itself_alone(core):
+        return Code.INCONSISTENT_VOTER_SET
     if epoch < core.role.epoch:
         return Code.FENCED_LEADER_EPOCH
+    if not core.is_in_reach(epoch):
+        return Code.INVALID_REQUEST
     if leader_id < 0 or leader_id == core.local.id or core.contradicts(leader_id, epoch):
         return Code.INVALID_REQUEST  # Kafka stops its node here; a peer's wrong word should not be able to do that
     return Code.NONE

@@ -9,6 +9,7 @@ from highwater.errors import Code
 from highwater.model import Epoch, NodeId
 from highwater.quorum.core import Core
 from highwater.quorum.messages import Caller, Standing
+from highwater.quorum.violation import QuorumViolation
 from highwater.quorum.voters import Listener, Listeners, endpoint_of
 
 _ENDPOINTS_SINCE = 1
@@ -50,9 +51,16 @@ def settle(
 
     Otherwise the answer is done with: True if the peer may be asked again at once, False if after a pause.
     """
+    if error == Code.INCONSISTENT_VOTER_SET:
+        raise QuorumViolation(
+            f"a voter of {core.voters.ids} has another voter set: their directories were not formatted together, and "
+            "would be two quorums of one cluster; format this one anew, for the voters of that quorum"
+        )
     before = core.role
     if epoch < before.epoch or error == Code.UNKNOWN_LEADER_EPOCH:
         return False  # it has yet to hear of our epoch
+    if not core.is_in_reach(epoch):
+        return False
     stale = error in (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
     if epoch > before.epoch or stale:
         core.learn(leader_id, epoch, listeners, now)
@@ -66,3 +74,9 @@ def settle(
 def is_our_cluster(core: Core, cluster_id: str | None) -> bool:
     """A request without cluster id is let through, as in Kafka."""
     return cluster_id is None or cluster_id == core.identity.cluster_id
+
+
+def is_led_by_itself_alone(core: Core) -> bool:
+    """The only voter has no peers: whoever calls itself one was formatted apart, with the same cluster id. Following
+    it would cut off what is committed. A set that grows names the new voter here before that one can lead."""
+    return core.voters.is_only_voter(core.local)

@@ -9,7 +9,7 @@ from highwater.quorum.core import Core
 from highwater.quorum.log_view import LogPosition, durable_position
 from highwater.quorum.messages import Caller, metadata_partition, node_or_none, vote, vote_answer
 from highwater.quorum.prospective import Prospective
-from highwater.quorum.standing import is_our_cluster, leader_listeners, settle, standing_of
+from highwater.quorum.standing import is_led_by_itself_alone, is_our_cluster, leader_listeners, settle, standing_of
 from highwater.quorum.voters import ReplicaKey
 from highwater.wire.messages.vote_request import PartitionData, VoteRequest
 from highwater.wire.messages.vote_response import VoteResponse
@@ -48,11 +48,15 @@ def answer_vote(core: Core, request: VoteRequest, caller: Caller, now: float) ->
 
 def _check(core: Core, partition: PartitionData) -> Code:
     """A candidate has raised its epoch beyond all of its log; one that asks for a pre-vote has not yet."""
+    if is_led_by_itself_alone(core):
+        return Code.INCONSISTENT_VOTER_SET
     highest_log_epoch = partition.replica_epoch if partition.pre_vote else partition.replica_epoch - 1
     if min(partition.last_offset, partition.last_offset_epoch) < 0 or partition.last_offset_epoch > highest_log_epoch:
         return Code.INVALID_REQUEST
     if partition.replica_epoch < core.role.epoch:
         return Code.FENCED_LEADER_EPOCH
+    if not core.is_in_reach(partition.replica_epoch):
+        return Code.INVALID_REQUEST
     if partition.replica_id < 0 or partition.replica_id == core.local.id:
         return Code.INVALID_REQUEST
     return Code.NONE

@@ -26,13 +26,12 @@ from highwater.controller.liveness import Liveness
 from highwater.controller.settings import in_force
 from highwater.controller.state_changes import state_changes, unclean_elections
 from highwater.controller.succession import Succession
-from highwater.controller.suspicion import Suspicion, was_stalled
+from highwater.controller.suspicion import Suspicion, address_to_probe, was_stalled
 from highwater.errors import KafkaError
 from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.cluster import MetadataImage
-from highwater.metadata.draft import Inconsistent
 from highwater.metadata.replay import apply
-from highwater.model import Endpoint, Epoch, NodeId, Offset, Uuid
+from highwater.model import Epoch, NodeId, Offset, Uuid
 from highwater.net.context import Connected
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.probe import Probe
@@ -101,7 +100,10 @@ class ActiveController:
     @property
     def config(self) -> NodeConfig:
         """With the dynamic settings of the head image."""
-        self._config = in_force(self._config, self.head)
+        before, self._config = self._config, in_force(self._config, self.head)
+        for why in () if self._config.is_broker else self._config.ignored:  # a broker of this node says it itself
+            if why not in before.ignored:
+                _log.error("controller %d leaves out settings that do not suit it: %s", self._config.node_id, why)
         return self._config
 
     def decide(self, decision: Callable[[], Decision[R]], answer: Callable[[R | None], None]) -> None:
@@ -121,19 +123,25 @@ class ActiveController:
         else:
             answer(response)
 
+    def _answer(self, answer: Callable[[Any], None], response: Any) -> None:
+        """One of many that wait: what becomes of it is no concern of the others."""
+        with self.world.failures.boundary("connection", "an answer of the controller"):
+            answer(response)
+
     def _append(self, records: list[Message], why: str) -> bool:
         """False where the disk is full: nothing was decided, and whoever asked may ask again."""
         assert self._epoch is not None
         before = self.head
-        try:
-            # Applied before it is written: every node would fail on a record that cannot be, again and again.
-            head, _ = apply(before, records, self.raft.log.written_end + len(records) - 1, self._epoch)
-            self.raft.append(records, self._epoch)
-        except KafkaError as failed:
-            _log.error("a decision could not be written: %s", failed)
-            return False
-        except Inconsistent as wrong:
-            self.raft.fail(wrong)
+        # Applied before it is written: every node would fail on a record that cannot be, again and again.
+        head, _ = apply(before, records, self.raft.log.written_end + len(records) - 1, self._epoch)
+        written = False
+        with self.world.failures.boundary("node", "the metadata log", self.raft.fail):  # who knows what it holds now
+            try:
+                self.raft.append(records, self._epoch)
+                written = True
+            except KafkaError as failed:
+                _log.error("a decision could not be written: %s", failed)
+        if not written:
             return False
         self._head = head
         self._last_append = self.world.clock.monotonic()
@@ -145,7 +153,9 @@ class ActiveController:
 
     def _tell_some(self) -> None:
         for _ in range(TOLD_AT_ONCE):
-            change = next(self._untold[0], None)
+            change = None
+            with self.world.failures.boundary("callback", "the log of state changes"):
+                change = next(self._untold[0], None)
             if change is not None:
                 self._tell(change)
                 continue
@@ -175,7 +185,7 @@ class ActiveController:
             return
         while self._waiting and self._waiting[0][0] <= image.offset:
             _, answer, response = self._waiting.popleft()
-            answer(response)
+            self._answer(answer, response)
 
     def _activate(self, epoch: Epoch) -> None:
         """Everything of earlier epochs is applied: from here on decisions are ours."""
@@ -211,7 +221,7 @@ class ActiveController:
             self._timer.cancel()
         waiting, self._waiting = self._waiting, deque()
         for _, answer, _ in waiting:
-            answer(None)
+            self._answer(answer, None)
 
     # Noticing death
 
@@ -238,8 +248,10 @@ class ActiveController:
 
     def _probe(self, broker: NodeId, epoch: int) -> None:
         registration = self._unfenced(broker, epoch)
-        if registration is not None and registration.listeners:
-            at = Endpoint(registration.listeners[0].host, registration.listeners[0].port)
+        listener = self._config.inter_broker_listener_of_all
+        at = None if registration is None else address_to_probe(registration, listener)
+        if at is not None:
+            self._suspicion.probing(broker, epoch)
             Probe(self.world, at, self.deadlines, lambda dead: self._judge(broker, epoch, dead))
 
     def _judge(self, broker: NodeId, epoch: int, dead: bool) -> None:
@@ -284,17 +296,22 @@ class ActiveController:
         return (self._config.get(METADATA_MAX_IDLE_INTERVAL_MS) or 500) / 1000
 
     def _on_timer(self) -> None:
+        with self.world.failures.boundary("periodic", "the controller's sessions and elections"):
+            self._act_by_the_clock()
+        self._schedule()
+
+    def _act_by_the_clock(self) -> None:
         now = self.world.clock.monotonic()
         if was_stalled(self._due, now):
             self.liveness.extend(now)
         expired = self.liveness.expired(now)
         for broker, epoch in expired:
             why = f"no heartbeat for {self.liveness.silent_for(broker, now):.1f} s"
-            self._fence(broker, epoch, why, [other for other, _ in expired])
+            with self.world.failures.boundary("periodic", f"the fencing of broker {broker}"):
+                self._fence(broker, epoch, why, [other for other, _ in expired])
         self._elect_by_the_clock(now)
         if self._config.get(METADATA_MAX_IDLE_INTERVAL_MS) and now - self._last_append >= self._idle_interval() * 0.9:
             self._append([NoOpRecord()], "")
-        self._schedule()
 
     def _elect_by_the_clock(self, now: float) -> None:
         """Leadership goes back to preferred replicas, and where that is allowed to unclean ones, now and then."""

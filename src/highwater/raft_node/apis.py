@@ -60,7 +60,7 @@ def controller_registry(controller: ActiveController) -> Registry:
         registry.add(module.API, partial(module.handle, controller))
 
     def envelope(ctx: RequestContext, request: EnvelopeRequest) -> Work:
-        return k58_envelope.handle(controller.is_active, registry, ctx, request)
+        return k58_envelope.handle(controller, registry, ctx, request)
 
     registry.add(k58_envelope.API, envelope)
     return registry

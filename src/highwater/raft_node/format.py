@@ -72,6 +72,8 @@ class Format:
     voters: Sequence[InitialVoter] = ()
     """The first voter set (kraft.version 1); empty for a fixed quorum, or a node that joins one later."""
     features: Mapping[str, int] = field(default_factory=lambda: dict(BOOTSTRAP_LEVELS))
+    has_lost_its_voter: bool = False
+    """The directory takes the place of a lost one, which stays the voter: this one has no vote (KIP-853)."""
 
 
 def format_directories(
@@ -105,7 +107,7 @@ def format_directories(
         directory_id = own.directory_id if own is not None else _new_directory_id(random, taken)
         taken.add(directory_id)
         report(f"Formatting {_kind(directory, wanted)} {directory} with {METADATA_VERSION} {release}.")
-        disk.mkdir(directory)
+        make_directory(disk, directory)
         _replace(disk, directory / BOOTSTRAP_SNAPSHOT, bootstrap_snapshot(wanted.features, now_ms))
         if directory == wanted.metadata_directory and wanted.voters:
             log_directory = directory / f"{METADATA_TOPIC}-0"
@@ -114,6 +116,14 @@ def format_directories(
             disk.sync_dir(directory)
         meta = MetaProperties(wanted.cluster_id, wanted.node_id, directory_id)
         _replace(disk, directory / META_PROPERTIES, meta.encode())
+
+
+def make_directory(disk: Disk, path: PurePath) -> None:
+    """With its parents, each of them there after a power cut."""
+    if disk.stat(path) is None:
+        make_directory(disk, path.parent)
+        disk.mkdir(path)
+        disk.sync_dir(path.parent)
 
 
 def random_directory_id(random: Random) -> Uuid:
@@ -179,6 +189,8 @@ def _formatted(disk: Disk, wanted: Format) -> dict[PurePath, MetaProperties]:
 
 
 def _own_voter(wanted: Format) -> InitialVoter | None:
+    if wanted.has_lost_its_voter:
+        return None
     return next((voter for voter in wanted.voters if voter.id == wanted.node_id), None)
 
 

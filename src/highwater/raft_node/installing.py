@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator
 from pathlib import PurePath
 from typing import Any
@@ -21,6 +22,7 @@ from highwater.wire.messages.fetch_snapshot_response import FetchSnapshotRespons
 from highwater.world import Disk, Step, World
 
 PIECE_BYTES = 1 << 20
+_log = logging.getLogger(__name__)
 
 
 def read_piece(
@@ -88,7 +90,8 @@ class Installation:
         self._position = position
         self._leader = leader
         self._told = told
-        self._done = done
+        self._done: Callable[[Snapshot | None], None] | None = done
+        self._boundary = world.failures.boundary("job", "the leader's snapshot of the metadata", self._end)
         self._ask(0)
 
     def _ask(self, start: int) -> None:
@@ -109,27 +112,36 @@ class Installation:
         self._peers.ask(endpoint, request, FetchSnapshotResponse, lambda answer: self._answered(start, answer))
 
     def _answered(self, start: int, answer: FetchSnapshotResponse | None) -> None:
+        with self._boundary:
+            self._take(start, answer)
+
+    def _take(self, start: int, answer: FetchSnapshotResponse | None) -> None:
         parts = [part for topic in answer.topics for part in topic.partitions] if answer is not None else []
         if answer is None or answer.error_code or len(parts) != 1:
-            self._done(None)
+            self._end(None)
             return
         part = parts[0]
         code = code_of(part.error_code)
         self._told(answer, code)
         if code is not Code.NONE or part.position != start:
-            self._done(None)
+            self._end(None)
             return
         piece = bytes(part.unaligned_records)
 
         def added(size: Any) -> None:
             if isinstance(size, Exception) or not piece:
-                self._done(None)
+                self._end(size)
             elif size < part.size:
                 self._ask(size)
             else:
-                self._world.run(finish, self._directory, self._position, done=self._finished)
+                self._world.run(finish, self._directory, self._position, done=self._end)
 
         self._world.run(add_piece, self._directory, self._position, start, piece, done=added)
 
-    def _finished(self, result: Snapshot | Exception | None) -> None:
-        self._done(None if isinstance(result, Exception) else result)
+    def _end(self, result: Snapshot | Exception | None) -> None:
+        """However it ends: nothing is fetched before that is known."""
+        if isinstance(result, Exception):
+            _log.warning("the snapshot %s is fetched again: %s", snapshot_name(self._position), result)
+        done, self._done = self._done, None
+        if done is not None:
+            done(result if isinstance(result, Snapshot) else None)

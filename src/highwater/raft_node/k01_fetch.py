@@ -9,10 +9,10 @@ from highwater.log.peek import WouldBlock, cached
 from highwater.model import METADATA_TOPIC, METADATA_TOPIC_ID, NodeId, Uuid
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
+from highwater.net.line import MAX_WAIT_MS, Line
 from highwater.net.registry import Api
 from highwater.quorum import Caller, FetchAnswer, FollowerFetch, ReplicaKey
 from highwater.raft_node.active import ActiveController
-from highwater.raft_node.raft_node import RaftNode
 from highwater.wire import fetch
 from highwater.wire.fetch import FetchRequestFlat
 from highwater.wire.messages.fetch_request import FetchRequest
@@ -33,7 +33,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: FetchRequ
     replica = ReplicaKey(NodeId(request.replica_id), directory)
     known = -1 if high_watermark == fetch.UNKNOWN_HIGH_WATERMARK else high_watermark
     asking = FollowerFetch(replica, epoch, offset, last_epoch, known, request.cluster_id)
-    _Fetch(controller.raft, ctx, topic, asking, request, max_bytes).ask()
+    _Fetch(controller, ctx, topic, asking, request, max_bytes).begin()
 
 
 def _refuse(ctx: RequestContext, code: Code) -> None:
@@ -45,25 +45,35 @@ class _Fetch:
 
     def __init__(
         self,
-        raft: RaftNode,
+        controller: ActiveController,
         ctx: RequestContext,
         topic: str | Uuid,
         asking: FollowerFetch,
         request: FetchRequestFlat,
         max_bytes: int,
     ) -> None:
-        self._raft = raft
+        self._raft = controller.raft
+        self._line = Line(controller.world.clock) if ctx.connection is None else ctx.connection.line
         self._ctx = ctx
         self._topic = topic
         self._asking = asking
         self._max_bytes = min(max_bytes, request.max_bytes)
-        self._wait = request.max_wait_ms / 1000
+        self._wait = min(request.max_wait_ms, MAX_WAIT_MS) / 1000
         self._deadline: Deadline | None = None
         self._expired = False
         self._done = False
 
-    def ask(self) -> None:
+    def begin(self) -> None:
+        self._line.join(self)
+
+    def hang_up(self) -> None:
+        self._done = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def look(self, at_once: bool = False) -> None:
         if not self._done:
+            self._expired = self._expired or at_once
             caller = Caller(self._ctx.version, self._ctx.listener)
             asking = self._asking
             if not asking.waited:
@@ -71,8 +81,7 @@ class _Fetch:
             self._raft.requested(asking, caller, self._answered)
 
     def _expire(self) -> None:
-        self._expired = True
-        self.ask()
+        self.look(at_once=True)
 
     def _answered(self, answer: FetchAnswer) -> None:
         if self._done:
@@ -80,7 +89,7 @@ class _Fetch:
         if answer.can_wait and self._wait > 0 and not self._expired:
             if self._deadline is None:
                 self._deadline = self._raft.deadlines.add(self._wait, self._expire)
-            self._raft.wait_for_news(self.ask)
+            self._raft.wait_for_news(self.look)
             return
         parts: list[FileSlice] = []
         if answer.serves_records:
@@ -89,16 +98,15 @@ class _Fetch:
                     self._asking.offset, self._max_bytes, self._raft.log.durable_end, True, cached
                 )
             except WouldBlock as blocked:
-                self._raft.log.log.reads.locate_later(blocked.offset, self.ask)
+                self._raft.log.log.reads.locate_later(blocked.offset, self.look)
                 return
             except KafkaError as failed:
                 answer = FetchAnswer(failed.code, answer.leader_id, answer.leader_epoch)
         self._respond(answer, parts)
 
     def _respond(self, answer: FetchAnswer, parts: list[FileSlice]) -> None:
-        self._done = True
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self.hang_up()
+        self._line.leave(self)
         if answer.error is Code.INCONSISTENT_CLUSTER_ID:
             _refuse(self._ctx, answer.error)
             return

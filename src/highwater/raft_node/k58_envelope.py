@@ -13,6 +13,7 @@ from highwater.net.context import ANONYMOUS, Part, Principal, RequestContext
 from highwater.net.registry import Api, Registered, Registry
 from highwater.net.stats import CloseReason
 from highwater.net.turns import Work
+from highwater.raft_node.active import ActiveController
 from highwater.wire.codec import FlexibleReader, Malformed, Message, Reader
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData
 from highwater.wire.messages.envelope_request import EnvelopeRequest
@@ -61,12 +62,12 @@ class _Inner:
         self._outer.respond(EnvelopeResponse(error_code=code))
 
 
-def handle(is_active: bool, registry: Registry, ctx: RequestContext, request: EnvelopeRequest) -> Work:
+def handle(controller: ActiveController, registry: Registry, ctx: RequestContext, request: EnvelopeRequest) -> Work:
     slot = _Inner(ctx)
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         slot.refuse(Code.CLUSTER_AUTHORIZATION_FAILED)
         return
-    if not is_active:
+    if not controller.is_active:
         slot.refuse(Code.NOT_CONTROLLER)
         return
     try:
@@ -78,13 +79,12 @@ def handle(is_active: bool, registry: Registry, ctx: RequestContext, request: En
         log.debug("%s sent a malformed envelope: %s", ctx.peer, fault)
         slot.refuse(Code.INVALID_REQUEST)
         return
-    try:
+    name = f"{found.api.request.__name__} v{inner.version} in an envelope"
+    failures = controller.world.failures
+    with failures.boundary("connection", name, lambda _: slot.refuse(Code.UNKNOWN_SERVER_ERROR)):
         work = found.handle(inner, inside)
         if work is not None:
             yield from work
-    except Exception:  # the boundary between one client's request and the broker that passes many on
-        log.exception("%s v%d in an envelope failed", found.api.request.__name__, inner.version)
-        slot.refuse(Code.UNKNOWN_SERVER_ERROR)
 
 
 def _opened(

@@ -5,18 +5,20 @@ from __future__ import annotations
 import errno
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import PurePath
 
 from highwater import config as settings
 from highwater.config import LogConfig, NodeConfig
+from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
+from highwater.log.appended import Origin
 from highwater.log.checkpoint import read_file
-from highwater.log.durability import sync_with_directory
 from highwater.log.loader import CorruptLog, LoadedLog, LoadRequest, load_log
-from highwater.log.log import Log, Origin
+from highwater.log.log import Log
 from highwater.log.names import segment_file
 from highwater.log.scan import BadBatch, scan
-from highwater.log.truncation import restart_at, truncate_to
+from highwater.log.truncation import QUORUM, restart, truncate
 from highwater.metadata.records import decode, encode
 from highwater.model import Epoch, Offset
 from highwater.quorum import ElectionState, EpochStart, LogPosition, VoterSet
@@ -28,7 +30,6 @@ from highwater.wire.messages.voters_record import VotersRecord
 from highwater.wire.records.append import Validated
 from highwater.wire.records.control import ControlType, build_control, parse_control
 from highwater.world import Disk, Step, World
-from highwater.world.jobs import finished
 
 INDEX_INTERVAL = 4096
 QUORUM_STATE = "quorum-state"
@@ -167,6 +168,15 @@ def decoded(header: records.Header, data: memoryview) -> CommittedBatch:
     return CommittedBatch(header.last_offset, header.leader_epoch, values, header.size, header.max_timestamp)
 
 
+@dataclass(slots=True)
+class Fetched:
+    """What was written of a leader's answer: all of it, or what stood before the batch that could not be."""
+
+    batches: list[CommittedBatch] = field(default_factory=list)
+    voters: list[tuple[Offset, VoterSet]] = field(default_factory=list)
+    failure: KafkaError | None = None
+
+
 class MetadataLog:
     """The quorum's view of the log, and what the leader writes to it."""
 
@@ -208,17 +218,21 @@ class MetadataLog:
         return LogPosition(known, end)
 
     async def truncate_to(self, world: World, offset: Offset) -> None:
-        """Durably: a power cut must not bring back what was cut, in the place of what is fetched instead."""
+        """Raises KafkaError where the log has failed: a node that cannot keep its metadata stops."""
         await self._recovery_point.lower(offset)
-        if await truncate_to(world, self.log, offset):
-            await finished(world, sync_with_directory, [self.log.active.file], self.log.directory, where="quorum")
+        self._require(await truncate(world, self.log, offset, QUORUM))
         self._recovery_point.release()
 
     async def restart_at(self, world: World, offset: Offset) -> None:
-        """Behind a snapshot that is whole on disk: whatever a crash leaves of the old log means nothing."""
+        """Behind a snapshot that is whole on disk: whatever a crash leaves of the old log means nothing. Raises as
+        above."""
         await self._recovery_point.lower(0)
-        await restart_at(world, self.log, offset)
+        self._require(await restart(world, self.log, offset, places=QUORUM))
         self._recovery_point.release()
+
+    def _require(self, done: bool) -> None:
+        if not done:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"the metadata log cannot be cut: {self.log.trouble}")
 
     async def close(self) -> None:
         await self._recovery_point.close()
@@ -229,24 +243,30 @@ class MetadataLog:
         header = self._append(batch, epoch)
         return CommittedBatch(header.last_offset, epoch, tuple(values), header.size, now_ms)
 
-    def append_fetched(self, data: bytes, epoch: Epoch) -> tuple[list[CommittedBatch], list[tuple[Offset, VoterSet]]]:
-        """Whole batches of the leader, checked and decoded before any of them is written.
+    def append_fetched(self, data: bytes, epoch: Epoch) -> Fetched:
+        """Whole batches of the leader, all checked and decoded before the first is written.
 
         A batch of a later epoch than the fetch was made in is left for the next fetch (KAFKA-18723).
         """
         view = memoryview(data)
-        batches, voters, end = [], [], 0
-        for position, size, header in records.walk(view):
-            if header.leader_epoch > epoch:
-                break
-            batch = view[position : position + size]
-            batches.append(decoded(header, batch))
-            voters += voters_in(header, batch)
-            end = position + size
-        if not batches:
+        whole = [(header, view[at : at + size]) for at, size, header in records.walk(view)]
+        checked = [
+            (batch, decoded(header, batch), voters_in(header, batch))
+            for header, batch in takewhile(lambda each: each[0].leader_epoch <= epoch, whole)
+        ]
+        if not checked:
             raise BadRecords("no whole batch was fetched")
-        self.log.append_as_follower(view[:end])
-        return batches, voters
+        fetched = Fetched()
+        for batch, told, voters in checked:
+            try:
+                self.log.append_as_follower(batch)
+            except KafkaError as failed:
+                fetched.failure = failed
+                break
+            fetched.batches.append(told)
+            fetched.voters += voters
+        self.log.flush()
+        return fetched
 
     def append_epoch_start(self, start: EpochStart, now_ms: int) -> CommittedBatch:
         """The control batch a leader begins its epoch with."""

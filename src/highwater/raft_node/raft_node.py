@@ -29,9 +29,7 @@ from highwater.model import (
     Offset,
     TopicPartition,
 )
-from highwater.net.client import Gone
 from highwater.net.deadlines import DeadlineQueue
-from highwater.net.probe import Probe
 from highwater.quorum import (
     NEVER_LOGGED,
     Caller,
@@ -49,6 +47,7 @@ from highwater.quorum import (
 )
 from highwater.quorum.voters import endpoint_of
 from highwater.raft_node.installing import Installation
+from highwater.raft_node.leader_watch import LeaderWatch
 from highwater.raft_node.metadata_log import (
     QUORUM_STATE,
     CommittedBatch,
@@ -62,7 +61,7 @@ from highwater.raft_node.snapshots import Snapshot, image_of
 from highwater.raft_node.snapshotter import Snapshotter
 from highwater.wire.codec import Malformed, Message
 from highwater.wire.messages.fetch_snapshot_response import FetchSnapshotResponse
-from highwater.world import Timer, World
+from highwater.world import Timer, World, is_passing
 from highwater.world.jobs import finished
 
 LEAVE_CHECK_SECONDS = 0.01
@@ -85,7 +84,7 @@ class RaftNode:
     def __init__(
         self, world: World, config: NodeConfig, identity: Identity, log_config: LogConfig, deadlines: DeadlineQueue
     ) -> None:
-        self._world = world
+        self.world = world
         self._config = config
         self.identity = identity
         self._log_config = log_config
@@ -100,7 +99,6 @@ class RaftNode:
         self._inputs: deque[tuple[Callable[[float], Ready], Answer | None]] = deque()
         self._works: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
         self._news: list[Callable[[], None]] = []
-        self._probing: set[Endpoint] = set()
         self._timer: Timer | None = None
         self._stopped = False
         self._leader_high_watermark: Offset = -1
@@ -111,7 +109,7 @@ class RaftNode:
     async def open(self, listeners: Listeners, timing: Timing) -> None:
         """Load what is on disk and take part in the quorum."""
         self._listeners = listeners
-        loaded = await finished(self._world, load_metadata, self.directory)
+        loaded = await finished(self.world, load_metadata, self.directory)
         self._adopt(loaded)
         if loaded.voters is None and self._config.is_controller:
             raise RuntimeError(f"{self.directory} names no voters: format the directory first")
@@ -119,21 +117,21 @@ class RaftNode:
             at = loaded.voters_offset if loaded.log_has_voters or not loaded.is_bootstrap else NEVER_LOGGED
             self._voters.append((at, loaded.voters))
         self._peers = Peers(
-            self._world,
+            self.world,
             self.deadlines,
             f"raft-{self.identity.node.key.id}",
             timing.request_timeout,
             self._answered,
             lambda correlation: self._feed(lambda now: self.quorum.failed(correlation, now)),
-            self._lost,
+            LeaderWatch(self).lost,
         )
         self.quorum = Quorum(
             self.identity,
             self.voters,
             self.log,
-            self._world.random("quorum"),
+            self.world.random("quorum"),
             loaded.election,
-            self._world.clock.monotonic(),
+            self.world.clock.monotonic(),
             voters_offset=self._voters[-1][0] if self._voters else NEVER_LOGGED,
             timing=timing,
         )
@@ -143,23 +141,23 @@ class RaftNode:
         for repair in loaded.log.repairs:
             _log.warning("%s: %s", PARTITION, repair)
         log = Log(
-            self._world,
+            self.world,
             PARTITION,
             METADATA_TOPIC_ID,
             self._log_config,
             loaded.log,
-            self._world.random("metadata-log"),
+            self.world.random("metadata-log"),
             lambda log: self.fail(log.trouble or OSError("the metadata log failed")),
         )
         log.durable_listener = lambda: self._feed(self.quorum.log_flushed)
         interval = self._config.get(LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS) / 1000
-        recovery_point = RecoveryPoint(self._world, log, loaded.recovery_point, interval)
+        recovery_point = RecoveryPoint(self.world, log, loaded.recovery_point, interval)
         self.log = MetadataLog(log, loaded.snapshots, recovery_point)
         self._pending.extend(loaded.batches)
         if loaded.snapshot is not None:
             self.committed = image_of(loaded.snapshot, self.identity.cluster_id)
         since = sum(batch.size for batch in loaded.batches)
-        self.snapshotter = Snapshotter(self._world, self._config, self.directory, self.log, since, self.fail)
+        self.snapshotter = Snapshotter(self.world, self._config, self.directory, self.log, since, self.fail)
 
     # The quorum's inputs and what follows from them
 
@@ -173,7 +171,7 @@ class RaftNode:
         while self._inputs and not self._works and not self._stopped:
             step, answer = self._inputs.popleft()
             try:
-                ready = step(self._world.clock.monotonic())
+                ready = step(self.world.clock.monotonic())
                 if ready.election is not None or ready.truncate_to is not None:
                     self._block(partial(self._prepare, ready, answer))
                 else:
@@ -203,19 +201,19 @@ class RaftNode:
             self._run()
 
         if len(self._works) == 1:
-            self._world.spawn("quorum", run())
+            self.world.spawn("quorum", run())
 
     async def _prepare(self, ready: Ready, answer: Answer | None) -> None:
         if ready.election is not None:
             path = self.directory / QUORUM_STATE
-            await finished(self._world, replace_file, path, ready.election.to_json().encode(), where="quorum")
+            await finished(self.world, replace_file, path, ready.election.to_json().encode(), where="quorum")
         if ready.truncate_to is not None:
             await self._truncate(ready.truncate_to)
         self._carry_out(ready, answer)
 
     async def _truncate(self, offset: Offset) -> None:
         _log.info("%s is cut to %d: its leader's history is another", PARTITION, offset)
-        await self.log.truncate_to(self._world, offset)
+        await self.log.truncate_to(self.world, offset)
         end = self.log.written_end
         while self._pending and self._pending[-1].last_offset >= end:
             self._pending.pop()
@@ -233,7 +231,7 @@ class RaftNode:
                 self._voters.append((self.log.written_end, VoterSet.from_record(ready.epoch_start.voters)))
                 self._voters_changed()
             try:
-                batch = self.log.append_epoch_start(ready.epoch_start, self._world.clock.wall_ms())
+                batch = self.log.append_epoch_start(ready.epoch_start, self.world.clock.wall_ms())
             except KafkaError as failed:
                 self.fail(failed)
                 return
@@ -248,11 +246,16 @@ class RaftNode:
             self.log.log.high_watermark = ready.high_watermark
             self._commit(ready.high_watermark)
         if ready.leadership is not None:
-            self._world.clock.call_soon(self._told.leadership, ready.leadership)
+            self.world.clock.call_soon(self._tell, self._told.leadership, ready.leadership)
         if ready.wake_fetches or ready.leadership is not None:
             news, self._news = self._news, []
             for wake in news:
-                self._world.clock.call_soon(wake)
+                self.world.clock.call_soon(wake)
+
+    def _tell(self, listener: Callable[..., None], *news: object) -> None:
+        """A node that missed what was committed would go on with metadata that nobody has."""
+        with self.world.failures.boundary("node", "what the quorum committed", self.fail):
+            listener(*news)
 
     @property
     def _told(self) -> Listeners:
@@ -260,18 +263,28 @@ class RaftNode:
         return self._listeners
 
     def _append_fetched(self, data: bytes) -> None:
-        """Records of the leader. What fails its checks is fetched again, later."""
+        """Records of the leader. What fails its checks, or finds no room, is fetched again, later; what stands before
+        it counts."""
         try:
-            appended, voters = self.log.append_fetched(data, self.quorum.epoch)
-        except (KafkaError, BadRecords, Malformed) as bad:
-            _log.warning("%s: fetched records are refused: %s", PARTITION, bad)
-            self._inputs.append((self.quorum.records_rejected, None))
+            fetched = self.log.append_fetched(data, self.quorum.epoch)
+        except (BadRecords, Malformed) as bad:
+            self._fetch_again(bad)
             return
-        self._pending.extend(appended)
-        if voters:
-            self._voters.extend(voters)
+        self._pending.extend(fetched.batches)
+        if fetched.voters:
+            self._voters.extend(fetched.voters)
             self._voters_changed()
-        self.log.log.flush()
+        failure = fetched.failure
+        if failure is None:
+            return
+        if isinstance(failure.__cause__, OSError) and not is_passing(failure.__cause__):
+            self.fail(failure.__cause__)
+            return
+        self._fetch_again(failure)
+
+    def _fetch_again(self, why: Exception) -> None:
+        _log.warning("%s: fetched records are not taken, and fetched again: %s", PARTITION, why)
+        self._inputs.append((self.quorum.records_rejected, None))
 
     def _voters_changed(self) -> None:
         voters, offset = self.voters, self._voters[-1][0] if self._voters else NEVER_LOGGED
@@ -288,7 +301,7 @@ class RaftNode:
                 changes = changes.then(changed)
         if last is None:
             return
-        self._world.clock.call_soon(self._told.committed, self.committed, changes)
+        self.world.clock.call_soon(self._tell, self._told.committed, self.committed, changes)
         position = LogPosition(last.epoch, last.last_offset + 1)
         self.snapshotter.committed(self.committed, position, self.voters, size, last.timestamp)
 
@@ -298,8 +311,8 @@ class RaftNode:
             self._timer = None
         deadline = None if self._stopped or self._works else self.quorum.next_deadline()
         if deadline is not None:
-            delay = max(deadline - self._world.clock.monotonic(), 0.0)
-            self._timer = self._world.clock.call_later(delay, self._tick)
+            delay = max(deadline - self.world.clock.monotonic(), 0.0)
+            self._timer = self.world.clock.call_later(delay, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
@@ -334,7 +347,7 @@ class RaftNode:
                 self._block(partial(self._install, snapshot))
 
         Installation(
-            self._world,
+            self.world,
             self._peers,
             self.identity,
             self.directory,
@@ -350,7 +363,7 @@ class RaftNode:
         if position == self.quorum.fetching_snapshot and position > LogPosition(
             self.log.last_epoch, self.log.durable_end
         ):
-            await self.log.restart_at(self._world, position.offset)
+            await self.log.restart_at(self.world, position.offset)
             self._pending.clear()
             before, self.committed = self.committed, image_of(snapshot, self.identity.cluster_id)
             self.log.snapshots = [position]
@@ -359,27 +372,9 @@ class RaftNode:
                 self._voters = [(position.offset - 1, snapshot.voters)]
                 self._voters_changed()
             changes = difference(before, self.committed)
-            self._world.clock.call_soon(self._told.committed, self.committed, changes)
+            self.world.clock.call_soon(self._tell, self._told.committed, self.committed, changes)
         self._inputs.append((self.quorum.snapshot_done, None))
         self._inputs.append((self.quorum.log_flushed, None))
-
-    # Noticing death
-
-    def _lost(self, endpoint: Endpoint, reason: Gone) -> None:
-        """The connection to our leader is gone: a hint. Two refused dials are the proof."""
-        quorum = self.quorum
-        leader, epoch = quorum.leader_id, quorum.epoch
-        is_leader = leader is not None and endpoint == endpoint_of(quorum.leader_listeners, self.identity.listener)
-        if quorum.role is not Role.FOLLOWER or not is_leader or endpoint in self._probing or self._stopped:
-            return
-        self._probing.add(endpoint)
-
-        def verdict(dead: bool) -> None:
-            self._probing.discard(endpoint)
-            if dead and leader is not None and not self._stopped:
-                self._feed(lambda now: self.quorum.leader_is_dead(leader, epoch, now))
-
-        Probe(self._world, endpoint, self.deadlines, verdict)
 
     # For the handlers and the active controller
 
@@ -414,6 +409,11 @@ class RaftNode:
             return endpoint_of(self.quorum.leader_listeners, listener)
         return endpoint_of(self.voters.listeners(node), listener)
 
+    def leader_died(self, leader: NodeId, epoch: Epoch) -> None:
+        """It is proven that this leader's process is gone."""
+        if not self._stopped:
+            self._feed(lambda now: self.quorum.leader_is_dead(leader, epoch, now))
+
     def requested(self, request: Message | FollowerFetch, caller: Caller, answer: Answer) -> None:
         """A request of a peer; it is answered once what the answer promises is on disk."""
         self._feed(lambda now: self.quorum.requested(request, caller, now), answer)
@@ -424,7 +424,7 @@ class RaftNode:
 
     def append(self, values: list[Message], epoch: Epoch) -> Offset:
         """Write a decision; it is in force once committed. Returns its last offset."""
-        batch = self.log.append(values, epoch, self._world.clock.wall_ms())
+        batch = self.log.append(values, epoch, self.world.clock.wall_ms())
         self._pending.append(batch)
         return batch.last_offset
 

@@ -15,7 +15,8 @@ from highwater.log import names
 from highwater.log.checkpoint import BadCheckpoint, CheckpointFile, decode_offsets, encode_offsets, read_file
 from highwater.log.log import Log
 from highwater.model import METADATA_TOPIC, Offset, TopicPartition
-from highwater.world import Disk, Timer, World
+from highwater.world import Disk, World
+from highwater.world.periodic import Periodic
 
 _PARTITION = TopicPartition(METADATA_TOPIC, 0)
 _log = logging.getLogger(__name__)
@@ -39,12 +40,12 @@ class RecoveryPoint:
     def __init__(self, world: World, log: Log, found: Offset, interval: float) -> None:
         self._world = world
         self._log = log
-        self._interval = interval
         self._limit: Offset | None = None
         self._told: Offset = found
         """The highest that the file may hold."""
         self._file = CheckpointFile(world, log.directory / names.RECOVERY_POINTS, self._content, self._failed)
-        self._timer: Timer = world.clock.call_later(interval, self._write)
+        self._writing = Periodic(world, "the recovery point of the metadata log", lambda: interval, self._file.write)
+        self._writing.start()
 
     def _content(self) -> bytes:
         offset = self._log.recovery_point if self._limit is None else min(self._limit, self._log.recovery_point)
@@ -52,14 +53,11 @@ class RecoveryPoint:
         return encode_offsets({_PARTITION: offset})
 
     def _failed(self, failed: Exception) -> bool:
-        if not isinstance(failed, OSError):
-            raise failed
-        _log.error("the recovery point of the metadata log could not be written: %s", failed)
+        if isinstance(failed, OSError):
+            _log.error("the recovery point of the metadata log could not be written: %s", failed)
+        else:
+            self._world.failures.note("job", "the recovery point of the metadata log", failed)
         return True
-
-    def _write(self) -> None:
-        self._file.write()
-        self._timer = self._world.clock.call_later(self._interval, self._write)
 
     async def lower(self, offset: Offset) -> None:
         """Durably, before the log is cut there; it rises again after `release`. Raises OSError."""
@@ -73,7 +71,7 @@ class RecoveryPoint:
 
     async def close(self) -> None:
         """The log closes: all that is synced now is known to be."""
-        self._timer.cancel()
+        self._writing.stop()
         try:
             await self._written()
         except OSError as failed:

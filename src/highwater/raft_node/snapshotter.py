@@ -77,15 +77,22 @@ class Snapshotter:
         if isinstance(result, Exception):
             self._failed(result)
             return
+        latest = self._log.latest_snapshot
+        if latest is not None and result.offset <= latest.offset:
+            if result not in self._log.snapshots:  # the leader's newer one took the log's place meanwhile
+                self._remove([self._directory / snapshot_name(result)])
+            return
         self._log.snapshots.append(result)
         self._world.run(look_at_ages, self._directory, list(self._log.snapshots), done=self._clean)
 
-    def _clean(self, ages: list[tuple[int, int]] | Exception) -> None:
-        if isinstance(ages, Exception):
-            _log.error("old metadata is kept: %s", ages)
+    def _clean(self, found: dict[LogPosition, tuple[int, int]] | Exception) -> None:
+        if isinstance(found, Exception):
+            _log.error("old metadata is kept: %s", found)
             return
         try:
-            self._drop_old(ages)
+            # Those that were installed while the others were looked at have their turn the next time.
+            if all(position in found for position in self._log.snapshots):
+                self._drop_old([found[position] for position in self._log.snapshots])
         except OSError as failed:
             _log.error("old metadata is kept: %s", failed)
 
@@ -138,11 +145,11 @@ def _removed(result: Exception | None) -> None:
 
 def look_at_ages(
     disk: Disk, directory: PurePath, positions: list[LogPosition]
-) -> Generator[Step, None, list[tuple[int, int]]]:
+) -> Generator[Step, None, dict[LogPosition, tuple[int, int]]]:
     """A job: size and time of each snapshot."""
-    found = []
+    found = {}
     for position in positions:
         status = disk.stat(directory / snapshot_name(position))
-        found.append((0, 0) if status is None else (status.size, status.modified_ms))
+        found[position] = (0, 0) if status is None else (status.size, status.modified_ms)
         yield Step()
     return found

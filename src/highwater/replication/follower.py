@@ -46,6 +46,12 @@ def after_error(code: Code) -> Then:
     return Then.WAIT if code in _WAITS else Then.RETRY
 
 
+def first_batch(log_start: Offset, log_end: Offset, base: Offset, last: Offset) -> Offset | None:
+    """Where a log begins anew that is empty, and gets a batch around its end: at that batch's base. Records of it may
+    be deleted at the leader; a batch is copied whole. None where the batch follows the log, or does not fit it."""
+    return base if log_start == log_end and base < log_end <= last else None
+
+
 class Reset(NamedTuple):
     truncate_to: Offset | None = None
     restart_at: Offset | None = None

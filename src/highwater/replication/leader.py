@@ -28,6 +28,8 @@ class Progress:
     leader_end_at_fetch: Offset = UNKNOWN
     last_fetch: Callable[[], float] | None = None
     """When its session last fetched anything: a follower that has all sends no news of a partition."""
+    has_left: bool = False
+    """It was taken out of the ISR and has not fetched since. What it said before does not bring it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +69,16 @@ class LeaderState:
 
     def assigned(self, replicas: Sequence[NodeId], isr: Sequence[NodeId]) -> None:
         """The controller's word within this epoch: whatever was asked for is answered by it."""
+        before = self.isr
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)
         self.proposal = None
         self.followers = {
             replica: self.followers.get(replica, Progress()) for replica in self.replicas if replica != self.local
         }
+        for replica in before:
+            if replica not in self.isr and replica in self.followers:
+                self.followers[replica].has_left = True
 
     @property
     def maximal_isr(self) -> tuple[NodeId, ...]:
@@ -98,8 +104,11 @@ class LeaderState:
     ) -> bool:
         """A fetch of this epoch at `end`. False where it comes from an older incarnation than one we heard."""
         progress = self.followers[replica]
-        if broker_epoch != UNKNOWN and broker_epoch < progress.broker_epoch:
+        if broker_epoch < progress.broker_epoch:
             return False
+        if broker_epoch > progress.broker_epoch != UNKNOWN:
+            # What the last incarnation had, this one may have lost.
+            progress = self.followers[replica] = Progress()
         if end >= leader_end:
             progress.caught_up_at = max(progress.caught_up_at, now)
         elif end >= progress.leader_end_at_fetch:
@@ -110,6 +119,7 @@ class LeaderState:
         progress.fetched_at = now
         progress.leader_end_at_fetch = leader_end
         progress.last_fetch = last_fetch
+        progress.has_left = False
         return True
 
     def appended(self, before: Offset) -> None:
@@ -158,10 +168,12 @@ class LeaderState:
         )
 
     def may_join(self, replica: NodeId, high_watermark: Offset) -> bool:
-        """It has what is committed, and what was there when this epoch began, and told so in this epoch."""
+        """It has what is committed, and what was there when this epoch began, and told so in this epoch, by a fetch
+        that came after it had left the ISR."""
         progress = self.followers.get(replica)
         return (
             progress is not None
+            and not progress.has_left
             and replica not in self.maximal_isr
             and self.proposal is None
             and progress.end >= high_watermark

@@ -59,7 +59,8 @@ class Member:
         self.controller = Endpoint(HOST, CONTROLLER_PORTS + number)
         self.is_voter = number in voters
         self.is_broker = number <= APART
-        self.hosted = HostedNode(sim, self.name, {**self._properties(voters), **changes})
+        own = {name: value.replace("{id}", str(number)) for name, value in changes.items()}
+        self.hosted = HostedNode(sim, self.name, {**self._properties(voters), **own})
         self.serves = False
         self.lives = 0
         self.wanted = False
@@ -87,7 +88,8 @@ class Member:
 
 class SimCluster:
     """`voters` of the nodes are controllers too; the others are brokers alone. `controllers` more stand apart, and then
-    there need be no voters among the brokers. `changes` of settings are for all."""
+    there need be no voters among the brokers. `changes` of settings are for all; `{id}` in one stands for the number of
+    each node."""
 
     def __init__(
         self,

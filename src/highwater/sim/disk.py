@@ -71,6 +71,7 @@ class SimFile:
         process, storage, node = self._machine.process, self._machine.storage, self.node
         data, start, subject = b"".join(parts), self.size, str(self.path)
         process.emit("append", subject, f"{start} {len(data)} {crc32(data):08x}")
+        storage.raise_if_struck("open", self.path)
         if self._poisoned:
             raise Poisoned(errno.EIO, "the tail is unknown since an earlier append failed", subject)
         if start != len(node.data):
@@ -122,6 +123,7 @@ class SimFile:
     def read(self, pos: int, n: int) -> Buffer:
         self._machine.forbid_blocking("read", self.path)
         self._machine.process.emit("read", str(self.path), f"{pos} {n}")
+        self._machine.storage.raise_if_struck("open", self.path)
         self._machine.storage.raise_if_struck("read", self.path)
         return bytes(self.node.data[pos : pos + n])
 
@@ -163,6 +165,7 @@ class SimDisk:
     def _create(self, path: PurePath) -> None:
         self._storage.directory(path.parent)
         self._process.emit("create", str(path))
+        self._storage.raise_if_struck("open", path)
         self._storage.raise_if_struck("create", path)
         self._storage.link(path, FileNode(self._machine.clock.wall_ms()))
         self._process.happened("create", str(path))
@@ -220,6 +223,7 @@ class SimDisk:
     def sync_dir(self, path: PurePath) -> None:
         self._machine.forbid_blocking("sync_dir", path)
         self._process.emit("sync_dir", str(path))
+        self._storage.raise_if_struck("open", path)
         self._storage.raise_if_struck("sync_dir", path)
         self._storage.settle_names(self._storage.directory(path))
         self._process.happened("sync_dir", str(path))

@@ -11,6 +11,8 @@ from highwater.sim.knobs import Knobs
 from highwater.sim.loop import SimLoop
 from highwater.sim.process import Process
 from highwater.sim.storage import Storage, os_error
+from highwater.world import gravest
+from highwater.world.boundary import as_os_error
 
 Done = Callable[[OSError | None], None]
 Named = tuple[PurePath, FileNode]
@@ -31,6 +33,11 @@ class Flusher:
     def sync(self, path: PurePath, node: FileNode, version: Version) -> None:
         """Make `version` durable. Between the event and its effect a crash finds the bytes on their way."""
         self._process.emit("sync", str(path))
+        try:
+            self._storage.raise_if_struck("open", path)
+        except OSError:
+            node.drop_sync(version)
+            raise
         fault = self._storage.strike("sync", path)
         if fault is not None and fault.code is not None:
             node.fail_sync(version)
@@ -64,9 +71,11 @@ class Flusher:
                 self.sync(path, node, version)
             except OSError as error:
                 failed[key] = error
+            except Exception as error:  # noqa: BLE001 - as in the real one
+                failed[key] = as_os_error(error)
         self._process.emit("flushed")
         for files, done in calls:
-            outcome = next((failed[id(node)] for _, node in files if id(node) in failed), None)
+            outcome = gravest(failed[id(node)] for _, node in files if id(node) in failed)
             self._loop.call_soon(done, outcome, context=self._process.context())
         self._under_way = bool(self._waiting)
         if self._waiting:

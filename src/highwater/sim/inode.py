@@ -66,6 +66,10 @@ class FileNode:
         if kept and not self.lost_pages and version.number > self.durable.number:
             self.durable = version
 
+    def drop_sync(self, version: Version) -> None:
+        """It was not even tried."""
+        self.rounds.remove(version)
+
     def fail_sync(self, version: Version) -> None:
         self.rounds.remove(version)
         self.lost_pages = True

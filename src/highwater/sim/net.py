@@ -194,6 +194,8 @@ class Network:
 class SimNet:
     """Implements Net for one process."""
 
+    room = 1 << 20
+
     def __init__(self, network: Network, process: Process) -> None:
         self._network = network
         self._process = process

@@ -59,6 +59,8 @@ class Simulation:
         self.trace = Trace(self.loop.time)
         self.network = Network(self.loop, fork(seed, "network"), self.knobs)
         self.failures: list[tuple[str, str, BaseException | None]] = []
+        self.forgives = False
+        """Whether a node may have an unexpected error that one of its boundaries stopped; else that is a finding."""
         self._nodes: dict[str, _Node] = {}
         self._dead: list[Process] = []
 
@@ -148,6 +150,7 @@ class Simulation:
             node.wall,
             crash=lambda: self._kill(name, process, power_loss=False),
             on_failure=node.on_failure or (lambda task, error: self._note_failure(name, task, error)),
+            on_contained=lambda where, error: self._note_contained(name, where, error),
         )
 
     def _living(self, name: str) -> Process:
@@ -273,6 +276,10 @@ class Simulation:
 
     def _note_failure(self, node: str, what: str, error: BaseException | None) -> None:
         self.failures.append((node, what, error))
+
+    def _note_contained(self, node: str, where: str, error: BaseException) -> None:
+        if not self.forgives:
+            self._note_failure(node, where, error)
 
     def _on_exception(self, process: Process, context: dict[str, Any]) -> None:
         self._note_failure(process.name, str(context.get("message")), context.get("exception"))

@@ -12,10 +12,12 @@ from random import Random
 from typing import Literal
 
 from highwater.sim.inode import Change, DirNode, FileNode, Node
+from highwater.world import Exhausted
 
 Operation = Literal[
-    "append", "trim", "read", "sync", "truncate", "create", "rename", "unlink", "mkdir", "rmdir", "sync_dir"
+    "append", "trim", "read", "sync", "truncate", "create", "rename", "unlink", "mkdir", "rmdir", "sync_dir", "open"
 ]
+"""`open` is what precedes any use of a file or a directory: it fails where no descriptor is left."""
 
 
 def os_error(code: int, path: PurePath) -> OSError:
@@ -32,6 +34,8 @@ class Fault:
     code: int | None
     nth: int
     times: int | None
+    error: Exception | None = None
+    """Raised in the place of an OSError: a mistake in a program, wherever it touches this file."""
     seen: int = 0
     struck: int = 0
 
@@ -61,10 +65,17 @@ class Storage:
     # What a scenario does to it
 
     def fail(
-        self, operation: Operation, pattern: str = "*", code: int = errno.EIO, nth: int = 1, times: int | None = 1
+        self,
+        operation: Operation,
+        pattern: str = "*",
+        code: int = errno.EIO,
+        nth: int = 1,
+        times: int | None = 1,
+        error: Exception | None = None,
     ) -> Fault:
-        """Let the nth such operation on a path that matches raise OSError(code), and the `times - 1` after it."""
-        fault = Fault(operation, pattern, code, nth, times)
+        """Let the nth such operation on a path that matches raise OSError(code), and the `times - 1` after it; or raise
+        `error`, as a mistake in the program would."""
+        fault = Fault(operation, pattern, code, nth, times, error)
         self._faults.append(fault)
         return fault
 
@@ -134,12 +145,16 @@ class Storage:
     def strike(self, operation: Operation, path: PurePath) -> Fault | None:
         for fault in self._faults:
             if fault.strikes(operation, path):
+                if fault.error is not None:
+                    raise fault.error
                 return fault
         return None
 
     def raise_if_struck(self, operation: Operation, path: PurePath) -> None:
         fault = self.strike(operation, path)
         if fault is not None and fault.code is not None:
+            if operation == "open":
+                raise Exhausted(fault.code, os.strerror(fault.code), str(path))
             raise os_error(fault.code, path)
 
     def find(self, path: PurePath) -> Node | None:

@@ -18,6 +18,7 @@ from highwater.sim.net import Network, SimNet
 from highwater.sim.process import Process
 from highwater.sim.storage import Storage
 from highwater.world import Clock, Dead, Disk, Net, Place, Step
+from highwater.world.boundary import Failures
 
 T = TypeVar("T")
 OnFailure = Callable[[str, BaseException], None]
@@ -46,6 +47,7 @@ class SimWorld:
         wall: Wall,
         crash: Callable[[], None],
         on_failure: OnFailure,
+        on_contained: OnFailure,
     ) -> None:
         self._process = process
         self._seed = seed
@@ -61,6 +63,7 @@ class SimWorld:
         self.clock: Clock = clock
         self.net: Net = SimNet(network, process)
         self.disk: Disk = SimDisk(self._machine)
+        self.failures = Failures(clock.monotonic, on_contained)
 
     @property
     def name(self) -> str:
@@ -98,7 +101,9 @@ class SimWorld:
             self._process, self._loop, self._job_random, self._knobs, job.__qualname__, generator, done, step, carry
         )
 
-    def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def spawn(
+        self, name: str, coroutine: Coroutine[Any, Any, None], failed: Callable[[Exception], None] | None = None
+    ) -> asyncio.Task[None]:
         try:
             self._process.emit("spawn", name)
         except Dead:
@@ -106,11 +111,18 @@ class SimWorld:
             raise
         context = self._process.context()
         task = self._loop.create_task(coroutine, name=name, context=context)
-        task.add_done_callback(self._ended, context=context)
+        task.add_done_callback(lambda task: self._ended(task, failed), context=context)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (failed := task.exception()) is not None and not isinstance(failed, Dead):
+    def _ended(self, task: asyncio.Task[None], decide: Callable[[Exception], None] | None) -> None:
+        failed = None if task.cancelled() else task.exception()
+        if failed is None or isinstance(failed, Dead):
+            return
+        if decide is not None and isinstance(failed, Exception):
+            self.failures.note("task", task.get_name(), failed)
+            decide(failed)
+        else:
+            self.failures.counts["node"] += 1
             self._on_failure(task.get_name(), failed)
 
     async def perform(self, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -6,8 +6,9 @@ implementation; `highwater.sim` has the simulated one, with the same broker code
 
 from __future__ import annotations
 
+import errno
 from asyncio import BufferedProtocol, Task, Transport
-from collections.abc import Callable, Collection, Coroutine, Generator
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 from random import Random
@@ -15,6 +16,7 @@ from ssl import SSLContext
 from typing import Any, Literal, Protocol, TypeVar
 
 from highwater.model import Endpoint
+from highwater.world.boundary import Failures
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
@@ -41,12 +43,39 @@ class Poisoned(OSError):
     """A failed append could not be trimmed back: the file's tail is unknown, the log must go offline."""
 
 
+class Exhausted(OSError):
+    """There was no descriptor or no memory to open a file with, so nothing was done: the same may well succeed later.
+
+    No error of a sync: a file that could not be opened was not synced, and can still be.
+    """
+
+
+EXHAUSTED_SECONDS = 0.1
+"""Until it pays to try again."""
+
+
+def gravest(errors: Iterable[OSError]) -> OSError | None:
+    """Of what befell the files of one sync: what is final comes before what passes."""
+    return min(errors, key=lambda error: isinstance(error, Exhausted), default=None)
+
+
 class WorkerDied(EOFError):
     """A job's process was killed or never began: its answer is unknown, and the same job may well succeed."""
 
 
 class AlreadyLocked(OSError):
     """Another process holds the lock file."""
+
+
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+def is_passing(failed: BaseException | None) -> bool:
+    """Whether room, descriptors or memory were short for an open, a create or an append: later it may succeed.
+
+    Nothing that a sync raised is passing, since nobody knows what it dropped.
+    """
+    return isinstance(failed, OSError) and failed.errno in _PASSING
 
 
 class Timer(Protocol):
@@ -81,6 +110,11 @@ class Listener(Protocol):
 class Net(Protocol):
     """asyncio's own transport contract, so that uvloop stays unwrapped."""
 
+    @property
+    def room(self) -> int:
+        """How many connections it can hold at a time, whatever the settings say."""
+        ...
+
     async def listen(
         self, factory: Callable[[], BufferedProtocol], at: Endpoint, tls: SSLContext | None = None
     ) -> Listener: ...
@@ -109,7 +143,7 @@ class File(Protocol):
         ...
 
     def read_cached(self, pos: int, n: int) -> Buffer | None:
-        """The bytes if they are there without blocking, else None: then read in a job.
+        """The bytes if they can be had without blocking, else None: then read in a job.
 
         Shorter than `n` only at the end of the file. Where the system cannot tell (tmpfs, macOS) the tail that
         this process wrote is read plainly and everything else is None.
@@ -121,7 +155,10 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Jobs only: data and size are durable on return. An error is final for the file: never retried."""
+        """Jobs only: data and size are durable on return. An error is final for the file: never retried.
+
+        Exhausted is no such error: the file could not be opened, and nothing was tried.
+        """
         ...
 
     def truncate(self, size: int) -> None: ...
@@ -206,6 +243,10 @@ class World(Protocol):
     def net(self) -> Net: ...
     @property
     def disk(self) -> Disk: ...
+    @property
+    def failures(self) -> Failures:
+        """Unexpected ones, and the boundaries that they stop at."""
+        ...
 
     def random(self, label: str) -> Random:
         """A stream of its own, forked by label: new draws elsewhere do not shift it."""
@@ -226,8 +267,10 @@ class World(Protocol):
         """
         ...
 
-    def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> Task[None]:
-        """A task owned by the node. If it fails, the node's failure handler is told."""
+    def spawn(
+        self, name: str, coroutine: Coroutine[Any, Any, None], failed: Callable[[Exception], None] | None = None
+    ) -> Task[None]:
+        """A task owned by the node. If it fails, `failed` decides; without it, the node's failure handler is told."""
         ...
 
     def crash(self) -> None:

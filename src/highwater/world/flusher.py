@@ -6,7 +6,8 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 
-from highwater.world import File
+from highwater.world import File, gravest
+from highwater.world.boundary import as_os_error
 
 Done = Callable[[OSError | None], None]
 
@@ -38,6 +39,8 @@ class Flusher:
                 file.sync()
             except OSError as error:
                 failed[id(file)] = error
+            except Exception as error:  # noqa: BLE001 a job's boundary: others of this round would wait for ever
+                failed[id(file)] = as_os_error(error)
         self._loop.call_soon_threadsafe(self._finish_round, calls, failed)
 
     def _finish_round(self, calls: list[tuple[Collection[File], Done]], failed: dict[int, OSError]) -> None:
@@ -47,4 +50,4 @@ class Flusher:
             self._under_way = False
         for files, done in calls:
             # One by one: what one of them does must not cost the others their answer.
-            self._loop.call_soon(done, next((failed[id(file)] for file in files if id(file) in failed), None))
+            self._loop.call_soon(done, gravest(failed[id(file)] for file in files if id(file) in failed))

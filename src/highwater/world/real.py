@@ -12,7 +12,8 @@ from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from highwater.world import Clock, Dead, Disk, Net, Place, Step, Timer
+from highwater.world import Clock, Dead, Disk, Net, Place, Step, Timer, descriptors
+from highwater.world.boundary import Failures
 from highwater.world.flusher import Flusher
 from highwater.world.real_disk import RealDisk
 from highwater.world.real_jobs import RealJob
@@ -65,11 +66,15 @@ class RealWorld:
         self._tasks: set[Task[None]] = set()
         self._jobs: weakref.WeakSet[RealJob] = weakref.WeakSet()
         self._dead = False
-        self._net = RealNet(loop)
-        self._disk = RealDisk(Flusher(loop, self._flush_thread))
+        share = descriptors.shares(descriptors.limit())
+        self._net = RealNet(loop, share.connections)
+        self._disk = RealDisk(Flusher(loop, self._flush_thread), share.files)
+        self._disk.on_pressed = self._relieve_disk
         self.clock: Clock = RealClock(loop)
         self.net: Net = self._net
         self.disk: Disk = self._disk
+        self.failures = Failures(time.monotonic)
+        loop.set_exception_handler(self._escaped)
 
     def random(self, label: str) -> random.Random:
         return random.Random(f"{label}:{self._random.getrandbits(128)}")
@@ -89,19 +94,42 @@ class RealWorld:
         started.start(self._threads[where], where, TURN_SECONDS.get(where))
         return started
 
-    def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> Task[None]:
+    def spawn(
+        self, name: str, coroutine: Coroutine[Any, Any, None], failed: Callable[[Exception], None] | None = None
+    ) -> Task[None]:
         if self._dead:
             coroutine.close()
             raise Dead
         task = self._loop.create_task(coroutine, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(lambda task: self._ended(task, failed))
         return task
 
-    def _ended(self, task: Task[None]) -> None:
+    def _ended(self, task: Task[None], decide: Callable[[Exception], None] | None) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (failed := task.exception()) is not None and not isinstance(failed, Dead):
+        failed = None if task.cancelled() else task.exception()
+        if failed is None or isinstance(failed, Dead):
+            return
+        if decide is not None and isinstance(failed, Exception):
+            self.failures.note("task", task.get_name(), failed)
+            decide(failed)
+        else:
+            self.failures.counts["node"] += 1  # told by whoever ends the node
             self._on_failure(task.get_name(), failed)
+
+    def _relieve_disk(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._disk.relieve)
+
+    def _escaped(self, loop: AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What no other boundary stopped: the loop goes on, and a transport whose protocol failed is closed by it."""
+        failed = context.get("exception")
+        if isinstance(failed, Dead):
+            return
+        if not isinstance(failed, Exception):
+            loop.default_exception_handler(context)
+            return
+        self.failures.note("connection" if "transport" in context else "callback", context["message"], failed)
 
     def crash(self) -> None:
         self._dead = True

@@ -8,6 +8,7 @@ import fcntl
 import os
 import struct
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
@@ -15,14 +16,28 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
 
-from highwater.world import AlreadyLocked, Buffer, Dead, File, Poisoned
+from highwater.world import AlreadyLocked, Buffer, Dead, Exhausted, File, Poisoned
 from highwater.world.flusher import Flusher
 
 _IOV_MAX = 1024
 _OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
 _RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_FEWEST_KEPT = 16
+_TRIES = 10
+_APART_SECONDS = 0.05
+"""How often and when a job's thread, which may wait, asks again for a descriptor."""
 _datasync = getattr(os, "fdatasync", os.fsync)
+
+
+def _open(path: PurePath, flags: int) -> int:
+    try:
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+    except OSError as failed:
+        if failed.errno in _PASSING:
+            raise Exhausted(failed.errno, failed.strerror, str(path)) from failed
+        raise
 
 
 class RealFile:
@@ -42,7 +57,7 @@ class RealFile:
         except FileNotFoundError:
             if not create:
                 raise
-            self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o644)
+            self._fd = disk.create(path)
             self.size = os.fstat(self._fd).st_size
         self._written_from = self.size
 
@@ -81,7 +96,10 @@ class RealFile:
             ) from cause
 
     def read_cached(self, pos: int, n: int) -> Buffer | None:
-        fd = self._fd if self._fd >= 0 else self._disk.reopen(self)
+        try:
+            fd = self._fd if self._fd >= 0 else self._disk.reopen(self)
+        except Exhausted:
+            return None
         if not self._nowait:
             return os.pread(fd, n, pos) if pos >= self._written_from else None
         buffer = bytearray(n)
@@ -151,7 +169,12 @@ class RealDisk:
     def __init__(self, flusher: Flusher | None = None, descriptors: int = 2048) -> None:
         self._flusher = flusher
         self._descriptors = descriptors
-        """How many are kept open; job threads may have some more open for as long as they need them."""
+        """How many are kept open at most; job threads may have some more open for as long as they need them."""
+        self._room = descriptors
+        """How many are kept open now: half of what there were when the system had no more, and then one more each
+        time a file is opened."""
+        self.on_pressed: Callable[[], None] = lambda: None
+        """Called by a job's thread that found no more: it is for the loop to close some, by `relieve`."""
         self._files: weakref.WeakValueDictionary[str, RealFile] = weakref.WeakValueDictionary()
         """By the text of the path: a path's own hash and comparison cost as much as the system call."""
         self._open: OrderedDict[int, weakref.ref[RealFile]] = OrderedDict()
@@ -171,22 +194,40 @@ class RealDisk:
                     self._evict(file)
         return file
 
+    def create(self, path: PurePath) -> int:
+        try:
+            return _open(path, os.O_RDWR | os.O_CREAT)
+        except Exhausted:
+            with self._lock:
+                self._shed()
+            return _open(path, os.O_RDWR | os.O_CREAT)
+
     def reopen(self, file: RealFile) -> int:
         with self._lock:
-            fd = self._reopen(file)
+            try:
+                fd = self._reopen(file)
+            except Exhausted:
+                self._shed()
+                fd = self._reopen(file)
+            self._room = min(self._room + 1, self._descriptors)
             self._evict(file)
             return fd
 
     def _reopen(self, file: RealFile) -> int:
         self._check_alive()
         if file._fd < 0:
-            file._fd = os.open(file.path, os.O_RDWR | os.O_CLOEXEC)
+            file._fd = _open(file.path, os.O_RDWR)
             self._open[id(file)] = weakref.ref(file)
         return file._fd
 
-    def _evict(self, keep: RealFile) -> None:
+    def _shed(self) -> None:
+        """There are no more: others need some of ours."""
+        self._room = max(min(len(self._open), self._room) // 2, min(_FEWEST_KEPT, self._descriptors))
+        self._evict(None)
+
+    def _evict(self, keep: RealFile | None) -> None:
         """Close the oldest descriptors. Only the loop's thread does so: it uses its own without a lock."""
-        for key in list(islice(self._open, max(len(self._open) - self._descriptors, 0))):
+        for key in list(islice(self._open, max(len(self._open) - self._room, 0))):
             oldest = self._open[key]()
             if oldest is None:
                 del self._open[key]
@@ -198,9 +239,7 @@ class RealDisk:
     @contextlib.contextmanager
     def busy(self, file: RealFile) -> Iterator[int]:
         """The descriptor for a job thread: not closed under its hands by the pool or by close()."""
-        with self._lock:
-            fd = self._reopen(file)
-            file._busy += 1
+        fd = self._wait_for(file)
         try:
             yield fd
         finally:
@@ -208,6 +247,26 @@ class RealDisk:
                 file._busy -= 1
                 if self._dead and not file._busy:
                     self._close(file)
+
+    def _wait_for(self, file: RealFile) -> int:
+        for patience in range(_TRIES, 0, -1):
+            with self._lock:
+                try:
+                    fd = self._reopen(file)
+                except Exhausted:
+                    if patience == 1:
+                        raise
+                else:
+                    file._busy += 1
+                    return fd
+            self.on_pressed()
+            time.sleep(_APART_SECONDS)
+        raise AssertionError
+
+    def relieve(self) -> None:
+        """On the loop: a job's thread found that there were no more descriptors."""
+        with self._lock:
+            self._shed()
 
     def forget_descriptor(self, file: RealFile) -> None:
         with self._lock:
@@ -229,7 +288,12 @@ class RealDisk:
         return RealStat(status.st_size, status.st_mtime_ns // 1_000_000, os.path.isdir(path))
 
     def list(self, path: PurePath) -> list[str]:
-        return sorted(os.listdir(path))
+        try:
+            return sorted(os.listdir(path))
+        except OSError as failed:
+            if failed.errno in _PASSING:
+                raise Exhausted(failed.errno, failed.strerror, str(path)) from failed
+            raise
 
     def mkdir(self, path: PurePath) -> None:
         os.makedirs(path, exist_ok=True)
@@ -261,7 +325,7 @@ class RealDisk:
         os.rmdir(path)
 
     def sync_dir(self, path: PurePath) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = _open(path, os.O_RDONLY)
         try:
             os.fsync(fd)
         finally:

@@ -25,8 +25,9 @@ class RealListener:
 
 
 class RealNet:
-    def __init__(self, loop: AbstractEventLoop) -> None:
+    def __init__(self, loop: AbstractEventLoop, room: int) -> None:
         self._loop = loop
+        self.room = room
         self._listeners: list[RealListener] = []
         self._transports: set[Transport] = set()
         self._sweep_at = 64

@@ -10,8 +10,16 @@ from highwater.broker.cleaning_report import cleaner_families, describe_cleaner,
 from highwater.errors import Code
 from highwater.log import names
 from highwater.wire import records
+from highwater.wire.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from highwater.wire.messages.delete_records_response import DeleteRecordsResponse
 from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest
 from highwater.wire.messages.delete_topics_response import DeleteTopicsResponse
+from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
 from tests.unit.broker.living import NODE, Living
 from tests.unit.broker.reconfiguring import TOPIC, alter, log_of, write
 from tests.unit.broker.test_divergence import produce
@@ -104,6 +112,44 @@ def test_a_tombstone_stays_as_long_as_was_asked_for_when_it_was_first_met(name: 
             living.sim.advance(30)
         assert sizes[:2] == [(0, True)] * 2
         assert sizes[2][0] > 0
+
+
+def test_tombstones_that_are_kept_for_ever_are_compacted_like_any_other() -> None:
+    with Living(**COMPACT).start() as living:
+        living.create_topic(TOPIC)
+        alter(living, "delete.retention.ms", str(2**63 - 1))
+        now = living.world.clock.wall_ms()
+        assert produce(living, records.build([(now, b"gone", None, ())])).error_code == Code.NONE
+        for _ in range(2):
+            write(living, [b"key"] * 5)
+            living.sim.advance(5)
+            assert is_compacted(living)
+        log = log_of(living)
+        whole = log.segments[0].file.read(0, log.segments[0].size)
+        header = records.read_header(whole)
+        assert (header.base_offset, header.delete_horizon) == (0, 2**63 - 1)
+        assert next(records.iterate_all(whole)) == records.Record(0, now, b"gone", None, [])
+        assert not living.node.broker.cleaner.account.setbacks
+
+
+def test_the_latest_record_is_found_though_the_first_batch_has_none_left_behind_the_log_start() -> None:
+    with Living(**{**COMPACT, "log_cleanup_policy": "compact,delete"}).start() as living:
+        living.create_topic(TOPIC)
+        now = living.world.clock.wall_ms()
+        first = [(now + 9, key, b"old", ()) for key in (b"stays", b"key", b"key")]
+        assert produce(living, records.build(first)).error_code == Code.NONE
+        write(living, [b"key"] * 5, at_ms=now)
+        living.sim.advance(5)
+        assert is_compacted(living)
+        gone = DeleteRecordsPartition(partition_index=0, offset=1)
+        asked = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=TOPIC, partitions=[gone])], timeout_ms=1000)
+        told = living.ask(asked, DeleteRecordsResponse, 2).topics[0].partitions[0]
+        assert (told.error_code, told.low_watermark) == (Code.NONE, 1)
+        latest = ListOffsetsTopic(name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-3)])
+        answer = living.ask(ListOffsetsRequest(replica_id=-1, topics=[latest]), ListOffsetsResponse, 7)
+        row = answer.topics[0].partitions[0]
+        assert (row.error_code, row.timestamp) == (Code.NONE, now)
+        assert row.offset > 2
 
 
 def test_a_cleaner_that_is_switched_off_does_nothing_and_says_so() -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from highwater.cli import main
+from highwater.cli.status import Address, quorum_trouble
 
 
 @pytest.fixture
@@ -96,3 +103,66 @@ def test_each_is_in_the_help_and_has_its_own(noun: str) -> None:
 def test_the_help_of_a_subcommand_needs_no_server() -> None:
     done = run("quorum", "describe", "--help")
     assert done.exit_code == 0 and "--replication" in done.output
+
+
+@contextlib.contextmanager
+def status_server(asked: threading.Event) -> Iterator[str]:
+    """A node that tells its status, and that it was asked."""
+
+    class Pages(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told = {
+                "node": 1,
+                "quorum": {"role": "leader", "leader": 1, "epoch": 1, "high_watermark": 1, "voters": [1]},
+            }
+            body = json.dumps(told).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+            asked.set()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def test_a_watch_goes_on_with_a_cluster_that_was_started_again(tmp_path: Path) -> None:
+    nodes = tmp_path / "nodes.json"
+    command = [sys.executable, "-m", "highwater", "status", "--watch", "--data-dir", str(tmp_path)]
+    first_asked, second_asked = threading.Event(), threading.Event()
+    with status_server(first_asked) as first, status_server(second_asked) as second:
+        nodes.write_text(json.dumps({"nodes": [{"id": 1, "http": first}]}))
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as watching:
+            try:
+                assert first_asked.wait(60)
+                nodes.unlink()
+                nodes.write_text(json.dumps({"nodes": [{"id": 1, "http": second}]}))
+                assert second_asked.wait(60)
+            finally:
+                watching.send_signal(signal.SIGINT)
+        assert watching.returncode == 0
+
+
+def quorum(leader: int | None, *voters: int) -> dict[str, object]:
+    return {"quorum": {"leader": leader, "epoch": 3, "voters": list(voters)}}
+
+
+def test_a_quorum_is_lost_when_too_many_of_those_asked_are_silent() -> None:
+    one, two, three = (Address(str(node), f"h:{node}") for node in (1, 2, 3))
+    whole = quorum(1, 1, 2, 3)
+    assert quorum_trouble([(one, whole), (two, whole), (three, None)]) is None
+    assert quorum_trouble([(one, whole)]) is None
+    told = quorum_trouble([(one, whole), (two, None), (three, None)])
+    assert told is not None and "no answer comes from 2,3, and 2 are needed" in told
+    assert quorum_trouble([(one, quorum(None, 1, 2, 3)), (two, quorum(None, 1, 2, 3))]) == (
+        "The quorum has no leader: its voters have not agreed on one."
+    )

@@ -23,8 +23,16 @@ LAST = {"seconds_ago": 61.2, "seconds": 2.04, "bytes_written": 300}
 
 
 def shown(compaction: dict[str, Any] | None) -> str:
-    quorum = {"role": "leader", "leader": 1, "epoch": 1, "high_watermark": 1}
-    part = {"topic": "prices", "partition": 0, "role": "follower", "offline": None, "damage": [], "changes": []}
+    quorum = {"role": "leader", "leader": 1, "epoch": 1, "high_watermark": 1, "voters": [1]}
+    part = {
+        "topic": "prices",
+        "partition": 0,
+        "role": "follower",
+        "offline": None,
+        "unwritten": None,
+        "damage": [],
+        "changes": [],
+    }
     part |= {"compaction": compaction}
     console = Console(width=200)
     with console.capture() as printed:

@@ -346,7 +346,7 @@ def test_records_before_the_position_are_left_out(cluster: Cluster, client: Clie
 
     (found,) = consumer.poll(0)
     assert [record.offset for record in found] == [3, 4]
-    assert found.columns().column("offset").to_pylist() == [3, 4]
+    assert next(found.columns()).column("offset").to_pylist() == [3, 4]
     assert consumer.positions == {PARTITION: 5}
 
 

@@ -290,3 +290,11 @@ def test_changes_while_running_are_checked_as_kafka_checks_them(monkeypatch: pyt
         validate_broker_configs({"own.key": "1"}, per_broker=False)
     with pytest.raises(ConfigError, match="leader.replication.throttled.rate"):
         validate_broker_configs({"leader.replication.throttled.rate": "1"}, per_broker=True)
+
+
+def test_a_controller_alone_knows_the_listener_between_brokers_only_where_it_was_told() -> None:
+    alone = {"process.roles": "controller", "listeners": "CONTROLLER://:9093"}
+    assert NodeConfig.parse(COMBINED).inter_broker_listener_of_all == "PLAINTEXT"
+    assert NodeConfig.parse(COMBINED | alone).inter_broker_listener_of_all is None
+    told = NodeConfig.parse(COMBINED | alone | {"inter.broker.listener.name": "internal"})
+    assert told.inter_broker_listener_of_all == "INTERNAL"

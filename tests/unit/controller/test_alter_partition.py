@@ -7,6 +7,7 @@ import pytest
 from highwater.controller.alter_partition import alter_partition
 from highwater.controller.decision import Decision
 from highwater.errors import Code
+from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import Recovery
 from highwater.wire.messages.alter_partition_request import (
@@ -136,11 +137,30 @@ def test_nobody_joins_who_is_fenced_leaving_unknown_or_another_incarnation() -> 
         assert code(alone, stale) == Code.INELIGIBLE_REPLICA
     unnamed = proposal(1)
     unnamed.new_isr_with_epochs.append(BrokerState(broker_id=2, broker_epoch=-1))
-    assert code(alone, unnamed) == Code.NONE
+    assert code(alone, unnamed) == Code.INELIGIBLE_REPLICA
     # Version 2 has no epochs to compare.
-    assert code(alone, PartitionData(leader_epoch=5, partition_epoch=7, new_isr=[1, 2]), version=2) == Code.NONE
-    fenced = PartitionData(leader_epoch=5, partition_epoch=7, new_isr=[1, 3])
-    assert code(alone, fenced, version=2) == Code.INELIGIBLE_REPLICA
+    assert code(alone, PartitionData(leader_epoch=5, partition_epoch=7, new_isr=[1, 2]), version=2) == (
+        Code.INELIGIBLE_REPLICA
+    )
+
+
+def test_a_member_that_stays_may_be_named_without_its_epoch() -> None:
+    """A leader that has just been elected has not heard from all of them yet."""
+    whole = with_topic(cluster(1, 2, 3), "a", [1, 2, 3], isr=[1, 2, 3])
+    shrunk = proposal(1)
+    shrunk.new_isr_with_epochs.append(BrokerState(broker_id=2, broker_epoch=-1))
+    assert answer(propose(whole, shrunk)).error_code == Code.NONE
+    without_epochs = PartitionData(leader_epoch=5, partition_epoch=7, new_isr=[1, 2])
+    assert answer(propose(whole, without_epochs, version=2)).error_code == Code.NONE
+
+
+def test_nobody_joins_whose_directory_is_lost_or_offline() -> None:
+    alone = with_topic(cluster(1, 2), "a", [1, 2], isr=[1])
+    lost = PartitionChangeRecord(topic_id=topic_id("a"), partition_id=0, directories=[directory(1), DIRECTORY_LOST])
+    assert answer(propose(then(alone, [lost]), proposal(1, 2, partition_epoch=8))).error_code == Code.INELIGIBLE_REPLICA
+    elsewhere = registered(2)
+    elsewhere.log_dirs = [directory(2, 1)]
+    assert answer(propose(then(alone, [elsewhere]), proposal(1, 2))).error_code == Code.INELIGIBLE_REPLICA
 
 
 def test_an_identical_retry_of_a_committed_change_succeeds() -> None:

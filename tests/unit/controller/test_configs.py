@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from highwater.controller.configs import Operation, alter_configs, incremental_alter_configs
+from highwater.config.alteration import Operation
+from highwater.controller.configs import alter_configs, incremental_alter_configs
 from highwater.errors import Code
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, broker_resource, topic_resource

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from highwater.controller.alter_partition import alter_partition
+from highwater.controller.alter_partition import ANY_EPOCH, alter_partition, proposed
 from highwater.controller.brokers import fence_broker, forget_incarnation, unfence_broker
 from highwater.controller.directories import assign_replicas_to_dirs
 from highwater.controller.leaders import elect_leaders, elect_unclean, rebalance
@@ -193,11 +193,13 @@ def test_proposals_of_leaders_are_checked_and_decided_as_kafka_does(classes: Pat
     random = Random(3)
     questions, expected = [], []
     codes: set[int] = set()
-    for _ in range(800):
+    for _ in range(1600):
         state = State(random)
         request, version = proposals(state), 3
         if state.chance(0.3):
             request, version = in_version_2(request), 2
+        if is_stricter_here(state.image, request, version):
+            continue
         questions.append(state.question("alter", version, request.encode(version).hex()))
         decision = alter_partition(state.image, request, version, CONFIG)
         codes.add(decision.response.error_code)
@@ -211,6 +213,23 @@ def test_proposals_of_leaders_are_checked_and_decided_as_kafka_does(classes: Pat
     compare(questions, ask(classes, questions), expected)
     assert codes >= {0, 3, 41, 42, 74, 77, 95, 100, 107, 108}
     assert sum(not line.endswith("-") for line in expected) > 250
+
+
+def is_stricter_here(image: MetadataImage, request: AlterPartitionRequest, version: int) -> bool:
+    """Whether somebody is to join whose incarnation is not named, or whose directory is not online: Kafka takes both
+    in, see docs/divergence.md."""
+    for topic in request.topics:
+        known = image.topics.by_id.get(topic.topic_id)
+        for asked in topic.partitions:
+            partition = None if known is None else known.partitions.get(asked.partition_index)
+            for member in proposed(asked, version):
+                if partition is None or member.broker in partition.isr or member.broker not in partition.replicas:
+                    continue
+                broker = image.brokers.get(member.broker)
+                online = broker is not None and broker.has_online(partition.directory(member.broker))
+                if member.epoch == ANY_EPOCH or not online:
+                    return True
+    return False
 
 
 def as_if_never_repeated(request: AlterPartitionRequest, response: AlterPartitionResponse) -> None:

@@ -214,7 +214,10 @@ def test_dynamic_settings_that_do_not_go_together_with_the_nodes_own_are_left_ou
     name = "log.cleaner.min.compaction.lag.ms"
     head = then(cluster(1), [ConfigRecord(resource_type=4, resource_name="", name=name, value="11")])
     config = node_config(log_cleaner_max_compaction_lag_ms="10")
-    assert in_force(config, head) is config
+    left = in_force(config, head)
+    assert (left.dynamic_default, left.dynamic) == ({}, {})
+    assert "conflict topic config setting min.compaction.lag.ms (11)" in left.ignored[0]
+    assert in_force(left, head) is left
 
 
 def test_fencing_leaves_other_brokers_partitions_alone() -> None:

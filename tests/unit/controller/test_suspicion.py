@@ -1,23 +1,60 @@
 from __future__ import annotations
 
-from highwater.controller.suspicion import AT_ONCE, FENCINGS_WITHIN, Suspicion, was_stalled
-from highwater.model import NodeId
+from highwater.controller.suspicion import AT_ONCE, FENCINGS_WITHIN, Suspicion, address_to_probe, was_stalled
+from highwater.metadata.brokers import BrokerRegistration
+from highwater.metadata.registration import Listener
+from highwater.model import ZERO_UUID, Endpoint, NodeId
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 
 
 def dies(suspicion: Suspicion, broker: NodeId, epoch: int, now: float, unfenced: int = 3) -> bool:
-    return suspicion.hint(broker, epoch, now) and suspicion.proven(broker, epoch, now + 0.006, unfenced)
+    if not suspicion.hint(broker, epoch, now):
+        return False
+    suspicion.probing(broker, epoch)
+    return suspicion.proven(broker, epoch, now + 0.006, unfenced)
+
+
+def probed(suspicion: Suspicion, *brokers: tuple[NodeId, int]) -> Suspicion:
+    for broker, epoch in brokers:
+        suspicion.probing(broker, epoch)
+    return suspicion
+
+
+def broker_at(*listeners: tuple[str, str, int]) -> BrokerRegistration:
+    known = tuple(Listener(name, host, port, 0) for name, host, port in listeners)
+    return BrokerRegistration(ONE, 7, ZERO_UUID, known, {}, None, False, False, (), None)
 
 
 def test_a_hint_asks_for_a_probe_and_the_proof_fences() -> None:
     suspicion = Suspicion()
     assert suspicion.hint(ONE, 7, 10.0)
+    suspicion.probing(ONE, 7)
     assert suspicion.proven(ONE, 7, 10.006, unfenced=3)
 
 
 def test_a_new_controller_needs_no_hint() -> None:
-    assert Suspicion().proven(ONE, 7, 10.0, unfenced=3)
+    assert probed(Suspicion(), (ONE, 7)).proven(ONE, 7, 10.0, unfenced=3)
+
+
+def test_who_sent_a_heartbeat_while_it_was_probed_is_alive_whatever_its_port_says() -> None:
+    suspicion = Suspicion()
+    assert suspicion.hint(ONE, 7, 10.0)
+    suspicion.probing(ONE, 7)
+    suspicion.heard(ONE, 7)
+    assert not suspicion.proven(ONE, 7, 10.006, unfenced=3)
+    assert dies(suspicion, ONE, 7, 10.1)
+
+
+def test_a_broker_is_probed_where_brokers_reach_it_and_nowhere_else() -> None:
+    two = broker_at(("EXTERNAL", "localhost", 29092), ("INTERNAL", "broker-1", 9092))
+    assert address_to_probe(two, "INTERNAL") == Endpoint("broker-1", 9092)
+    assert address_to_probe(two, "PLAINTEXT") is None
+    assert address_to_probe(two, None) is None
+
+
+def test_a_controller_that_does_not_know_how_brokers_reach_each_other_probes_who_has_one_listener() -> None:
+    assert address_to_probe(broker_at(("INTERNAL", "broker-1", 9092)), None) == Endpoint("broker-1", 9092)
 
 
 def test_after_three_fencings_in_a_minute_that_it_survived_only_the_timer_counts() -> None:
@@ -41,7 +78,7 @@ def test_an_incarnation_that_came_after_a_real_death_is_not_damped_by_it() -> No
 
 
 def test_if_half_the_brokers_vanish_at_once_the_controller_suspects_itself() -> None:
-    suspicion = Suspicion()
+    suspicion = probed(Suspicion(), (ONE, 7), (TWO, 8))
     assert suspicion.hint(ONE, 7, 0.0)
     assert suspicion.hint(TWO, 8, 0.0)
     assert not suspicion.proven(ONE, 7, 0.006, unfenced=3)
@@ -49,7 +86,7 @@ def test_if_half_the_brokers_vanish_at_once_the_controller_suspects_itself() -> 
 
 
 def test_two_of_five_that_vanish_at_once_are_fenced() -> None:
-    suspicion = Suspicion()
+    suspicion = probed(Suspicion(), (ONE, 7), (TWO, 8))
     assert suspicion.hint(ONE, 7, 0.0)
     assert suspicion.hint(TWO, 8, 0.0)
     assert suspicion.proven(ONE, 7, 0.006, unfenced=5)
@@ -68,7 +105,7 @@ def test_one_of_two_brokers_or_the_only_one_may_die() -> None:
 
 
 def test_a_broker_that_was_heard_again_has_not_vanished() -> None:
-    suspicion = Suspicion()
+    suspicion = probed(Suspicion(), (ONE, 7), (TWO, 8))
     suspicion.hint(ONE, 7, 0.0)
     suspicion.hint(TWO, 8, 0.0)
     suspicion.heard(TWO, 8)
@@ -76,7 +113,7 @@ def test_a_broker_that_was_heard_again_has_not_vanished() -> None:
 
 
 def test_a_new_controller_that_finds_half_the_brokers_gone_suspects_itself_at_the_second() -> None:
-    suspicion = Suspicion()
+    suspicion = probed(Suspicion(), (ONE, 7), (TWO, 8), (THREE, 9))
     assert suspicion.proven(ONE, 7, 0.0, unfenced=4)
     assert not suspicion.proven(TWO, 8, 0.0, unfenced=3)
     assert not suspicion.proven(THREE, 9, 0.0, unfenced=3)

@@ -137,7 +137,19 @@ def test_a_disk_that_fails_takes_the_log_out_of_service() -> None:
         stage.sim.storage("n").fail("read", "*.log", errno.EIO)
         stage.lead()
         stage.until(lambda: stage.partition.log.offline is not None)
-        assert refusal(stage) is Code.COORDINATOR_LOAD_IN_PROGRESS
+        assert refusal(stage) is Code.NOT_COORDINATOR
+
+
+def test_what_cannot_be_read_because_its_segments_have_changed_is_loaded_again() -> None:
+    """Compaction puts another segment in its place while the old one is read: that is no failure of the disk."""
+    with Stage() as stage:
+        stage.append(batch((b"a", b"1")))
+        stage.append(batch((b"b", b"2")))
+        stage.sim.storage("n").fail("read", "*.log", errno.EIO)
+        stage.lead()
+        stage.partition.log.reads.forget()
+        assert stage.loaded().machine.values == {b"a": b"1", b"b": b"2"}
+        assert stage.partition.log.trouble is None
 
 
 def test_a_partition_that_is_removed_is_coordinated_no_more() -> None:

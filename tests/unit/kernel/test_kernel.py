@@ -70,7 +70,7 @@ def test_it_refuses(kernel: ModuleType, what: str) -> None:
     for work in (
         lambda section: kernel.iterate(section),
         lambda section: kernel.validate_records(section, *ALWAYS, False),
-        lambda section: kernel.columns([section], Wanted(headers=True)),
+        lambda section: list(kernel.columns([section], Wanted(headers=True))),
         lambda section: kernel.latest(section),
         lambda section: kernel.find_timestamp(section, 2**62, 0),
     ):
@@ -128,7 +128,7 @@ def test_look_up_by_time_finds_the_first_record_at_or_after_it(kernel: ModuleTyp
 def test_columns_hold_every_field(kernel: ModuleType) -> None:
     one = section(kernel, (1, b"k", b"v", [("name", b"x"), ("n", None)]), (2, None, None, ()), base_offset=7)
     two = section(kernel, (3, b"", b"", ()), base_offset=9, append_time=2**62)
-    table = kernel.columns(iter([one, two]), Wanted(headers=True))
+    (table,) = kernel.columns(iter([one, two]), Wanted(headers=True))
     assert table.schema.field("timestamp").type == pa.timestamp("us", tz="UTC")
     assert table.column("key").to_pylist() == [b"k", None, b""]
     assert table.column("value").to_pylist() == [b"v", None, b""]
@@ -144,10 +144,11 @@ def test_columns_hold_every_field(kernel: ModuleType) -> None:
 
 def test_columns_are_only_those_wanted_and_rows_only_those_in_range(kernel: ModuleType) -> None:
     some = section(kernel, *((0, b"%d" % i, b"v", ()) for i in range(9)), base_offset=10)
-    table = kernel.columns([some], Wanted(start=12, end=15, values=False))
+    (table,) = kernel.columns([some], Wanted(start=12, end=15, values=False))
     assert table.schema.names == ["key", "offset", "timestamp", "timestamp_type"]
     assert table.column("key").to_pylist() == [b"2", b"3", b"4"]
-    assert kernel.columns([], Wanted(headers=True)).num_rows == 0
+    assert list(kernel.columns([], Wanted(headers=True))) == []
+    assert list(kernel.columns([some], Wanted(start=100))) == []
 
 
 def test_header_names_that_are_not_text_survive_a_round_trip_and_become_text_in_columns(kernel: ModuleType) -> None:
@@ -155,13 +156,36 @@ def test_header_names_that_are_not_text_survive_a_round_trip_and_become_text_in_
     (record,) = kernel.iterate(some)
     assert record.headers == [("\udcff", b"")]
     assert kernel.encode([record[1:]], 0, None, 0) == some.data
-    assert kernel.columns([some], Wanted(headers=True)).column("headers").to_pylist() == [[{"key": "�", "value": b""}]]
+    (table,) = kernel.columns([some], Wanted(headers=True))
+    assert table.column("headers").to_pylist() == [[{"key": "�", "value": b""}]]
 
 
-def test_columns_beyond_what_arrow_can_address_are_refused(kernel: ModuleType) -> None:
+def test_columns_are_cut_by_bytes_and_by_rows_wherever_a_section_ends(kernel: ModuleType) -> None:
+    some = section(kernel, *((0, b"k", bytes(100), [("h", b"x")]) for _ in range(9)))
+    size = len(some.data) // 9
+    for wanted, sizes in (
+        (Wanted(headers=True, batch_bytes=4 * size), [4, 4, 4, 4, 2]),
+        (Wanted(headers=True, batch_bytes=4 * size - 1), [3] * 6),
+        (Wanted(headers=True, batch_rows=5), [5, 5, 5, 3]),
+        (Wanted(start=2, end=7, batch_rows=5), [5, 5]),
+        (Wanted(headers=True, batch_bytes=1), [1] * 18),
+        (Wanted(headers=True, batch_bytes=2**62), [18]),
+    ):
+        batches = list(kernel.columns([some, some], wanted))
+        assert [batch.num_rows for batch in batches] == sizes
+        rows = [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+        assert rows == [*range(max(0, wanted.start), min(9, wanted.end))] * 2
+        assert all(batch.column("value").to_pylist() == [bytes(100)] * batch.num_rows for batch in batches)
+
+
+def test_more_than_arrow_can_address_comes_in_several_batches_of_which_one_is_held(kernel: ModuleType) -> None:
     large = section(kernel, (0, None, bytes(2**27), ()))
-    with pytest.raises(OverflowError):
-        kernel.columns(iter([large] * 20), Wanted(start=1, values=False))
+    before, rows = pa.total_allocated_bytes(), 0
+    for batch in kernel.columns(iter([large] * 20), Wanted()):
+        rows += batch.num_rows
+        assert pa.total_allocated_bytes() - before < 2**29
+        del batch
+    assert rows == 20
 
 
 def test_fields_may_be_any_bytes_like_value(kernel: ModuleType) -> None:

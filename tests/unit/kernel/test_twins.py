@@ -21,7 +21,11 @@ FIELD = st.none() | st.binary(max_size=200)
 RECORDS = st.lists(
     st.tuples(INT64, FIELD, FIELD, st.lists(st.tuples(NAME, FIELD), max_size=3)), min_size=1, max_size=20
 )
-WANTED = st.builds(Wanted, INT64, INT64, st.booleans(), st.booleans(), st.booleans()) | st.just(Wanted(headers=True))
+SIZE = st.sampled_from((1, 30, 300, 2**40))
+WHOLE = Wanted(headers=True)
+WANTED = st.builds(Wanted, INT64, INT64, st.booleans(), st.booleans(), st.booleans(), SIZE, SIZE) | st.builds(
+    lambda size, rows: WHOLE._replace(batch_bytes=size, batch_rows=rows), SIZE, SIZE
+)
 
 
 def outcome(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -40,12 +44,15 @@ def assert_equal_on(section: Section, random: Random, wanted: Wanted) -> bool:
     sought = (random.choice((0, 1000, 2**40, -(2**63))), random.choice((0, 3, 2**62)))
     assert outcome(fast.find_timestamp, section, *sought) == outcome(pure.find_timestamp, section, *sought)
     assert outcome(fast.latest, section) == outcome(pure.latest, section)
-    ours, theirs = outcome(fast.columns, [section, section], wanted), outcome(pure.columns, [section, section], wanted)
+    ours, theirs = (
+        outcome(lambda kernel=kernel: list(kernel.columns([section] * 3, wanted))) for kernel in (fast, pure)
+    )
     if theirs is BadRecords:
         assert ours is BadRecords
     else:
-        ours.validate(full=True)
-        assert ours.schema.equals(theirs.schema) and ours.equals(theirs)
+        for our, their in zip(ours, theirs, strict=True):
+            our.validate(full=True)
+            assert our.schema.equals(their.schema) and our.equals(their)
     return read is not BadRecords
 
 
@@ -69,7 +76,7 @@ def test_the_twins_agree_on_damaged_bytes() -> None:
         count = random.choice((len(new), len(new), len(new), len(new) + 1, 0, -1, 2**31 - 1))
         base = random.choice((0, 2**63 - 1))
         section = Section(damaged(random, data), count, base, new[0][0], random.choice((None, None, 5)))
-        accepted[assert_equal_on(section, random, Wanted(headers=turn % 2 == 0))] += 1
+        accepted[assert_equal_on(section, random, Wanted(headers=turn % 2 == 0, batch_rows=1 + turn % 5))] += 1
     assert min(accepted.values()) > 300
 
 

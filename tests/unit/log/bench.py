@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from highwater.config import LogConfig, NodeConfig
 from highwater.errors import KafkaError
 from highwater.log import lookup, peek
-from highwater.log.log import Appended, Log, Origin
+from highwater.log.appended import Appended, Origin
+from highwater.log.log import Log
 from highwater.log.store import LogStore
-from highwater.log.truncation import truncate_to
+from highwater.log.truncation import truncate
 from highwater.model import TopicPartition, Uuid
 from highwater.wire import records
 from highwater.wire.records.append import Validated
@@ -160,7 +161,7 @@ class Bench:
         return self.directory / str(TP)
 
     async def truncate(self, offset: int) -> bool:
-        return await truncate_to(self.world, self.log, offset)
+        return await truncate(self.world, self.log, offset)
 
 
 def on_real_disk(directory: Path, play: Callable[[Bench], Coroutine[Any, Any, T]], **changes: Any) -> T:

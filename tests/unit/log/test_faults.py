@@ -10,6 +10,7 @@ import pytest
 from highwater.errors import Code, KafkaError
 from highwater.log.log import Log
 from highwater.sim import Knobs, Simulation, SimWorld
+from highwater.world import Exhausted, gravest
 from tests.unit.log.bench import START_MS, Bench, all_records, append, batch, settings
 
 DATA = PurePath("/data")
@@ -194,3 +195,68 @@ def test_the_indexes_of_a_closed_segment_are_durable_below_the_recovery_point() 
             for file in segment.files:
                 assert file.size > 0
                 assert machine.storage.durable_bytes(file.path) == bytes(machine.storage.file(file.path).data)
+
+
+def test_a_sync_for_which_no_descriptor_was_left_is_tried_until_it_is_done() -> None:
+    with Simulation(9, QUICK) as sim:
+        machine = Machine(sim, flush_messages=1)
+        machine.append(b"a")
+        machine.settle()
+        fault = machine.storage.fail("open", "*.log", errno.EMFILE, nth=2, times=3)  # the append's own comes first
+        machine.append(b"b")
+        sim.run(sim.until(lambda: fault.struck == 2))
+        assert machine.log.offline is None
+        assert machine.log.durable_end == 1, "what was not synced does not count"
+        machine.settle()
+        assert (machine.log.durable_end, fault.struck) == (2, 3)
+        machine.restart(power_loss=True)
+        assert machine.values() == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC])
+def test_whatever_a_sync_returns_is_final_for_its_log(code: int) -> None:
+    with Simulation(10, QUICK) as sim:
+        machine = Machine(sim, flush_messages=1)
+        machine.storage.fail("sync", "*.log", code)
+        machine.append(b"a")
+        machine.settle()
+        assert machine.log.offline is not None
+        assert machine.log.durable_end == 0
+
+
+def test_a_new_segment_whose_directory_could_not_be_opened_is_synced_with_it_later() -> None:
+    with Simulation(11, QUICK) as sim:
+        machine = Machine(sim, flush_messages=1, segment_bytes=300)
+        machine.settle()
+        machine.storage.fail("open", "*/orders-0", errno.EMFILE, times=2)
+        while len(machine.log.segments) == 1:
+            machine.append(b"value")
+            machine.settle()
+        assert machine.log.offline is None
+        assert machine.log.durability.directory_in_step
+        end = machine.log.log_end
+        machine.restart(power_loss=True)
+        assert machine.log.log_end == end
+
+
+def test_an_error_of_one_file_outweighs_a_missing_descriptor_of_another() -> None:
+    short, broken = Exhausted(errno.EMFILE, "none left"), OSError(errno.EIO, "broken")
+    assert gravest([short, broken]) is gravest([broken, short]) is broken
+    assert gravest([short]) is short
+    assert gravest([]) is None
+
+
+def test_a_look_up_for_which_no_descriptor_was_left_takes_nothing_offline() -> None:
+    with Simulation(12, Knobs(cold_read=1.0, warm_tail=0)) as sim:
+        machine = Machine(sim)
+        for number in range(5):
+            machine.append(b"%d" % number)
+        machine.restart(power_loss=False)
+        fault = machine.storage.fail("open", "*", errno.EMFILE, times=2)
+        located: list[bool] = []
+        machine.world.call(machine.log.reads.locate_later, 2, lambda: located.append(True))
+        sim.run(sim.until(lambda: bool(located)))
+        machine.storage.mend()
+        assert fault.struck
+        assert machine.log.offline is None
+        assert machine.values() == [b"%d" % number for number in range(5)]

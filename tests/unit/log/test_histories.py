@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from highwater.log.truncation import restart_at
+from highwater.log.truncation import restart
 from highwater.sim import Knobs, Simulation
 from tests.unit.log.bench import START_MS, all_records, append, batch
 from tests.unit.log.test_faults import Machine
@@ -127,7 +127,7 @@ class History:
     def begin_anew(self) -> None:
         self.base = self.start = self.durable_start = self.end + self.random.randint(0, 50)
         self.model = []
-        self.run(restart_at(self.machine.world, self.machine.log, self.base))
+        self.run(restart(self.machine.world, self.machine.log, self.base))
         self.sync()
 
     def stop_in_order(self) -> None:

@@ -225,6 +225,7 @@ def test_a_caller_that_fails_on_an_answer_loses_its_connection(caplog: pytest.Lo
         raise ZeroDivisionError
 
     with Scene() as scene:
+        scene.sim.forgives = True
         scene.asked.react = echo
         caller = opened(scene)
         caller.connection.send_raw(ASK, 9, True, [], fail, 5.0)

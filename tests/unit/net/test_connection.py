@@ -159,13 +159,15 @@ def test_a_failing_handler_costs_its_connection_and_one_line(caplog: pytest.LogC
             ctx.respond_parts([b"ok"])
 
         scene.asked.react = react
+        scene.sim.forgives = True
         peer, other = scene.dial(), scene.dial()
         with caplog.at_level(logging.ERROR):
             peer.send(ask(1), ask(2, b"bad"), ask(3))
             scene.wait(lambda: peer.lost)
         assert peer.correlations == [1]
         lines = [each.getMessage() for each in caplog.records if each.name.startswith("highwater.")]
-        assert lines == ["MetadataRequest v0 failed"]
+        assert lines == ["MetadataRequest v0: an unexpected error stops here (connection)"]
+        assert scene.server.world.failures.counts["connection"] == 1
         assert scene.server.stats.closed[CloseReason.HANDLER] == 1
         other.send(ask(4))
         scene.wait(lambda: other.correlations == [4])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import BaseTransport, Protocol, WriteTransport
+from asyncio import BaseTransport, BufferedProtocol, Protocol, Transport, WriteTransport
 from collections.abc import Callable, Iterator
 from typing import cast
 
 import pytest
 
 from highwater.model import Endpoint
-from highwater.net.http import HttpServer, Page, Part
+from highwater.net.http import ASK_SECONDS, MAX_CONNECTIONS, TAKE_SECONDS, HttpServer, Page, Part
 from highwater.net.metrics import counter, exposition, gauge, labels
 from highwater.sim import Simulation
 from highwater.world.real import RealWorld
@@ -163,4 +163,94 @@ def test_a_page_that_cannot_be_made_is_not_taken_for_whole(caplog: pytest.LogCap
         raise ValueError("it cannot be told")
 
     called(GET, lambda: Page("a/b", failing()))
-    assert "a page could not be made" in caplog.text and "it cannot be told" in caplog.text
+    assert "a page of /status or /metrics: an unexpected error" in caplog.text and "it cannot be told" in caplog.text
+
+
+# --- whoever comes and says nothing, on virtual time
+
+
+class Idler(BufferedProtocol):
+    def __init__(self) -> None:
+        self.transport: Transport
+        self.got = bytearray()
+        self.lost = False
+        self._buffer = bytearray(64 * 1024)
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        self.transport = cast(Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(self._buffer)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.got += self._buffer[:nbytes]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+
+
+class Hall:
+    """An HTTP server in the simulated world, and those who dial it."""
+
+    def __init__(self, sim: Simulation, page: Callable[[], Page]) -> None:
+        self.sim = sim
+        self.world, self.others = sim.world("node"), sim.world("others")
+        self.server = HttpServer(self.world, {"/page": page})
+        self.at = sim.run(self.world.perform(self.server.start(Endpoint("node", 8080))))
+
+    def dial(self) -> Idler:
+        caller = Idler()
+        self.sim.run(self.others.perform(self.others.net.dial(lambda: caller, self.at)))
+        return caller
+
+
+def fine() -> Page:
+    return Page("a/b", (b"fine",))
+
+
+def test_who_does_not_ask_in_time_is_sent_away() -> None:
+    with Simulation(1) as sim:
+        hall = Hall(sim, fine)
+        silent, halting = hall.dial(), hall.dial()
+        hall.others.call(halting.transport.write, GET[:10])
+        sim.advance(ASK_SECONDS - 1)
+        assert not silent.lost and not halting.lost
+        sim.advance(2)
+        assert silent.lost and halting.lost
+        asking = hall.dial()
+        hall.others.call(asking.transport.write, GET)
+        sim.run(sim.until(lambda: asking.lost))
+        assert asking.got.endswith(b"fine")
+
+
+def test_whoever_asks_is_answered_however_many_only_sit_there() -> None:
+    with Simulation(2) as sim:
+        hall = Hall(sim, fine)
+        idle = [hall.dial() for _ in range(4 * MAX_CONNECTIONS)]
+        sim.advance(1)
+        assert sum(not each.lost for each in idle) == MAX_CONNECTIONS
+        asking = hall.dial()
+        hall.others.call(asking.transport.write, GET)
+        sim.run(sim.until(lambda: asking.lost))
+        assert asking.got.endswith(b"fine")
+
+
+def test_a_page_is_made_no_faster_than_it_is_read_and_not_for_ever() -> None:
+    made: list[int] = []
+
+    def parts() -> Iterator[Part]:
+        for number in range(1000):
+            made.append(number)
+            yield bytes(16 * 1024)
+
+    with Simulation(3) as sim:
+        hall = Hall(sim, lambda: Page("a/b", parts()))
+        deaf = hall.dial()
+        hall.others.call(deaf.transport.write, GET)
+        hall.others.call(deaf.transport.pause_reading)
+        sim.advance(TAKE_SECONDS - 1)
+        assert 0 < len(made) < 64
+        sim.advance(TAKE_SECONDS)
+        hall.others.call(deaf.transport.resume_reading)
+        sim.run(sim.until(lambda: deaf.lost))
+        assert len(made) < 64

@@ -66,7 +66,7 @@ def test_metadata_that_the_answer_has_told_already_takes_no_later_request_back(t
     played(tmp_path, play)
 
 
-def test_who_catches_up_while_it_is_being_dropped_is_asked_for_again(tmp_path: Path) -> None:
+def test_who_catches_up_while_it_is_being_dropped_is_asked_for_again_once_it_fetches_again(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.lead(ME, EPOCH, 1, ALL, ALL)
         partition.append(memoryview(batch((b"v",))), -1, 9, START_MS)
@@ -77,6 +77,8 @@ def test_who_catches_up_while_it_is_being_dropped_is_asked_for_again(tmp_path: P
         fetch(controller, partition, OTHER, 1)
         assert not controller.asked, "one change at a time"
         answer(Changed(Code.NONE, isr, EPOCH, 2))
+        assert not controller.asked, "what it said before it left the ISR does not bring it back"
+        fetch(controller, partition, OTHER, 1)
         assert [isr for isr, _ in controller.asked] == [(ME, OTHER)]
 
     played(tmp_path, play, min_insync_replicas=2)

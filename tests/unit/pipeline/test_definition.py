@@ -147,6 +147,19 @@ WRONG = {
     "two sinks": (GOOD.replace("  path:", "  topic:"), "12: sink.topic: table and topic exclude each other"),
     "empty": ("", "1: the file is empty"),
     "a list": ("- a\n", "1: expected keys with values, found a list"),
+    "its own dead letters": (
+        GOOD.replace("  topic: orders", "  pattern: orders"),
+        "9: decode.dead_letters: is 'orders.bad', which source.pattern 'orders' (it is searched for anywhere in a "
+        "name; ^orders$ is the whole name) selects: the pipeline would read its own dead letters",
+    ),
+    "dead letters into the source": (
+        GOOD.replace("dead_letters: orders.bad", "dead_letters: orders"),
+        "9: decode.dead_letters: is 'orders', which source.topic selects",
+    ),
+    "what it wrote": (
+        GOOD.replace("  table: delta\n  path: tables/orders\n", "  topic: orders\n") + "transform: pack.py:pack\n",
+        "11: sink.topic: is 'orders', which source.topic selects: the pipeline would read what it wrote",
+    ),
     "schema without format": (GOOD.replace("  format: json\n", ""), "7: decode.schema: is given without format: json"),
 }
 
@@ -155,6 +168,17 @@ WRONG = {
 def test_a_wrong_file_gives_one_error_that_names_line_and_key(tmp_path: Path, kind: str) -> None:
     text, expected = WRONG[kind]
     assert expected in refusal(tmp_path, text)
+
+
+def test_what_is_written_beside_what_is_read_is_no_loop(tmp_path: Path) -> None:
+    loaded(tmp_path, GOOD.replace("  topic: orders", "  pattern: ^orders$"))
+
+    def to_topic(sink: str) -> Definition:
+        text = GOOD.replace("  table: delta\n  path: tables/orders\n", sink) + "transform: pack.py:pack\n"
+        return loaded(tmp_path, text)
+
+    assert to_topic("  topic: copies\n").sink_is_at_source
+    assert not to_topic("  topic: orders\n  bootstrap_servers: far:9092\n").sink_is_at_source
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

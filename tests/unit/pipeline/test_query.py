@@ -36,6 +36,15 @@ def test_a_partition_that_is_new_counts_from_where_it_was_first_seen() -> None:
     assert report(told(positions(10), positions(12, 4), positions(12, 4))).rows == 2
 
 
+def test_a_topic_that_was_made_anew_counts_from_its_beginning_and_a_log_that_was_cut_counts_nothing() -> None:
+    def of(life: str, offset: int) -> dict[str, Any]:
+        return Positions({"t": life}, {TopicPartition("t", 0): Position(offset)}).to_json()
+
+    assert report(told(of("first", 20), of("second", 5), of("second", 9))) == Report(7, 5, 0.25, 4, "abc")
+    assert report(told(of("first", 20), of("first", 12), of("first", 12))).rows == 0
+    assert report(told(positions(20), positions(12), positions(12))).rows == 0
+
+
 def definition(folder: Path, transform: str) -> Definition:
     source = {"bootstrap_servers": "127.0.0.1:9092", "topic": "t"}
     sink = {"table": "delta", "path": "table"}

@@ -18,7 +18,7 @@ BATCH = build([(1000, b"k", None, [("a", b"1"), ("a", None)]), (2000, None, b"v"
 
 def test_a_row_has_every_column_of_its_record() -> None:
     wanted = rows.schema(headers=True)
-    made = Rows.of(wanted).batch(RANGE, columns([BATCH], headers=True))
+    made = Rows.of(wanted).batch(RANGE, next(columns([BATCH], headers=True)))
     assert made.schema.equals(to_arrow_schema(wanted, timezone="UTC"))
     first, second = made.to_pylist()
     assert (first["key"], first["value"], first["topic"], first["partition"], first["offset"]) == (
@@ -37,7 +37,7 @@ def test_columns_left_out_of_the_schema_are_not_made() -> None:
     wanted = StructType([StructField("offset", LongType()), StructField("topic", StringType())])
     narrow = Rows.of(wanted)
     assert (narrow.columns.key, narrow.columns.value, narrow.columns.headers) == (False, False, False)
-    made = narrow.batch(RANGE, columns([BATCH], keys=False, values=False))
+    made = narrow.batch(RANGE, next(columns([BATCH], keys=False, values=False)))
     assert made.to_pylist() == [{"offset": 5, "topic": "orders"}, {"offset": 6, "topic": "orders"}]
 
 

@@ -11,6 +11,7 @@ from highwater.model import NodeId
 from highwater.quorum import Caller, ElectionState, QuorumViolation, Role, Timing
 from highwater.quorum import messages as wire
 from highwater.quorum.messages import Standing
+from highwater.wire.codec import Message
 from highwater.wire.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
 from highwater.wire.messages.begin_quorum_epoch_response import BeginQuorumEpochResponse
 from highwater.wire.messages.end_quorum_epoch_request import EndQuorumEpochRequest
@@ -61,6 +62,21 @@ def test_requests_of_another_cluster_are_refused() -> None:
         assert error_of(bench.request(request)) == Code.INCONSISTENT_CLUSTER_ID
     for request in (BeginQuorumEpochRequest(), EndQuorumEpochRequest()):
         assert error_of(bench.request(request)) == Code.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("request_", [begin(2, 9), end(2, 9, THREE), vote(TWO, 9), vote(TWO, 9, pre_vote=True)])
+def test_the_only_voter_follows_and_elects_nobody_else(request_: Message) -> None:
+    """Whoever takes itself for a peer was formatted apart: following it would cut off what is committed."""
+    bench = Bench(voters=voter_set(1), log=MemoryLog.of_epochs(1, 1))
+    epoch = bench.quorum.epoch
+    assert error_of(bench.request(request_)) == Code.INCONSISTENT_VOTER_SET
+    assert (bench.quorum.leader_id, bench.quorum.epoch) == (1, epoch)
+
+
+def test_a_voter_that_was_formatted_apart_stops_as_soon_as_it_hears_so() -> None:
+    answer = wire.vote_answer(Standing(Code.INCONSISTENT_VOTER_SET, NodeId(2), 5), granted=False)
+    with pytest.raises(QuorumViolation, match="not formatted together"):
+        Bench().to_prospective().answer(2, answer)
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -19,7 +19,7 @@ from highwater.cli.demo.screen import Screen
 from highwater.cli.demo.spark import SparkPipeline, missing
 from highwater.cli.demo.summary import explain
 from highwater.cli.demo.verdict import Judgement
-from highwater.cli.up import LocalCluster
+from highwater.cli.local_cluster import LocalCluster
 from highwater.cluster.ports import free_ports
 
 BROKERS = 3

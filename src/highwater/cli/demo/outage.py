@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import time
 
 from highwater.cli.demo.orders import PARTITIONS
 from highwater.cli.demo.progress import Progress
-from highwater.cli.up import LocalCluster, NodeProcess, is_alive
+from highwater.cli.local_cluster import LocalCluster
+from highwater.cli.node_process import NodeProcess
 
 DOWN_SECONDS = 2.0
 STRUCK = PARTITIONS[0]
@@ -46,14 +45,14 @@ class Outage:
         leader = self._progress.partitions[STRUCK.partition].leader
         self._victim = victim = next(member for member in self._cluster.members if member.id == leader)
         self._acked_before = self._acked()
-        os.kill(victim.pid, signal.SIGKILL)
-        os.waitpid(victim.pid, 0)
+        victim.signal(signal.SIGKILL)
+        victim.wait()
         self.killed_at = time.monotonic()
         self._progress.tell(f"broker {victim.id}, leader of {STRUCK}, killed with SIGKILL (pid {victim.pid})")
 
     def step(self) -> None:
         """Look, and do what is next."""
-        self._progress.alive = {member.id: is_alive(member.pid) for member in self._cluster.members}
+        self._progress.alive = {member.id: member.is_alive for member in self._cluster.members}
         if self._victim is None or self.killed_at is None or self.is_over:
             return
         victim, now = self._victim, time.monotonic()
@@ -61,7 +60,7 @@ class Outage:
         if self.served_at is None and self._acked() > self._acked_before:
             self.served_at = now
             self._progress.tell(f"{STRUCK} has a new leader and takes writes again, {since:.2f} s after the kill")
-        if not is_alive(victim.pid):
+        if not victim.is_alive:
             if since >= DOWN_SECONDS:
                 self._start(victim)
         elif self.served_at is not None and self.is_possible():
@@ -69,7 +68,7 @@ class Outage:
             self._progress.tell(f"broker {victim.id} is in sync again, {since:.2f} s after the kill")
 
     def _start(self, victim: NodeProcess) -> None:
-        victim.pid = subprocess.Popen(victim.argv, start_new_session=True).pid
+        victim.launch()
         self._progress.tell(f"broker {victim.id} started again (pid {victim.pid}), it catches up with the others")
 
     def _acked(self) -> int:

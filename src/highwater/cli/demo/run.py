@@ -17,7 +17,7 @@ from highwater.cli.demo.progress import Progress
 from highwater.cli.demo.screen import Screen
 from highwater.cli.demo.verdict import Judgement, Sums, judge_in_parts
 from highwater.cli.demo.watch import Watch, end_offsets
-from highwater.cli.up import LocalCluster
+from highwater.cli.local_cluster import LocalCluster
 from highwater.client.admin import Admin, NewTopic
 from highwater.client.client import Client
 from highwater.model import TopicPartition

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -22,13 +23,15 @@ from highwater.log.scan import BadBatch
 from highwater.log.segment import Segment
 from highwater.log.store import LogStore
 from highwater.model import TopicPartition
-from highwater.world import Disk, Job, Step, Timer, WorkerDied, World
+from highwater.world import Disk, Exhausted, Job, Step, Timer, WorkerDied, World
 from highwater.world.jobs import finished
 
 PROCESS_ABOVE_BYTES = 4 << 20
 """A cleaning that reads more would hold the interpreter for too long: it goes to a process."""
 THREAD_SECONDS = 1.0
 """One that is throttled to more would hold a thread that others wait for."""
+LARGEST_TABLE_BYTES = 2**31 - 1
+"""Of one cleaning, as in Kafka, which passes over what log.cleaner.dedupe.buffer.size asks for beyond it."""
 _WORK_SETTINGS: tuple[Setting[Any], ...] = (
     settings.LOG_CLEANER_THREADS,
     settings.LOG_CLEANER_DEDUPE_BUFFER_SIZE,
@@ -84,7 +87,7 @@ class Cleaner:
 
     def dirt_of(self, log: Log) -> Dirt:
         shapes = [shape_of(segment) for segment in log.segments]
-        stable_end, now_ms = log.last_stable_offset, self._world.clock.wall_ms()
+        stable_end, now_ms = log.last_stable_offset, self._store.aging_ms()
         return find_dirt(shapes, log.config, log.clean_end, log.log_start, log.log_end, stable_end, now_ms)
 
     def _current_settings(self) -> tuple[object, ...]:
@@ -114,7 +117,8 @@ class Cleaner:
                 break
             log, dirt = dirtiest
             self.account.under_way[log.partition] = Cleaning(log, dirt, self._world.clock.monotonic())
-            self._world.spawn(f"clean {log.partition}", self._clean(self.account.under_way[log.partition]))
+            cleaning = self._clean(self.account.under_way[log.partition])
+            self._world.spawn(f"clean {log.partition}", cleaning, partial(self._broken, log))
         self._look_later()
 
     def _dirtiest(self) -> tuple[Log, Dirt] | None:
@@ -123,10 +127,12 @@ class Cleaner:
         for partition, log in self._store.logs.items():
             if not log.config.compact or log.offline is not None or len(log.segments) < 2:
                 continue
-            dirt = self.dirt_of(log)
-            self.account.max_ratio = max(self.account.max_ratio, dirt.ratio)
-            if partition not in self.account.under_way and self._may_try(partition) and dirt.wants_cleaning(log.config):
-                found.append((-dirt.ratio, partition, log, dirt))
+            with self._world.failures.boundary("partition", str(partition)):
+                dirt = self.dirt_of(log)
+                self.account.max_ratio = max(self.account.max_ratio, dirt.ratio)
+                wanted = dirt.wants_cleaning(log.config) and self._may_try(partition)
+                if wanted and partition not in self.account.under_way:
+                    found.append((-dirt.ratio, partition, log, dirt))
         return min(found)[2:] if found else None
 
     def _may_try(self, partition: TopicPartition) -> bool:
@@ -151,6 +157,14 @@ class Cleaner:
         finally:
             del self.account.under_way[log.partition]
             self._ended.set()
+        self._go_on()
+
+    def _broken(self, log: Log, failed: Exception) -> None:
+        """What nobody foresaw would happen again: the log stays as it is, and the others are cleaned."""
+        self._failed(log, failed)
+        self._go_on()
+
+    def _go_on(self) -> None:
         if not self._stopped:
             self._look()
 
@@ -166,7 +180,8 @@ class Cleaner:
         )  # fmt: skip
 
     def _failed(self, log: Log, failed: Exception) -> None:
-        again = isinstance(failed, WorkerDied) or (isinstance(failed, OSError) and failed.errno == errno.ENOSPC)
+        full = isinstance(failed, OSError) and failed.errno == errno.ENOSPC
+        again = full or isinstance(failed, WorkerDied | Exhausted)
         then = "it is tried again" if again else "it is not tried again before the next start"
         _log.error("%s could not be compacted, %s: %s", log.partition, then, failed)
         self.account.failed(Setback(log, self._world.clock.monotonic(), str(failed), final=not again))
@@ -245,15 +260,15 @@ class Cleaner:
             clean_end=dirt.clean_end,
             dirty_end=dirt.dirty_end,
             config=log.config,
-            now_ms=self._world.clock.wall_ms(),
+            now_ms=self._store.aging_ms(),
             producers={
                 pid: LastWritten(each.batches[-1].last_offset if each.batches else None, each.epoch)
                 for pid, each in log.producers.producers.items()
             },
             aborted=log.aborted_transactions(0, end),
-            table_bytes=config.get(settings.LOG_CLEANER_DEDUPE_BUFFER_SIZE) // threads,
-            load_factor=config.get(settings.LOG_CLEANER_IO_BUFFER_LOAD_FACTOR),
-            bytes_per_second=config.get(settings.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND) / threads,
+            table_bytes=min(config.get(settings.LOG_CLEANER_DEDUPE_BUFFER_SIZE) // threads, LARGEST_TABLE_BYTES),
+            load_factor=min(max(config.get(settings.LOG_CLEANER_IO_BUFFER_LOAD_FACTOR), 0.0), 1.0),
+            bytes_per_second=max(config.get(settings.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND) / threads, 1.0),
             seed=self._seeds.getrandbits(128).to_bytes(16, "big"),
         )
 

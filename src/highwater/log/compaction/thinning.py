@@ -14,6 +14,9 @@ from highwater.wire.records import HEADER, HEADER_SIZE, NO_TIMESTAMP, Header, pa
 from highwater.wire.records import header as layout
 from highwater.world import Buffer
 
+_END_OF_TIME_MS = 2**63 - 1
+"""The last timestamp that a batch can tell: a retention that leads beyond it is one for ever."""
+
 
 class LastWritten(NamedTuple):
     """Of a producer that is still remembered: the batch that tells its sequence, or else the epoch of its marker."""
@@ -36,7 +39,7 @@ class Thinning:
         self._latest = latest
         """The last offset that the table knows of: what lies beyond it stays."""
         self._now_ms = now_ms
-        self._horizon = now_ms + delete_retention_ms
+        self._horizon = min(now_ms + delete_retention_ms, _END_OF_TIME_MS)
         self._producers = producers
         self._transactions = transactions
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from highwater.pipeline.landing.table import LandingError
+from highwater.pipeline.landing.rule import LandingError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -41,6 +41,11 @@ def landed(schema: pa.Schema) -> pa.Schema:
     if twice:
         raise LandingError(f"columns that differ by nothing or by case alone: {', '.join(twice)}")
     return pa.schema([pa.field(field.name, field.type) for field in schema])
+
+
+def with_required(schema: pa.Schema, required: Sequence[str]) -> pa.Schema:
+    """The schema in which these columns may not be null, so that a null fails the task that brings it."""
+    return pa.schema([pa.field(field.name, field.type, field.name not in required) for field in schema])
 
 
 def rebuilt(type_: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:

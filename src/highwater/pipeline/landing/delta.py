@@ -1,7 +1,8 @@
-"""Delta tables, by the `deltalake` package: the transaction log itself remembers each query's last batch.
+"""Delta tables, by the `deltalake` package: the transaction log itself remembers what has landed.
 
 Files are written where they will stay, and the log is what makes them rows. The identifiers of application
-transactions (`txn` actions) are part of Delta's protocol: two commits of one query conflict, whoever writes them.
+transactions (`txn` actions) are part of Delta's protocol: two commits that set the same one conflict, whoever writes
+them, and every commit of a landing sets its number.
 """
 
 from __future__ import annotations
@@ -14,13 +15,22 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from highwater.pipeline.landing import delta_log
+from highwater.pipeline.landing.delta_limits import check_writable, required
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old
+from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
-from highwater.pipeline.landing.table import NEVER, LandingError, StagedFile, has_landed
+from highwater.pipeline.landing.rule import NEVER, Batch, Known, after
+from highwater.pipeline.landing.table import StagedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import CommitProperties
     from deltalake import DeltaTable as OpenTable
+
+_POSITION = "position"
+_INTERVAL = "delta.checkpointInterval"
+_USUAL_INTERVAL = 100
 
 
 @dataclass(frozen=True)
@@ -31,14 +41,23 @@ class DeltaTable:
         from deltalake.exceptions import CommitFailedError
 
         make_folder(Path(self.path))
+        delta_log.mend(self._log)
         until_won(lambda: self._create_or_widen(schema), CommitFailedError)
-        return FolderStaging(self.path, ".parquet")
+        table = self._open()
+        delta_log.sync_entries(self._log, delta_log.NONE, table.version())
+        return FolderStaging(self.path, ".parquet", required(table.schema()))
 
-    def committed(self, query_id: str) -> int:
-        return _committed(self._open(), query_id)
+    def exists(self) -> bool:
+        from deltalake import DeltaTable as Delta
 
-    def commit(self, query_id: str, batch_id: int, staged: Sequence[StagedFile], replace: bool = False) -> bool:
-        from deltalake import CommitProperties, Transaction
+        return Delta.is_deltatable(self.path)
+
+    def known(self, landing_id: str, query_id: str = "") -> Known:
+        known, _ = self._known(self._open(), landing_id, query_id)
+        return known
+
+    def commit(self, batch: Batch, staged: Sequence[StagedFile], replace: bool = False) -> bool:
+        from deltalake import PostCommitHookProperties
         from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import AddAction, RemoveAction
 
@@ -47,17 +66,24 @@ class DeltaTable:
             AddAction(Path(file.location).name, file.size, {}, now, True, json.dumps({"numRecords": file.rows}))
             for file in staged
         ]
-        marks = CommitProperties(
-            custom_metadata={"queryId": query_id, "batchId": str(batch_id)},
-            app_transactions=[Transaction(query_id, batch_id)],
-        )
+        # Afterwards, by ourselves: the entries before a checkpoint may go only when it is on the disk.
+        no_checkpoint = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
         def attempt() -> bool:
             table = self._open()
-            if has_landed(query_id, batch_id, _committed(table, query_id)):
+            check_writable(table)
+            known, marked_at = self._known(table, batch.landing_id, batch.query_id)
+            new = after(known, batch)
+            if new is None:
                 return False
-            mode = "overwrite" if replace else "append"
-            table.create_write_transaction(adds, mode, table.schema(), commit_properties=marks)
+            table.create_write_transaction(
+                adds,
+                "overwrite" if replace else "append",
+                table.schema(),
+                commit_properties=_marks(batch, known, new),
+                post_commithook_properties=no_checkpoint,
+            )
+            self._keep(table, marked_at)
             return True
 
         landed = until_won(attempt, CommitFailedError)
@@ -75,6 +101,38 @@ class DeltaTable:
         files = [Path(self.path, name) for name in sorted(by_age) if name in by_retention]
         return remove_old(files, older_than)
 
+    @property
+    def _log(self) -> Path:
+        return Path(self.path, "_delta_log")
+
+    def _known(self, table: OpenTable, landing_id: str, query_id: str) -> tuple[Known, int]:
+        """And the version that says so."""
+        version = table.version()
+        near = delta_log.near_info(self._log, version, delta_log.seq_mark(landing_id))
+        if near is not None and near[1].get("queryId") == query_id and _POSITION in near[1]:
+            at, info = near
+            return Known(int(info["batchId"]), Position.from_json(json.loads(info[_POSITION]))), at
+        marks = delta_log.marks(self._log, version)
+        position = marks.position(landing_id)
+        mark = query_id if position is None else delta_log.seq_mark(landing_id)
+        marked_at, was_restored = delta_log.NONE, False
+        if mark in marks.versions:
+            marked_at, was_restored = delta_log.last_set(self._log, version, mark)
+        # A write of a DataFrame counts from 0 and stays there; a stream has its first rows later.
+        has_strangers = not marks.has_positions() and any(number > 0 for number in marks.versions.values())
+        return Known(marks.versions.get(query_id, NEVER), position, has_strangers, was_restored), marked_at
+
+    def _keep(self, before: OpenTable, kept: int) -> None:
+        """Through a loss of power: all entries up to ours, since without one of them none after it can be read."""
+        version = delta_log.newest(self._log)
+        delta_log.sync_entries(self._log, kept, version)
+        interval = int(before.metadata().configuration.get(_INTERVAL) or _USUAL_INTERVAL)
+        if (version + 1) // interval > (before.version() + 1) // interval:
+            table = self._open()
+            table.create_checkpoint()
+            delta_log.sync_entries(self._log, kept, table.version())
+            table.cleanup_metadata()
+
     def _create_or_widen(self, schema: pa.Schema) -> None:
         from deltalake import DeltaTable as Delta
         from deltalake import Schema
@@ -82,13 +140,10 @@ class DeltaTable:
         from highwater.pipeline.landing.columns import additions
 
         stored = Schema.from_arrow(schema)
-        if not Delta.is_deltatable(self.path):
+        if not self.exists():
             Delta.create(self.path, stored, mode="ignore")
         table = self._open()
-        if partitions := table.metadata().partition_columns:
-            raise LandingError(
-                f"{self.path} is partitioned by {', '.join(partitions)}: only a table without is landed in"
-            )
+        check_writable(table)
         new = {field.name for field in additions(_arrow(table.schema()), _arrow(stored))}
         if new:
             table.alter.add_columns([field for field in stored.fields if field.name in new])
@@ -99,9 +154,20 @@ class DeltaTable:
         return Delta(self.path)
 
 
-def _committed(table: OpenTable, query_id: str) -> int:
-    version = table.transaction_version(query_id)
-    return NEVER if version is None else version
+def _marks(batch: Batch, known: Known, new: Known) -> CommitProperties:
+    from deltalake import CommitProperties, Transaction
+
+    info = {"queryId": batch.query_id, "batchId": str(batch.number), "landingId": batch.landing_id}
+    marks = {batch.query_id: new.last}
+    if new.position is not None:
+        before = delta_log.position_marks(batch.landing_id, known.position) if known.position is not None else {}
+        now = delta_log.position_marks(batch.landing_id, new.position)
+        marks |= {name: value for name, value in now.items() if before.get(name) != value}
+        info |= {_POSITION: json.dumps(new.position.to_json(), separators=(",", ":"))}
+    return CommitProperties(
+        custom_metadata=info,
+        app_transactions=[Transaction(name, value) for name, value in marks.items()],
+    )
 
 
 def _arrow(schema: object) -> pa.Schema:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from highwater.pipeline.decode import Decoding
+from highwater.pipeline.ranges import OffsetRange
 from highwater.pipeline.reading import Reading, read_with
 from highwater.pipeline.typed_rows import Making, columns_for, row_making
 from highwater.pipeline.work_orders import from_batch
@@ -19,15 +20,19 @@ if TYPE_CHECKING:
 RAW = Decoding("raw")
 
 
-def records(orders: Iterable[pa.RecordBatch], decoding: Decoding) -> Iterator[pa.RecordBatch]:
+def records(orders: Iterable[pa.RecordBatch], decoding: Decoding, taken: list[OffsetRange]) -> Iterator[pa.RecordBatch]:
     """The rows of all records in the ranges, in the schema of the decoding; ranges share their connections.
 
-    Once the last one has been taken, every record that did not fit is in its topic, if there is one for them.
+    Once the last one has been taken, `taken` has all the ranges, and every record that did not fit is in its topic, if
+    there is one for them.
     """
     columns = columns_for(decoding)
     ready: dict[Reading, tuple[Client, Making]] = {}
     with ExitStack() as opened:
         for range_, reading in (order for batch in orders for order in from_batch(batch)):
+            taken.append(range_)
+            if not range_.size:
+                continue
             if reading not in ready:
                 make = opened.enter_context(row_making(decoding, reading))
                 ready[reading] = opened.enter_context(reading.client()), make

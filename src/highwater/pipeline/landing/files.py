@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 COMPRESSIONS = ("snappy", "zstd", "lz4", "none")
 _SAMPLE = 1000
 _FEW = 100
+_FIRST_MOMENT, _LAST_MOMENT = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""From the year 1 to the year 9999, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,13 @@ def stage(
         location, sink = staging.create(f"{name}-{len(files)}")
         rows = 0
         with sink:
-            with pq.ParquetWriter(sink, schema, **_encoding(group, shape)) as writer:
-                while group is not None and sink.tell() < shape.max_file_bytes:
+            beyond = _beyond_calendars(group)
+            with pq.ParquetWriter(sink, schema, **_encoding(group, shape, beyond)) as writer:
+                while (
+                    group is not None
+                    and sink.tell() < shape.max_file_bytes
+                    and (not rows or _beyond_calendars(group) == beyond)
+                ):
                     writer.write_table(group, row_group_size=group.num_rows)
                     rows += group.num_rows
                     group = next(groups, None)
@@ -75,10 +82,32 @@ def _row_groups(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.Ta
         yield pa.Table.from_batches(gathered)
 
 
-def _encoding(group: pa.Table, shape: FileShape) -> dict[str, Any]:
+def _encoding(group: pa.Table, shape: FileShape, beyond: list[str]) -> dict[str, Any]:
     """Dictionaries only where values repeat: where they do not, building one costs more than writing the values."""
     repeating = [name for name in group.schema.names if _repeats(group.column(name))]
-    return {"compression": shape.compression, "use_dictionary": repeating, "store_schema": False}
+    known: bool | list[str] = [name for name in group.schema.names if name not in beyond] if beyond else True
+    return {
+        "compression": shape.compression,
+        "use_dictionary": repeating,
+        "write_statistics": known,
+        "store_schema": False,
+    }
+
+
+def _beyond_calendars(group: pa.Table) -> list[str]:
+    """Columns with a moment that Python has no date for. A record may have any timestamp; pyiceberg makes dates of a
+    file's least and largest ones, and one such record would keep its batch out of the table for ever."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = []
+    for name in group.schema.names:
+        column = group.column(name)
+        if pa.types.is_timestamp(column.type):
+            bounds = pc.min_max(column.cast(pa.timestamp("us")).cast(pa.int64())).as_py()
+            if bounds["min"] is not None and not _FIRST_MOMENT <= bounds["min"] <= bounds["max"] <= _LAST_MOMENT:
+                found.append(name)
+    return found
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:

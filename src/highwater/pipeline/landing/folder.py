@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class FolderStaging:
     folder: str
     suffix: str
+    required: tuple[str, ...] = ()
+    """Columns that the table does not let be null."""
 
     def create(self, name: str) -> tuple[str, pa.NativeFile]:
         import pyarrow as pa

@@ -1,12 +1,13 @@
 """Iceberg tables, by `pyiceberg`, in any catalog that it knows; by default one in SQLite beside the data.
 
-Each commit sets a property of the table to the query's last batch, together with the snapshot that has the rows. The
-snapshot's summary says the same to whoever reads the history; but snapshots expire, and what a query has landed must
-not be forgotten with them.
+Each commit sets properties of the table, the query's last batch and the landing's position, together with the snapshot
+that has the rows: without a snapshot two commits could both be taken. The snapshot's summary says the same to whoever
+reads the history; but snapshots expire, and what has landed must not be forgotten with them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +18,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old, sync
-from highwater.pipeline.landing.iceberg_history import BATCH_MARK, QUERY_MARK, RULES, at_its_head, expire, named_files
+from highwater.pipeline.landing.iceberg_history import (
+    BATCH_MARK,
+    LANDING_MARK,
+    QUERY_MARK,
+    RULES,
+    SEQ_MARK,
+    at_its_head,
+    expire,
+    named_files,
+    was_restored,
+)
+from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
-from highwater.pipeline.landing.table import NEVER, LandingError, StagedFile, Staging, has_landed
+from highwater.pipeline.landing.rule import NEVER, Batch, Known, LandingError, after
+from highwater.pipeline.landing.table import StagedFile, Staging
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +45,8 @@ LOCK_SECONDS = 60
 """So long a driver waits while others write to the catalog. SQLite's own five are over when a disk or a machine is
 busy, and the batch would fail."""
 _LANDED = "highwater.landed."
+_POSITION = "highwater.position."
+_IO = "highwater.pipeline.landing.kept_io.KeptFileIO"
 
 
 @dataclass(frozen=True)
@@ -40,6 +55,7 @@ class StoreStaging:
 
     folder: str
     properties: Mapping[str, str]
+    required: tuple[str, ...] = ()
 
     def create(self, name: str) -> tuple[str, pa.NativeFile]:
         from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -69,34 +85,43 @@ class IcebergTable:
         if not table.spec().is_unpartitioned():
             raise LandingError(f"{self.name} is partitioned: only a table without partitions is landed in")
         location = _data(table)
+        required = tuple(field.name for field in table.schema().fields if field.required)
         if folder := _local(location):
             make_folder(folder)
-            return FolderStaging(str(folder), ".parquet")
-        return StoreStaging(location, dict(table.io.properties))
+            self._sync_catalog()
+            return FolderStaging(str(folder), ".parquet", required)
+        return StoreStaging(location, dict(table.io.properties), required)
 
-    def committed(self, query_id: str) -> int:
-        return _committed(self.open(), query_id)
+    def exists(self) -> bool:
+        if not self.catalog and not Path(self.path or ".", CATALOG_FILE).exists():
+            return False
+        return self._catalog().table_exists(self.name)
+
+    def known(self, landing_id: str, query_id: str = "") -> Known:
+        return _known(self.open(), landing_id, query_id)
 
     def open(self) -> OpenTable:
         return self._catalog().load_table(self.name)
 
-    def commit(self, query_id: str, batch_id: int, staged: Sequence[StagedFile], replace: bool = False) -> bool:
+    def commit(self, batch: Batch, staged: Sequence[StagedFile], replace: bool = False) -> bool:
         from pyiceberg.exceptions import CommitFailedException
         from pyiceberg.expressions import AlwaysTrue
 
         catalog = self._catalog()
-        marks = {QUERY_MARK: query_id, BATCH_MARK: str(batch_id)}
 
         def attempt() -> bool:
             table = catalog.load_table(self.name)
-            if has_landed(query_id, batch_id, _committed(table, query_id)):
+            new = after(_known(table, batch.landing_id, batch.query_id), batch)
+            if new is None:
                 return False
+            properties, marks = _marks(batch, new)
             _narrow(table)
             with table.transaction() as change:
-                change.set_properties({_LANDED + query_id: str(batch_id)})
+                change.set_properties(properties)
                 if replace:
                     change.delete(AlwaysTrue(), marks)
                 change.add_files(_locations(table, staged), marks, check_duplicate_files=False)
+            self._sync_catalog()
             expire(table)
             return True
 
@@ -147,7 +172,7 @@ class IcebergTable:
         from pyiceberg.catalog import load_catalog
 
         if self.catalog:
-            properties = dict(self.catalog)
+            properties = {"py-io-impl": _IO, **self.catalog}
             return load_catalog(properties.pop("name", CATALOG_NAME), **properties)
         file = Path(self.path or ".", CATALOG_FILE)
         if not file.exists():
@@ -155,13 +180,22 @@ class IcebergTable:
             _create_catalog(file)
         return _sqlite(file)
 
+    def _sync_catalog(self) -> None:
+        """SQLite's commit is the end of its journal, whose name it leaves to the operating system: the commit would be
+        undone if the name came back."""
+        uri = self.catalog.get("uri", "") if self.catalog else f"{_SQLITE}{Path(self.path or '.', CATALOG_FILE)}"
+        if uri.startswith(_SQLITE):
+            sync(Path(uri.removeprefix(_SQLITE).partition("?")[0]).parent)
+
+
+_SQLITE = "sqlite:///"
+
 
 def _sqlite(file: Path) -> Catalog:
     from pyiceberg.catalog import load_catalog
 
-    return load_catalog(
-        CATALOG_NAME, type="sql", uri=f"sqlite:///{file}?timeout={LOCK_SECONDS}", warehouse=str(file.parent)
-    )
+    uri = f"{_SQLITE}{file}?timeout={LOCK_SECONDS}"
+    return load_catalog(CATALOG_NAME, **{"type": "sql", "uri": uri, "warehouse": str(file.parent), "py-io-impl": _IO})
 
 
 def _create_catalog(file: Path) -> None:
@@ -175,8 +209,28 @@ def _create_catalog(file: Path) -> None:
     sync(file.parent)
 
 
-def _committed(table: OpenTable, query_id: str) -> int:
-    return int(table.properties.get(_LANDED + query_id, NEVER))
+def _known(table: OpenTable, landing_id: str, query_id: str) -> Known:
+    stored = table.properties.get(_POSITION + landing_id)
+    position = None if stored is None else Position.from_json(json.loads(stored))
+    last = int(table.properties.get(_LANDED + query_id, NEVER))
+    # A write of a DataFrame counts from 0 and stays there; a stream has its first rows later.
+    numbers = [int(value) for name, value in table.properties.items() if name.startswith(_LANDED)]
+    has_strangers = any(numbers) and not any(name.startswith(_POSITION) for name in table.properties)
+    if position is not None:
+        restored = was_restored(table.metadata, {LANDING_MARK: landing_id}, {SEQ_MARK: str(position.seq)})
+    else:
+        restored = last != NEVER and was_restored(table.metadata, {QUERY_MARK: query_id}, {BATCH_MARK: str(last)})
+    return Known(last, position, has_strangers, restored)
+
+
+def _marks(batch: Batch, new: Known) -> tuple[dict[str, str], dict[str, str]]:
+    """Properties of the table, and what the summary of the snapshot says."""
+    properties = {_LANDED + batch.query_id: str(new.last)}
+    marks = {QUERY_MARK: batch.query_id, BATCH_MARK: str(batch.number)}
+    if new.position is not None:
+        properties[_POSITION + batch.landing_id] = json.dumps(new.position.to_json(), separators=(",", ":"))
+        marks |= {LANDING_MARK: batch.landing_id, SEQ_MARK: str(new.position.seq)}
+    return properties, marks
 
 
 def _data(table: OpenTable) -> str:

@@ -8,6 +8,7 @@ query has landed is no part of this past: it is a property of the table.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ RULES = {
 }
 """Of a new table; whoever wants a longer history sets them otherwise."""
 QUERY_MARK, BATCH_MARK = "highwater.query-id", "highwater.batch-id"
+LANDING_MARK, SEQ_MARK = "highwater.landing-id", "highwater.seq"
 """In the summary of a snapshot: what landed with it."""
 
 
@@ -52,6 +54,21 @@ def expire(table: OpenTable) -> None:
         # Whoever was faster does it, or the next batch.
         with suppress(CommitFailedException):
             table.maintenance.expire_snapshots().by_ids(due).commit()
+
+
+def was_restored(metadata: TableMetadata, whose: Mapping[str, str], last: Mapping[str, str]) -> bool:
+    """Whether the table was rolled back behind a landing's last snapshot: the nearest one below the head is another.
+
+    Where it has expired nobody can tell.
+    """
+    snapshot = metadata.current_snapshot()
+    while snapshot is not None:
+        summary = snapshot.summary
+        if summary is not None and all(summary[name] == value for name, value in whose.items()):
+            return any(summary[name] != value for name, value in last.items())
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else metadata.snapshot_by_id(parent)
+    return False
 
 
 def _due(metadata: TableMetadata, kept: int, now: int) -> list[int]:

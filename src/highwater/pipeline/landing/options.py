@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,11 +19,12 @@ from highwater.pipeline.selection import BadOption
 
 FORMATS = ("delta", "iceberg", "parquet")
 CATALOG_PREFIX = "catalog."
-OPTIONS = ("path", "table", "name", "compression", "maxFileBytes", *DECODING_OPTIONS)
+OPTIONS = ("path", "table", "name", "compression", "maxFileBytes", "landingId", *DECODING_OPTIONS)
 _OF_SPARK = ("checkpointlocation", "queryname")
 """What Spark itself reads and hands on."""
 MIN_FILE_BYTES = 1 << 20
 DEFAULT_SHAPE = FileShape()
+_LANDING_ID = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class Landing:
     shape: FileShape
     decoding: Decoding | None
     """As given: only records that the sink reads itself can be decoded by it."""
+    landing_id: str | None = None
+    """Whose position in the table the query moves; None: its own."""
+    checkpoint: str | None = None
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Landing:
@@ -43,7 +48,12 @@ class Landing:
             decoding = Decoding.from_options(given)
         except ValueError as error:
             raise BadOption(str(error)) from error
-        return cls(_table(given), _shape(given), decoding)
+        landing_id = given.get("landingid")
+        if landing_id is not None and not _LANDING_ID.fullmatch(landing_id):
+            raise BadOption(
+                f"option landingId is {landing_id!r}: letters, digits, dots, dashes and underscores make a name"
+            )
+        return cls(_table(given), _shape(given), decoding, landing_id, given.get("checkpointlocation"))
 
 
 def _check_names(given: Mapping[str, str]) -> None:

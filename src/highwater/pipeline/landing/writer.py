@@ -14,12 +14,17 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from highwater.pipeline.landing.columns import from_spark, landed
+from highwater.pipeline.checkpoint import Checkpoint
+from highwater.pipeline.landing.columns import from_spark, landed, with_required
 from highwater.pipeline.landing.direct import RAW, records
 from highwater.pipeline.landing.files import stage
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.landing.parquet import ParquetTable
-from highwater.pipeline.landing.table import LandingError, StagedFile
+from highwater.pipeline.landing.position import reaches
+from highwater.pipeline.landing.rule import Batch, LandingError
+from highwater.pipeline.landing.spark_offsets import has_past, reaches_of
+from highwater.pipeline.landing.table import StagedFile
+from highwater.pipeline.ranges import OffsetRange
 from highwater.pipeline.selection import BadOption
 from highwater.pipeline.work_orders import are_work_orders
 
@@ -38,6 +43,8 @@ class Staged(WriterCommitMessage):
 
     query_id: str
     files: list[StagedFile]
+    ranges: list[OffsetRange]
+    """What it has read itself; nothing where Spark has read."""
 
 
 class _Task:
@@ -53,11 +60,13 @@ class _Task:
         self.schema = landed(self.decoding.schema() if self.direct else from_spark(rows))
         self.shape = landing.shape
         self.staging = landing.table.prepare(self.schema)
+        self.schema = with_required(self.schema, self.staging.required)
 
-    def run(self, batches: Iterator[pa.RecordBatch], batch_id: int) -> list[StagedFile]:
+    def run(self, batches: Iterator[pa.RecordBatch], query_id: str, batch_id: int) -> Staged:
         name = f"part-{batch_id}-{_context().partitionId()}-{uuid.uuid4().hex}"
-        rows = records(batches, self.decoding) if self.direct else batches
-        return stage(rows, self.schema, self.shape, self.staging, name)
+        ranges: list[OffsetRange] = []
+        rows = records(batches, self.decoding, ranges) if self.direct else batches
+        return Staged(query_id, stage(rows, self.schema, self.shape, self.staging, name), ranges)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -66,22 +75,36 @@ class StreamWriter(DataSourceStreamArrowWriter):
             raise BadOption(
                 "output mode complete replaces the table with each batch, which table=parquet cannot do at once"
             )
-        self.table, self.replace = landing.table, replace
+        self.table, self.replace, self.landing_id = landing.table, replace, landing.landing_id
+        self.checkpoint = Checkpoint.at(landing.checkpoint)
         self.task = _Task(landing, rows)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        query_id, batch_id = _property(QUERY_PROPERTY), int(_property(BATCH_PROPERTY))
-        return Staged(query_id, self.task.run(iterator, batch_id))
+        return self.task.run(iterator, _property(QUERY_PROPERTY), int(_property(BATCH_PROPERTY)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         staged = [message for message in messages if isinstance(message, Staged)]
+        if not staged:
+            return  # without a task there is neither a row nor an offset
+        [query_id] = {message.query_id for message in staged}
         files = [file for message in staged for file in message.files]
-        if files or self.replace:
-            [query_id] = {message.query_id for message in staged}
-            self.land(query_id, batchId, files)
+        ranges = [range_ for message in staged for range_ in message.ranges]
+        if self.checkpoint is not None:
+            self.checkpoint.sync(batchId)
+        batch = Batch(
+            landing_id=self.landing_id or query_id,
+            query_id=query_id,
+            number=batchId,
+            reaches=reaches(ranges) if self.task.direct else reaches_of(self.checkpoint, batchId),
+            has_rows=bool(files) or self.replace,
+            has_past=has_past(self.checkpoint, batchId),
+        )
+        # The first batch tells the table of the query, even without rows: a later one sees by that that it is the same.
+        if batch.has_rows or batch.reaches or batchId == 0:
+            self.land(batch, files)
 
-    def land(self, query_id: str, batch_id: int, files: list[StagedFile]) -> bool:
-        return self.table.commit(query_id, batch_id, files, self.replace)
+    def land(self, batch: Batch, files: list[StagedFile]) -> bool:
+        return self.table.commit(batch, files, self.replace)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Leaves the files to the clean-up: a commit that failed may have landed all the same."""
@@ -96,12 +119,12 @@ class BatchWriter(DataSourceArrowWriter):
         self.write_id = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        return Staged(self.write_id, self.task.run(iterator, 0))
+        return self.task.run(iterator, self.write_id, 0)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         files = [file for message in messages if isinstance(message, Staged) for file in message.files]
         if files or self.replace:
-            self.table.commit(self.write_id, 0, files, self.replace)
+            self.table.commit(Batch(self.write_id, self.write_id, 0), files, self.replace)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leaves the files to the clean-up: a commit that failed may have landed all the same."""

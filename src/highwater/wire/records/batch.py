@@ -120,9 +120,10 @@ def columns(
     values: bool = True,
     headers: bool = False,
     limit: int = READ_LIMIT,
-) -> Any:
-    """The data records of all whole batches in `buffers` with offsets in [start, end) as one pyarrow.RecordBatch.
+) -> Iterator[Any]:
+    """The data records of all whole batches in `buffers` with offsets in [start, end) as pyarrow.RecordBatches.
 
+    However much the batches inflate to, only one of them and one RecordBatch of bounded size are held at a time.
     `aborted` is a read_committed fetch answer's list of (producer id, first offset): their records are left out.
     """
     wanted = Wanted(start, end, keys, values, headers)

@@ -17,6 +17,8 @@ from highwater.pipeline.landing.delta import DeltaTable
 from highwater.pipeline.landing.files import FileShape, stage
 from highwater.pipeline.landing.iceberg import IcebergTable
 from highwater.pipeline.landing.parquet import SCHEMA_FILE, ParquetTable
+from highwater.pipeline.landing.position import Log, Reach
+from highwater.pipeline.landing.rule import Batch
 from highwater.pipeline.landing.table import StagedFile, Table
 
 FORMATS = ("delta", "iceberg", "parquet")
@@ -41,6 +43,17 @@ def options_of(kind: str, path: Path) -> dict[str, str]:
 
 def users_catalog(path: Path) -> dict[str, str]:
     return {"type": "sql", "uri": f"sqlite:///{path}.users.db"}
+
+
+def numbered(query: str, number: int) -> Batch:
+    """A batch of a source without offsets."""
+    return Batch(query, query, number)
+
+
+def reaching(start: int, end: int, number: int = 1, **said: Any) -> Batch:
+    """A batch with the offsets [start, end) of one log, by the pipeline p."""
+    log = Log("orders", "an-id", 0)
+    return Batch(**{"landing_id": "p", "query_id": "q", "number": number, "reaches": (Reach(log, start, end),)} | said)
 
 
 def staged(table: Table, ids: Iterable[int], schema: pa.Schema = SCHEMA) -> list[StagedFile]:

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from highwater.pipeline.landing.columns import additions, landed
-from highwater.pipeline.landing.table import LandingError
+from highwater.pipeline.landing.rule import LandingError
 
 
 def test_every_column_may_be_null_in_a_table() -> None:

@@ -7,15 +7,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from highwater.pipeline.landing.table import LandingError, Table
-from tests.unit.pipeline.landing.tables import SCHEMA, read, staged
+from highwater.pipeline.landing.rule import LandingError
+from highwater.pipeline.landing.table import Table
+from tests.unit.pipeline.landing.tables import SCHEMA, numbered, read, staged
 
 WIDER = pa.schema([*SCHEMA, pa.field("price", pa.decimal128(10, 2)), pa.field("tags", pa.list_(pa.string()))])
 
 
 def test_a_new_column_is_null_in_the_rows_before_it(table: Table, kind: str, path: Path) -> None:
-    table.commit("q", 0, staged(table, [1]))
-    table.commit("q", 1, staged(table, [2], WIDER))
+    table.commit(numbered("q", 0), staged(table, [1]))
+    table.commit(numbered("q", 1), staged(table, [2], WIDER))
     found = read(kind, path)
     assert set(found.column_names) == {"id", "note", "price", "tags"}
     assert sorted(found["id"].to_pylist()) == [1, 2]
@@ -41,7 +42,7 @@ def test_a_column_that_was_not_null_once_may_be_null_in_the_table(table: Table) 
 def test_other_changes_are_refused_and_leave_the_table_as_it_was(
     table: Table, kind: str, path: Path, schema: pa.Schema, said: str
 ) -> None:
-    table.commit("q", 0, staged(table, [1]))
+    table.commit(numbered("q", 0), staged(table, [1]))
     with pytest.raises(LandingError, match=said):
         table.prepare(schema)
     assert read(kind, path).column_names == ["id", "note"]
@@ -54,5 +55,5 @@ def test_every_type_that_is_let_through_fits_the_table_that_it_made(table: Table
         *(pa.list_(pa.int16()), pa.map_(pa.string(), pa.int8()), pa.struct([("a", pa.list_(pa.string()))])),
     ]
     schema = pa.schema([("id", pa.int64()), *((f"c{number}", type_) for number, type_ in enumerate(types))])
-    assert table.commit("q", 0, staged(table, [1], schema))
-    assert table.commit("q", 1, staged(table, [2], schema))
+    assert table.commit(numbered("q", 0), staged(table, [1], schema))
+    assert table.commit(numbered("q", 1), staged(table, [2], schema))

@@ -18,7 +18,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from highwater.pipeline.landing.iceberg import CATALOG_FILE, LOCK_SECONDS, IcebergTable
 from highwater.pipeline.landing.iceberg_history import BATCH_MARK, RULES
 from highwater.pipeline.landing.options import Landing
-from tests.unit.pipeline.landing.tables import SCHEMA, grow_old, ids, staged
+from tests.unit.pipeline.landing.tables import SCHEMA, grow_old, ids, numbered, staged
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as OpenTable
@@ -52,29 +52,29 @@ def test_a_new_table_has_rules_for_its_history(table: IcebergTable) -> None:
 def test_snapshots_go_by_the_rules_of_the_table_while_rows_and_batches_stay(table: IcebergTable, path: Path) -> None:
     set_rules(table, SHORT)
     for batch in range(7):
-        assert table.commit("q", batch, staged(table, [batch]))
+        assert table.commit(numbered("q", batch), staged(table, [batch]))
         assert len(table.open().snapshots()) < 2 * KEPT
     assert batches(table.open())[-KEPT:] == ["5", "6"]
-    assert not table.commit("q", 6, staged(table, [6]))
+    assert not table.commit(numbered("q", 6), staged(table, [6]))
     assert ids("iceberg", path) == Counter(range(7))
 
 
 def test_young_snapshots_stay_however_many_there_are(table: IcebergTable) -> None:
     set_rules(table, SHORT | {"history.expire.max-snapshot-age-ms": "600000"})
     for batch in range(5):
-        table.commit("q", batch, staged(table, [batch]))
+        table.commit(numbered("q", batch), staged(table, [batch]))
     assert batches(table.open()) == [str(batch) for batch in range(5)]
 
 
 def test_what_a_tag_names_or_others_have_written_stays(table: IcebergTable) -> None:
     set_rules(table, SHORT)
-    table.commit("q", 0, staged(table, [0]))
+    table.commit(numbered("q", 0), staged(table, [0]))
     tagged = table.open().current_snapshot()
     assert tagged is not None
     table.open().manage_snapshots().create_tag(tagged.snapshot_id, "audited").commit()
     table.open().append(pa.table({"id": [100], "note": ["by hand"]}, schema=SCHEMA))
     for batch in range(1, 6):
-        table.commit("q", batch, staged(table, [batch]))
+        table.commit(numbered("q", batch), staged(table, [batch]))
     remembered = batches(table.open())
     assert remembered[:2] == ["0", None]
     assert len(remembered) < 2 + 2 * KEPT
@@ -85,15 +85,15 @@ def test_a_table_without_rules_keeps_its_history(table: IcebergTable) -> None:
     with table.open().transaction() as change:
         change.remove_properties(*RULES)
     for batch in range(5):
-        table.commit("q", batch, staged(table, [batch]))
+        table.commit(numbered("q", batch), staged(table, [batch]))
     assert batches(table.open()) == [str(batch) for batch in range(5)]
 
 
 def test_the_clean_up_removes_what_only_forgotten_snapshots_need(table: IcebergTable, path: Path) -> None:
     set_rules(table, SHORT)
-    table.commit("q", 0, staged(table, [0]))
+    table.commit(numbered("q", 0), staged(table, [0]))
     for batch in range(1, 5):
-        table.commit("q", batch, staged(table, [batch]), replace=True)
+        table.commit(numbered("q", batch), staged(table, [batch]), replace=True)
     assert None not in batches(table.open()), "what a batch removes is marked as what it adds"
     known = len(table.open().snapshots())
     for file in path.glob("*/*"):
@@ -103,7 +103,7 @@ def test_the_clean_up_removes_what_only_forgotten_snapshots_need(table: IcebergT
     assert [name for name in removed if name.endswith(".parquet")], "rows that were replaced"
     assert len(list(path.glob("metadata/snap-*"))) == known
     assert ids("iceberg", path) == Counter([4])
-    assert table.commit("q", 5, staged(table, [5]))
+    assert table.commit(numbered("q", 5), staged(table, [5]))
     assert ids("iceberg", path) == Counter([4, 5])
     assert table.clean_up(DAY) == []
 
@@ -119,7 +119,7 @@ def test_drivers_that_start_at_once_find_one_whole_catalog(path: Path) -> None:
             def prepare(driver: int, table: IcebergTable = table, start: Barrier = start) -> bool:
                 start.wait()
                 table.prepare(SCHEMA)
-                return table.commit(f"q{driver}", 0, [])
+                return table.commit(numbered(f"q{driver}", 0), [])
 
             assert all(pool.map(prepare, range(drivers)))
 
@@ -139,8 +139,8 @@ def test_a_table_lands_in_a_catalog_of_the_users_own_which_says_where(tmp_path: 
     catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/users.db", "warehouse": f"file://{tmp_path}/warehouse"}
     options = {f"catalog.{name}": value for name, value in catalog.items()} | {"catalog.name": "users"}
     table = Landing.from_options({"table": "iceberg", "name": "lake.raw.orders"} | options).table
-    assert table.commit("q", 0, staged(table, [1, 2]))
-    assert not table.commit("q", 0, staged(table, [1, 2]))
+    assert table.commit(numbered("q", 0), staged(table, [1, 2]))
+    assert not table.commit(numbered("q", 0), staged(table, [1, 2]))
     found = load_catalog("users", **catalog).load_table("lake.raw.orders")
     assert found.scan().to_arrow()["id"].to_pylist() == [1, 2]
     assert found.location().startswith(f"file://{tmp_path}/warehouse/")

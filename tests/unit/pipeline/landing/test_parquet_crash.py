@@ -11,11 +11,12 @@ from pathlib import Path
 
 from highwater.pipeline.landing.parquet import ParquetTable
 from highwater.pipeline.landing.table import StagedFile
-from tests.unit.pipeline.landing.tables import ids, listed, staged
+from tests.unit.pipeline.landing.tables import ids, listed, numbered, staged
 
 DRIVER = """
 import json, os, signal, sys
 from highwater.pipeline.landing.parquet import ParquetTable
+from highwater.pipeline.landing.rule import Batch
 from highwater.pipeline.landing.table import StagedFile
 
 steps = int(sys.argv[2])
@@ -30,7 +31,7 @@ def die(event, arguments):
 
 files = [StagedFile(*each) for each in json.loads(sys.argv[3])]
 sys.addaudithook(die)
-assert ParquetTable(sys.argv[1]).commit("q", 1, files)
+assert ParquetTable(sys.argv[1]).commit(Batch("q", "q", 1), files)
 """
 
 
@@ -44,11 +45,11 @@ def test_a_commit_that_is_cut_short_shows_all_or_nothing_and_the_next_try_comple
     for step in range(20):
         path = tmp_path / str(step)
         table = ParquetTable(str(path))
-        table.commit("q", 0, staged(table, [1]))
+        table.commit(numbered("q", 0), staged(table, [1]))
         ended = commit_and_die_before_step(step, path, staged(table, [2]) + staged(table, [3]))
         assert ended in (0, -signal.SIGKILL)
         shown.append(ids("parquet", path))
-        landed = table.commit("q", 1, staged(table, [2]) + staged(table, [3]))
+        landed = table.commit(numbered("q", 1), staged(table, [2]) + staged(table, [3]))
         assert landed == (shown[-1] == Counter([1]))
         assert ids("parquet", path) == Counter([1, 2, 3])
         visible = {name for name in listed(path) if not name.startswith("_")}

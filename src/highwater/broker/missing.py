@@ -1,0 +1,87 @@
+"""Replicas that metadata gives this broker and whose files could not be made or opened.
+
+The controller is told at once, so that others lead them, as with a failed directory of Kafka. After a pause they are
+tried again, until there is room: a topic that was made while the disk was full serves once it is not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from highwater.broker.broker import Broker
+from highwater.broker.directories import ReplicaDirectories
+from highwater.errors import KafkaError
+from highwater.metadata.brokers import DIRECTORY_LOST
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.topics import PartitionImage, TopicImage
+from highwater.model import TopicPartition, Uuid
+from highwater.partition.partition import Partition
+from highwater.world import Timer, WorkerDied, is_passing
+
+RETRY_SECONDS = 2.0
+_log = logging.getLogger(__name__)
+
+
+class MissingReplicas:
+    def __init__(self, broker: Broker, directories: ReplicaDirectories, wake: Callable[[], None]) -> None:
+        """`wake` when `due` has become true."""
+        self._broker = broker
+        self._directories = directories
+        self._wake = wake
+        self._reasons: dict[tuple[Uuid, int], str] = {}
+        self._timer: Timer | None = None
+        self.due = False
+
+    def note(self, tp: TopicPartition, topic_id: Uuid, failed: KafkaError) -> None:
+        key = (topic_id, tp.partition)
+        if self._reasons.get(key) != str(failed):
+            _log.error("%s", failed)
+        self._reasons[key] = str(failed)
+        known = self._find(self._broker.image, key)
+        if known is None or known[2].directory(self._broker.node_id) != DIRECTORY_LOST:
+            self._directories.lose(*key)
+        if self._timer is None and self._may_succeed(tp):
+            self._timer = self._broker.world.clock.call_later(RETRY_SECONDS, self._on_timer)
+
+    def forget(self, topic_id: Uuid, index: int) -> None:
+        """It is made, or not ours any more."""
+        self._reasons.pop((topic_id, index), None)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.due = True
+        self._wake()
+
+    def _may_succeed(self, tp: TopicPartition) -> bool:
+        """Files can always be tried again. A log that is there is opened again where its data is not the reason."""
+        why = self._broker.store.unloaded.get(tp)
+        return why is None or is_passing(why) or isinstance(why, WorkerDied)
+
+    async def take_due(self, image: MetadataImage) -> list[tuple[TopicImage, int, PartitionImage]]:
+        """What is to be tried again, and was opened again where it was there."""
+        self.due = False
+        wanted = [found for key in list(self._reasons) if (found := self._find(image, key)) is not None]
+        self._reasons = {(topic.id, index): self._reasons[topic.id, index] for topic, index, _ in wanted}
+        for topic, index, _ in wanted:
+            tp = TopicPartition(topic.name, index)
+            if tp in self._broker.store.unloaded and self._may_succeed(tp):
+                await self._open_again(topic, tp)
+        return wanted
+
+    async def _open_again(self, topic: TopicImage, tp: TopicPartition) -> None:
+        store = self._broker.store
+        log = await store.open_again(tp)
+        if log is None:
+            return
+        if log.topic_id != topic.id:
+            _log.warning("%s is not this broker's any more: dropped", tp)
+            store.delete(tp)
+            return
+        self._broker.hosted.add(Partition(log, self._broker.in_sync))
+        self.forget(topic.id, tp.partition)
+
+    def _find(self, image: MetadataImage, key: tuple[Uuid, int]) -> tuple[TopicImage, int, PartitionImage] | None:
+        topic = image.topics.by_id.get(key[0])
+        part = None if topic is None else topic.partitions.get(key[1])
+        return None if topic is None or part is None else (topic, key[1], part)

@@ -1,0 +1,143 @@
+"""The processes of one data directory: `highwater up`, and the demo's brokers."""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from highwater.cli.node import Readiness, fork_node
+from highwater.cli.node_process import NodeProcess
+from highwater.cluster.directory import NODES, DataDirectory, write_durably
+from highwater.cluster.failed import ClusterFailed
+from highwater.cluster.layout import Layout
+from highwater.cluster.room import Room
+from highwater.cluster.waiting import waits_for
+
+READY_SECONDS = 60.0
+QUORUM_SECONDS = 5.0
+"""After this long without a quorum whoever waits is told why."""
+STOP_SECONDS = 20.0
+POLL_SECONDS = 0.2
+
+Pause = Callable[[float], bool]
+"""Wait for so many seconds; True, at once, when whoever runs the cluster wants its end."""
+
+
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+class LocalCluster:
+    """Each node's settings written and its directory formatted. The directory is held until `stop`."""
+
+    def __init__(self, data_dir: Path, brokers: int, port: int, extra: dict[str, str], controllers: int = 0) -> None:
+        self._directory = DataDirectory(data_dir.absolute())
+        try:
+            self._layout = Layout(self._directory.path, brokers, controllers, None, extra, first_port=port, http=True)
+        except BaseException:
+            self._directory.abandon()
+            raise
+        self.members = [NodeProcess(member, self._directory.lock.path) for member in self._layout.members]
+        for process in self.members:
+            process.pid_file.unlink(missing_ok=True)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(member.bootstrap for member in self._layout.members if member.is_broker)
+
+    def start(self, pause: Pause = _sleep, tell: Callable[[str], None] = lambda line: None) -> bool:
+        """All nodes as forks of this process, which has everything imported; returns when each is ready.
+
+        False if its end was wanted first. ClusterFailed where a node ended, or took too long.
+        """
+        waiting = {self._fork(member): member for member in self.members}
+        self.write_nodes()
+        begun = time.monotonic()
+        told = False
+        while waiting:
+            if pause(0):
+                return False
+            for pipe in select.select(waiting, [], [], POLL_SECONDS)[0]:
+                member = waiting.pop(pipe)
+                if not pipe.is_ready():
+                    raise ClusterFailed(
+                        f"node {member.id} ended before it was ready; its log is {member.output}:\n{_tail(member)}"
+                    )
+            elapsed = time.monotonic() - begun
+            if waiting and elapsed > READY_SECONDS:
+                raise ClusterFailed(self._not_ready(list(waiting.values())))
+            if waiting and not told and elapsed > QUORUM_SECONDS:
+                told = True
+                for line in self._waits():
+                    tell(f"no quorum after {QUORUM_SECONDS:g} s: {line}")
+        return True
+
+    def _fork(self, member: NodeProcess) -> Readiness:
+        lock = self._directory.lock
+        pid, ready = fork_node(member.config, member.pid_file, member.output, lock.path, lock.release)
+        member.hold(pid)
+        return ready
+
+    def _waits(self) -> list[str]:
+        return waits_for(self._layout.members)
+
+    def _not_ready(self, late: list[NodeProcess]) -> str:
+        waits = "".join(f"\n{line}" for line in self._waits())
+        first = late[0]
+        ids = ", ".join(str(member.id) for member in late)
+        return (
+            f"not ready after {READY_SECONDS:g} s: node {ids}{waits}\n"
+            f"the log of node {first.id} is {first.output}:\n{_tail(first)}"
+        )
+
+    def write_nodes(self) -> None:
+        """nodes.json, replaced atomically."""
+        nodes = {"cluster_id": self._layout.cluster_id, "nodes": [member.describe() for member in self.members]}
+        write_durably(self._directory.path / NODES, json.dumps(nodes, indent=2))
+
+    def watch(self, pause: Pause, tell: Callable[[str], None]) -> Iterator[tuple[NodeProcess, str]]:
+        """What happens to the nodes, as it happens, until the cluster's end is wanted."""
+        down: set[int] = set()
+        room = Room(self._directory.path)
+        while not pause(POLL_SECONDS):
+            for line in room.news():
+                tell(line)
+            for member in self.members:
+                if member.look():
+                    self.write_nodes()
+                if not member.is_alive and member.id not in down:
+                    down.add(member.id)
+                    yield member, "died"
+                elif member.is_alive and member.id in down:
+                    down.discard(member.id)
+                    yield member, "is back"
+
+    def restart(self, member: NodeProcess) -> None:
+        self._fork(member).close()
+        self.write_nodes()
+
+    def stop(self) -> None:
+        """A controlled shutdown of every node; one that takes too long is killed."""
+        for member in self.members:
+            member.look()
+            member.signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        for member in self.members:
+            if not member.wait(max(deadline - time.monotonic(), 0)):
+                member.signal(signal.SIGKILL)
+                member.wait()
+            member.close()
+        self._layout.release()
+        self._directory.release()
+
+
+def _tail(member: NodeProcess, lines: int = 15) -> str:
+    try:
+        return "\n".join(member.output.read_text(errors="replace").splitlines()[-lines:])
+    except FileNotFoundError:
+        return "(no output)"

@@ -1,0 +1,130 @@
+"""The process of one node, held by a handle of the system: what is signalled is that very process, or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from highwater.cluster.directory import PID
+from highwater.cluster.holder import has_open
+from highwater.cluster.layout import Member
+from highwater.cluster.ports import HOST
+from highwater.log.names import LOCK
+
+
+class Handle:
+    """Of a running process. A number can be given to another process; this cannot."""
+
+    def __init__(self, pid: int) -> None:
+        """ProcessLookupError where there is none."""
+        self.pid = pid
+        self._fd = os.pidfd_open(pid)
+
+    @property
+    def is_alive(self) -> bool:
+        """Not of one that has ended, though whoever started it has not looked yet."""
+        return not select.select([self._fd], [], [], 0)[0]
+
+    def signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._fd, number)
+
+    def wait(self, seconds: float | None) -> bool:
+        """Whether it has ended by then."""
+        return bool(select.select([self._fd], [], [], seconds)[0])
+
+    def close(self) -> None:
+        """Take note of its end, if it is a child of ours, and let go of it."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PIDFD, self._fd, os.WEXITED | os.WNOHANG)
+        os.close(self._fd)
+
+
+class NodeProcess:
+    """One node of the cluster, as `nodes.json` lists it."""
+
+    def __init__(self, member: Member, cluster_lock: Path) -> None:
+        self._member = member
+        self._cluster_lock = cluster_lock
+        self._handle: Handle | None = None
+        self.id = member.id
+        self.pid = 0
+        """Of its last start, whether it still runs or not."""
+        self.config = member.config_file
+        self.pid_file = member.home / PID
+        self.output = member.home / "node.log"
+
+    @property
+    def argv(self) -> list[str]:
+        """Starts this node again after it was killed; it writes its pid where `up` finds it, and ends with `up`."""
+        node = [sys.executable, "-m", "highwater", "node", "--config", str(self.config)]
+        node += ["--pid-file", str(self.pid_file), "--log-file", str(self.output)]
+        return [*node, "--while-locked", str(self._cluster_lock)]
+
+    def describe(self) -> dict[str, object]:
+        member = self._member
+        return {
+            "id": self.id,
+            "roles": list(member.roles),
+            "pid": self.pid,
+            "host": HOST,
+            "port": member.endpoints[0].port,
+            "http": member.http,
+            "log_dir": str(member.log_dir),
+            "config": str(self.config),
+            "argv": self.argv,
+        }
+
+    @property
+    def is_alive(self) -> bool:
+        return self._handle is not None and self._handle.is_alive
+
+    def hold(self, pid: int) -> None:
+        """Of a child just started, which cannot have been waited for yet."""
+        self._take(Handle(pid))
+
+    def launch(self) -> None:
+        """As a new process, which inherits nothing: it takes a second longer than a fork."""
+        self.hold(subprocess.Popen(self.argv, start_new_session=True).pid)
+
+    def look(self) -> bool:
+        """Whether somebody has started it again: the process of the pid file counts if it holds the node's lock."""
+        pid = self._named_pid()
+        if pid in (0, self.pid) or self.is_alive:
+            return False
+        with contextlib.suppress(ProcessLookupError, ValueError):
+            handle = Handle(pid)
+            if has_open(pid, self._member.log_dir / LOCK) and handle.is_alive:
+                self._take(handle)
+                return True
+            handle.close()
+        return False
+
+    def signal(self, number: signal.Signals) -> None:
+        if self._handle is not None:
+            self._handle.signal(number)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether it has ended by then."""
+        return self._handle is None or self._handle.wait(seconds)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None
+
+    def _take(self, handle: Handle) -> None:
+        self.close()
+        self._handle = handle
+        self.pid = handle.pid
+
+    def _named_pid(self) -> int:
+        try:
+            return int(self.pid_file.read_text())
+        except (FileNotFoundError, ValueError):
+            return 0

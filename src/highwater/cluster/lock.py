@@ -1,0 +1,79 @@
+"""Whoever runs a cluster holds its data directory: before the first write, and until its last node has ended."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from highwater.cluster.failed import ClusterFailed
+from highwater.cluster.holder import named
+from highwater.log.names import LOCK
+
+PATIENCE_SECONDS = 1.0
+"""Nodes that outlived their cluster take the lock for a moment, to see that it is free."""
+_POLL_SECONDS = 0.02
+
+
+class DirectoryLock:
+    """The system gives it back when the process ends, however it ends."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / LOCK
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._take()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def _take(self) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise ClusterFailed(
+                        f"{self.path.parent} is in use{_by(self.path)}: end that cluster, or choose another directory"
+                    ) from None
+                time.sleep(_POLL_SECONDS)
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """In a fork it only lets go of the fork's share: the lock stays with the process that took it."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def when_released(path: Path, act: Callable[[], None]) -> None:
+    """Call `act`, from a thread of its own, once the holder of the lock has ended. Never where nobody holds it now."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        threading.Thread(target=_wait, args=(fd, act), name="cluster-lock", daemon=True).start()
+    else:
+        os.close(fd)
+
+
+def _wait(fd: int, act: Callable[[], None]) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+    finally:
+        os.close(fd)
+    act()
+
+
+def _by(path: Path) -> str:
+    """For words only: nobody signals a process that a file names."""
+    try:
+        return f" by {named(int(path.read_text()))}"
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,124 @@
+"""What the directories of a cluster say of it: whose they are, and which voters were formatted together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from highwater.cluster.failed import ClusterFailed
+from highwater.model import Endpoint, NodeId
+from highwater.quorum import VoterSet
+from highwater.quorum.voters import endpoint_of
+from highwater.raft_node.meta_properties import MetaProperties, read_meta_properties
+from highwater.raft_node.recorded_voters import RecordedVoters, recorded_voters
+from highwater.world import Disk
+
+FIRST_CONTROLLER_ID = 101
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Of the formatted directories; a node that has none is missing."""
+
+    directory: Path
+    metas: Mapping[NodeId, MetaProperties]
+    voters: VoterSet | None
+    """As they were formatted together; None where no directory names any."""
+    has_run: bool
+    """Somebody may have voted by these directories."""
+
+    @classmethod
+    def read(cls, disk: Disk, directory: Path) -> Record:
+        """ClusterFailed where the directories do not belong together."""
+        metas: dict[NodeId, MetaProperties] = {}
+        found: dict[NodeId, RecordedVoters] = {}
+        for home in sorted(directory.glob("node-*")):
+            meta = read_meta_properties(disk, home / "data")
+            if meta is not None:
+                metas[meta.node_id] = meta
+                recorded = recorded_voters(disk, home / "data")
+                if recorded is not None:
+                    found[meta.node_id] = recorded
+        clusters = {meta.cluster_id: node for node, meta in metas.items()}
+        if len(clusters) > 1:
+            (one, first), (other, second), *_ = clusters.items()
+            raise ClusterFailed(
+                f"{directory}: node {first} belongs to cluster {one}, node {second} to cluster {other}: "
+                "directories of different clusters cannot run together"
+            )
+        return cls(directory, metas, _agreed(directory, found), any(each.has_run for each in found.values()))
+
+    @property
+    def cluster_id(self) -> str | None:
+        return next((meta.cluster_id for meta in self.metas.values()), None)
+
+    def endpoint(self, voter: NodeId, listener: str) -> Endpoint | None:
+        """Where the quorum's log says that this voter is found."""
+        return None if self.voters is None else endpoint_of(self.voters.listeners(voter), listener)
+
+    def check(self, nodes: Sequence[NodeId], voters: Sequence[NodeId]) -> None:
+        """Whether these nodes, and these voters among them, can run here; ClusterFailed tells why not."""
+        if self.metas and self.voters is None:
+            raise ClusterFailed(
+                f"{self.directory} holds {_nodes(sorted(self.metas))} of cluster {self.cluster_id}, but none of its "
+                "voters: a new quorum must not answer for it. Bring their directories back from a copy, or choose "
+                "another directory"
+            )
+        if self.voters is not None and set(self.voters.ids) != set(voters):
+            self._refuse(voters)
+        absent = sorted(set(self.metas) - set(nodes))
+        if absent:
+            raise ClusterFailed(
+                f"{self.directory} also holds {_nodes(absent)}, whose partitions would be without them: "
+                f"start it with {self._shape()}, or choose another directory"
+            )
+        lost = [voter for voter in voters if voter not in self.metas]
+        if self.has_run and self.voters is not None and len(voters) - len(lost) < self.voters.majority:
+            raise ClusterFailed(
+                f"{self.directory} has lost the directories of {_nodes(lost)}: of the voters {_ids(voters)} "
+                f"{self.voters.majority} are needed, and the cluster's metadata was theirs. Bring the directories back "
+                "from a copy, or choose another directory"
+            )
+
+    def _refuse(self, asked: Sequence[NodeId]) -> None:
+        assert self.voters is not None
+        ids = self.voters.ids
+        if set(ids) < set(asked):
+            why = f"its quorum cannot grow to the voters {_ids(asked)}, since they were not formatted together"
+        else:
+            why = f"{self.voters.majority} of them must run for a quorum, and it was to have the voters {_ids(asked)}"
+        raise ClusterFailed(
+            f"{self.directory} was formatted for the {'voters' if len(ids) > 1 else 'voter'} {_ids(ids)}; {why}: "
+            f"start it with {self._shape()}, or choose another directory"
+        )
+
+    def _shape(self) -> str:
+        """In the words of `highwater up`."""
+        assert self.voters is not None or self.metas
+        known = {*self.metas, *(self.voters.ids if self.voters is not None else ())}
+        brokers = sum(node < FIRST_CONTROLLER_ID for node in known)
+        controllers = len(known) - brokers
+        return f"--brokers {brokers}" + (f" --controllers {controllers}" if controllers else "")
+
+
+def _agreed(directory: Path, found: Mapping[NodeId, RecordedVoters]) -> VoterSet | None:
+    """The one voter set of all: two quorums must never answer for one cluster."""
+    agreed: tuple[NodeId, VoterSet] | None = None
+    for node, each in found.items():
+        if agreed is not None and agreed[1].keys != each.voters.keys:
+            raise ClusterFailed(
+                f"{directory}: node {agreed[0]} has the voters {_ids(agreed[1].ids)}, node {node} has "
+                f"{_ids(each.voters.ids)}, on other directories: they were not formatted together, and would be two "
+                "quorums of one cluster"
+            )
+        agreed = agreed or (node, each.voters)
+    return None if agreed is None else agreed[1]
+
+
+def _ids(nodes: Sequence[int]) -> str:
+    return ", ".join(map(str, nodes))
+
+
+def _nodes(nodes: Sequence[int]) -> str:
+    return f"node {nodes[0]}" if len(nodes) == 1 else f"the nodes {_ids(nodes)}"

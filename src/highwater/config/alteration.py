@@ -1,0 +1,61 @@
+"""One change of a setting, as IncrementalAlterConfigs asks for it, and the value that it leaves."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from highwater.config.kinds import LIST, text_of
+from highwater.config.node import SETTINGS
+from highwater.config.topic import TOPIC_SETTINGS
+from highwater.errors import Code, KafkaError
+
+MAX_VALUE: Final = 32767
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Alteration(NamedTuple):
+    name: str
+    operation: int
+    value: str | None
+
+    def of(self, current: str | None, *, of_topic: bool) -> str | None:
+        """What is set afterwards, None where nothing is; of a topic, or of a broker. Raises KafkaError."""
+        name, operation, value = self
+        if operation == Operation.DELETE or value is None:
+            return None
+        if operation in (Operation.APPEND, Operation.SUBTRACT):
+            parts = _list_parts(name, Operation(operation), current, of_topic)
+            given = [part for part in value.split(",") if part]
+            if operation == Operation.APPEND:
+                value = ",".join(dict.fromkeys([*parts, *given]))
+            else:
+                value = ",".join(part for part in parts if part not in given)
+        elif operation != Operation.SET:
+            raise KafkaError(Code.INVALID_REQUEST, f"Unknown operation {operation} on configuration {name}.")
+        if len(value.encode()) > MAX_VALUE:
+            raise KafkaError(
+                Code.INVALID_CONFIG,
+                "The configuration value cannot be added because it exceeds the maximum value size of"
+                f" {MAX_VALUE} bytes.",
+            )
+        return value
+
+
+def _list_parts(name: str, operation: Operation, current: str | None, of_topic: bool) -> list[str]:
+    """What there is to add to or take from: the value set, else the setting's own default."""
+    if of_topic:
+        topic_setting = TOPIC_SETTINGS.get(name)
+        setting = topic_setting.fallbacks[0].setting if topic_setting and topic_setting.fallbacks else None
+    else:
+        setting = SETTINGS.get(name)
+    if setting is None or setting.kind.name != LIST.name:
+        raise KafkaError(Code.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST.")
+    text = (text_of(setting.default) or "") if current is None else current
+    return [part for part in text.split(",") if part]

@@ -1,0 +1,137 @@
+"""A checkpoint of Spark's in a folder of this machine: what is read of it, kept through a loss of power, and locked.
+
+Spark itself syncs nothing. The offsets of a batch are synced here before the table gets its rows: so after a loss of
+power a batch that the table has is planned with the same offsets again, and what Spark was just writing, and left
+half-written, is no part of any table.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from highwater.pipeline.landing.folder import make_folder, sync
+from highwater.pipeline.offsets import Positions, is_initial
+
+_VERSION = "v1"
+_NONE_YET = "-"
+
+
+class InUse(ValueError):
+    """Another driver works on the checkpoint."""
+
+
+class Checkpoint:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def at(cls, location: str | None) -> Checkpoint | None:
+        """None where it is not in a folder of this machine."""
+        if location is None or ("://" in location and not location.startswith("file://")):
+            return None
+        return cls(Path(location.removeprefix("file://").removeprefix("file:")))
+
+    def offsets(self, number: int) -> list[Positions | None] | None:
+        """Where a batch ends, for each source of the query; None for one that has not begun.
+
+        None where they cannot be read as offsets of topics: another source, or a form of Spark's that is not known.
+        """
+        try:
+            version, _, *sources = (self.folder / "offsets" / str(number)).read_text().splitlines()
+        except (OSError, ValueError):
+            return None
+        if version != _VERSION:
+            return None
+        try:
+            return [_positions(source) for source in sources]
+        except ValueError:
+            return None
+
+    def first(self) -> int | None:
+        """The first batch whose offsets are still there."""
+        return min(self._numbers("offsets"), default=None)
+
+    def is_empty(self) -> bool:
+        return self.first() is None
+
+    def sync(self, number: int) -> None:
+        """The offsets of a batch, before its rows are in a table."""
+        folder = self.folder / "offsets"
+        for file in (folder / str(number), folder / f".{number}.crc", self.folder / "metadata"):
+            if file.exists():
+                sync(file)
+        for each in (folder, self.folder, self.folder.parent):
+            if each.is_dir():
+                sync(each)
+
+    def mend(self) -> list[Path]:
+        """Removes what a loss of power left half-written at the ends of Spark's logs; call it before Spark reads them.
+
+        Nobody syncs the commits, so as many of them may be half-written as the system had not yet written by itself:
+        Spark goes by the offsets then. Of the offsets only the last may be, and no table has that batch, since they
+        are synced before.
+        """
+        removed = []
+        for number in sorted(self._numbers("commits"), reverse=True):
+            if not (torn := _removed_if_torn(self.folder / "commits" / str(number))):
+                break
+            removed += torn
+        if (last := max(self._numbers("offsets"), default=None)) is not None:
+            removed += _removed_if_torn(self.folder / "offsets" / str(last))
+        if self.is_empty():
+            removed += _removed_if_torn(self.folder / "metadata")
+        return removed
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """For as long as a driver works on it; the operating system lets go when the process ends. Raises InUse."""
+        make_folder(self.folder.parent)
+        path = self.folder.with_name(f"{self.folder.name}.lock")
+        with open(path, "a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise InUse(
+                    f"the checkpoint {self.folder} is in use by another driver (process {file.read().strip() or '?'}): "
+                    f"stop that one, or give this pipeline a name and a checkpoint of its own"
+                ) from None
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            yield
+
+    def _numbers(self, log: str) -> list[int]:
+        try:
+            return [int(name) for name in os.listdir(self.folder / log) if name.isdigit()]
+        except FileNotFoundError:
+            return []
+
+
+def _positions(source: str) -> Positions | None:
+    if source == _NONE_YET:
+        return None
+    stored = json.loads(source)
+    if isinstance(stored, dict) and is_initial(stored):
+        return None
+    return Positions.from_json(stored)
+
+
+def _removed_if_torn(file: Path) -> list[Path]:
+    """A file of Spark's is lines of which the last is an object of JSON."""
+    if not file.exists():
+        return []
+    try:
+        json.loads(file.read_text().splitlines()[-1])
+    except (ValueError, IndexError):
+        checksums = file.with_name(f".{file.name}.crc")
+        checksums.unlink(missing_ok=True)
+        file.unlink()
+        sync(file.parent)
+        return [file]
+    return []

@@ -1,0 +1,220 @@
+"""The marks in a Delta table's log: `txn` actions, which outlive the log's entries and a restore of the table.
+
+`deltalake` looks one up by its name alone; the position of a landing is all that have its prefix.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from highwater.pipeline.landing.folder import sync
+from highwater.pipeline.landing.position import Interval, Log, Position
+
+_ENTRY = re.compile(r"\d{20}\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..+)?\.(parquet|json)")
+_PREFIX = "hw1"
+_RESTORE = "RESTORE"
+_POINTER = "_last_checkpoint"
+_NEAR = 10
+NONE = -1
+"""Before the first version."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """As of one version of the table."""
+
+    versions: dict[str, int]
+    """By application id."""
+
+    def position(self, landing_id: str) -> Position | None:
+        drivers: dict[str, int] = {}
+        found: dict[Log, dict[int, dict[str, int]]] = {}
+        for name, value in self.versions.items():
+            match name.split("/"):
+                case [start, landing, "driver", query_id] if (start, landing) == (_PREFIX, landing_id):
+                    drivers[query_id] = value
+                case [start, landing, topic, topic_id, partition, index, what] if (start, landing) == (
+                    _PREFIX,
+                    landing_id,
+                ):
+                    intervals = found.setdefault(Log(topic, topic_id, int(partition)), {})
+                    intervals.setdefault(int(index), {})[what] = value
+        seq = self.versions.get(seq_mark(landing_id))
+        if seq is None:
+            return None
+        return Position(seq, drivers, {log: _intervals(found[log]) for log in sorted(found)})
+
+    def has_positions(self) -> bool:
+        return any(name.startswith(f"{_PREFIX}/") for name in self.versions)
+
+
+def seq_mark(landing_id: str) -> str:
+    return f"{_PREFIX}/{landing_id}/seq"
+
+
+def position_marks(landing_id: str, position: Position) -> dict[str, int]:
+    """By name. A mark stays as it is until another entry sets it, so that only those that change need be set."""
+    marks = {seq_mark(landing_id): position.seq}
+    marks |= {f"{_PREFIX}/{landing_id}/driver/{query_id}": number for query_id, number in position.drivers.items()}
+    for log, intervals in position.at.items():
+        for index, interval in enumerate(intervals):
+            start = f"{_PREFIX}/{landing_id}/{log.topic}/{log.topic_id}/{log.partition}/{index}"
+            marks |= {f"{start}/{what}": value for what, value in interval._asdict().items()}
+    return marks
+
+
+def _intervals(found: dict[int, dict[str, int]]) -> tuple[Interval, ...]:
+    return tuple(Interval(**found[index]) for index in sorted(found))
+
+
+def entry(folder: Path, version: int) -> Path:
+    return folder / f"{version:020}.json"
+
+
+def newest(folder: Path) -> int:
+    """The last version that has an entry."""
+    return max(int(file.stem) for file in _entries(folder))
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.glob("*.json") if _ENTRY.fullmatch(file.name))
+
+
+def marks(folder: Path, version: int) -> Marks:
+    """Of a version that `deltalake` has found readable."""
+    checkpoints = _checkpoints(folder)
+    base = max((at for at, _ in checkpoints if at <= version), default=NONE)
+    versions: dict[str, int] = {}
+    for at, file in checkpoints:
+        if at == base:
+            versions |= _checkpointed(file)
+    for at in range(base + 1, version + 1):
+        versions |= {mark["appId"]: mark["version"] for mark in _marks_of(entry(folder, at))}
+    return Marks(versions)
+
+
+def last_set(folder: Path, version: int, mark: str) -> tuple[int, bool]:
+    """The last entry that set a mark, and whether the table was put back to an earlier version after it.
+
+    Where the entry is gone from the log, the first one that is left stands for it.
+    """
+    at = version
+    while at >= 0 and entry(folder, at).exists():
+        actions = list(_actions(entry(folder, at)))
+        if any(action.get("txn", {}).get("appId") == mark for action in actions):
+            return at, False
+        if any(action.get("commitInfo", {}).get("operation") == _RESTORE for action in actions):
+            return at, True
+        at -= 1
+    return at, False
+
+
+def near_info(folder: Path, version: int, mark: str) -> tuple[int, dict[str, Any]] | None:
+    """Which of the last few entries set a mark, and what it says of itself: mostly the last one, and there it is told
+    what the marks of all entries together would tell."""
+    for at in range(version, max(version - _NEAR, NONE), -1):
+        if not entry(folder, at).exists():
+            break
+        actions = list(_actions(entry(folder, at)))
+        info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+        if info.get("operation") == _RESTORE:
+            break
+        if any(action.get("txn", {}).get("appId") == mark for action in actions):
+            return at, info
+    return None
+
+
+def _marks_of(file: Path) -> Iterator[dict[str, Any]]:
+    return (action["txn"] for action in _actions(file) if "txn" in action)
+
+
+def _actions(file: Path) -> Iterator[dict[str, Any]]:
+    with open(file, encoding="utf-8") as lines:
+        for line in lines:
+            if '"txn"' in line[:20] or '"commitInfo"' in line[:20]:
+                yield json.loads(line)
+
+
+def _checkpointed(file: Path) -> dict[str, int]:
+    import pyarrow.parquet as pq
+
+    if file.suffix == ".json":
+        found = list(_marks_of(file))
+    else:
+        found = [row for row in pq.read_table(file, columns=["txn"])["txn"].to_pylist() if row is not None]
+    return {mark["appId"]: mark["version"] for mark in found if mark["appId"] is not None}
+
+
+def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    found = [(_CHECKPOINT.fullmatch(file.name), file) for file in sorted(folder.iterdir())]
+    return [(int(name[1]), file) for name, file in found if name is not None]
+
+
+def sync_entries(folder: Path, kept: int, version: int) -> None:
+    """All that a reader of the version needs and that is not known to be on the disk: what comes after `kept`."""
+    checkpoints = _checkpoints(folder)
+    base = max((at for at, _ in checkpoints if at <= version), default=NONE)
+    if base > kept:
+        for file in (file for at, file in checkpoints if at == base):
+            sync(file)
+        if (folder / _POINTER).exists():
+            sync(folder / _POINTER)
+    for at in range(max(base, kept) + 1, version + 1):
+        sync(entry(folder, at))
+    sync(folder)
+    sync(folder.parent)
+
+
+def mend(folder: Path) -> list[Path]:
+    """Puts aside what a loss of power left half-written at the log's end; gives where it lies now.
+
+    Writers make an entry appear whole, and we sync it before we say that it landed: one that is torn was said to have
+    landed by nobody. A checkpoint only repeats the entries before it.
+    """
+    if not folder.is_dir():
+        return []
+    aside = []
+    for file in _torn(folder):
+        aside.append(file.rename(file.with_name(f"{file.name}.torn")))
+    if aside:
+        sync(folder)
+    return aside
+
+
+def _torn(folder: Path) -> Iterator[Path]:
+    entries = _entries(folder)
+    if entries and not _is_whole(entries[-1]):
+        yield entries[-1]
+    checkpoints = _checkpoints(folder)
+    for at, file in checkpoints:
+        if at == checkpoints[-1][0] and not _is_readable(file):
+            yield file
+            if (folder / _POINTER).exists():
+                yield folder / _POINTER
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        lines = file.read_text().splitlines()
+        return bool(lines) and all(isinstance(json.loads(line), dict) for line in lines)
+    except ValueError:
+        return False
+
+
+def _is_readable(file: Path) -> bool:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if file.suffix == ".json":
+        return _is_whole(file)
+    try:
+        pq.read_metadata(file)
+    except pa.ArrowInvalid:
+        return False
+    return True

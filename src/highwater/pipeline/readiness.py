@@ -1,0 +1,41 @@
+"""What only the clusters can tell of a pipeline, asked before Spark is started: no mistake costs a JVM."""
+
+from __future__ import annotations
+
+from highwater.client.client import Client
+from highwater.pipeline.dead_letters import find_topic
+from highwater.pipeline.definition import Definition
+from highwater.pipeline.options import SourceOptions
+from highwater.pipeline.selection import BadOption, selects
+
+REQUEST_SECONDS = 15.0
+
+
+def check_clusters(definition: Definition) -> None:
+    """The topics that the pipeline writes to are there, and it reads none of them.
+
+    Raises BadOption where they are not, ClientFailure or KafkaError where nobody answers.
+    """
+    with _client(definition.bootstrap_servers) as source:
+        source.refresh([])
+        if definition.dead_letter_topic is not None:
+            find_topic(source, definition.dead_letter_topic)
+        if definition.sink_topic is None:
+            return
+        with _client(definition.sink_servers) as sink:
+            find_topic(sink, definition.sink_topic, "the rows go to")
+            _check_no_loop(definition, definition.sink_topic, source, sink)
+
+
+def _check_no_loop(definition: Definition, topic: str, source: Client, sink: Client) -> None:
+    selection = SourceOptions.parse(definition.source, streaming=True).selection
+    is_one = source.view.cluster_id is not None and source.view.cluster_id == sink.view.cluster_id
+    if is_one and selects(selection, topic):
+        raise BadOption(
+            f"sink.topic is {topic!r}, which {selection} selects: {definition.sink_servers} and "
+            f"{definition.bootstrap_servers} are one cluster, and the pipeline would read what it wrote"
+        )
+
+
+def _client(servers: str) -> Client:
+    return Client(servers, client_id="highwater-pipeline", timeout=REQUEST_SECONDS, request_timeout=REQUEST_SECONDS)

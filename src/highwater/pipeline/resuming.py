@@ -1,0 +1,57 @@
+"""A start without a checkpoint, on a table that has rows already: the table says where to go on."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from typing import TYPE_CHECKING
+
+from highwater.pipeline.checkpoint import Checkpoint
+from highwater.pipeline.landing.options import Landing
+from highwater.pipeline.landing.rule import Batch, LandingError
+from highwater.pipeline.offsets import Position, TableEnd
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from highwater.pipeline.definition import Definition
+    from highwater.pipeline.landing.table import Table
+
+OPTION = "resumeFrom"
+"""Of the source; what it holds is made and read by ourselves."""
+_STATEFUL = re.compile(r"\b(Aggregate|Deduplicate\w*|FlatMapGroups\w*|TransformWithState\w*|SessionWindow)\b")
+
+
+def landing_id(definition: Definition) -> str:
+    return definition.sink.get("landingId", definition.name)
+
+
+def resumption(definition: Definition) -> dict[str, str]:
+    """The option with which the source goes on where the table ends. None where the checkpoint says it, or nothing."""
+    checkpoint = Checkpoint.at(definition.checkpoint)
+    if definition.sink_format != "highwater-table" or checkpoint is None or not checkpoint.is_empty():
+        return {}
+    table, whose = Landing.from_options(definition.sink).table, landing_id(definition)
+    if not table.exists() or table.known(whose).position is None:
+        return {}
+    return {OPTION: json.dumps(_taken_over(table, whose))}
+
+
+def _taken_over(table: Table, whose: str) -> list[TableEnd]:
+    """First nobody else lands any more, then it is read how far the table has come."""
+    start = f"start-{uuid.uuid4()}"
+    table.commit(Batch(whose, start, 0, (), has_rows=False), [])
+    position = table.known(whose).position
+    assert position is not None
+    return [TableEnd(*log, Position(intervals[-1].end, intervals[-1].epoch)) for log, intervals in position.at.items()]
+
+
+def check_stateless(frame: DataFrame) -> None:
+    """Raises LandingError: what a query has counted up is in its checkpoint alone."""
+    plan = frame._jdf.queryExecution().analyzed().toString()
+    if found := _STATEFUL.search(plan):
+        raise LandingError(
+            f"the checkpoint is new and the table is not, and the query has a state ({found[1]}), which was in the old "
+            f"checkpoint: put that back, or land in a new table"
+        )

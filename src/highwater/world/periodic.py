@@ -1,0 +1,42 @@
+"""Work that is done again and again: a turn that fails is the end of that turn, not of the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from highwater.world import Timer, World
+
+NEVER = float("inf")
+
+
+class Periodic:
+    """Each turn begins an interval after the last one ended. The interval is asked for anew each time."""
+
+    def __init__(self, world: World, name: str, interval: Callable[[], float], work: Callable[[], None]) -> None:
+        """Seconds; `NEVER` for none, which is final."""
+        self._world = world
+        self._interval = interval
+        self._work = work
+        self._boundary = world.failures.boundary("periodic", name)
+        self._timer: Timer | None = None
+        self._stopped = False
+
+    def start(self, first: float | None = None) -> None:
+        self._stopped = False
+        self._later(self._interval() if first is None else first)
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _later(self, seconds: float) -> None:
+        if not self._stopped and seconds < NEVER:
+            self._timer = self._world.clock.call_later(seconds, self._turn)
+
+    def _turn(self) -> None:
+        self._timer = None
+        with self._boundary:
+            self._work()
+        self._later(self._interval())

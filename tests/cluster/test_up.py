@@ -1,0 +1,262 @@
+"""`highwater up` and the processes it answers for: after a power cut, beside another `up`, and however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.apache import free_ports
+from tests.cluster.stage import WAIT_SECONDS, staged, wait_until
+from tests.cluster.tracing import needs_strace
+
+ELSEWHERE = "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
+"""No voter is found where the quorum's log has it."""
+
+
+class Up:
+    """One run of `highwater up`."""
+
+    def __init__(self, directory: Path, *options: str, port: int | None = None, prefix: tuple[str, ...] = ()) -> None:
+        self.directory = directory
+        self.port = port or free_ports(3)[0]
+        command = [sys.executable, "-m", "highwater", "up", "--data-dir", str(directory), "--port", str(self.port)]
+        self._errors = directory.parent / f"{directory.name}-{self.port}.err"
+        with self._errors.open("ab") as errors:
+            self.process = subprocess.Popen(
+                [*prefix, *command, *options], stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+
+    @property
+    def errors(self) -> str:
+        return self._errors.read_text()
+
+    def until_ready(self) -> Up:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("ready "), self.errors
+        return self
+
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        nodes: list[dict[str, Any]] = json.loads((self.directory / "nodes.json").read_text())["nodes"]
+        return nodes
+
+    def end(self, *signals: signal.Signals) -> int:
+        for number in signals:
+            self.process.send_signal(number)
+        return self.process.wait(WAIT_SECONDS)
+
+
+@contextlib.contextmanager
+def up(directory: Path, *options: str, port: int | None = None, prefix: tuple[str, ...] = ()) -> Iterator[Up]:
+    running = Up(directory, *options, port=port, prefix=prefix)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.process.kill()
+            running.process.wait()
+        assert running.process.stdout is not None
+        running.process.stdout.close()
+        for process in nodes_of(directory):
+            os.kill(process, signal.SIGKILL)
+
+
+def nodes_of(directory: Path) -> list[int]:
+    """The processes that have a node's lock file of this directory open, by what the system tells."""
+    found = []
+    locks = {str(path) for path in directory.glob("node-*/data/.lock")}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                links = {os.readlink(each) for each in (entry / "fd").iterdir()}
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                if locks & links and state not in ("Z", "X"):
+                    found.append(int(entry.name))
+    return found
+
+
+def refused(directory: Path, *options: str) -> str:
+    """The one line that `up` ends with at once."""
+    with up(directory, *options) as second:
+        assert second.process.wait(WAIT_SECONDS) == 1
+        (line,) = second.errors.splitlines()
+        return line
+
+
+def test_after_a_power_cut_a_cluster_is_ready_again_though_its_settings_were_never_synced(tmp_path: Path) -> None:
+    """As an earlier version left them: the names are there, the bytes are not."""
+    directory = tmp_path / "data"
+    with up(directory) as first:
+        first.until_ready()
+        for node in first.nodes:
+            os.kill(node["pid"], signal.SIGKILL)
+        first.end(signal.SIGKILL)
+        wait_until(lambda: not nodes_of(directory), "all have ended")
+    for lost in (directory / "nodes.json", *directory.glob("node-*/server.properties")):
+        lost.write_bytes(b"")
+    with up(directory, port=first.port) as second:
+        second.until_ready()
+        assert second.end(signal.SIGTERM) == 0
+
+
+@needs_strace
+def test_all_that_is_written_before_ready_is_synced_with_its_name(tmp_path: Path) -> None:
+    directory, output = tmp_path / "data", tmp_path / "trace"
+    calls = "trace=openat,mkdir,rename,fsync,fdatasync"
+    with up(directory, "--brokers", "1", prefix=("strace", "-f", "-yy", "-o", str(output), "-e", calls)) as running:
+        running.until_ready()
+        os.kill(int((directory / ".lock").read_text()), signal.SIGTERM)
+        assert running.process.wait(WAIT_SECONDS) == 0
+    unsynced: set[str] = set()
+    renamed = set()
+    for line in output.read_text().splitlines():
+        if made := re.search(r'mkdir\("([^"]+)".* = 0', line):
+            unsynced.add(f"{Path(made[1]).parent}/")
+        elif opened := re.search(r'openat\([^"]*"([^"]+\.tmp)", [^)]*O_CREAT', line):
+            unsynced.add(opened[1])
+        elif moved := re.search(r'rename\("([^"]+)", "([^"]+)"\) = 0', line):
+            if Path(moved[2]).name in ("nodes.json", "server.properties"):
+                assert moved[1] not in unsynced, f"{moved[2]} has its name before its bytes are synced"
+                unsynced.add(f"{Path(moved[2]).parent}/")
+                renamed.add(Path(moved[2]).name)
+        elif synced := re.search(r"f(?:data)?sync\(\d+<([^>]+)>", line):
+            unsynced -= {synced[1], f"{synced[1]}/"}
+        elif "PLAINTEXT" in line:
+            break
+    assert renamed == {"nodes.json", "server.properties"}
+    homes = {f"{path}/" for path in (tmp_path, directory, directory / "node-1")}
+    assert not unsynced & homes, unsynced & homes
+
+
+def test_a_cluster_without_a_quorum_says_so_after_a_few_seconds(tmp_path: Path) -> None:
+    with up(tmp_path / "data", "--set", ELSEWHERE) as running:
+        wait_until(lambda: running.errors.count("\n") == 3, "it says so")
+        assert running.end(signal.SIGTERM) == 0
+    for node, line in zip((1, 2, 3), running.errors.splitlines(), strict=False):
+        others = [other for other in (1, 2, 3) if other != node]
+        absent = "; ".join(rf"voter {other}: cannot connect to 127.0.0.1:\d+: Connection refused" for other in others)
+        assert re.fullmatch(rf"no quorum after 5 s: node {node} waits for {absent}", line)
+
+
+def test_a_second_up_on_a_live_directory_changes_nothing(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with up(directory, "--brokers", "1") as first:
+        first.until_ready()
+        written = [*directory.glob("*"), *directory.glob("node-1/*")]
+        before = {path: path.read_bytes() for path in written if path.is_file() and path.suffix != ".log"}
+        told = refused(directory, "--brokers", "1")
+        assert f"{directory} is in use by pid {first.process.pid} (" in told
+        assert {path: path.read_bytes() for path in before} == before
+        assert first.end(signal.SIGINT) == 0
+        assert not nodes_of(directory)
+
+
+def test_nodes_end_when_their_up_is_killed_also_those_that_were_started_again(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with up(directory) as running:
+        running.until_ready()
+        killed = running.nodes[1]
+        os.kill(killed["pid"], signal.SIGKILL)
+        again = subprocess.Popen(killed["argv"], stdout=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: running.nodes[1]["pid"] == again.pid, "nodes.json names it")
+            running.end(signal.SIGKILL)
+            wait_until(lambda: not nodes_of(directory), "all nodes end")
+        finally:
+            again.kill()
+            again.wait()
+
+
+def test_a_directory_can_be_started_again_at_once_after_its_up_was_killed(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with up(directory) as first:
+        first.until_ready()
+        first.end(signal.SIGKILL)
+        with up(directory, port=first.port) as second:
+            second.until_ready()
+            assert second.end(signal.SIGTERM) == 0
+
+
+def test_a_cluster_whose_voter_lost_its_directory_is_ready_and_whole_again(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with staged(directory, 3) as stage:
+        stage.create_topic("kept", 3, 3)
+    shutil.rmtree(directory / "node-2")
+    with staged(directory, 3) as stage:
+        wait_until(lambda: stage.is_whole("kept", 3), "every replica is in sync")
+        assert stage.controller() in (1, 3)
+
+
+def test_up_signals_no_stranger_whose_pid_stands_in_a_file(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
+        with up(directory, "--brokers", "1") as running:
+            running.until_ready()
+            (directory / "node-1/pid").write_text(str(stranger.pid))
+            os.kill(running.nodes[0]["pid"], signal.SIGKILL)
+            wait_until(lambda: "node 1 died" in running.errors, "its end is seen")
+            assert running.end(signal.SIGTERM) == 0
+        assert running.nodes[0]["pid"] != stranger.pid
+        assert stranger.poll() is None
+        stranger.communicate(b"\n")
+        assert stranger.returncode == 0
+
+
+def test_a_lost_quorum_is_told_by_status_and_by_quorum_describe(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with staged(directory, 3) as stage:
+        stage.kill(2, 3)
+        told = stage.command("status", "--data-dir", str(directory))
+        assert told.startswith("The quorum is lost: of the voters 1,2,3 no answer comes from 2,3, and 2 are needed. ")
+        command = [sys.executable, "-m", "highwater", "quorum", "--bootstrap-server", stage.running]
+        done = subprocess.run([*command, "describe", "--status"], capture_output=True, text=True, timeout=WAIT_SECONDS)
+        silent = f"broker 2 at {stage.address(2)}, broker 3 at {stage.address(3)}"
+        assert done.stderr == (
+            "The quorum is lost or has no leader: no controller answered within 5 s, and no answer comes from "
+            f"{silent}. More than half of the voters must run.\n"
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not installed")
+def test_a_full_disk_is_told_and_so_is_its_room(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    mount = f"mount -t tmpfs -o size=8m tmpfs '{directory}' || exit 77; exec \"$@\""
+    with up(directory, "--brokers", "1", prefix=("unshare", "-m", "sh", "-c", mount, "sh")) as running:
+        assert running.process.stdout is not None
+        if not running.process.stdout.readline().startswith("ready ") and running.process.wait() == 77:
+            pytest.skip(f"no file system can be mounted here: {running.errors}")
+        inside = ["nsenter", "-t", str(running.process.pid), "-m", "sh", "-c"]
+        subprocess.run([*inside, f"cat /dev/zero >'{directory}/filler' || true"], check=True, stderr=subprocess.DEVNULL)
+        wait_until(lambda: f"the disk of {directory} is full (" in running.errors, "it is told")
+        subprocess.run([*inside, f"rm '{directory}/filler'"], check=True)
+        wait_until(lambda: f"the disk of {directory} has room again" in running.errors, "it is told")
+        assert running.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_storm_of_signals_leaves_no_node_running(tmp_path: Path, ready: bool) -> None:
+    directory = tmp_path / "data"
+    with up(directory, "--brokers", "2", *(() if ready else ("--set", ELSEWHERE))) as running:
+        if ready:
+            running.until_ready()
+        else:
+            wait_until(lambda: len(nodes_of(directory)) == 2, "both nodes run")
+        while running.process.poll() is None:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                running.process.send_signal(number)
+        assert running.process.returncode == 0
+        assert not nodes_of(directory)

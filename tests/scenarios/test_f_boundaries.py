@@ -1,0 +1,167 @@
+"""A mistake in the program, wherever it strikes, ends what it struck and nothing more.
+
+The disk of the simulation makes the mistake: it raises what no disk raises, in the midst of whatever touches the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from highwater.errors import Code
+from highwater.model import TopicPartition
+from highwater.partition.partition import Partition
+from highwater.wire import records
+from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from highwater.wire.messages.produce_response import ProduceResponse
+from highwater.world.boundary import Kind
+from tests.scenarios.mishaps import decided
+from tests.scenarios.stage import ORDERS, Stage
+
+OTHER = TopicPartition("other", 0)
+MISTAKE = ZeroDivisionError("a mistake")
+
+
+@contextmanager
+def forgiving(**settings: object) -> Iterator[Stage]:
+    with Stage(expects_failures=True, **settings) as stage:
+        stage.sim.forgives = True
+        yield stage
+        assert not stage.sim.failures
+        assert not stage.cluster.failures
+        assert all(stage.member(name).hosted.gave_up is None for name in stage.cluster.names)
+
+
+def failed(stage: Stage, node: str, kind: Kind) -> int:
+    return stage.node(node).world.failures.counts[kind]
+
+
+async def write_keyed(stage: Stage, tp: TopicPartition) -> None:
+    batch = records.build([(stage.client.world.clock.wall_ms(), b"key", bytes(400_000), ())])
+    topic_id = stage.truth.topics.by_name[tp.topic].id
+    data = PartitionProduceData(index=tp.partition, records=bytes(batch))
+    topic = TopicProduceData(name=tp.topic, topic_id=topic_id, partition_data=[data])
+    request = ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[topic])
+    answer = await stage.client.ask("n2", request, ProduceResponse)
+    assert answer.responses[0].partition_responses[0].error_code == Code.NONE
+
+
+def test_retention_that_fails_at_one_partition_goes_on_at_the_others_and_at_the_next_time_there_too() -> None:
+    changes = {"log_retention_check_interval_ms": 1000, "log_initial_task_delay_ms": 1000}
+    with forgiving(**changes) as stage:
+        for tp in (ORDERS, OTHER):
+            stage.create(tp, replicas=(2, 3), retention_ms=1000, segment_bytes=1048576)
+            stage.send(bytes(800_000), tp=tp)
+            stage.send(bytes(800_000), tp=tp)
+        stage.storage("n2").fail("rename", "/data/orders-0/*.log", error=MISTAKE)
+        stage.until(lambda: stage.log("n2", OTHER).log_start >= 1)
+        assert failed(stage, "n2", "partition") == 1
+        for _ in range(2):
+            stage.send(bytes(800_000))
+        stage.until(lambda: stage.log("n2").log_start >= 3)
+
+
+def test_a_controller_whose_clockwork_fails_once_still_fences_who_is_silent() -> None:
+    with forgiving(voters=1, broker_session_timeout_ms=2000) as stage:
+        stage.create(ORDERS, replicas=(2, 3))
+        controller = stage.node("n1").controller
+        assert controller is not None
+        controller._rebalance_at, rebalance = 0.0, controller._elect_some
+        mistakes = iter([MISTAKE])
+
+        def mistaken(*args: object) -> None:
+            for mistake in mistakes:
+                raise mistake
+            rebalance(*args)  # type: ignore[arg-type]
+
+        controller._elect_some = mistaken  # type: ignore[method-assign]
+        stage.until(lambda: failed(stage, "n1", "periodic"))
+        stage.pause("n2")
+        stage.until(lambda: decided(stage).leader == 3)
+
+
+def test_a_checkpoint_that_meets_a_mistake_is_written_later() -> None:
+    with forgiving(log_flush_offset_checkpoint_interval_ms=500, log_initial_task_delay_ms=500) as stage:
+        stage.create(ORDERS, replicas=(2,), flush_messages=1)
+        fault = stage.storage("n2").fail("create", "/data/recovery-point-offset-checkpoint*", times=2, error=MISTAKE)
+        stage.send(b"one")
+        stage.until(lambda: fault.struck == 2)
+        stage.until(lambda: failed(stage, "n2", "job") == 2)
+
+        def written() -> bool:
+            data = stage.storage("n2").durable_bytes(stage.node("n2").broker.store.recovery_points.path)
+            return data is not None and b"orders 0 1" in data
+
+        stage.until(written)
+
+
+@pytest.mark.parametrize("operation", ["append", "sync"])
+def test_a_log_that_meets_a_mistake_is_followed_by_another_and_its_neighbours_stay(operation: str) -> None:
+    with forgiving() as stage:
+        for tp in (ORDERS, OTHER):
+            stage.create(tp, replicas=(2, 3), flush_messages=1, min_insync_replicas=1)
+        stage.send(b"one")
+        leads = stage.partition("n2", OTHER).epoch
+        pattern = "/data/orders-0/*.log"
+        stage.storage("n2").fail(operation, pattern, times=None, error=MISTAKE)  # type: ignore[arg-type]
+        stage.send(b"two")
+        stage.send(b"three", tp=OTHER)
+        assert stage.partition("n2", OTHER).epoch == leads
+        stage.until(lambda: stage.leader() == "n3" or operation == "append")
+
+
+def test_a_cleaning_that_meets_a_mistake_leaves_its_log_and_goes_on_with_the_others() -> None:
+    with forgiving(log_cleaner_backoff_ms=500) as stage:
+        stage.storage("n2").fail("create", "/data/orders-0/*.cleaned", times=None, error=MISTAKE)
+        for tp in (ORDERS, OTHER):
+            stage.create(
+                tp, replicas=(2,), cleanup_policy="compact,delete", segment_bytes=1048576, min_cleanable_dirty_ratio=0
+            )
+            for _ in range(4):
+                stage.run(write_keyed(stage, tp))
+        account = stage.node("n2").broker.cleaner.account
+        stage.until(lambda: stage.log("n2", OTHER).clean_end)
+        assert failed(stage, "n2", "task") == 1
+        assert "a mistake" in account.setbacks[ORDERS].reason
+        stage.run(write_keyed(stage, ORDERS))
+
+
+def test_a_follower_that_meets_a_mistake_at_one_partition_goes_on_with_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a leader's answer is taken in, each partition has its part by itself."""
+    taken, mistakes = Partition.append_fetched, [MISTAKE] * 3
+
+    def mistaken(self: Partition, data: memoryview, high_watermark: int, log_start: int) -> None:
+        if self.tp == ORDERS and mistakes:
+            raise mistakes.pop()
+        taken(self, data, high_watermark, log_start)
+
+    with forgiving() as stage:
+        for tp in (ORDERS, OTHER):
+            stage.create(tp, replicas=(2, 3))
+        monkeypatch.setattr(Partition, "append_fetched", mistaken)
+        stage.send(b"one", tp=OTHER)
+        stage.send(b"two")
+        assert failed(stage, "n3", "partition") == 3
+        assert sorted(decided(stage).isr) == [2, 3]
+        assert (stage.values("n3"), stage.values("n3", OTHER)) == ([b"two"], [b"one"])
+
+
+def test_of_those_who_wait_for_a_commit_one_that_fails_costs_the_others_nothing() -> None:
+    with forgiving() as stage:
+        stage.create(ORDERS, replicas=(2, 3))
+        told: list[Code] = []
+
+        def mistaken(code: Code) -> None:
+            raise MISTAKE
+
+        leader = stage.partition("n2")
+        for waits in (told.append, mistaken, told.append):
+            leader.when_committed(1, waits)
+        stage.send(b"one")
+        assert told == [Code.NONE, Code.NONE]
+        assert failed(stage, "n2", "connection") == 1
+        assert sorted(decided(stage).isr) == [2, 3]

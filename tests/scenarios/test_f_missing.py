@@ -1,0 +1,86 @@
+"""A replica whose files could not be made or opened is reported, so that others lead, and made once it can be."""
+
+from __future__ import annotations
+
+import errno
+import logging
+
+import pytest
+
+from highwater.metadata.brokers import DIRECTORY_LOST
+from highwater.model import TopicPartition
+from tests.scenarios.mishaps import decided, delete_topic
+from tests.scenarios.stage import ORDERS, Stage
+
+FILES = "/data/orders-0/*"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE, errno.EIO])
+def test_a_replica_that_cannot_be_made_leaves_the_lead_and_is_made_later(code: int) -> None:
+    with Stage(watched=True) as stage:
+        fault = stage.storage("n2").fail("create", FILES, code, times=None)
+        stage.run(stage.client.create(ORDERS, (2, 3), {}))
+        stage.until(lambda: decided(stage).leader == 3 and list(decided(stage).isr) == [3])
+        stage.send(b"one")
+        stage.until(lambda: fault.struck > 4)
+        assert not stage.has("n2")
+        stage.storage("n2").mend()
+        stage.until(lambda: stage.has("n2") and decided(stage).directory(2) != DIRECTORY_LOST)
+        stage.until(lambda: sorted(decided(stage).isr) == [2, 3])
+        stage.send(b"two")
+        stage.kill("n3")
+        stage.until(lambda: stage.leads("n2"))
+        assert stage.read() == [b"one", b"two"]
+
+
+def test_the_only_replica_that_cannot_be_made_is_made_once_there_is_room() -> None:
+    with Stage() as stage:
+        stage.storage("n2").fail("create", FILES, errno.ENOSPC, times=4)
+        stage.run(stage.client.create(ORDERS, (2,), {}))
+        stage.until(lambda: stage.has("n2") and stage.leads("n2"))
+        stage.send(b"one")
+        assert stage.read() == [b"one"]
+
+
+def test_a_topic_that_is_deleted_before_there_is_room_is_not_made_any_more() -> None:
+    with Stage() as stage:
+        fault = stage.storage("n2").fail("create", "/data/gone-0/*", errno.ENOSPC, times=None)
+        stage.run(stage.client.create(TopicPartition("gone", 0), (2,), {}))
+        stage.until(lambda: fault.struck > 1)
+        stage.run(delete_topic(stage.client, "gone"))
+        stage.until(lambda: "gone" not in stage.node("n2").broker.image.topics.by_name)
+        struck = fault.struck
+        stage.pass_time(30)
+        assert fault.struck == struck
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM])
+def test_a_log_that_cannot_be_opened_for_want_of_something_is_opened_later(code: int) -> None:
+    with Stage() as stage:
+        stage.create(ORDERS, replicas=(2,))
+        stage.send(b"one")
+        stage.kill("n2")
+        fault = stage.storage("n2").fail("read", FILES, code, times=3)
+        stage.start("n2")
+        assert fault.struck
+        stage.until(lambda: stage.has("n2") and stage.leads("n2"))
+        assert stage.read() == [b"one"]
+        stage.send(b"two")
+
+
+def test_a_log_that_cannot_be_read_at_the_start_is_reported_and_stays_as_it_is() -> None:
+    with Stage(expects_failures=True) as stage:
+        stage.create(ORDERS, replicas=(2, 3))
+        stage.send(b"one")
+        stage.kill("n2")
+        stage.until(lambda: stage.leads("n3"))
+        stage.storage("n2").fail("read", FILES, errno.EIO, times=None)
+        stage.start("n2")
+        assert stage.said("n2", "orders-0 is not loaded", logging.ERROR)
+        stage.until(lambda: decided(stage).directory(2) == DIRECTORY_LOST)
+        stage.send(b"two")
+        stage.kill("n2")
+        stage.storage("n2").mend()
+        stage.start("n2")
+        stage.until(lambda: sorted(decided(stage).isr) == [2, 3])
+        assert stage.values("n2") == [b"one", b"two"]

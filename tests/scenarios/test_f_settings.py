@@ -1,0 +1,71 @@
+"""No setting that anybody can write ends a node: what a broker cannot use it leaves out, and says so."""
+
+from __future__ import annotations
+
+import logging
+
+from highwater.config import LOG_RETENTION_MS, LOG_ROLL_MS
+from highwater.errors import Code, code_of
+from highwater.metadata.configs import ResourceType
+from highwater.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from highwater.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from tests.scenarios.stage import ORDERS, Stage
+
+REASON = "log.roll.ms must be greater than or equal to 1"
+
+
+def asked(broker: str, **settings: str) -> IncrementalAlterConfigsRequest:
+    configs = [AlterableConfig(name=name.replace("_", "."), value=value) for name, value in settings.items()]
+    resource = AlterConfigsResource(resource_type=ResourceType.BROKER, resource_name=broker, configs=configs)
+    return IncrementalAlterConfigsRequest(resources=[resource])
+
+
+def told(answer: IncrementalAlterConfigsResponse) -> tuple[Code, str | None]:
+    (each,) = answer.responses
+    return code_of(each.error_code), each.error_message
+
+
+def through_broker(stage: Stage, node: str, request: IncrementalAlterConfigsRequest) -> tuple[Code, str | None]:
+    return told(stage.run(stage.client.ask(node, request, IncrementalAlterConfigsResponse)))
+
+
+def through_controller(stage: Stage, request: IncrementalAlterConfigsRequest) -> tuple[Code, str | None]:
+    """On the controller's own listener, where nobody knows what the brokers were started with (KIP-919)."""
+    client, at = stage.client.client, stage.cluster.members["n1"].controller
+    return told(stage.run(client.ask(at, request, IncrementalAlterConfigsResponse, 20.0)))
+
+
+def test_a_broker_refuses_settings_that_do_not_suit_it() -> None:
+    with Stage() as stage:
+        for broker in ("2", ""):
+            assert through_broker(stage, "n2", asked(broker, log_roll_ms="0")) == (Code.INVALID_CONFIG, REASON)
+        assert through_broker(stage, "n2", asked("2", log_roll_ms="5000")) == (Code.NONE, None)
+        stage.until(lambda: stage.node("n2").broker.config.get(LOG_ROLL_MS) == 5000)
+
+
+def test_a_broker_goes_on_with_the_settings_it_has_where_new_ones_do_not_suit_it() -> None:
+    with Stage() as stage:
+        stage.create(ORDERS, replicas=(2, 3))
+        assert through_controller(stage, asked("2", log_retention_ms="70000")) == (Code.NONE, None)
+        config = lambda: stage.node("n2").broker.config  # noqa: E731
+        stage.until(lambda: config().get(LOG_RETENTION_MS) == 70_000)
+        assert through_controller(stage, asked("2", log_roll_ms="0", log_retention_ms="80000")) == (Code.NONE, None)
+        stage.until(lambda: stage.said("n2", REASON, logging.ERROR))
+        stage.send(b"one")
+        assert (config().get(LOG_RETENTION_MS), config().get(LOG_ROLL_MS)) == (70_000, None)
+        assert through_controller(stage, asked("", log_retention_ms="90000")) == (Code.NONE, None)
+        stage.until(lambda: config().dynamic_default)
+        stage.send(b"two")
+
+        stage.kill("n2")
+        stage.start("n2")
+        assert config().get(LOG_RETENTION_MS) == 90_000
+        stage.until(lambda: stage.leader() is not None)
+        stage.send(b"three")
+        assert stage.read() == [b"one", b"two", b"three"]
+        assert through_controller(stage, asked("2", log_roll_ms="9000")) == (Code.NONE, None)
+        stage.until(lambda: config().get(LOG_RETENTION_MS) == 80_000 and config().get(LOG_ROLL_MS) == 9000)

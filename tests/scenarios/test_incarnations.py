@@ -1,0 +1,61 @@
+"""What one incarnation of a broker has fetched says nothing of what the next one has."""
+
+from __future__ import annotations
+
+from highwater.errors import Code
+from tests.scenarios.mishaps import decided
+from tests.scenarios.stage import Stage
+
+
+def test_a_broker_fetches_nothing_before_it_has_applied_its_own_registration() -> None:
+    """n3 starts and cannot reach the controller: n2 hears nothing from an incarnation that it could not tell from the
+    next one. That one has lost its tail, and is not in the ISR before it has everything (KIP-903)."""
+    with Stage(3, watched=True, replica_lag_time_max_ms=30_000) as stage:
+        stage.create(replicas=(2, 3))
+        for at in range(5):
+            stage.send(b"v%d" % at)
+        stage.until(lambda: stage.log("n3").high_watermark == 5)
+        stage.kill("n3")
+        stage.until(lambda: tuple(decided(stage).isr) == (2,))
+        for at in range(5, 10):
+            stage.send(b"v%d" % at)
+        leader = stage.partition("n2").require_leader()
+        heard = leader.followers[3].fetched_at
+        stage.start("n3", waits=False)
+        stage.until(lambda: stage.has("n3") and stage.partition("n3").epoch >= 0)
+        assert stage.node("n3").lifecycle.epoch < 0
+        stage.cut("n1", "n3")
+        stage.pass_time(3.0)
+        assert leader.followers[3].fetched_at == heard, "it has fetched without a registration"
+        stage.heal("n1", "n3")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.log("n3").log_end == 10
+
+
+def test_what_an_incarnation_that_lost_its_tail_had_fetched_does_not_count_for_it() -> None:
+    with Stage(3, watched=True, replica_lag_time_max_ms=30_000) as stage:
+        stage.create(replicas=(2, 3))
+        for at in range(10):
+            stage.send(b"v%d" % at)
+        stage.until(lambda: stage.log("n3").high_watermark == 10)
+        stage.cut_power("n3")
+        stage.lose_records("n3", 5)
+        stage.cut("n2", "n3")
+        stage.start("n3", waits=False)
+        member = stage.member("n3")
+        stage.until(lambda: stage.has("n3") and member.node is not None and member.node.lifecycle.epoch >= 0)
+        stage.holds_for(5.0, lambda: set(decided(stage).isr) == {2} or stage.log("n3").log_end >= 10)
+        stage.heal("n2", "n3")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.log("n3").log_end == 10
+
+
+def test_a_follower_that_does_not_tell_its_broker_epoch_is_refused() -> None:
+    with Stage(3) as stage:
+        stage.create(replicas=(2, 3))
+        stage.send(b"v")
+        stage.until(lambda: stage.log("n3").high_watermark == 1)
+        before = stage.partition("n2").require_leader().followers[3].end
+        told = stage.run(stage.client.fetch("n2", 0, epoch=0, replica=3, broker_epoch=-1))
+        assert told.code is Code.UNSUPPORTED_VERSION
+        assert stage.partition("n2").require_leader().followers[3].end == before

@@ -1,0 +1,65 @@
+"""Whatever a node does is under a boundary of `highwater.world.boundary`: nothing else catches whatever comes."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.tidy.repository import ROOT
+
+SOURCE = ROOT / "src" / "highwater"
+NODE = ("broker", "controller", "coordinator", "groups", "kernel", "log", "metadata", "net", "partition", "quorum")
+NODE += ("raft_node", "replication", "wire")
+
+CATCH_ALL = {
+    "log/log.py": 1,  # amid a write: the partition goes offline, and the caller is refused
+    "net/client.py": 1,  # an answer: one that is malformed is told apart
+    "net/connection.py": 1,
+    "net/turns.py": 1,  # a request: as above, and without the cost of a context manager
+    "net/http.py": 1,  # half of a page must not pass for the whole
+    "raft_node/raft_node.py": 2,  # a broken invariant of the quorum ends the node
+}
+"""Boundaries that are written out, and why."""
+
+OF_THE_NODE = {
+    "node.py": 2,  # the publisher, without which the node does not follow its metadata; the listeners of its start
+    "raft_node/raft_node.py": 1,  # the quorum
+}
+"""Tasks without a decision of their own: if one fails, the node ends."""
+
+
+def sources() -> Iterator[tuple[str, ast.AST]]:
+    files = [SOURCE / "node.py", *(path for package in NODE for path in sorted((SOURCE / package).rglob("*.py")))]
+    for path in files:
+        yield name_of(path), ast.parse(path.read_text())
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def test_whatever_comes_is_caught_by_a_boundary_alone() -> None:
+    found: Counter[str] = Counter()
+    for name, tree in sources():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ExceptHandler) and catches_all(node.type):
+                found[name] += 1
+    assert found == CATCH_ALL
+
+
+def catches_all(caught: ast.expr | None) -> bool:
+    if isinstance(caught, ast.Tuple):
+        return any(map(catches_all, caught.elts))
+    return caught is None or (isinstance(caught, ast.Name) and caught.id in ("Exception", "BaseException"))
+
+
+def test_every_task_says_what_becomes_of_its_failure_or_is_the_nodes_own() -> None:
+    found: Counter[str] = Counter()
+    for name, tree in sources():
+        for node in ast.walk(tree):
+            spawns = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "spawn"
+            if spawns and isinstance(node, ast.Call) and len(node.args) + len(node.keywords) < 3:
+                found[name] += 1
+    assert found == OF_THE_NODE

@@ -1,0 +1,172 @@
+"""What the directory of a cluster at rest decides about its next start: ports, voters, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from highwater.cluster.failed import ClusterFailed
+from highwater.cluster.layout import Layout
+from highwater.cluster.ports import ReservedPort
+from highwater.cluster.waiting import waits_for
+from highwater.model import Uuid, uuid_text
+from highwater.raft_node.meta_properties import read_meta_properties
+from highwater.raft_node.metadata_log import QUORUM_STATE
+from highwater.raft_node.recorded_voters import recorded_voters
+from highwater.world.real_disk import RealDisk
+
+METADATA = Path("data/__cluster_metadata-0")
+
+
+def lay_out(directory: Path, brokers: int = 3, controllers: int = 0) -> Layout:
+    """One start, and its end."""
+    layout = Layout(directory, brokers, controllers, None, {})
+    layout.release()
+    return layout
+
+
+def addresses(layout: Layout) -> list[str]:
+    return [layout.members[0].properties["controller.quorum.bootstrap.servers"]]
+
+
+def let_vote(directory: Path) -> None:
+    """As if every voter had run."""
+    for home in directory.glob("node-*"):
+        (home / METADATA / QUORUM_STATE).write_text("{}")
+
+
+def directory_id(directory: Path, node: int) -> Uuid | None:
+    meta = read_meta_properties(RealDisk(), directory / f"node-{node}" / "data")
+    return None if meta is None else meta.directory_id
+
+
+def files(directory: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+def refusal(directory: Path, brokers: int, controllers: int = 0) -> str:
+    """What is said, after a look that nothing was changed."""
+    before = files(directory)
+    with pytest.raises(ClusterFailed) as refused:
+        lay_out(directory, brokers, controllers)
+    assert files(directory) == before
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("controllers", [0, 1])
+def test_voters_keep_their_ports_though_a_power_cut_emptied_their_settings(tmp_path: Path, controllers: int) -> None:
+    before = lay_out(tmp_path, controllers=controllers)
+    for settings in tmp_path.glob("node-*/server.properties"):
+        settings.write_bytes(b"")
+    assert addresses(lay_out(tmp_path, controllers=controllers)) == addresses(before)
+
+
+def test_a_taken_port_of_a_voter_is_named_with_the_process_that_has_it(tmp_path: Path) -> None:
+    layout = lay_out(tmp_path)
+    port = layout.members[1].endpoints[1].port
+    with socket.create_server(("127.0.0.1", port)):
+        told = refusal(tmp_path, 3)
+    assert told.startswith(f"127.0.0.1:{port}, where the quorum's log has voter 2, is taken by pid {os.getpid()} (")
+
+
+def test_two_clusters_never_draw_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = ReservedPort.drawn()
+    monkeypatch.setattr("highwater.cluster.ports.OWN_PORTS", range(first.number, first.number + 3))
+    others = [ReservedPort.drawn(), ReservedPort.drawn()]
+    assert {first.number, *(each.number for each in others)} == set(range(first.number, first.number + 3))
+    with socket.create_server(("127.0.0.1", first.number)):  # a node binds beside its reservation
+        pass
+    for each in (first, *others):
+        each.release()
+
+
+def test_a_first_start_that_a_power_cut_interrupted_is_completed_with_the_same_voters(tmp_path: Path) -> None:
+    first = lay_out(tmp_path)
+    keys = recorded_voters(RealDisk(), tmp_path / "node-1/data")
+    assert keys is not None
+    for node in (2, 3):
+        shutil.rmtree(tmp_path / f"node-{node}")
+    again = lay_out(tmp_path)
+    assert (again.cluster_id, addresses(again)) == (first.cluster_id, addresses(first))
+    assert [directory_id(tmp_path, node) for node in (1, 2, 3)] == [key.directory_id for key in keys.voters.keys]
+
+
+def test_a_directory_cannot_grow_to_more_voters(tmp_path: Path) -> None:
+    lay_out(tmp_path, 1)
+    told = refusal(tmp_path, 3)
+    assert f"{tmp_path} was formatted for the voter 1; its quorum cannot grow to the voters 1, 2, 3" in told
+    assert told.endswith("start it with --brokers 1, or choose another directory")
+
+
+def test_a_directory_cannot_shrink(tmp_path: Path) -> None:
+    lay_out(tmp_path)
+    told = refusal(tmp_path, 1)
+    assert f"{tmp_path} was formatted for the voters 1, 2, 3; 2 of them must run for a quorum" in told
+    assert told.endswith("start it with --brokers 3, or choose another directory")
+
+
+def test_a_directory_keeps_its_kind_of_quorum(tmp_path: Path) -> None:
+    lay_out(tmp_path, 2, controllers=1)
+    assert "start it with --brokers 2 --controllers 1" in refusal(tmp_path, 2)
+
+
+def test_brokers_without_a_vote_may_be_added_and_not_left_out(tmp_path: Path) -> None:
+    lay_out(tmp_path, 3)
+    lay_out(tmp_path, 5)
+    told = refusal(tmp_path, 3)
+    assert "also holds the nodes 4, 5" in told and "--brokers 5" in told
+
+
+def test_a_voter_that_lost_its_directory_comes_back_without_its_vote(tmp_path: Path) -> None:
+    """With its vote it could deny what it has promised, and with another lost one elect an empty log."""
+    lay_out(tmp_path)
+    let_vote(tmp_path)
+    shutil.rmtree(tmp_path / "node-2")
+    lay_out(tmp_path)
+    one, two = (recorded_voters(RealDisk(), tmp_path / f"node-{node}/data") for node in (1, 2))
+    assert one is not None and two is not None and one.voters == two.voters
+    assert directory_id(tmp_path, 2) not in [key.directory_id for key in two.voters.keys]
+
+
+def test_a_majority_of_lost_voters_is_not_replaced(tmp_path: Path) -> None:
+    lay_out(tmp_path)
+    let_vote(tmp_path)
+    for node in (2, 3):
+        shutil.rmtree(tmp_path / f"node-{node}")
+    assert "has lost the directories of the nodes 2, 3" in refusal(tmp_path, 3)
+
+
+def test_a_new_quorum_does_not_answer_for_an_old_cluster(tmp_path: Path) -> None:
+    cluster_id = lay_out(tmp_path, 1, controllers=1).cluster_id
+    shutil.rmtree(tmp_path / "node-101")
+    assert f"holds node 1 of cluster {cluster_id}, but none of its voters" in refusal(tmp_path, 1, 1)
+
+
+def test_directories_that_were_not_formatted_together_do_not_run_together(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    lay_out(ours)
+    lay_out(theirs)
+    shutil.rmtree(ours / "node-3")
+    shutil.copytree(theirs / "node-3", ours / "node-3")
+    assert "directories of different clusters cannot run together" in refusal(ours, 3)
+    meta = ours / "node-3/data/meta.properties"
+    known = read_meta_properties(RealDisk(), ours / "node-1/data")
+    assert known is not None
+    meta.write_text(
+        f"version=1\nnode.id=3\ncluster.id={known.cluster_id}\ndirectory.id={uuid_text(known.directory_id or Uuid())}\n"
+    )
+    assert "would be two quorums of one cluster" in refusal(ours, 3)
+
+
+def test_who_waits_for_which_address_is_told(tmp_path: Path) -> None:
+    layout = lay_out(tmp_path, 2)
+    one, two = (member.endpoints[1] for member in layout.members)
+    assert waits_for(layout.members) == [
+        f"node 1 waits for voter 2: cannot connect to {two}: Connection refused",
+        f"node 2 waits for voter 1: cannot connect to {one}: Connection refused",
+    ]

@@ -1,0 +1,19 @@
+"""What is told of a disk that fills up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from highwater.cluster.room import Room
+
+
+def test_a_full_disk_is_told_once_and_so_is_its_room(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    assert list(room.news()) == []
+    room.least = 1 << 62
+    (told,) = room.news()
+    assert told.startswith(f"the disk of {tmp_path} is full (") and told.endswith("until there is room")
+    assert list(room.news()) == []
+    room.least = 0
+    assert list(room.news()) == [f"the disk of {tmp_path} has room again"]
+    assert list(room.news()) == []

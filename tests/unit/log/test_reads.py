@@ -1,0 +1,123 @@
+"""Reads off the loop that race with a change of the segments: what they could not read is no damage then."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.log.log import Log
+from highwater.log.reads import Stale
+from highwater.log.scan import BadBatch
+from highwater.log.truncation import find_cut, truncate
+from highwater.world import Step
+from tests.unit.log.bench import Bench, all_records, on_real_disk
+from tests.unit.log.test_recovery import fill
+
+GO_ON_SECONDS = 60.0
+
+
+def bad_batch(log: Log) -> Exception:
+    return BadBatch(log.active.file.path, 0, "its checksum is wrong")
+
+
+def failed_disk(log: Log) -> Exception:
+    return OSError(errno.EIO, "Input/output error")
+
+
+def reader(go_on: threading.Event, found: Exception) -> Callable[..., Generator[Step, None, None]]:
+    def job(disk: Any) -> Generator[Step, None, None]:
+        yield Step()
+        assert go_on.wait(GO_ON_SECONDS)
+        raise found
+
+    return job
+
+
+@pytest.mark.parametrize("failure", [bad_batch, failed_disk])
+@pytest.mark.parametrize("change", ["retention", "truncation"])
+def test_what_a_read_finds_in_files_that_have_changed_is_no_damage(
+    tmp_path: Path, failure: Callable[[Log], Exception], change: str
+) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        go_on = threading.Event()
+        told: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        log.reads.look(reader(go_on, failure(log)), done=told.set_result, where="reading")
+        if change == "retention":
+            log.drop_segments(1)
+        else:
+            assert await bench.truncate(log.log_end - 10)
+        go_on.set()
+        assert isinstance(await told, Stale)
+        assert (log.trouble, bench.offline) == (None, [])
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+@pytest.mark.parametrize("failure", [bad_batch, failed_disk])
+def test_what_a_read_finds_in_files_that_are_as_they_were_is_told_to_the_log(
+    tmp_path: Path, failure: Callable[[Log], Exception]
+) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        go_on = threading.Event()
+        go_on.set()
+        told: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        log.reads.look(reader(go_on, failure(log)), done=told.set_result, where="reading")
+        assert isinstance(await told, (BadBatch, OSError))
+        assert log.trouble is not None
+        assert bench.offline == [log]
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+def test_a_piece_that_was_read_while_its_log_was_cut_is_no_damage(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        log = await bench.reopen()  # so that nothing counts as just written
+        (piece,) = log.read(log.active.base_offset, 1 << 20, log.log_end, True, _from_disk)
+        assert piece.check is not None
+        assert await bench.truncate(log.log_end - 1)
+        assert not piece.check.passes(bytes(piece.size))
+        assert log.trouble is None
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+def _from_disk(file: Any, pos: int, n: int) -> Any:
+    return file.read(pos, n)
+
+
+def test_a_log_is_cut_where_it_is_to_be_though_retention_takes_segments_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment goes each time the place of the cut is being looked up, three times."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        before = await all_records(bench.world, log)
+        start, end = log.segments[3].base_offset, log.segments[-2].base_offset
+        run = bench.world.run
+
+        def run_while_segments_go(job: Callable[..., Any], *args: Any, **options: Any) -> Any:
+            begun = run(job, *args, **options)
+            if job is find_cut and log.log_start < start:
+                log.drop_segments(1)
+            return begun
+
+        monkeypatch.setattr(bench.world, "run", run_while_segments_go)
+        assert await truncate(bench.world, log, end)
+        assert (log.log_start, log.log_end) == (start, end)
+        assert await all_records(bench.world, log) == [each for each in before if start <= each[0] < end]
+
+    on_real_disk(tmp_path, play, segment_bytes=1000)

@@ -1,0 +1,90 @@
+"""No epoch that a peer tells can be the last: it is refused while it is out of reach, and what is kept can be read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from highwater.errors import Code
+from highwater.model import NodeId
+from highwater.quorum import ElectionState, FetchAnswer, QuorumViolation, Role
+from highwater.quorum import messages as wire
+from highwater.quorum.election_state import LAST_EPOCH
+from highwater.quorum.messages import Standing
+from highwater.wire.codec import Message
+from tests.unit.quorum.bench import TWO, Bench, begin, end, error_of, granted, vote
+from tests.unit.quorum.replicas import voter_node
+
+STRANGER = voter_node(77).key
+A_LIFETIME_OF_ELECTIONS = 2**24 - 1
+FAR = [LAST_EPOCH, LAST_EPOCH - 1, 2**30, 2**25]
+
+
+def requests(epoch: int) -> list[Message]:
+    return [
+        vote(TWO, epoch),
+        vote(STRANGER, epoch),
+        vote(STRANGER, epoch, pre_vote=True),
+        begin(2, epoch),
+        begin(77, epoch),
+        end(2, epoch),
+    ]
+
+
+@pytest.mark.parametrize("epoch", FAR)
+@pytest.mark.parametrize("index", range(6))
+def test_a_request_of_an_epoch_out_of_reach_is_refused_and_changes_nothing(epoch: int, index: int) -> None:
+    bench = Bench().to_follower(2, 3)
+    ready = bench.request(requests(epoch)[index])
+    assert error_of(ready) == Code.INVALID_REQUEST
+    assert ready.election is None
+    assert (bench.quorum.leader_id, bench.quorum.epoch) == (2, 3)
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_a_voter_that_was_away_for_a_very_long_time_learns_of_the_epoch(index: int) -> None:
+    bench = Bench().to_follower(2, 0)
+    bench.request(requests(A_LIFETIME_OF_ELECTIONS)[index])
+    assert bench.quorum.epoch == A_LIFETIME_OF_ELECTIONS
+
+
+@pytest.mark.parametrize("epoch", FAR)
+def test_an_answer_of_an_epoch_out_of_reach_is_passed_over(epoch: int) -> None:
+    far = Standing(Code.FENCED_LEADER_EPOCH, NodeId(3), epoch)
+    cases: list[tuple[Bench, Message | FetchAnswer]] = [
+        (Bench().to_candidate(), granted(epoch)),
+        (Bench().to_candidate(), wire.vote_answer(far, granted=False)),
+        (Bench().to_leader(), wire.begin_epoch_answer(far)),
+        (Bench().to_resigned(), wire.end_epoch_answer(far)),
+        (Bench().to_follower(2, 1), FetchAnswer(Code.FENCED_LEADER_EPOCH, NodeId(3), epoch)),
+        (Bench().to_follower(2, 1), FetchAnswer(Code.FENCED_LEADER_EPOCH, NodeId(1), epoch)),
+    ]
+    for bench, answer in cases:
+        ready = bench.answer(2, answer)
+        assert (bench.quorum.epoch, ready.election) == (1, None)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, LAST_EPOCH)), max_size=30))
+def test_whatever_epochs_peers_tell_what_is_kept_can_be_read_and_there_is_a_next_one(
+    told: list[tuple[int, int]],
+) -> None:
+    bench = Bench()
+    for index, epoch in told:
+        ready = bench.request(requests(epoch)[index])
+        if ready.election is not None:
+            assert ElectionState.from_json(ready.election.to_json()) == ready.election
+    assert bench.quorum.epoch < LAST_EPOCH / 2
+    bench.to_candidate()
+
+
+def test_near_the_last_epoch_elections_go_on_until_it() -> None:
+    bench = Bench(stored=ElectionState(LAST_EPOCH - 2))
+    assert bench.request(vote(TWO, LAST_EPOCH - 1)).election == ElectionState(LAST_EPOCH - 1, None, TWO)
+    assert error_of(bench.request(begin(2, LAST_EPOCH - 1))) == Code.NONE
+    bench.pass_time_to_deadline()
+    assert bench.to_candidate().quorum.epoch == LAST_EPOCH
+    bench.pass_time_to_deadline()
+    assert bench.role() == Role.PROSPECTIVE
+    with pytest.raises(QuorumViolation, match="last"):
+        bench.answer(2, granted(LAST_EPOCH))
