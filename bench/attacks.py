@@ -151,8 +151,10 @@ def batch_to_be_compressed_anew(victim: Victim) -> None:
 
 def look_ups_by_time(victim: Victim) -> None:
     """Each inflates a batch, to find that its first record is the one."""
-    bombs_for_many_partitions(victim)
-    partitions = [ListOffsetsPartition(partition_index=index, timestamp=NOW) for index in range(50)]
+    rows = [PartitionProduceData(index=index, records=bomb()) for index in range(10)]
+    data = [TopicProduceData(name=victim.narrow, partition_data=rows)]
+    sent(victim, ProduceRequest(acks=1, timeout_ms=60_000, topic_data=data), 9)
+    partitions = [ListOffsetsPartition(partition_index=index, timestamp=NOW) for index in range(10)]
     topics = [ListOffsetsTopic(name=victim.narrow, partitions=partitions)]
     sent(victim, ListOffsetsRequest(replica_id=-1, topics=topics), 5, connections=5)
 
@@ -202,12 +204,12 @@ def connections_that_say_nothing(victim: Victim) -> None:
 ATTACKS: Sequence[Attack] = (
     Attack("C18", "Metadata v1 naming a topic of 1 000 partitions 400 times", metadata_of_one_topic_many_times),
     Attack("C18", "Produce: one partition 50 times, 60 MiB each inflated", bombs_for_one_partition),
-    Attack("C18", "Produce: 50 partitions, 60 MiB each inflated", bombs_for_many_partitions),
+    Attack("C18", "Produce: 50 partitions, 60 MiB each inflated", bombs_for_many_partitions, 1),
     Attack("C18", "Produce to a topic that compresses anew at zstd 22", batch_to_be_compressed_anew),
     Attack("C18", "DescribeConfigs of one broker 200 times", descriptions_of_one_broker_many_times),
     Attack("C18", "Fetch v4 of 250 000 partitions", fetch_of_many_partitions),
     Attack("C18", "FindCoordinator of 60 keys of 32 000 bytes", coordinators_of_long_names),
-    Attack("C19", "ListOffsets by time of 50 partitions on 5 connections", look_ups_by_time),
+    Attack("C19", "ListOffsets by time of 10 partitions on 5 connections", look_ups_by_time, 1),
     Attack("C20", "100 Metadata of 1 000 partitions on 60 connections, unread", answers_that_nobody_reads, 1),
     Attack("C21", "250 fetches that wait for days on 20 connections", fetches_that_wait_for_days, 1),
     Attack("C22", "1 200 connections that say nothing", connections_that_say_nothing, 1),

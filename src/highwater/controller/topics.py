@@ -40,6 +40,9 @@ DEFAULT: Final = -1
 MAX_PARTITIONS: Final = 10_000
 
 
+_TOPICS_PER_PIECE = 5
+
+
 class _Created(NamedTuple):
     result: CreatableTopicResult
     records: list[Message]
@@ -78,6 +81,24 @@ def create_topics(
     return Decision(CreateTopicsResponse(topics=results), () if request.validate_only else records)
 
 
+def in_pieces(request: CreateTopicsRequest, config: NodeConfig) -> list[CreateTopicsRequest]:
+    """Each to be decided by itself, in a turn of its own: topics have nothing to do with each other, but for those of
+    one name, which are refused together. A request that is refused as a whole stays whole."""
+    try:
+        _check_size(request.topics, config)
+    except KafkaError:
+        return [request]
+    times = Counter(topic.name for topic in request.topics)
+    topics = [topic for topic in request.topics if times[topic.name] == 1]
+    pieces = [topics[at : at + _TOPICS_PER_PIECE] for at in range(0, len(topics), _TOPICS_PER_PIECE)]
+    if len(topics) < len(request.topics):
+        pieces.append([topic for topic in request.topics if times[topic.name] > 1])
+    return [
+        CreateTopicsRequest(topics=piece, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
+        for piece in pieces
+    ] or [request]
+
+
 def _failed(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=told(error))
 
@@ -90,6 +111,8 @@ def _check_size(topics: Sequence[CreatableTopic], config: NodeConfig) -> None:
     )
     if total > MAX_PARTITIONS:
         raise KafkaError(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    if total + sum(1 + len(topic.configs) for topic in topics) > MAX_RECORDS:
+        raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 def _create(

@@ -233,12 +233,16 @@ class Partition:
 
     # Writing
 
-    def append(self, field: memoryview, acks: int, produce_version: int, now_ms: int) -> Appended:
-        """One batch from a client. Raises KafkaError; `Refused` where single records are to blame."""
+    def append(self, field: memoryview | Validated, acks: int, produce_version: int, now_ms: int) -> Appended:
+        """One batch from a client, perhaps checked already. Raises KafkaError, `Refused` where single records are to
+        blame, and `Laborious` where the batch is to be checked off the loop first."""
         leader = self.require_leader()
         if acks == -1 and not leader.enough_in_sync(self.log.config.min_insync_replicas):
             raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
-        batch = validate_append(field, self.rules, now_ms)
+        if isinstance(field, Validated):
+            batch = field
+        else:
+            batch = validate_append(field, self.rules, now_ms, at_once=True)
         header = batch.header
         if header.is_transactional:
             raise KafkaError(Code.INVALID_TXN_STATE, "this broker does not do transactions")
