@@ -8,8 +8,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # their time.
 WORKERS := -q -n 3 --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/pytest $(WORKERS)
+# What it mounts is gone with its last process.
+OWN_MOUNTS := unshare --mount --propagation private
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check static archives mutants soak soak-pipeline bench bench-quick bench-pipeline lock
+.PHONY: help setup run test check static archives mutants soak soak-pipeline power-cuts bench bench-quick bench-pipeline lock
 
 help:
 	@echo 'make run [SECONDS=n]  the demo: three brokers, orders, Spark landing them, a leader killed, a verdict'
@@ -18,6 +20,7 @@ help:
 	@echo 'make mutants          break one line per failure scenario in a copy, and see its test go red'
 	@echo 'make soak             kill leaders and coordinators again and again under load (make test: a few times)'
 	@echo 'make soak-pipeline    kill brokers, drivers and executors under Spark, and judge the tables'
+	@echo 'make power-cuts       cut the power of whole clusters, as root, with and without a pipeline (make test: 3 times)'
 	@echo 'make bench            side by side with Apache Kafka (bench-quick: a short run)'
 	@echo 'make bench-pipeline   side by side with Spark'\''s own Kafka connector, and with its Parquet sink'
 	@echo 'make setup            only what the others begin with: .venv, packages, jars'
@@ -56,6 +59,13 @@ soak: setup
 
 soak-pipeline: setup
 	@HIGHWATER_PIPELINE_KILLS=10 $(BIN)/pytest -q -s tests/pipeline/test_exactly_once.py
+
+power-cuts: setup
+	@HIGHWATER_POWER_CUTS=100 $(BIN)/pytest -q -s tests/cluster/test_power_cuts.py
+	@for kind in delta iceberg parquet; do \
+	    folder=$$(mktemp -d) && $(OWN_MOUNTS) $(BIN)/python -m tests.pipeline.power_cuts $$folder 20 $$kind && \
+	    rm -r $$folder || exit 1; \
+	done
 
 bench: setup
 	@$(BIN)/python bench/run.py

@@ -7,8 +7,10 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 KERNEL = "src/highwater/kernel"
+PATH_FILE = "src/highwater-interpreter.pth"
 
 
 class OptionalBuild(build_ext):
@@ -45,6 +47,15 @@ class Wheel(bdist_wheel):
         super().run()
 
 
+class WithPathFile(build_py):
+    """Beside the packages, where Python reads it when it starts. An editable install has no such place: setup.sh."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            self.copy_file(PATH_FILE, str(Path(self.build_lib, Path(PATH_FILE).name)))
+
+
 def extensions() -> list[Extension]:
     try:
         from Cython.Build import cythonize
@@ -59,4 +70,7 @@ def extensions() -> list[Extension]:
     return compiled
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild, "bdist_wheel": Wheel})
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": OptionalBuild, "build_py": WithPathFile, "bdist_wheel": Wheel},
+)

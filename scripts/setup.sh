@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 stamp=.venv/.setup-stamp
-inputs=(requirements.lock pyproject.toml setup.py scripts/setup.sh scripts/*.pom.xml src/highwater/kernel/*.p[xy]*)
+inputs=(requirements.lock pyproject.toml setup.py scripts/setup.sh scripts/*.pom.xml src/highwater/kernel/*.p[xy]* src/*.pth)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -76,6 +76,8 @@ virtual_environment() {
     .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements.lock
     say "building and installing highwater"
     .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+    # A wheel brings it along.
+    cp src/highwater-interpreter.pth "$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/"
     # An editable install leaves this to the first import, which does not keep it under PYTHONDONTWRITEBYTECODE: every
     # process would compile 400 modules again.
     .venv/bin/python -m compileall -q src

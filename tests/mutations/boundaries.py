@@ -107,6 +107,14 @@ MUTATIONS: list[Mutation] = [
         replacement="before, broker.config = broker.config, broker.config.with_dynamic(own, default)",
     ),
     Mutation(
+        scenario="F15",
+        test="tests/unit/broker/test_alter_broker_configs.py"
+        "::test_a_topics_setting_that_cannot_be_read_counts_as_not_set",
+        file="src/highwater/broker/broker.py",
+        line="except ConfigError as problem:",
+        replacement="except AssertionError as problem:",
+    ),
+    Mutation(
         scenario="F16",
         test="tests/scenarios/test_f_quorum.py"
         "::test_a_vote_of_a_stranger_in_the_last_epoch_leaves_the_controller_as_it_is",
@@ -164,5 +172,27 @@ MUTATIONS: list[Mutation] = [
         file="src/highwater/world/flusher.py",
         line="except Exception as error:  # noqa: BLE001 a job's boundary: others of this round would wait for ever",
         replacement="except AssertionError as error:",
+    ),
+    Mutation(
+        scenario="F17",
+        test=BOUNDARIES + "test_a_follower_that_meets_a_mistake_at_one_partition_goes_on_with_the_others",
+        file="src/highwater/partition/fetcher.py",
+        line="with followed.boundary(self._later):",
+        replacement="if True:",
+    ),
+    Mutation(
+        scenario="F17",
+        test=BOUNDARIES + "test_of_those_who_wait_for_a_commit_one_that_fails_costs_the_others_nothing",
+        file="src/highwater/partition/partition.py",
+        line="with self._boundary:\nwaiting.popleft()[1](Code.NONE)",
+        replacement="if True:\n    waiting.popleft()[1](Code.NONE)",
+    ),
+    Mutation(
+        scenario="F34",
+        test="tests/cluster/test_transactions.py"
+        "::test_a_client_that_asks_for_transactions_is_told_at_once_that_there_are_none",
+        file="src/highwater/broker/k10_find_coordinator.py",
+        line="NO_TRANSACTIONS = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        replacement="NO_TRANSACTIONS = Code.UNSUPPORTED_VERSION",
     ),
 ]

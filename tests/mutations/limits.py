@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Mutation
 
+_UNREAD = "tests/unit/net/test_unread_answers.py"
 _WAITING = "tests/unit/broker/test_waiting_fetches.py"
 
 MUTATIONS: list[Mutation] = [
@@ -99,5 +100,47 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/broker/k01_fetch.py",
         "broker.sessions.end_with(connection)",
         "pass",
+    ),
+    Mutation(
+        "F20",
+        f"{_UNREAD}::test_a_peer_that_does_not_read_is_not_asked_for_more",
+        "src/highwater/net/connection.py",
+        "or outbox.paused\nor outbox.owed >= self._budget.bound\nor outbox.unsent >= self._budget.answer_bound",
+        "or outbox.owed >= self._budget.bound",
+    ),
+    Mutation(
+        "F20",
+        f"{_UNREAD}::test_answers_that_nobody_reads_have_a_limit_for_all_connections_together",
+        "src/highwater/net/budget.py",
+        "return _ANSWERS if self.unsent <= self.answers else self._tight",
+        "return _ANSWERS",
+    ),
+    Mutation(
+        "F20",
+        f"{_UNREAD}::test_who_has_the_most_that_he_does_not_read_is_given_up_when_there_is_too_much",
+        "src/highwater/net/server.py",
+        "connection.abort(CloseReason.UNREAD)",
+        "pass",
+    ),
+    Mutation(
+        "F20",
+        f"{_UNREAD}::test_of_an_answer_larger_than_the_window_the_transport_holds_a_part",
+        "src/highwater/net/outbox.py",
+        "if slot.memory == slot.size and slot.size <= room:",
+        "if slot.memory == slot.size:",
+    ),
+    Mutation(
+        "F23",
+        "tests/unit/broker/test_groups.py::test_a_clock_that_leaps_a_year_ahead_expires_no_offsets",
+        "src/highwater/groups/removal.py",
+        "aged_ms = min(now.wall_ms, now.aging_ms)",
+        "aged_ms = now.wall_ms",
+    ),
+    Mutation(
+        "F23",
+        "tests/scenarios/test_d_deletion.py::test_d15_a_wall_clock_that_is_a_year_off_forgets_no_producer",
+        "src/highwater/broker/upkeep.py",
+        "now = self._broker.store.aging_ms()",
+        "now = self._broker.world.clock.wall_ms()",
     ),
 ]

@@ -65,4 +65,11 @@ MUTATIONS: list[Mutation] = [
         "raised = _raised(traceback) if found else None",
         "raised = None",
     ),
+    Mutation(
+        "F37",
+        "tests/unit/pipeline/test_interpreter.py::test_the_jvm_of_a_local_spark_is_told_the_driver_s_interpreter",
+        "src/highwater_interpreter/__init__.py",
+        'os.environ["PYSPARK_PYTHON"] = sys.executable',
+        "pass",
+    ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
+from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 
 from highwater.cli.pipeline import command
+from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.definition import Definition, define
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.landing.position import Interval
@@ -66,6 +69,14 @@ class Orders:
         for log in ("offsets", "commits"):
             (self.checkpoint / log / str(last)).unlink()
             (self.checkpoint / log / f".{last}.crc").unlink(missing_ok=True)
+
+    def said_by(self, *words: str, fails: bool = False) -> str:
+        """What `highwater pipeline` prints."""
+        file = self.folder / "pipeline.yml"
+        file.write_text(json.dumps(self.said))
+        told = CliRunner().invoke(command, [*words, str(file)])
+        assert bool(told.exit_code) == fails, told.output
+        return told.output
 
     @property
     def landed(self) -> Counter[int]:
@@ -129,19 +140,40 @@ def test_a_query_with_a_state_does_not_go_on_without_its_checkpoint(orders: Orde
     assert orders.landed == Counter(range(10))
 
 
+def test_a_restored_table_goes_on_where_a_person_says(orders: Orders) -> None:
+    for first in (0, 10):
+        orders.add(first, first + 10)
+        orders.land()
+    table = DeltaTable(orders.folder / "table")
+    table.restore(table.version() - 1)
+    assert orders.landed == Counter(range(10))
+    orders.add(20, 30)
+    with pytest.raises(PySparkException, match="put back to an earlier version"):
+        orders.land()
+    assert json.loads(orders.said_by("position", "--export")) == {orders.topic: {"0": 20}}
+    assert "has no" in orders.said_by("position", "--set", "nowhere:0:10", fails=True)
+    assert "expected TOPIC:PARTITION:OFFSET" in orders.said_by("position", "--set", "orders:10", fails=True)
+    with Checkpoint(orders.checkpoint).locked():
+        assert "in use by another driver" in orders.said_by("position", "--set", f"{orders.topic}:0:10", fails=True)
+    assert "0-10" in orders.said_by("position", "--set", f"{orders.topic}:0:10")
+    with pytest.raises(PySparkException, match="lands in the table no more"):
+        orders.land()
+    shutil.rmtree(orders.checkpoint)
+    orders.land()
+    assert orders.landed == Counter(range(30))
+    ends = orders.folder / "ends.json"
+    ends.write_text(json.dumps({orders.topic: {"0": 25}}))
+    assert "0-25" in orders.said_by("position", "--import", str(ends))
+
+
 def test_the_status_shows_the_position(orders: Orders) -> None:
     orders.add(0, 10)
     orders.land()
-    file = orders.folder / "pipeline.yml"
-    source = f"source: {{bootstrap_servers: '{orders.servers}', topic: {orders.topic}}}"
-    file.write_text(f"name: {orders.topic}\n{source}\nsink: {{table: delta, path: table}}\n")
     Path(f"{orders.checkpoint}.status.json").write_text(
         f'{{"name": "{orders.topic}", "pid": 1, "state": "finished", "rows": 10, "batches": 1, "restarts": 0, '
         '"last": null, "last_at": null, "trouble": ""}'
     )
-    told = CliRunner().invoke(command, ["status", str(file)])
-    assert told.exit_code == 0, told.output
-    lines = [line.split() for line in told.output.splitlines()]
+    lines = [line.split() for line in orders.said_by("status").splitlines()]
     assert ["LANDED", "PARTITION", "OFFSETS", "EPOCH"] in lines
     [row] = [line for line in lines if line[0] == orders.topic and line[1] == "0"]
     assert row[2] == "0-10"

@@ -92,3 +92,15 @@ def test_d15_records_of_2099_stay_and_begin_no_segment_each() -> None:
         stage.pass_time(120)
         assert stage.read() == [b"%d" % number for number in range(20)]
         assert len(stage.log("n1").segments) <= 2
+
+
+def test_d15_a_wall_clock_that_is_a_year_off_forgets_no_producer() -> None:
+    """Whose next batch could then come twice, or be refused."""
+    with Stage(1, producer_id_expiration_check_interval_ms=1000) as stage:
+        stage.create(replicas=(1,))
+        stage.send(b"m1")
+        stage.sim.jump_clock("n1", YEAR)
+        stage.pass_time(5)
+        assert stage.log("n1").producers.producers
+        stage.send(b"m2")
+        assert stage.read() == [b"m1", b"m2"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from highwater.errors import Code, KafkaError
-from highwater.log.log import Origin
+from highwater.log.appended import Origin
 from highwater.model import TopicPartition
 from highwater.sim import Simulation
 from highwater.wire import records

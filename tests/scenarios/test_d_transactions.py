@@ -7,7 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from highwater.log import names
-from highwater.log.log import Log, Origin
+from highwater.log.appended import Origin
+from highwater.log.log import Log
 from highwater.wire import records
 from highwater.wire.records.append import Validated
 from highwater.wire.records.control import ControlType

@@ -12,6 +12,7 @@ import pytest
 
 from highwater.errors import Code
 from highwater.model import TopicPartition
+from highwater.partition.partition import Partition
 from highwater.wire import records
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from highwater.wire.messages.produce_response import ProduceResponse
@@ -125,3 +126,42 @@ def test_a_cleaning_that_meets_a_mistake_leaves_its_log_and_goes_on_with_the_oth
         assert failed(stage, "n2", "task") == 1
         assert "a mistake" in account.setbacks[ORDERS].reason
         stage.run(write_keyed(stage, ORDERS))
+
+
+def test_a_follower_that_meets_a_mistake_at_one_partition_goes_on_with_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a leader's answer is taken in, each partition has its part by itself."""
+    taken, mistakes = Partition.append_fetched, [MISTAKE] * 3
+
+    def mistaken(self: Partition, data: memoryview, high_watermark: int, log_start: int) -> None:
+        if self.tp == ORDERS and mistakes:
+            raise mistakes.pop()
+        taken(self, data, high_watermark, log_start)
+
+    with forgiving() as stage:
+        for tp in (ORDERS, OTHER):
+            stage.create(tp, replicas=(2, 3))
+        monkeypatch.setattr(Partition, "append_fetched", mistaken)
+        stage.send(b"one", tp=OTHER)
+        stage.send(b"two")
+        assert failed(stage, "n3", "partition") == 3
+        assert sorted(decided(stage).isr) == [2, 3]
+        assert (stage.values("n3"), stage.values("n3", OTHER)) == ([b"two"], [b"one"])
+
+
+def test_of_those_who_wait_for_a_commit_one_that_fails_costs_the_others_nothing() -> None:
+    with forgiving() as stage:
+        stage.create(ORDERS, replicas=(2, 3))
+        told: list[Code] = []
+
+        def mistaken(code: Code) -> None:
+            raise MISTAKE
+
+        leader = stage.partition("n2")
+        for waits in (told.append, mistaken, told.append):
+            leader.when_committed(1, waits)
+        stage.send(b"one")
+        assert told == [Code.NONE, Code.NONE]
+        assert failed(stage, "n2", "connection") == 1
+        assert sorted(decided(stage).isr) == [2, 3]

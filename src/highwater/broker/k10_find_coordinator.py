@@ -20,6 +20,9 @@ from highwater.wire.messages.find_coordinator_response import Coordinator, FindC
 
 API = Api(10, (0, 6), FindCoordinatorRequest)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+NO_TRANSACTIONS = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+"""Nobody may have a transaction: librdkafka asks again for ever after 35, and gives up at once after this one, with the
+message that stands beside it."""
 _BATCHED_FROM = 4
 _SHARE_FROM = 6
 
@@ -51,8 +54,9 @@ def _refusal(ctx: RequestContext, kind: int) -> _Found | None:
         return None
     if kind not in (TRANSACTION, SHARE) or (kind == SHARE and ctx.version < _SHARE_FROM):
         return _Found(Code.INVALID_REQUEST, message=f"There are no coordinators of type {kind}.")
-    missing = "Transactions" if kind == TRANSACTION else "Share groups"
-    return _Found(Code.UNSUPPORTED_VERSION, message=f"{missing} are not supported by this version.")
+    if kind == SHARE:
+        return _Found(Code.UNSUPPORTED_VERSION, message="Share groups are not supported by this version.")
+    return _Found(NO_TRANSACTIONS, message="Transactions are not supported by this version.")
 
 
 def _look(broker: Broker, ctx: RequestContext, keys: list[str]) -> None:

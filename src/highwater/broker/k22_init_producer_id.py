@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from highwater.broker.broker import Broker
+from highwater.broker.k10_find_coordinator import NO_TRANSACTIONS
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
@@ -17,7 +18,7 @@ def handle(broker: Broker, ctx: RequestContext, request: InitProducerIdRequest) 
         ctx.respond(InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1))
 
     if request.transactional_id is not None:
-        refuse(Code.INVALID_REQUEST if request.transactional_id == "" else Code.UNSUPPORTED_VERSION)
+        refuse(Code.INVALID_REQUEST if request.transactional_id == "" else NO_TRANSACTIONS)
         return
     if not ctx.authorize("IdempotentWrite", "Cluster", "kafka-cluster"):
         refuse(Code.CLUSTER_AUTHORIZATION_FAILED)

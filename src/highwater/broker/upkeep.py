@@ -114,7 +114,7 @@ class Upkeep:
         self._each(Partition.shrink, lambda: self._later("in-sync", self._in_sync_ms(), self._shrink))
 
     def _expire_producers(self) -> None:
-        now = self._broker.world.clock.wall_ms()
+        now = self._broker.store.aging_ms()
         after = self._broker.config.get(settings.PRODUCER_ID_EXPIRATION_MS)
         interval = self._broker.config.get(settings.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS)
         self._each(

@@ -20,6 +20,7 @@ from highwater.client.failures import ClientFailure
 from highwater.client.groups import Groups
 from highwater.client.offsets import LATEST, FoundOffset, list_offsets
 from highwater.errors import KafkaError
+from highwater.model import TopicPartition
 
 SECONDS = 10.0
 """As long as `status` waits for the cluster."""
@@ -52,6 +53,7 @@ def command() -> None:
     highwater pipeline init orders      write a small project that runs at once
     highwater pipeline land             run the pipeline of ./pipeline.yml
     highwater pipeline status           show how it stands, from another terminal
+    highwater pipeline position         show or set how far the table has come
     """
 
 
@@ -126,8 +128,11 @@ def status(file: Path) -> None:
         fail(f"{definition.name} has not run yet: there is no {path}")
     except (OSError, ValueError) as error:
         fail(f"{path}: {error}")
-    for line in (*_standing(told), *_position(definition)):
+    for line in _standing(told):
         click.echo(line)
+    if definition.sink_format == "highwater-table":
+        for line in _position(definition):
+            click.echo(line)
     if definition.group is None:
         click.echo("the source has no group: its lag is that of the last batch")
         return
@@ -158,13 +163,9 @@ def _standing(told: dict[str, Any]) -> Iterator[str]:
 
 def _position(definition: Any) -> Iterator[str]:
     """How far the table has come, by its own word."""
-    if definition.sink_format != "highwater-table":
-        return
-    from highwater.pipeline.landing.options import Landing
-    from highwater.pipeline.resuming import landing_id
+    from highwater.pipeline.positioning import position_of
 
-    table = Landing.from_options(definition.sink).table
-    position = table.known(landing_id(definition)).position if table.exists() else None
+    position = position_of(definition)
     if position is None:
         yield "the table has no position of this pipeline"
         return
@@ -207,6 +208,48 @@ def _end_and_lag(committed: int, end: FoundOffset | KafkaError | None) -> tuple[
     if isinstance(end, FoundOffset):
         return str(end.offset), str(end.offset - committed)
     return "-", "-" if end is None else str(end)
+
+
+@command.command("position")
+@file_argument
+@click.option("--show", is_flag=True, help="Print which offsets the table has (the default).")
+@click.option("--set", "ends", multiple=True, metavar="TOPIC:PARTITION:OFFSET", help="The table has all before OFFSET.")
+@click.option("--export", is_flag=True, help="Print the ends as JSON, in the form of Spark's startingOffsets.")
+@click.option("--import", "source", type=click.File(), help="Set the ends that a file of this form names (-: stdin).")
+def position(file: Path, show: bool, ends: tuple[str, ...], export: bool, source: Any) -> None:
+    """Show or set how far the table of FILE's pipeline has come.
+
+    Set it after the table was restored, or for a cluster to which the topics were moved with their offsets. The
+    pipeline must not run, and begins without its checkpoint afterwards: move that away.
+    """
+    if sum((show, bool(ends), export, source is not None)) > 1:
+        fail("--show, --set, --export and --import exclude each other")
+    definition = _loaded(file)
+    from highwater.pipeline.landing.rule import LandingError
+    from highwater.pipeline.positioning import exported, imported, place, position_of
+
+    try:
+        if export:
+            found = position_of(definition)
+            click.echo("{}" if found is None else exported(found))
+            return
+        if ends or source is not None:
+            place(definition, _ends(ends) if ends else imported(source.read()))
+            click.echo(f"set; move the checkpoint {definition.checkpoint} away, if it is there, and start the pipeline")
+        for line in _position(definition):
+            click.echo(line)
+    except (LandingError, ValueError, KafkaError, ClientFailure) as error:
+        fail(str(error))
+
+
+def _ends(given: tuple[str, ...]) -> dict[TopicPartition, int]:
+    ends = {}
+    for text in given:
+        topic, partition, offset = (["", *text.rsplit(":", 2)])[-3:]
+        if not topic or not partition.isdecimal() or not offset.isdecimal():
+            raise ValueError(f"--set {text}: expected TOPIC:PARTITION:OFFSET, such as orders:0:1200")
+        ends[TopicPartition(topic, int(partition))] = int(offset)
+    return ends
 
 
 @command.command("init")

@@ -8,6 +8,7 @@ from typing import Generic
 from highwater.coordinator.tenure import M, Standing, Tenure
 from highwater.errors import Code, KafkaError
 from highwater.groups.effects import Token
+from highwater.log.retention import RetentionClock
 from highwater.model import NO_NODE
 from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.partition import Partition
@@ -34,6 +35,7 @@ class Coordinator(Generic[M]):
         self._answer = answer
         self._commit_seconds = commit_seconds
         self._codec = codec
+        self._aging = RetentionClock(world.clock.wall_ms(), world.clock.monotonic())
         self._tenures: dict[int, Tenure[M]] = {}
 
     def role_changed(self, partition: Partition) -> Tenure[M] | None:
@@ -54,6 +56,7 @@ class Coordinator(Generic[M]):
             self._answer,
             self._commit_seconds,
             self._codec,
+            self._aging,
         )
         tenure.begin()
         return tenure

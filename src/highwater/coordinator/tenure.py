@@ -13,6 +13,7 @@ from highwater.coordinator.machine import Machine
 from highwater.errors import Code, KafkaError
 from highwater.groups.effects import Answer, Effect, Now, Token, Write
 from highwater.log.reads import Stale
+from highwater.log.retention import RetentionClock
 from highwater.net.deadlines import Deadline, DeadlineQueue
 from highwater.partition.partition import Partition
 from highwater.wire import records
@@ -44,6 +45,7 @@ class Tenure(Generic[M]):
         answer: Callable[[Token, Struct], None],
         commit_seconds: Callable[[], float],
         codec: int,
+        aging: RetentionClock,
     ) -> None:
         self._world = world
         self._deadlines = deadlines
@@ -53,6 +55,7 @@ class Tenure(Generic[M]):
         self._answer = answer
         self._commit_seconds = commit_seconds
         self._codec = codec
+        self._aging = aging
         self._effects: deque[Effect] = deque()
         self._busy = False
         self._awaiting: list[Callable[[M], Sequence[Effect]]] = []
@@ -65,7 +68,8 @@ class Tenure(Generic[M]):
     @property
     def now(self) -> Now:
         clock = self._world.clock
-        return Now(clock.monotonic(), clock.wall_ms())
+        monotonic, wall_ms = clock.monotonic(), clock.wall_ms()
+        return Now(monotonic, wall_ms, self._aging.now_ms(wall_ms, monotonic))
 
     def begin(self) -> None:
         log = self._partition.log

@@ -25,6 +25,8 @@ class Now(NamedTuple):
     """Seconds; deadlines are counted on it."""
     wall_ms: int
     """What is written into records."""
+    aging_ms: int = 2**63 - 1
+    """Where it is behind the wall clock, offsets grow old by it: a leap of that clock counts little by little."""
 
 
 class Caller(NamedTuple):

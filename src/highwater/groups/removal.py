@@ -134,9 +134,10 @@ class Removal:
         since_ms = _unused_since(group, offset)
         if since_ms is None:
             return False
+        aged_ms = min(now.wall_ms, now.aging_ms)
         if offset.expire_ms >= 0:
-            return now.wall_ms >= offset.expire_ms
-        return now.wall_ms - since_ms >= self._settings.offsets_retention_ms
+            return aged_ms >= offset.expire_ms
+        return aged_ms - since_ms >= self._settings.offsets_retention_ms
 
     def _is_in_motion(self, group_id: str, place: TopicPartition) -> bool:
         return self._offsets.is_writing(group_id, place) or self._offsets.is_held(group_id, place)

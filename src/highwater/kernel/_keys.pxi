@@ -155,15 +155,29 @@ def retain(section, KeyTable table, int64_t latest, bint tombstones, Py_ssize_t 
     return out, kept, largest, has_tombstone
 
 
-def rebased(section, int64_t base_timestamp, Py_ssize_t reserve):
+cdef struct Moved:
+    Bytes attributes
+    int64_t delta
+    Py_ssize_t rest  # bytes behind the timestamp's
+
+
+cdef inline Moved moved(Bytes begin, Cursor cursor, uint64_t shift) noexcept nogil:
+    """The record at `begin`, which the cursor has just read."""
+    cdef Moved to
+    cdef int32_t size
+    to.attributes = read_varint(begin, cursor.p, &size)
+    to.delta = <int64_t>(<uint64_t>cursor.record.timestamp_delta + shift)
+    to.rest = cursor.p - behind_varlong(to.attributes + 1)
+    return to
+
+
+cdef Py_ssize_t moved_size(section, int64_t base_timestamp) except -1:
+    """Of all records: memory is taken once they are known to be well-formed, and no more than they need."""
     cdef Cursor cursor = Cursor(section)
-    cdef bytearray out = bytearray(reserve + cursor.view.len + 14 * cursor.left)
-    cdef uint8_t* target = <uint8_t*>PyByteArray_AS_STRING(out) + reserve
     cdef uint64_t shift = <uint64_t>cursor.base_timestamp - <uint64_t>base_timestamp
     cdef Bytes begin
-    cdef int32_t size
-    cdef int64_t delta
-    cdef Py_ssize_t rest
+    cdef Moved to
+    cdef Py_ssize_t size, total = 0
     cdef int more
     with nogil:
         while True:
@@ -171,17 +185,32 @@ def rebased(section, int64_t base_timestamp, Py_ssize_t reserve):
             more = cursor.step()
             if more <= 0:
                 break
-            begin = read_varint(begin, cursor.p, &size)
-            delta = <int64_t>(<uint64_t>cursor.record.timestamp_delta + shift)
-            rest = cursor.p - behind_varlong(begin + 1)
-            target = put_varlong(target, 1 + varlong_size(delta) + rest)
-            target[0] = begin[0]
-            target = put_varlong(target + 1, delta)
-            memcpy(target, cursor.p - rest, rest)
-            target += rest
+            to = moved(begin, cursor, shift)
+            size = 1 + varlong_size(to.delta) + to.rest
+            total += varlong_size(size) + size
     if more < 0:
         raise malformed()
-    PyByteArray_Resize(out, target - <uint8_t*>PyByteArray_AS_STRING(out))
+    return total
+
+
+def rebased(section, int64_t base_timestamp, Py_ssize_t reserve):
+    cdef bytearray out = bytearray(reserve + moved_size(section, base_timestamp))
+    cdef uint8_t* target = <uint8_t*>PyByteArray_AS_STRING(out) + reserve
+    cdef Cursor cursor = Cursor(section)
+    cdef uint64_t shift = <uint64_t>cursor.base_timestamp - <uint64_t>base_timestamp
+    cdef Bytes begin
+    cdef Moved to
+    with nogil:
+        while True:
+            begin = cursor.p
+            if cursor.step() <= 0:
+                break
+            to = moved(begin, cursor, shift)
+            target = put_varlong(target, 1 + varlong_size(to.delta) + to.rest)
+            target[0] = to.attributes[0]
+            target = put_varlong(target + 1, to.delta)
+            memcpy(target, cursor.p - to.rest, to.rest)
+            target += to.rest
     return out
 
 

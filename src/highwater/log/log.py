@@ -7,13 +7,13 @@ import logging
 from asyncio import Future
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from enum import Enum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
 from highwater.log import names, producer_snapshot
+from highwater.log.appended import Appended, Origin
 from highwater.log.checkpoint import CheckpointFile, encode_epochs
 from highwater.log.durability import Durability
 from highwater.log.epoch_cache import EpochCache
@@ -38,22 +38,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Origin(Enum):
-    """Who wrote a batch: decides what is checked on append."""
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
-    REPLICA = "replica"
-    RAFT_LEADER = "raft-leader"
-
-
-class Appended(NamedTuple):
-    base_offset: Offset
-    last_offset: Offset
-    append_time: int
-    duplicate: bool = False
-
-
 class Log:
     """Not thread-safe: the loop's alone. Blocking work on its files is done in jobs by its neighbours."""
 
@@ -67,7 +51,7 @@ class Log:
         jitter: Random,
         troubled: Callable[[Log], None],
     ) -> None:
-        self._world = world
+        self._world, self.failures = world, world.failures
         self._wall_ms = world.clock.wall_ms
         self.partition = partition
         self.topic_id = topic_id

@@ -347,6 +347,11 @@ class LogStore:
         if result is not None and not isinstance(result, FileNotFoundError):
             _log.error("deleted files are left behind: %s", result)
 
+    def aging_ms(self) -> int:
+        """The time by which records, tombstones and producers grow old."""
+        clock = self._world.clock
+        return self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic())
+
     def apply_retention(self, log: Log, at_most: int | None = None) -> int:
         """Let go what the log's settings no longer keep, the oldest first; returns how many segments went."""
         if log.offline is not None:
@@ -360,9 +365,7 @@ class LogStore:
             )
             for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
         ]
-        clock = self._world.clock
-        now = self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic())
-        gone = expired(facts, log.config, now, log.high_watermark, log.log_start)
+        gone = expired(facts, log.config, self.aging_ms(), log.high_watermark, log.log_start)
         if at_most is not None:
             gone = min(gone, at_most)
         if gone == len(log.segments):

@@ -1,8 +1,13 @@
-"""How much memory all connections together may keep for requests: those arriving and those not yet answered."""
+"""How much memory all connections together may keep: for requests that arrive or are not yet answered, and for answers
+that are not yet read."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
+
+_ANSWERS: Final = 1 << 20
+"""What one connection may keep of answers in memory before it is asked for more."""
 
 
 class Receiver(Protocol):
@@ -14,23 +19,43 @@ class Receiver(Protocol):
 
 
 class Budget:
-    """Two counters against one limit, and a queue of the receivers that wait for room.
+    """Counters against limits, and a queue of the receivers that wait for room.
 
     Beyond the limit every connection falls under a tight bound of its own, which lets one request at a time through:
     a follower's fetch, which answers the writes that fill the budget, is never kept waiting behind them. Large frames
     stop growing but for one favoured receiver, since many half-received frames could otherwise wait for each other.
+
+    Answers have a limit of their own, half of that. Beyond it a connection has one that is not read, and those that
+    have not been reading for longest are given up: `crowd` is told.
     """
 
-    __slots__ = ("_ample", "_favoured", "_tight", "limit", "receiving", "unanswered", "waiting")
+    __slots__ = (
+        "_ample",
+        "_favoured",
+        "_tight",
+        "answers",
+        "crowded",
+        "limit",
+        "on_crowded",
+        "receiving",
+        "unanswered",
+        "unsent",
+        "waiting",
+    )
 
     def __init__(self, limit: int, ample: int, tight: int) -> None:
         self.limit = limit
+        self.answers = limit // 2
         self._ample = ample
         self._tight = tight
         self.unanswered = 0
         """Bytes of requests handed to handlers."""
         self.receiving = 0
         """Memory of large frames that are not yet whole."""
+        self.unsent = 0
+        """Bytes of answers that wait in memory."""
+        self.crowded = False
+        self.on_crowded: Callable[[], None] = lambda: None
         self.waiting: dict[Receiver, int] = {}
         self._favoured: Receiver | None = None
 
@@ -38,6 +63,16 @@ class Budget:
     def bound(self) -> int:
         """What one connection may owe before it is read no further."""
         return self._ample if self.unanswered <= self.limit else self._tight
+
+    @property
+    def answer_bound(self) -> int:
+        """What one connection may keep of answers before it is read no further."""
+        return _ANSWERS if self.unsent <= self.answers else self._tight
+
+    def crowd(self) -> None:
+        """Answers are beyond their limit."""
+        self.crowded = True
+        self.on_crowded()
 
     def admit(self, receiver: Receiver, more: int) -> bool:
         """Whether its large frame may take `more` memory, which then counts; else it waits for `go_on`."""

@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 
 
 class Connection(BufferedProtocol):
-    """Dispatches requests until it is blocked: by unanswered requests, a mute, a hold, or the budget for large frames.
+    """Dispatches requests until it is blocked: by unanswered requests, answers that the peer does not read, a mute, a
+    hold, or the budget for large frames.
 
     What is blocked is not read, so a peer that does not take its answers stops being heard. A broken protocol closes
     the connection once the requests before it are answered.
@@ -126,6 +127,14 @@ class Connection(BufferedProtocol):
         return waits and not self._outbox.paused and not self._ending
 
     @property
+    def unread_since(self) -> float | None:
+        return self._outbox.unread_since
+
+    @property
+    def unsent(self) -> int:
+        return self._outbox.unsent
+
+    @property
     def stalls(self) -> bool:
         """It keeps memory for a large frame, and we are reading."""
         return self._receiving > 0 and not self._paused
@@ -210,7 +219,9 @@ class Connection(BufferedProtocol):
         return (
             self._deaf
             or len(outbox.slots) >= self._max_slots
+            or outbox.paused
             or outbox.owed >= self._budget.bound
+            or outbox.unsent >= self._budget.answer_bound
             or outbox.mutes > 0
             or self._parked is not None
         )

@@ -45,6 +45,7 @@ class HttpServer:
 
     def __init__(self, world: World, routes: Routes, names: Iterable[str] = ()) -> None:
         self._world = world
+        self.failures = world.failures
         self._routes = routes
         self._listener: Listener | None = None
         self._names = {"localhost", *names}
@@ -205,8 +206,8 @@ class _Request(BufferedProtocol):
             return
         try:
             part = next(parts, None)
-        except Exception:  # noqa: BLE001 the boundary between one look and the node
-            _log.exception("a page could not be made")
+        except Exception as failed:  # noqa: BLE001 the boundary between one look and the node
+            self._server.failures.note("connection", "a page of /status or /metrics", failed)
             self._transport.abort()  # half of it must not pass for the whole
             return
         if part is None:

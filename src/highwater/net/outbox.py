@@ -112,11 +112,14 @@ class Outbox:
         "_sent",
         "_stats",
         "_transport",
+        "_under_way",
         "_world",
         "lingering",
         "mutes",
         "owed",
         "slots",
+        "unread_since",
+        "unsent",
     )
 
     def __init__(self, world: World, transport: Transport, budget: Budget, stats: NetStats, owner: Owner) -> None:
@@ -128,7 +131,13 @@ class Outbox:
         self._owner = owner
         self.slots: deque[Slot] = deque()
         self.owed = 0
-        """Bytes of requests not answered and of answers in memory not yet written."""
+        """Bytes of requests that are not answered."""
+        self.unsent = 0
+        """Bytes of answers that wait in memory: for those before them, or for the peer to read."""
+        self._under_way = 0
+        """How many of them belong to the answer whose parts are being written."""
+        self.unread_since: float | None = None
+        """Since when the peer has not read what was written."""
         self.mutes = 0
         self.lingering: dict[Slot, Callable[[], None]] = {}
         self._parts: deque[Part] = deque()
@@ -158,8 +167,13 @@ class Outbox:
     def answered(self, slot: Slot) -> None:
         if self._transport is None:
             return
-        self._budget.unanswered -= slot.request_bytes
-        self.owed += slot.memory - slot.request_bytes
+        budget, memory = self._budget, slot.memory
+        budget.unanswered -= slot.request_bytes
+        self.owed -= slot.request_bytes
+        self.unsent += memory
+        budget.unsent += memory
+        if budget.unsent > budget.answers and not budget.crowded:
+            budget.crowd()
         if slot.muting:
             self.mutes -= 1
         if self.lingering and self.lingering.pop(slot, None) is None:
@@ -192,9 +206,11 @@ class Outbox:
 
     def pause(self) -> None:
         self._paused = True
+        self.unread_since = self._world.clock.monotonic()
 
     def resume(self) -> None:
         self._paused = False
+        self.unread_since = None
         self.flush()
 
     def stop(self) -> None:
@@ -204,9 +220,15 @@ class Outbox:
             self._job.cancel()
             self._job = None
         self._budget.unanswered -= sum(slot.request_bytes for slot in self.slots if slot.parts is None)
+        self._release(self.unsent)
+        self.unread_since = None
         self.slots.clear()
         self.lingering.clear()
         self._parts.clear()
+
+    def _release(self, memory: int) -> None:
+        self.unsent -= memory
+        self._budget.unsent -= memory
 
     def flush(self) -> None:
         self._scheduled = False
@@ -222,20 +244,24 @@ class Outbox:
                     break
                 out.append(data)
                 room -= len(data)
-            elif self.slots and (parts := self.slots[0].parts) is not None:
-                slot = self.slots.popleft()
-                if parts is _CLOSING:
-                    closing = True
-                elif parts is not _SKIPPED:
-                    out.append(_PREFIX.pack(slot.size))
-                    self.owed -= slot.memory
-                    if slot.memory == slot.size:
-                        out += parts  # type: ignore[arg-type]  # no file slice among them
-                        room -= slot.size
-                    else:
-                        self._parts.extend(parts)
-            else:
+                continue
+            if self._under_way:
+                self._release(self._under_way)
+                self._under_way = 0
+            if not self.slots or (parts := self.slots[0].parts) is None:
                 break
+            slot = self.slots.popleft()
+            if parts is _CLOSING:
+                closing = True
+            elif parts is not _SKIPPED:
+                out.append(_PREFIX.pack(slot.size))
+                if slot.memory == slot.size and slot.size <= room:
+                    self._release(slot.memory)
+                    out += parts  # type: ignore[arg-type]  # no file slice among them
+                    room -= slot.size
+                else:
+                    self._under_way = slot.memory
+                    self._parts.extend(parts)
         if self._transport is None:
             return
         if out:
@@ -261,8 +287,7 @@ class Outbox:
         """The next piece of the answer under way; None if it must be read off the loop, or cannot be read."""
         part = self._parts[0]
         if not isinstance(part, FileSlice):
-            self._parts.popleft()
-            return part
+            return self._next_of(part, room)
         rest = part.size - self._sent
         if rest == 0:
             self._parts.popleft()
@@ -280,6 +305,16 @@ class Outbox:
             self._job = self._world.run(_read, part.file, position, wanted, done=self._was_read, where="reading")
             return None
         return data if self._accept(part, data, wanted) else None
+
+    def _next_of(self, part: Buffer, room: int) -> Buffer:
+        """Of a large one no more than the transport should hold at a time: what it holds counts nowhere."""
+        rest = memoryview(part)[self._sent :] if self._sent else part
+        if len(rest) <= room:
+            self._parts.popleft()
+            self._sent = 0
+            return rest
+        self._sent += room
+        return memoryview(rest)[:room]
 
     def _was_read(self, result: Buffer | Exception) -> None:
         self._job = None

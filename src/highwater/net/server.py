@@ -19,6 +19,8 @@ from highwater.world import Listener, Timer, World
 
 STALL_SECONDS = 10.0
 """How long a large frame may stop arriving while others wait for the memory it keeps."""
+UNREAD_SECONDS = 1.0
+"""How long a peer may read nothing while others wait for the memory of its answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class Limits:
     max_frame: int = MAX_FRAME
     """socket.request.max.bytes"""
     queued_bytes: int = 128 * 1024 * 1024
-    """queued.max.request.bytes: requests arriving and not yet answered, over all connections."""
+    """queued.max.request.bytes: requests arriving and not yet answered, over all connections. Answers that are not yet
+    read may take half as much again (file slices not counted)."""
     connections: int = 10_000
     """max.connections"""
     reserved_connections: int = 100
@@ -39,7 +42,7 @@ class Limits:
     slots: int = 512
     """Requests of one connection that are not yet answered."""
     slot_bytes: int = 16 * 1024 * 1024
-    """Bytes of one connection's unanswered requests and unsent answers (file slices not counted)."""
+    """Bytes of one connection's unanswered requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class Server:
         self.stats = stats or NetStats()
         self.chunks = ChunkPool()
         self.budget = Budget(self.limits.queued_bytes, self.limits.slot_bytes, CHUNK)
+        self.budget.on_crowded = self._relieve
         self._listening = {spec.name: Listening(spec) for spec in listeners}
         self._connections: dict[Connection, None] = {}
         self._per_ip: dict[str, int] = {}
@@ -187,6 +191,19 @@ class Server:
                 elif crowded and connection.last_active <= stalled_since and connection.stalls:
                     connection.abort(CloseReason.STALLED)
         self._sweeper = self.world.clock.call_later(self._sweep_interval, self._sweep)
+
+    def _relieve(self) -> None:
+        """Answers that are not read take all the memory that there is for them: whoever has the most of those, and has
+        read nothing for a while, is given up."""
+        budget, before = self.budget, self.world.clock.monotonic() - UNREAD_SECONDS
+        deaf = [each for each in self._connections if each.unread_since is not None and each.unread_since <= before]
+        for connection in sorted(deaf, key=lambda each: each.unsent, reverse=True):
+            if budget.unsent <= budget.answers // 2:
+                break
+            connection.abort(CloseReason.UNREAD)
+        budget.crowded = budget.unsent > budget.answers
+        if budget.crowded and not self._closing:
+            self.world.clock.call_later(UNREAD_SECONDS / 4, self._relieve)
 
     def _drop_all(self) -> None:
         for connection in list(self._connections):

@@ -14,6 +14,8 @@ class CloseReason(StrEnum):
     IDLE = "idle"
     STALLED = "stalled"
     """A large request stopped arriving while others wait for its memory."""
+    UNREAD = "unread"
+    """Answers that it did not read took the memory that others needed for theirs."""
     FRAME = "frame"
     """A size that no frame may have."""
     HEADER = "header"

@@ -88,6 +88,8 @@ class Fetcher:
         self._keeping = 0
         self._session_id = 0
         self._session_epoch = 0
+        name = f"fetches from broker {leader}"
+        self._guarded_turn = world.failures.guarded("periodic", name, self._turn, self._rest)
         self._scheduled = False
         self._closed = False
 
@@ -148,7 +150,10 @@ class Fetcher:
     def _soon(self) -> None:
         if not self._scheduled and not self._closed:
             self._scheduled = True
-            self._world.clock.call_soon(self._turn)
+            self._world.clock.call_soon(self._guarded_turn)
+
+    def _rest(self, failed: Exception) -> None:
+        self._world.clock.call_later(self._limits().backoff, self._soon)
 
     def _turn(self) -> None:
         self._scheduled = False
@@ -258,7 +263,8 @@ class Fetcher:
             for row in topic.partitions:
                 followed = self._followed.get((topic.topic_id, row.partition_index))
                 if followed is not None and followed.fetches:
-                    self._take(followed, row, fetch)
+                    with followed.boundary(self._later):
+                        self._take(followed, row, fetch)
         if answer.session_id == 0:
             self._new_session()
         self._soon()

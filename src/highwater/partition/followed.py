@@ -11,6 +11,7 @@ from highwater.replication.follower import first_batch
 from highwater.wire import records
 from highwater.wire.messages.fetch_request import FetchPartition
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from highwater.world.boundary import Boundary
 
 FIRST_PAUSE = 0.01
 NEVER = 2**63
@@ -28,13 +29,14 @@ class State(Enum):
 
 
 class Followed:
-    __slots__ = ("asked_first", "asked_last", "epoch", "partition", "pause", "state")
+    __slots__ = ("_boundary", "asked_first", "asked_last", "epoch", "partition", "pause", "state")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.epoch = partition.epoch
         self.state = State.FETCHING
         self.pause = 0.0
+        self._boundary: Boundary | None = None
         self.asked_first = self.asked_last = NEVER
         """The numbers of the first fetch that named it, since it is fetched, and of the last one."""
 
@@ -45,6 +47,14 @@ class Followed:
     def asked_in(self, fetch: int) -> None:
         self.asked_first = min(self.asked_first, fetch)
         self.asked_last = fetch
+
+    def boundary(self, again: Callable[[Followed], None]) -> Boundary:
+        """Around its part of an answer: it is fetched again later, and the other partitions have theirs. Made once, since
+        answers are many."""
+        if self._boundary is None:
+            partition = self.partition
+            self._boundary = partition.log.failures.boundary("partition", str(partition.tp), lambda _: again(self))
+        return self._boundary
 
     def next_pause(self, longest: float) -> float:
         """A new leader often learns of its role some milliseconds after its followers: the first pauses are short."""

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
-from highwater.log.log import Appended, Log, Origin
+from highwater.log.appended import Appended, Origin
+from highwater.log.log import Log
 from highwater.model import NO_NODE, Epoch, NodeId, Offset, TopicPartition, Uuid
 from highwater.partition.in_sync import InSync
 from highwater.replication.leader import LeaderState
@@ -59,6 +60,7 @@ def rules_of(config: LogConfig) -> Rules:
 
 class Partition:
     __slots__ = (
+        "_boundary",
         "_followers",
         "_in_sync",
         "_readers",
@@ -87,6 +89,8 @@ class Partition:
         self.topic_id: Uuid = log.topic_id
         self.log = log
         self._in_sync = in_sync
+        self._boundary = log.failures.boundary("connection", f"who waited for {log.partition}")
+        """Around each of those who wait: others wait with it, and somebody else's request has told them."""
         self.leader: LeaderState | None = None
         self.leader_id = NO_NODE
         self.epoch: Epoch = -1
@@ -184,7 +188,8 @@ class Partition:
     def release(self, why: Code) -> None:
         waiting, self._waiting = self._waiting, deque()
         for _, told in waiting:
-            told(why)
+            with self._boundary:
+                told(why)
         self._tell_synced()
         self._tell_readers()
         self._mark(self._followers)
@@ -282,7 +287,8 @@ class Partition:
         waiting, self._unsynced = self._unsynced, []
         for end, told in waiting:
             if self.log.durable_end >= end or self.log.offline is not None:
-                told()
+                with self._boundary:
+                    told()
             else:
                 self._unsynced.append((end, told))
 
@@ -300,7 +306,8 @@ class Partition:
         log.high_watermark = moved
         waiting = self._waiting
         while waiting and waiting[0][0] <= moved:
-            waiting.popleft()[1](Code.NONE)
+            with self._boundary:
+                waiting.popleft()[1](Code.NONE)
         if self._readers:
             self._tell_readers()
         for follower in self._followers:

@@ -72,12 +72,17 @@ class Checkpoint:
     def mend(self) -> list[Path]:
         """Removes what a loss of power left half-written at the ends of Spark's logs; call it before Spark reads them.
 
-        No table has that batch: its offsets would be whole, since they are synced before.
+        Nobody syncs the commits, so as many of them may be half-written as the system had not yet written by itself:
+        Spark goes by the offsets then. Of the offsets only the last may be, and no table has that batch, since they
+        are synced before.
         """
         removed = []
-        for log in ("commits", "offsets"):
-            if (last := max(self._numbers(log), default=None)) is not None:
-                removed += _removed_if_torn(self.folder / log / str(last))
+        for number in sorted(self._numbers("commits"), reverse=True):
+            if not (torn := _removed_if_torn(self.folder / "commits" / str(number))):
+                break
+            removed += torn
+        if (last := max(self._numbers("offsets"), default=None)) is not None:
+            removed += _removed_if_torn(self.folder / "offsets" / str(last))
         if self.is_empty():
             removed += _removed_if_torn(self.folder / "metadata")
         return removed

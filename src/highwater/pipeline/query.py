@@ -111,7 +111,7 @@ def sole_driver(definition: Definition) -> Iterator[None]:
         return
     with checkpoint.locked():
         for file in checkpoint.mend():
-            _log.warning("%s was half-written and is removed: no table has its batch", file)
+            _log.warning("%s was half-written when the power went, and is removed: Spark does without it", file)
         yield
 
 

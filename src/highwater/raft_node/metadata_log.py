@@ -12,9 +12,10 @@ from highwater import config as settings
 from highwater.config import LogConfig, NodeConfig
 from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
+from highwater.log.appended import Origin
 from highwater.log.checkpoint import read_file
 from highwater.log.loader import CorruptLog, LoadedLog, LoadRequest, load_log
-from highwater.log.log import Log, Origin
+from highwater.log.log import Log
 from highwater.log.names import segment_file
 from highwater.log.scan import BadBatch, scan
 from highwater.log.truncation import QUORUM, restart, truncate

@@ -61,6 +61,18 @@ class Failures:
     def boundary(self, kind: Kind, name: str, decide: Decide | None = None) -> Boundary:
         return Boundary(self, kind, name, decide)
 
+    def guarded(
+        self, kind: Kind, name: str, fn: Callable[[], None], decide: Decide | None = None
+    ) -> Callable[[], None]:
+        """A callback within its boundary."""
+        boundary = self.boundary(kind, name, decide)
+
+        def guarded() -> None:
+            with boundary:
+                fn()
+
+        return guarded
+
 
 class Boundary:
     """A context manager. After an exception `decide` says what becomes of what failed; nothing is raised."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from highwater.errors import Code
 from highwater.metadata.configs import ResourceType
+from highwater.model import TopicPartition
+from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from highwater.wire.messages.describe_configs_response import DescribeConfigsResponse
 from highwater.wire.messages.incremental_alter_configs_request import (
@@ -59,3 +61,20 @@ def test_settings_of_another_broker_are_not_shown() -> None:
         wrong = "Unexpected broker id, expected 1 or empty string, but received 2"
         assert told["2"] == (Code.INVALID_REQUEST, wrong)
         assert told["one"] == (Code.INVALID_REQUEST, "Broker id must be an integer, but it is: one")
+
+
+def test_a_topics_setting_that_cannot_be_read_counts_as_not_set() -> None:
+    """A directory that another release wrote may have one: the node must not end at each start because of it."""
+    with Living(log_retention_ms="70000").start() as living:
+        living.create_topic("t")
+        node = living.node
+        unreadable = [
+            ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="t", name=name, value=value)
+            for name, value in (("retention.ms", "soon"), ("segment.bytes", "2000000"))
+        ]
+        living.world.call(node.raft.append, unreadable, node.raft.epoch)
+        log = node.broker.store.logs[TopicPartition("t", 0)]
+        living.sim.run(living.sim.until(lambda: log.config.segment_bytes == 2_000_000))
+        assert log.config.retention_ms == 70_000
+        living.sim.advance(5)
+        assert not living.failed

@@ -73,7 +73,7 @@ def test_neither_newer_groups_nor_transactions_are_advertised_and_features_are_t
 def test_transactions_and_share_groups_have_no_coordinator() -> None:
     with Living().start() as living:
         for kind, version, code in (
-            (1, 4, Code.UNSUPPORTED_VERSION),
+            (1, 4, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
             (2, 6, Code.UNSUPPORTED_VERSION),
             (2, 5, Code.INVALID_REQUEST),
             (3, 6, Code.INVALID_REQUEST),
@@ -96,7 +96,8 @@ def test_transactions_are_refused_where_they_begin_and_where_they_write() -> Non
     with Living().start() as living:
         living.create_topic("t")
         asked = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000)
-        assert living.ask(asked, InitProducerIdResponse, 4).error_code == Code.UNSUPPORTED_VERSION
+        told = living.ask(asked, InitProducerIdResponse, 4).error_code
+        assert told == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         now = living.world.clock.wall_ms()
         of_transaction = records.build(
             [(now, None, b"v", ())], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True

@@ -330,6 +330,16 @@ def test_offsets_that_nobody_uses_expire() -> None:
         assert described(living).error_code == Code.GROUP_ID_NOT_FOUND
 
 
+def test_a_clock_that_leaps_a_year_ahead_expires_no_offsets() -> None:
+    with serving(offsets_retention_minutes="180", offsets_retention_check_interval_ms="30000") as living:
+        commit(living, 5)
+        living.sim.jump_clock(NODE, 365 * 24 * 3600.0)
+        living.sim.advance(100)
+        assert committed(living) == [(5, 0)]
+        living.sim.advance(300)
+        assert committed(living) == [(-1, 0)], "it is believed in the end, a day in an hour"
+
+
 @pytest.mark.parametrize(
     ("request_", "response", "version"),
     [

@@ -9,7 +9,7 @@ from highwater.coordinator.coordinator import Coordinator
 from highwater.coordinator.tenure import Standing, Tenure
 from highwater.errors import Code
 from highwater.groups import Answer, Effect, Now, Record, Token, Write
-from highwater.log.log import Origin
+from highwater.log.appended import Origin
 from highwater.model import NodeId
 from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.partition import Partition

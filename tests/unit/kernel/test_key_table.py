@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -136,3 +137,14 @@ def test_the_twins_agree_on_damaged_bytes() -> None:
         assert outcomes[0] == outcomes[1]
         accepted += outcomes[0] is not BadRecords
     assert 100 < accepted < 1900
+
+
+@both
+def test_bytes_that_are_no_records_take_no_memory_for_those_that_their_count_promises(kernel: Any) -> None:
+    """So many that what they would need at most does not fit 32 bits; the pages themselves are never touched."""
+    size = (1 << 30) + (1 << 20)
+    with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as nothing:
+        section = Section(memoryview(nothing).toreadonly(), size // 7, 100, 0, None)
+        with pytest.raises(BadRecords):
+            kernel.rebased(section, 5, 0)
+        del section

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from highwater.config import LogConfig, NodeConfig
 from highwater.errors import KafkaError
 from highwater.log import lookup, peek
-from highwater.log.log import Appended, Log, Origin
+from highwater.log.appended import Appended, Origin
+from highwater.log.log import Log
 from highwater.log.store import LogStore
 from highwater.log.truncation import truncate
 from highwater.model import TopicPartition, Uuid

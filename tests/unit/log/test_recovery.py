@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from highwater.log import names, producer_snapshot
+from highwater.log.appended import Origin
 from highwater.log.loader import CorruptLog, LoadRequest, load_log
-from highwater.log.log import Log, Origin
+from highwater.log.log import Log
 from highwater.model import TopicPartition
 from highwater.wire import records
 from highwater.wire.records import ControlType

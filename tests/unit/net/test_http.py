@@ -163,7 +163,7 @@ def test_a_page_that_cannot_be_made_is_not_taken_for_whole(caplog: pytest.LogCap
         raise ValueError("it cannot be told")
 
     called(GET, lambda: Page("a/b", failing()))
-    assert "a page could not be made" in caplog.text and "it cannot be told" in caplog.text
+    assert "a page of /status or /metrics: an unexpected error" in caplog.text and "it cannot be told" in caplog.text
 
 
 # --- whoever comes and says nothing, on virtual time

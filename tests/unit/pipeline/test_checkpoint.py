@@ -72,6 +72,18 @@ def test_what_a_loss_of_power_left_half_written_at_the_end_of_sparks_logs_goes(t
     assert checkpoint.mend() == []
 
 
+def test_all_commits_that_the_system_had_not_written_when_the_power_went_go_at_once(tmp_path: Path) -> None:
+    """Nobody syncs them. Each that stayed would fail the next start of Spark."""
+    for number in range(6):
+        wrote(tmp_path, number, at(number))
+        wrote(tmp_path, number, {}, log="commits")
+    for number in (1, 3, 4, 5):
+        (tmp_path / f"commits/{number}").write_text("")
+    assert sorted(Checkpoint(tmp_path).mend()) == [tmp_path / f"commits/{number}" for number in (3, 4, 5)]
+    assert (tmp_path / "commits/2").exists(), "Spark reads the last one alone"
+    assert len(list((tmp_path / "offsets").glob("[0-9]"))) == 6
+
+
 def test_a_query_id_that_a_loss_of_power_left_half_written_goes_unless_batches_have_it(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path)
     (tmp_path / "metadata").write_text("")

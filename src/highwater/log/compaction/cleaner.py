@@ -87,7 +87,7 @@ class Cleaner:
 
     def dirt_of(self, log: Log) -> Dirt:
         shapes = [shape_of(segment) for segment in log.segments]
-        stable_end, now_ms = log.last_stable_offset, self._world.clock.wall_ms()
+        stable_end, now_ms = log.last_stable_offset, self._store.aging_ms()
         return find_dirt(shapes, log.config, log.clean_end, log.log_start, log.log_end, stable_end, now_ms)
 
     def _current_settings(self) -> tuple[object, ...]:
@@ -260,7 +260,7 @@ class Cleaner:
             clean_end=dirt.clean_end,
             dirty_end=dirt.dirty_end,
             config=log.config,
-            now_ms=self._world.clock.wall_ms(),
+            now_ms=self._store.aging_ms(),
             producers={
                 pid: LastWritten(each.batches[-1].last_offset if each.batches else None, each.epoch)
                 for pid, each in log.producers.producers.items()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from highwater.pipeline.landing import delta_log
 from highwater.pipeline.landing.delta_limits import check_writable, required
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old
+from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import NEVER, Batch, Known, after
 from highwater.pipeline.landing.table import StagedFile
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties
     from deltalake import DeltaTable as OpenTable
 
+_POSITION = "position"
 _INTERVAL = "delta.checkpointInterval"
 _USUAL_INTERVAL = 100
 
@@ -106,6 +108,10 @@ class DeltaTable:
     def _known(self, table: OpenTable, landing_id: str, query_id: str) -> tuple[Known, int]:
         """And the version that says so."""
         version = table.version()
+        near = delta_log.near_info(self._log, version, delta_log.seq_mark(landing_id))
+        if near is not None and near[1].get("queryId") == query_id and _POSITION in near[1]:
+            at, info = near
+            return Known(int(info["batchId"]), Position.from_json(json.loads(info[_POSITION]))), at
         marks = delta_log.marks(self._log, version)
         position = marks.position(landing_id)
         mark = query_id if position is None else delta_log.seq_mark(landing_id)
@@ -118,10 +124,11 @@ class DeltaTable:
 
     def _keep(self, before: OpenTable, kept: int) -> None:
         """Through a loss of power: all entries up to ours, since without one of them none after it can be read."""
-        table = self._open()
-        delta_log.sync_entries(self._log, kept, table.version())
-        interval = int(table.metadata().configuration.get(_INTERVAL) or _USUAL_INTERVAL)
-        if (table.version() + 1) // interval > (before.version() + 1) // interval:
+        version = delta_log.newest(self._log)
+        delta_log.sync_entries(self._log, kept, version)
+        interval = int(before.metadata().configuration.get(_INTERVAL) or _USUAL_INTERVAL)
+        if (version + 1) // interval > (before.version() + 1) // interval:
+            table = self._open()
             table.create_checkpoint()
             delta_log.sync_entries(self._log, kept, table.version())
             table.cleanup_metadata()
@@ -150,16 +157,15 @@ class DeltaTable:
 def _marks(batch: Batch, known: Known, new: Known) -> CommitProperties:
     from deltalake import CommitProperties, Transaction
 
-    for_people = {"queryId": batch.query_id, "batchId": str(batch.number), "landingId": batch.landing_id}
+    info = {"queryId": batch.query_id, "batchId": str(batch.number), "landingId": batch.landing_id}
     marks = {batch.query_id: new.last}
     if new.position is not None:
-        before = known.position.at if known.position is not None else {}
-        changed = [log for log, intervals in new.position.at.items() if intervals != before.get(log)]
-        marks |= dict(delta_log.position_marks(batch.landing_id, new.position, changed))
-        offsets = {str(reach.log): [reach.start, reach.end] for reach in batch.reaches or ()}
-        for_people |= {"seq": str(new.position.seq), "offsets": json.dumps(offsets)}
+        before = delta_log.position_marks(batch.landing_id, known.position) if known.position is not None else {}
+        now = delta_log.position_marks(batch.landing_id, new.position)
+        marks |= {name: value for name, value in now.items() if before.get(name) != value}
+        info |= {_POSITION: json.dumps(new.position.to_json(), separators=(",", ":"))}
     return CommitProperties(
-        custom_metadata=for_people,
+        custom_metadata=info,
         app_transactions=[Transaction(name, value) for name, value in marks.items()],
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ from typing import Any
 from highwater.pipeline.landing.folder import sync
 from highwater.pipeline.landing.position import Interval, Log, Position
 
+_ENTRY = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..+)?\.(parquet|json)")
 _PREFIX = "hw1"
 _RESTORE = "RESTORE"
 _POINTER = "_last_checkpoint"
+_NEAR = 10
 NONE = -1
 """Before the first version."""
 
@@ -56,15 +58,15 @@ def seq_mark(landing_id: str) -> str:
     return f"{_PREFIX}/{landing_id}/seq"
 
 
-def position_marks(landing_id: str, position: Position, changed: Iterable[Log]) -> Iterator[tuple[str, int]]:
-    """Names and values; of the logs only those that changed, since all others stay as they are."""
-    yield seq_mark(landing_id), position.seq
-    for query_id, number in position.drivers.items():
-        yield f"{_PREFIX}/{landing_id}/driver/{query_id}", number
-    for log in changed:
-        for index, interval in enumerate(position.at[log]):
-            for what, value in interval._asdict().items():
-                yield f"{_PREFIX}/{landing_id}/{log.topic}/{log.topic_id}/{log.partition}/{index}/{what}", value
+def position_marks(landing_id: str, position: Position) -> dict[str, int]:
+    """By name. A mark stays as it is until another entry sets it, so that only those that change need be set."""
+    marks = {seq_mark(landing_id): position.seq}
+    marks |= {f"{_PREFIX}/{landing_id}/driver/{query_id}": number for query_id, number in position.drivers.items()}
+    for log, intervals in position.at.items():
+        for index, interval in enumerate(intervals):
+            start = f"{_PREFIX}/{landing_id}/{log.topic}/{log.topic_id}/{log.partition}/{index}"
+            marks |= {f"{start}/{what}": value for what, value in interval._asdict().items()}
+    return marks
 
 
 def _intervals(found: dict[int, dict[str, int]]) -> tuple[Interval, ...]:
@@ -73,6 +75,15 @@ def _intervals(found: dict[int, dict[str, int]]) -> tuple[Interval, ...]:
 
 def entry(folder: Path, version: int) -> Path:
     return folder / f"{version:020}.json"
+
+
+def newest(folder: Path) -> int:
+    """The last version that has an entry."""
+    return max(int(file.stem) for file in _entries(folder))
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.glob("*.json") if _ENTRY.fullmatch(file.name))
 
 
 def marks(folder: Path, version: int) -> Marks:
@@ -102,6 +113,21 @@ def last_set(folder: Path, version: int, mark: str) -> tuple[int, bool]:
             return at, True
         at -= 1
     return at, False
+
+
+def near_info(folder: Path, version: int, mark: str) -> tuple[int, dict[str, Any]] | None:
+    """Which of the last few entries set a mark, and what it says of itself: mostly the last one, and there it is told
+    what the marks of all entries together would tell."""
+    for at in range(version, max(version - _NEAR, NONE), -1):
+        if not entry(folder, at).exists():
+            break
+        actions = list(_actions(entry(folder, at)))
+        info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+        if info.get("operation") == _RESTORE:
+            break
+        if any(action.get("txn", {}).get("appId") == mark for action in actions):
+            return at, info
+    return None
 
 
 def _marks_of(file: Path) -> Iterator[dict[str, Any]]:
@@ -162,7 +188,7 @@ def mend(folder: Path) -> list[Path]:
 
 
 def _torn(folder: Path) -> Iterator[Path]:
-    entries = sorted(file for file in folder.glob("*.json") if re.fullmatch(r"\d{20}\.json", file.name))
+    entries = _entries(folder)
     if entries and not _is_whole(entries[-1]):
         yield entries[-1]
     checkpoints = _checkpoints(folder)

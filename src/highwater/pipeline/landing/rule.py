@@ -7,7 +7,7 @@ there are no offsets to compare.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from highwater.pipeline.landing.position import Interval, Log, Position, Reach
@@ -43,6 +43,8 @@ class Batch:
     has_rows: bool = True
     has_past: bool = False
     """Whether batches of the query before this one had something to land."""
+    placed: Mapping[Log, tuple[Interval, ...]] | None = None
+    """No batch, but the word of a person: what the table has of these logs."""
 
     def __str__(self) -> str:
         return f"batch {self.number} of query {self.query_id}"
@@ -63,6 +65,8 @@ class Known:
 
 def after(known: Known, batch: Batch) -> Known | None:
     """What the table has to remember with the rows of the batch. None: it has the batch, or there is nothing in it."""
+    if batch.placed is not None:
+        return Known(batch.number, _moved(known.position or Position(), batch, batch.placed))
     if known.was_restored:
         raise LandingError(
             f"the table was put back to an earlier version since {batch.landing_id} landed last: nobody knows which "
@@ -106,8 +110,8 @@ def _by_offsets(known: Known, batch: Batch, reaches: Sequence[Reach]) -> Known |
         return None  # a table of an earlier version: numbers are all that it has until the first new commit
     if position.drivers.get(batch.query_id, position.driver) < position.driver:
         raise Fenced(
-            f"{batch.landing_id} was started anew, without this checkpoint, and that query lands in the table now: "
-            f"this one (query {batch.query_id}) must not. Stop one of the two"
+            f"{batch.landing_id} was started anew without this checkpoint, or its position was set by hand: this query "
+            f"({batch.query_id}) lands in the table no more. Stop the other one, or move this checkpoint away"
         )
     if batch.has_rows and not reaches:
         # Rows without new offsets, such as a window that closed by the clock: only the number tells them apart.
@@ -124,7 +128,7 @@ def _by_offsets(known: Known, batch: Batch, reaches: Sequence[Reach]) -> Known |
     return Known(batch.number, _moved(position, batch, news))
 
 
-def _moved(position: Position, batch: Batch, news: dict[Log, tuple[Interval, ...]]) -> Position:
+def _moved(position: Position, batch: Batch, news: Mapping[Log, tuple[Interval, ...]]) -> Position:
     drivers = position.drivers
     if batch.query_id not in drivers:
         drivers = {**drivers, batch.query_id: position.driver + 1}

@@ -94,7 +94,7 @@ def test_a_start_without_the_checkpoint_takes_over_and_the_earlier_query_is_fenc
     table.commit(reaching(0, 10, query_id="first"), staged(table, range(10)))
     assert table.commit(reaching(0, 0, number=0, query_id="second", reaches=(), has_rows=False), [])
     assert position_of(table).drivers == {"first": 1, "second": 2}
-    with pytest.raises(Fenced, match=r"p was started anew.*this one \(query first\) must not"):
+    with pytest.raises(Fenced, match=r"p was started anew.*this query \(first\) lands in the table no more"):
         table.commit(reaching(10, 20, query_id="first"), staged(table, range(10, 20)))
     assert table.commit(reaching(10, 20, query_id="second"), staged(table, range(10, 20)))
 
@@ -163,6 +163,17 @@ def test_a_table_that_was_put_back_to_an_earlier_version_stops_its_pipeline(
         with pytest.raises(LandingError, match="put back to an earlier version since p landed last"):
             table.commit(batch, staged(table, [batch.number]))
     assert ids(kind, path) == Counter([1, 2])
+
+
+def test_a_position_that_a_person_sets_counts_from_then_on(table: Table, kind: str, path: Path) -> None:
+    table.commit(reaching(0, 10), staged(table, range(10)))
+    placed = {ORDERS: (Interval(0, 7),), Log("orders", "an-id", 1): (Interval(0, 40),)}
+    assert table.commit(reaching(0, 0, 0, query_id="set-1", reaches=(), has_rows=False, placed=placed), [])
+    assert position_of(table) == Position(2, {"q": 1, "set-1": 2}, placed)
+    with pytest.raises(Fenced):
+        table.commit(reaching(10, 20), staged(table, [1]))
+    assert table.commit(reaching(7, 9, query_id="next"), staged(table, [77]))
+    assert ids(kind, path) == Counter([*range(10), 77])
 
 
 @pytest.mark.parametrize("kind", ["delta"])

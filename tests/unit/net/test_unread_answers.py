@@ -1,0 +1,126 @@
+"""Peers that ask and do not read: what their answers may take, who is given up, and who is not kept waiting."""
+
+from __future__ import annotations
+
+from highwater.net.context import RequestContext
+from highwater.net.outbox import WINDOW
+from highwater.net.server import UNREAD_SECONDS, Limits
+from highwater.net.stats import CloseReason
+from tests.unit.net.parties import Peer, Scene, ask
+
+MIB = 1 << 20
+LARGE = 100_000
+LIMITS = Limits(queued_bytes=2 * MIB)
+ANSWERS = 1 * MIB
+
+
+def answer_large(ctx: RequestContext, body: memoryview) -> None:
+    ctx.respond_parts([bytes(body[:1]) * LARGE])
+
+
+def deaf(scene: Scene, requests: int = 40) -> Peer:
+    peer = scene.dial()
+    peer.transport.pause_reading()
+    peer.send(*(ask(number, b"x") for number in range(requests)))
+    return peer
+
+
+def test_a_peer_that_does_not_read_is_not_asked_for_more() -> None:
+    with Scene() as scene:
+        scene.asked.react = answer_large
+        peer = deaf(scene, 60)
+        scene.settle()
+        assert len(scene.asked) * LARGE < 2 * MIB
+        peer.transport.resume_reading()
+        scene.wait(lambda: peer.correlations == list(range(60)))
+        assert all(len(frame) == LARGE + 4 for frame in peer.frames)
+        assert scene.server.budget.unsent == 0
+
+
+def test_answers_that_nobody_reads_have_a_limit_for_all_connections_together() -> None:
+    with Scene(limits=LIMITS) as scene:
+        scene.asked.react = answer_large
+        for _ in range(30):
+            deaf(scene)
+        scene.settle()
+        assert len(scene.asked) < 30 * 8, "of the 40 that each has asked"
+        assert scene.server.budget.unsent <= ANSWERS + LARGE
+
+
+def test_who_has_the_most_that_he_does_not_read_is_given_up_when_there_is_too_much() -> None:
+    """One answer each, of any size, is given beyond the limit: many of them are too many."""
+    with Scene(limits=Limits(queued_bytes=8 * MIB)) as scene:
+        scene.asked.react = lambda ctx, body: ctx.respond_parts([bytes(900_000 + len(body))])
+        peers = []
+        for number in range(20):
+            peers.append(deaf(scene, 0))
+            peers[-1].send(*(ask(again, bytes(number)) for again in range(2)))
+        scene.settle()
+        assert scene.server.budget.unsent > 4 * MIB
+        scene.sim.advance(2 * UNREAD_SECONDS)
+        assert scene.server.budget.unsent <= 4 * MIB
+        assert 0 < scene.server.stats.closed[CloseReason.UNREAD] < 20
+        for peer in peers:
+            peer.transport.resume_reading()
+        scene.wait(lambda: all(peer.lost or peer.correlations == [0, 1] for peer in peers))
+        assert scene.server.budget.unsent == 0
+
+
+def test_who_reads_is_served_while_others_take_all_the_memory_for_answers() -> None:
+    with Scene(limits=LIMITS) as scene:
+        scene.asked.react = answer_large
+        for _ in range(20):
+            deaf(scene)
+        follower = scene.dial()
+        for number in range(20):
+            follower.send(ask(number, b"fetch"))
+            scene.wait(lambda: len(follower.frames) == number + 1)  # noqa: B023 evaluated at once
+        assert not follower.lost
+
+
+def test_who_reads_slowly_is_not_given_up() -> None:
+    with Scene(limits=LIMITS) as scene:
+        scene.asked.react = answer_large
+        slow = deaf(scene, 10)
+        for _ in range(10):
+            slow.transport.resume_reading()
+            scene.sim.advance(0.01)
+            slow.transport.pause_reading()
+            deaf(scene)
+            scene.sim.advance(UNREAD_SECONDS / 2)
+        slow.transport.resume_reading()
+        scene.wait(lambda: slow.correlations == list(range(10)))
+        assert scene.server.stats.closed[CloseReason.UNREAD] > 0
+
+
+def test_of_an_answer_larger_than_the_window_the_transport_holds_a_part() -> None:
+    with Scene() as scene:
+        content = bytes(range(256)) * 10_000
+
+        def react(ctx: RequestContext, body: memoryview) -> None:
+            ctx.respond_parts([content])
+
+        scene.asked.react = react
+        peer = scene.dial()
+        peer.transport.pause_reading()
+        peer.send(ask(1))
+        scene.settle()
+        (connection,) = scene.server._connections
+        assert connection._transport is not None
+        assert connection._transport.get_write_buffer_size() <= 2 * WINDOW
+        assert scene.server.budget.unsent > len(content)
+        peer.transport.resume_reading()
+        scene.wait(lambda: len(peer.frames) == 1)
+        assert peer.frames[0][4:] == content
+        assert scene.server.budget.unsent == 0
+
+
+def test_nothing_is_counted_for_a_connection_that_is_gone() -> None:
+    with Scene() as scene:
+        scene.asked.react = answer_large
+        deaf(scene)
+        scene.settle()
+        assert scene.server.budget.unsent > 0
+        scene.sim.reset("client", "server")
+        scene.wait(lambda: scene.server.stats.connections == 0)
+        assert scene.server.budget.unsent == 0
