@@ -124,7 +124,8 @@ class NodeProcess:
         self.pid = handle.pid
 
     def _named_pid(self) -> int:
+        """0 where there is none, or where the node's disk cannot be read: that is the node's trouble alone."""
         try:
             return int(self.pid_file.read_text())
-        except (FileNotFoundError, ValueError):
+        except (OSError, ValueError):
             return 0

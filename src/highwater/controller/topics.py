@@ -15,6 +15,7 @@ from highwater.config import (
     validate_topic_configs,
 )
 from highwater.controller.assignment import assigned_by_hand, placed
+from highwater.controller.batches import check_size
 from highwater.controller.decision import CLUSTER_NAME, MAX_RECORDS, Authorize, Decision, Randomness, allow_all, told
 from highwater.controller.identity import fresh_uuid
 from highwater.errors import Code, KafkaError
@@ -69,6 +70,7 @@ def create_topics(
                 records += created.records
         if len(records) > MAX_RECORDS:
             raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        check_size(records)
     except KafkaError as error:
         return Decision(CreateTopicsResponse(topics=[_failed(name, error) for name in times]))
     duplicate = KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")

@@ -180,6 +180,15 @@ class Partition:
         self.replicas = tuple(replicas)
         self.release(Code.NOT_LEADER_OR_FOLLOWER)
 
+    @property
+    def is_being_cut(self) -> bool:
+        return self.cutting is not None and not self.cutting.done()
+
+    def when_cut(self, told: Callable[[], None]) -> None:
+        """Once the truncation that is under way has ended, in whatever way."""
+        assert self.cutting is not None
+        self.cutting.add_done_callback(lambda _: told())
+
     def close(self, why: Code = Code.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         """The replica goes: deleted, or its disk failed."""
         self.leader = None

@@ -13,7 +13,9 @@ from click.testing import CliRunner
 
 from highwater.cli import main
 from highwater.cli.environment import Environment
-from highwater.cli.node_process import Handle
+from highwater.cli.node_process import Handle, NodeProcess
+from highwater.cluster.layout import Member
+from highwater.model import NodeId
 
 
 def test_a_node_that_has_ended_is_dead_though_whoever_started_it_has_not_looked() -> None:
@@ -26,6 +28,14 @@ def test_a_node_that_has_ended_is_dead_though_whoever_started_it_has_not_looked(
         assert not handle.is_alive
     finally:
         handle.close()
+
+
+def test_a_node_whose_disk_cannot_be_read_ends_neither_up_nor_the_other_nodes(tmp_path: Path) -> None:
+    """`up` looks for the pid of each node several times a second."""
+    member = Member(NodeId(1), ("broker",), tmp_path)
+    node = NodeProcess(member, tmp_path / "lock")
+    node.pid_file.mkdir()  # to read it is an error, and not that it is missing
+    assert not node.look()
 
 
 def test_a_port_that_is_taken_is_named_with_its_holder_before_anything_starts(tmp_path: Path) -> None:
