@@ -20,6 +20,8 @@ CATCH_ALL = {
     "net/connection.py": 1,  # a request: as above, and without the cost of a context manager
     "net/turns.py": 1,  # the rest of a request, for the same reason
     "net/http.py": 1,  # half of a page must not pass for the whole
+    "partition/fetcher.py": 1,  # one partition's part of an answer: without the cost of a context manager
+    "partition/partition.py": 1,  # who waits for a commit: likewise
     "raft_node/raft_node.py": 2,  # a broken invariant of the quorum ends the node
 }
 """Boundaries that are written out, and why."""
