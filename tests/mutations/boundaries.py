@@ -116,8 +116,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="F16",
-        test="tests/scenarios/test_f_quorum.py"
-        "::test_a_vote_of_a_stranger_in_the_last_epoch_leaves_the_controller_as_it_is",
+        test="tests/scenarios/test_f_quorum.py::test_a_vote_in_one_of_the_last_epochs_leaves_the_controller_as_it_is",
         file="src/highwater/quorum/voting.py",
         line="if not core.is_in_reach(partition.replica_epoch):",
         replacement="if False:",
@@ -132,9 +131,30 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="F16",
-        test="tests/unit/quorum/test_far_epochs.py::test_an_answer_of_an_epoch_out_of_reach_is_passed_over",
+        test="tests/unit/quorum/test_far_epochs.py::test_an_answer_of_the_last_epochs_is_passed_over",
         file="src/highwater/quorum/standing.py",
-        line="if not core.is_in_reach(epoch):",
+        line="if epoch > max(before.epoch, LAST_TOLD):",
+        replacement="if False:",
+    ),
+    Mutation(
+        scenario="F16",
+        test="tests/scenarios/test_f_quorum.py::test_voters_whose_epochs_lie_far_apart_find_together_again",
+        file="src/highwater/quorum/standing.py",
+        line="if epoch > max(before.epoch, LAST_TOLD):",
+        replacement="if not core.is_in_reach(epoch):",
+    ),
+    Mutation(
+        scenario="F16",
+        test="tests/scenarios/test_f_quorum.py::test_votes_of_a_stranger_leave_the_voters_in_the_epoch_they_are_in",
+        file="src/highwater/quorum/voting.py",
+        line="if not core.voters.has(candidate):",
+        replacement="if False:",
+    ),
+    Mutation(
+        scenario="F16",
+        test="tests/unit/quorum/test_far_epochs.py::test_whoever_is_no_voter_moves_no_epoch_and_gets_no_vote",
+        file="src/highwater/quorum/epochs.py",
+        line="if not core.voters.has(ReplicaKey(leader_id)):",
         replacement="if False:",
     ),
     Mutation(
