@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -36,6 +38,7 @@ from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequ
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from highwater.wire.messages.produce_response import ProduceResponse
 from highwater.wire.records import build
 from highwater.wire.records import header as layout
 from highwater.wire.records.header import HEADER_SIZE
@@ -148,21 +151,68 @@ def batch_to_be_compressed_anew(victim: Victim) -> None:
 
 def look_ups_by_time(victim: Victim) -> None:
     """Each inflates a batch, to find that its first record is the one."""
-    bombs_for_many_partitions(victim)
-    partitions = [ListOffsetsPartition(partition_index=index, timestamp=NOW) for index in range(50)]
+    rows = [PartitionProduceData(index=index, records=bomb()) for index in range(10)]
+    data = [TopicProduceData(name=victim.narrow, partition_data=rows)]
+    sent(victim, ProduceRequest(acks=1, timeout_ms=60_000, topic_data=data), 9)
+    partitions = [ListOffsetsPartition(partition_index=index, timestamp=NOW) for index in range(10)]
     topics = [ListOffsetsTopic(name=victim.narrow, partitions=partitions)]
     sent(victim, ListOffsetsRequest(replica_id=-1, topics=topics), 5, connections=5)
+
+
+# Peers that are there and do nothing
+
+
+def write(victim: Victim, count: int) -> None:
+    """Single records to a partition that nothing else is written to, one after the other."""
+    batch = bytes(build([(NOW, b"key", b"value", ())]))
+    data = TopicProduceData(name=victim.wide, partition_data=[PartitionProduceData(index=0, records=batch)])
+    with Peer(victim.port, 120.0) as peer:
+        for _ in range(count):
+            peer.ask(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data]), 9, ProduceResponse)
+
+
+def answers_that_nobody_reads(victim: Victim) -> None:
+    question = MetadataRequest(topics=[MetadataRequestTopic(name=victim.wide)], allow_auto_topic_creation=False)
+    pipelined = b"".join(asked(question, 12, number) for number in range(100))
+    with ExitStack() as deaf:
+        for _ in range(60):
+            deaf.enter_context(Peer(victim.port, receive_buffer=4096)).send_at_most(pipelined)
+        write(victim, 200)
+
+
+def fetches_that_wait_for_days(victim: Victim) -> None:
+    row = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 30)
+    topics = [FetchTopic(topic=victim.wide, partitions=[row])]
+    waiting = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1 << 30, max_bytes=1 << 30, topics=topics, session_epoch=-1)
+    pipelined = b"".join(asked(waiting, 12, number) for number in range(250))
+    with ExitStack() as readers:
+        for _ in range(20):
+            readers.enter_context(Peer(victim.port)).send_at_most(pipelined)
+        write(victim, 200)
+    write(victim, 200)
+
+
+def connections_that_say_nothing(victim: Victim) -> None:
+    host, _, port = victim.system.http.rpartition(":")
+    with ExitStack() as idle:
+        for _ in range(600):
+            idle.enter_context(socket.create_connection((host, int(port)), timeout=60))
+            idle.enter_context(Peer(victim.port))
+        write(victim, 200)
 
 
 ATTACKS: Sequence[Attack] = (
     Attack("C18", "Metadata v1 naming a topic of 1 000 partitions 400 times", metadata_of_one_topic_many_times),
     Attack("C18", "Produce: one partition 50 times, 60 MiB each inflated", bombs_for_one_partition),
-    Attack("C18", "Produce: 50 partitions, 60 MiB each inflated", bombs_for_many_partitions),
+    Attack("C18", "Produce: 50 partitions, 60 MiB each inflated", bombs_for_many_partitions, 1),
     Attack("C18", "Produce to a topic that compresses anew at zstd 22", batch_to_be_compressed_anew),
     Attack("C18", "DescribeConfigs of one broker 200 times", descriptions_of_one_broker_many_times),
     Attack("C18", "Fetch v4 of 250 000 partitions", fetch_of_many_partitions),
     Attack("C18", "FindCoordinator of 60 keys of 32 000 bytes", coordinators_of_long_names),
-    Attack("C19", "ListOffsets by time of 50 partitions on 5 connections", look_ups_by_time),
+    Attack("C19", "ListOffsets by time of 10 partitions on 5 connections", look_ups_by_time, 1),
+    Attack("C20", "100 Metadata of 1 000 partitions on 60 connections, unread", answers_that_nobody_reads, 1),
+    Attack("C21", "250 fetches that wait for days on 20 connections", fetches_that_wait_for_days, 1),
+    Attack("C22", "1 200 connections that say nothing", connections_that_say_nothing, 1),
 )
 
 

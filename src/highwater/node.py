@@ -58,8 +58,7 @@ RESIGN_SECONDS = 1.0
 ABANDONED_SECONDS = 1.5
 HELD_AFTER_SECONDS = 0.5
 """A recovery that lasts longer is answered for: ApiVersions at once, all else when it is over."""
-NEVER_MS = 2**62
-NO_BOUND = 2**62
+NEVER_MS = NO_BOUND = 2**62
 KRAFT_LEVEL = 1
 _log = logging.getLogger(__name__)
 
@@ -111,6 +110,8 @@ class Node:
             raise NotStarted(f"not started within server.max.startup.time.ms={patience}") from failed
 
     async def _start(self) -> None:
+        if self.world.disk.stat(self.directory) is None:
+            raise ConfigError(f"{self.directory} does not exist: run 'highwater storage format' first")
         self._release_lock = self.world.disk.lock(self.directory / names.LOCK)
         meta = await finished(self.world, _read_meta, self.directory)
         if meta is None:
@@ -308,8 +309,7 @@ class Node:
         return self.lifecycle.epoch
 
     def _applied_epoch(self) -> int:
-        """That of our own registration once we have applied it, else -1. By then the controller has taken our last
-        incarnation out of every ISR, and a leader that hears from us knows which one it hears from."""
+        """Of our registration once it is applied, else -1: by then our last incarnation is out of every ISR."""
         assert self.broker is not None
         known = self.broker.image.brokers.get(self.config.node_id)
         return known.epoch if known is not None and known.incarnation == self.lifecycle.incarnation else -1

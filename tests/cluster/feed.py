@@ -113,6 +113,54 @@ def feeding(*feeds: Feed) -> Iterator[None]:
             feed.stop()
 
 
+class Writers:
+    """So many feeds at work; one that gave up is replaced.
+
+    After power cuts one may. As in Kafka, a snapshot has the last batch of each producer alone: who repeats two
+    batches, neither of which was acknowledged, to a node that has them and began with that snapshot, is told that the
+    first is out of order, and librdkafka then goes no further.
+    """
+
+    def __init__(self, count: int, bootstrap: str, topic: str, partitions: int, pace: float = PACE_SECONDS) -> None:
+        self._count = count
+        self._where = (bootstrap, topic, partitions)
+        self._places = [TopicPartition(topic, index) for index in range(partitions)]
+        self._pace = pace
+        self.feeds: list[Feed] = []
+
+    def __enter__(self) -> Writers:
+        self.await_acks(time.monotonic())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for feed in self.feeds:
+            feed.stop()
+
+    @property
+    def replaced(self) -> int:
+        return len(self.feeds) - self._count
+
+    @property
+    def acked(self) -> int:
+        return sum(len(times) for feed in self.feeds for times in feed.acked.values())
+
+    def await_acks(self, after: float) -> None:
+        """In each partition, of records that were handed over after that moment."""
+
+        def are_there() -> bool:
+            self._replace()
+            return all(next_ack(self.feeds, place, after) for place in self._places)
+
+        wait_until(are_there, "every partition is written again")
+
+    def _replace(self) -> None:
+        at_work = sum(1 for feed in self.feeds if not feed.errors)
+        for _ in range(at_work, self._count):
+            feed = Feed(*self._where, f"p{len(self.feeds)}", pace=self._pace)
+            self.feeds.append(feed)
+            feed.start()
+
+
 def next_ack(feeds: Iterable[Feed], place: TopicPartition, after: float) -> float | None:
     """When a record that was handed over after that moment was first acknowledged: its old leader cannot have."""
     acks = (at for feed in feeds for sent, at in reversed(feed.acked[place][-2000:]) if sent >= after)

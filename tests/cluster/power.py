@@ -68,12 +68,9 @@ class Disk:
 
 
 def _run(*command: str) -> None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError as missing:
-        raise CannotMount(f"{command[0]} is not installed") from missing
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise CannotMount(f"{' '.join(command)}: {done.stderr.strip()}")
+        raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
 class Machine:
@@ -157,14 +154,17 @@ class Machine:
     def close(self) -> None:
         self._kill()
         for disk in reversed(self._disks):
-            with contextlib.suppress(CannotMount):
+            with contextlib.suppress(OSError):
                 disk.unmount()
 
 
 @contextlib.contextmanager
 def powered(folder: Path, nodes: int, *others: str) -> Iterator[Machine]:
     folder.mkdir(parents=True, exist_ok=True)
-    machine = Machine(folder, nodes, *others)
+    try:
+        machine = Machine(folder, nodes, *others)
+    except OSError as reason:
+        raise CannotMount(str(reason)) from reason
     try:
         yield machine
     finally:

@@ -241,3 +241,23 @@ def test_a_group_goes_on_where_it_ended_with_either_tool(server: Server, written
     read = [each.stdout.splitlines() for each in (first, second, third, last)]
     assert [len(lines) for lines in read] == [13, 11, 16, 0]
     assert sorted(line for lines in read for line in lines) == sorted(f"value {i}" for i in range(40))
+
+
+def test_lines_before_one_that_cannot_be_read_are_sent_by_both(server: Server) -> None:
+    calls = {}
+    with Client(server.bootstrap) as client:
+        for who in ("apache", "us"):
+            topic = f"tools-broken-{who}"
+            Admin(client).create_topics([NewTopic(topic, partitions=1)])
+            flags = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
+            lines = "a:1\nb:2\nno key\nc:3\n"
+            calls[who] = call(
+                "console-producer", "--bootstrap-server", server.bootstrap, "--topic", topic, *flags, input=lines
+            )
+    (theirs,) = apache([calls["apache"]])
+    us = ours_as_process(calls["us"])
+    assert (theirs.rc, us.rc) == (1, 1)
+    assert "No key separator found on line number 3: 'no key'" in us.stderr
+    stored = read_back(server, "tools-broken-us", 1)
+    assert [record.value for record in stored] == [b"1", b"2"]
+    assert stored == read_back(server, "tools-broken-apache", 1)

@@ -157,8 +157,8 @@ MUTATIONS: list[Mutation] = [
         "D14",
         f"{DELETION}::test_d14_a_segment_that_comes_back_after_a_power_cut_does_not_bring_its_records_back",
         "src/highwater/log/store.py",
-        "named = log.log_start <= log.segments[0].base_offset and log.durability.directory_in_step",
-        "named = log.log_start <= log.segments[0].base_offset",
+        "named = log.segments and log.log_start <= log.segments[0].base_offset and log.durability.directory_in_step",
+        "named = log.segments and log.log_start <= log.segments[0].base_offset",
     ),
     Mutation(
         "D14",

@@ -143,4 +143,25 @@ MUTATIONS: list[Mutation] = [
         "now = self._broker.store.aging_ms()",
         "now = self._broker.world.clock.wall_ms()",
     ),
+    Mutation(
+        "F23",
+        "tests/unit/controller/test_batches.py::test_settings_beyond_what_a_batch_holds_are_refused",
+        "src/highwater/controller/configs.py",
+        "size = check_size(made, size)",
+        "pass",
+    ),
+    Mutation(
+        "F23",
+        "tests/unit/controller/test_batches.py::test_topics_that_would_not_fit_a_batch_are_not_created",
+        "src/highwater/controller/topics.py",
+        "check_size(records)",
+        "pass",
+    ),
+    Mutation(
+        "F23",
+        "tests/unit/raft_node/test_active.py::test_what_is_decided_is_written_in_batches_that_the_quorum_takes",
+        "src/highwater/raft_node/active.py",
+        "return all(self._append_batch(list(batch), why) for batch in cut(records))",
+        "return self._append_batch(records, why)",
+    ),
 ]

@@ -100,4 +100,18 @@ MUTATIONS: list[Mutation] = [
         "self.on_retry(failure)",
         "pass",
     ),
+    Mutation(
+        "F35",
+        "tests/unit/cli/test_up.py::test_variables_of_clients_and_of_single_nodes_mean_nothing_to_a_cluster",
+        "src/highwater/cli/environment.py",
+        "if name in SETTINGS and name not in LAID_OUT:",
+        "if name in SETTINGS:",
+    ),
+    Mutation(
+        "F35",
+        "tests/unit/cli/test_up.py::test_what_cannot_be_meant_is_refused_with_the_reason",
+        "src/highwater/cli/up.py",
+        "check_known(given)",
+        "pass",
+    ),
 ]

@@ -7,6 +7,7 @@ from tests.mutations.mutation import Mutation
 _LOST = "tests/scenarios/test_lost_logs.py"
 _INCARNATIONS = "tests/scenarios/test_incarnations.py"
 _DISKS = "tests/scenarios/test_follower_disks.py"
+_AGAIN = "tests/scenarios/test_second_thoughts.py"
 _READS = "tests/unit/log/test_reads.py"
 
 MUTATIONS: list[Mutation] = [
@@ -121,7 +122,7 @@ MUTATIONS: list[Mutation] = [
         "F10",
         f"{_DISKS}::test_a_full_disk_that_holds_a_truncation_up_holds_nothing_else_up",
         "src/highwater/broker/publisher.py",
-        "await asyncio.wait([cutting], timeout=SETTLE_SECONDS)",
+        "await asyncio.wait([cutting], timeout=max(left, 0.0))",
         "await asyncio.wait([cutting])",
     ),
     Mutation(
@@ -131,5 +132,34 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/broker/isr_changes.py",
         "self._world.clock.call_later(RETRY_SECONDS, self._send)",
         "self._world.clock.call_soon(self._send)",
+    ),
+    Mutation(
+        "F2",
+        f"{_AGAIN}::test_a_proposal_names_the_incarnation_that_it_was_made_for",
+        "src/highwater/broker/isr_changes.py",
+        "for member, epoch in zip(proposal.isr, proposal.epochs, strict=True)",
+        "for member in proposal.isr\n"
+        "for epoch in (leader.followers[member].broker_epoch if member in leader.followers else -1,)",
+    ),
+    Mutation(
+        "F10",
+        f"{_AGAIN}::test_a_truncation_that_its_role_has_left_behind_cuts_nothing_that_was_fetched_since",
+        "src/highwater/partition/fetcher.py",
+        "if partition.is_being_cut:",
+        "if False:",
+    ),
+    Mutation(
+        "F4",
+        f"{_AGAIN}::test_retention_does_not_make_a_damaged_log_whole",
+        "src/highwater/log/reads.py",
+        "self.damage.pop(segment.base_offset, None)",
+        "self.damage.clear()",
+    ),
+    Mutation(
+        "F10",
+        f"{_AGAIN}::test_many_truncations_that_a_full_disk_holds_up_cost_the_others_one_pause_in_all",
+        "src/highwater/broker/publisher.py",
+        "left = self._settle_until - self._broker.world.clock.monotonic()",
+        "left = SETTLE_SECONDS",
     ),
 ]

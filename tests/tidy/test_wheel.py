@@ -79,6 +79,7 @@ def test_with_a_compiler_it_has_the_compiled_kernel_and_no_c_source(tmp_path: Pa
     kinds = {Path(name).suffix for name in files_of_kernel(found)}
     assert kinds == {".py", ".pyx", ".pxi", ".so"}
     assert "kernel: cython (compiled)" in told_by(found, "--version")
+    assert {"highwater-interpreter.pth", "highwater_interpreter/__init__.py"} <= {*zipfile.ZipFile(found).namelist()}
 
 
 def metadata(found: Path, name: str) -> str:

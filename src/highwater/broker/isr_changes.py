@@ -66,7 +66,8 @@ class IsrChanges:
         topics: dict[Uuid, TopicData] = {}
         for (topic_id, index), (_, leader, proposal, _) in asked.items():
             isr = [
-                BrokerState(broker_id=member, broker_epoch=self._epoch_of(leader, member)) for member in proposal.isr
+                BrokerState(broker_id=member, broker_epoch=self._broker_epoch() if member == self._local else epoch)
+                for member, epoch in zip(proposal.isr, proposal.epochs, strict=True)
             ]
             topics.setdefault(topic_id, TopicData(topic_id=topic_id, partitions=[])).partitions.append(
                 PartitionData(
@@ -82,13 +83,6 @@ class IsrChanges:
         self._controller.ask(
             request, AlterPartitionResponse, lambda answer: self._answered(asked, answer), PATIENCE_SECONDS
         )
-
-    def _epoch_of(self, leader: LeaderState, member: NodeId) -> int:
-        """Of the incarnation that fetched, not of the one registered since: that one may lack what this one had. A
-        member that stays may not have fetched yet in this epoch: it is named with -1."""
-        if member == self._local:
-            return self._broker_epoch()
-        return leader.followers[member].broker_epoch if member in leader.followers else -1
 
     def _answered(self, asked: dict[tuple[Uuid, int], Asked], answer: AlterPartitionResponse | None) -> None:
         if answer is None or answer.error_code:

@@ -6,31 +6,52 @@ v3 is the first with record batches of magic 2; v7 allows zstd, v8 names single 
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from highwater.broker.broker import Broker
 from highwater.broker.internal_topics import INTERNAL
 from highwater.errors import Code, KafkaError
 from highwater.model import Uuid
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
+from highwater.net.turns import SLICE_SECONDS, Pause, Work, elsewhere
 from highwater.partition.partition import Partition
 from highwater.wire import produce
 from highwater.wire.messages.produce_request import ProduceRequest
 from highwater.wire.produce import ProduceRequestFlat
-from highwater.wire.records.append import Refused
+from highwater.wire.records.append import Laborious, Refused, Rules, Validated, validate_append
+from highwater.world import Disk, Step
 
-API = Api(0, (3, 13), ProduceRequest, advertised_min=0, decode=produce.decode_request)
+API = Api(0, (3, 13), ProduceRequest, advertised_min=0, decode=produce.decode_request, most_elements=MOST_ELEMENTS)
 ADMIN_CLIENT = "__admin_client"
 """What a client calls itself that may write where coordinators keep their records, as in Kafka."""
 _LEADER_HINTS_FROM = 10
+_NO_RECORDS = memoryview(b"")
 
 Row = tuple[int, int, int, int, int, list[tuple[int, str]] | None, str | None, tuple[int, int] | None]
 
 
-def handle(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) -> None:
+def handle(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) -> Work | None:
+    """Nearly always done in the first slice, and then without the cost of work that goes on."""
+    work, monotonic = _appended(broker, ctx, request), broker.world.clock.monotonic
+    until = monotonic() + SLICE_SECONDS
+    for pause in work:
+        if pause is not None or monotonic() >= until:
+            return _resumed(pause, work)
+    return None
+
+
+def _resumed(pause: Pause | None, work: Work) -> Work:
+    yield pause
+    yield from work
+
+
+def _appended(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) -> Work:
     acks = request.acks
     answer = _Answer(broker, ctx, acks)
     now_ms = broker.world.clock.wall_ms()
+    seen: set[tuple[str | Uuid, int]] = set()
     for topic, partitions in request.topics:
         rows: list[Row] = []
         answer.topics.append((topic, rows))
@@ -44,12 +65,38 @@ def handle(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) -> 
                 rows.append(_failed(index, Code.TOPIC_AUTHORIZATION_FAILED))
             elif not writable:
                 rows.append(_failed(index, Code.INVALID_TOPIC_EXCEPTION))
+            elif (topic, index) in seen:
+                rows.append(_failed(index, Code.INVALID_REQUEST, message="the partition is named twice"))
             else:
-                _append(answer, topic, index, records, now_ms)
+                seen.add((topic, index))
+                try:
+                    _append(answer, topic, index, records or _NO_RECORDS, now_ms)
+                except Laborious:
+                    yield from _append_later(answer, topic, index, records or _NO_RECORDS, now_ms)
+            yield None
     answer.begin(request.timeout_ms)
 
 
-def _append(answer: _Answer, topic: str | Uuid, index: int, records: memoryview | None, now_ms: int) -> None:
+def _append_later(answer: _Answer, topic: str | Uuid, index: int, records: memoryview, now_ms: int) -> Work:
+    """Checked off the loop first. Later requests of the connection wait, so that its batches keep their order."""
+    partition = answer.broker.hosted.find(topic, index)
+    assert partition is not None, "it was there a moment ago"
+    checked = yield from elsewhere(
+        answer.broker.world, _check, bytes(records), partition.rules, now_ms, where="inflating"
+    )
+    if isinstance(checked, Exception) and not isinstance(checked, Refused):
+        raise checked
+    _append(answer, topic, index, checked, now_ms)
+
+
+def _check(disk: Disk, records: bytes, rules: Rules, now_ms: int) -> Generator[Step, None, Validated]:
+    yield Step()
+    return validate_append(records, rules, now_ms)
+
+
+def _append(
+    answer: _Answer, topic: str | Uuid, index: int, records: memoryview | Validated | Refused, now_ms: int
+) -> None:
     rows = answer.topics[-1][1]
     partition = answer.broker.hosted.find(topic, index)
     if partition is None:
@@ -57,7 +104,9 @@ def _append(answer: _Answer, topic: str | Uuid, index: int, records: memoryview 
         rows.append(_failed(index, code, leader=answer.leader_hint(topic, index, code)))
         return
     try:
-        appended = partition.append(records or memoryview(b""), answer.acks, answer.ctx.version, now_ms)
+        if isinstance(records, Refused):
+            raise records
+        appended = partition.append(records, answer.acks, answer.ctx.version, now_ms)
     except Refused as refused:
         errors = [(error.batch_index, error.message) for error in refused.records]
         rows.append(_failed(index, refused.code, errors or None, refused.message))

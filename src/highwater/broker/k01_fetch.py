@@ -6,6 +6,8 @@ v15 the replica in a tagged field, v16 leader hints (KIP-951), v17 directories, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
 from highwater.log.peek import WouldBlock
@@ -13,7 +15,8 @@ from highwater.model import NodeId
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
 from highwater.net.line import MAX_WAIT_MS, Line
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
+from highwater.net.turns import Work
 from highwater.partition.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchEntry, FetchSession, Topic
 from highwater.partition.fetching import FetchRow, Reader, read
 from highwater.wire import fetch
@@ -21,34 +24,50 @@ from highwater.wire.fetch import FetchRequestFlat
 from highwater.wire.messages.fetch_request import FetchRequest
 from highwater.world import FileSlice
 
-API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request)
+API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request, most_elements=MOST_ELEMENTS)
 _BY_ID_FROM = 13
 _LEADER_HINTS_FROM = 16
 _SESSIONS_FROM = 7
+_AT_ONCE = 200
+"""Partitions that a fetch may name or have news of to be answered in one turn of the loop."""
+_PER_PIECE = 50
 _FOLLOWERS_FROM = 15
 """Older versions do not tell the follower's broker epoch: what an incarnation said would count for the next."""
 MOST_LOCATING = 16
 """Places of one fetch that are looked for at a time, however many partitions it names."""
 
 
-def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> None:
+def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> Work | None:
     if request.replica_id >= 0 and not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         _refuse(ctx, Code.CLUSTER_AUTHORIZATION_FAILED)
-        return
+        return None
     if request.replica_id >= 0 and (ctx.version < _FOLLOWERS_FROM or request.replica_epoch < 0):
         _refuse(ctx, Code.UNSUPPORTED_VERSION)
-        return
+        return None
     try:
         session, full = _session(broker, ctx, request)
     except KafkaError as refused:
         _refuse(ctx, refused.code)
-        return
+        return None
+    fetching = _Fetch(broker, ctx, request, session, full)
+    updates = _updated(session, request)
+    if sum([len(partitions) for _, partitions in request.topics]) > _AT_ONCE:
+        return fetching.after(updates)
+    for _ in updates:
+        """They are few."""
+    fetching.begin()
+    return None
+
+
+def _updated(session: FetchSession, request: FetchRequestFlat) -> Iterator[None]:
     for topic, partitions in request.topics:
         for index, epoch, offset, last_fetched_epoch, log_start, max_bytes, _directory, _high_watermark in partitions:
             session.update(topic, index, epoch, offset, last_fetched_epoch, log_start, max_bytes)
+            if len(session.dirty) % _PER_PIECE == 0:
+                yield
     for topic, indexes in request.forgotten:
         session.forget(topic, indexes)
-    _Fetch(broker, ctx, request, session, full).begin()
+        yield
 
 
 def _session(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> tuple[FetchSession, bool]:
@@ -89,13 +108,16 @@ class _Fetch:
     """One request until it is answered. While it waits, the session's marks wake it, once per loop turn."""
 
     __slots__ = (
+        "_again",
         "_deadline",
         "_full",
         "_hurried",
+        "_late",
         "_line",
         "_locating",
         "_max_bytes",
         "_min_bytes",
+        "_reading",
         "_woken",
         "broker",
         "ctx",
@@ -121,15 +143,38 @@ class _Fetch:
         self._hurried = False
         """It waits for nothing but what is being looked up."""
         self._locating = 0
+        self._reading = self._again = self._late = False
+        """By turns: meanwhile there may be news, or the time may be over."""
+
+    def after(self, updates: Iterator[None]) -> Work:
+        yield from updates
+        self.begin()
 
     def begin(self) -> None:
         self._line.join(self)
 
     def look(self, at_once: bool) -> None:
         self._hurried = at_once
-        if self._try() and self._deadline is None:
-            self.session.on_mark = self._wake
-            self.session.on_overtaken = self._expire
+        if self._reading:
+            self._again = True
+        else:
+            self._attempt(False)
+
+    def _attempt(self, at_once: bool) -> None:
+        """Answer if there is enough, an error or nothing to wait for; else wait for it."""
+        entries = self.session.entries if self._full else self.session.dirty
+        if len(entries) <= _AT_ONCE:
+            for _ in self._try(at_once):
+                """They are few."""
+        else:
+            self._reading, self._again = True, False
+            self._await()
+            self.ctx.carry_out(self._try(at_once))
+
+    def _await(self) -> None:
+        self.session.on_mark = self._wake
+        self.session.on_overtaken = self._expire
+        if self._deadline is None and self.request.max_wait_ms > 0:
             wait_ms = min(self.request.max_wait_ms, MAX_WAIT_MS)
             self._deadline = self.broker.deadlines.add(wait_ms / 1000, self._expire)
 
@@ -141,11 +186,12 @@ class _Fetch:
         if self.session.id == 0:
             self.session.close()
 
-    def _try(self, at_once: bool = False) -> bool:
-        """Answer if there is enough, an error or nothing to wait for; True if it must wait."""
+    def _try(self, at_once: bool) -> Work:
         rows: dict[FetchEntry, FetchRow] = {}
         total, urgent = 0, at_once or self.request.max_wait_ms <= 0 or not self.session.entries
-        for entry in list(self.session.dirty):
+        for at, entry in enumerate(list(self.session.dirty), 1):
+            if not at % _PER_PIECE:
+                yield None
             room = self._max_bytes - total
             try:
                 row = self._read(entry, room, total == 0)
@@ -160,15 +206,18 @@ class _Fetch:
             total += row.size
             urgent = urgent or row.error is not Code.NONE or row.diverging is not None
             if not row.size and row.error is Code.NONE and room > 0:
-                del self.session.dirty[entry]
-        urgent = urgent or (self._hurried and not self._locating)
+                self.session.dirty.pop(entry, None)
+        self._reading = False
+        urgent = urgent or self._late or (self._hurried and not self._locating)
         if not urgent and (total < self._min_bytes or (self._locating and total == 0)):
             for entry, row in rows.items():
                 if self._is_news(entry, row):
                     self.session.dirty[entry] = None
-            return True
-        self._respond(rows)
-        return False
+            self._await()
+            if self._again:
+                self._wake()
+        else:
+            yield from self._respond(rows)
 
     def _read(self, entry: FetchEntry, room: int, first: bool) -> FetchRow:
         partition = self.broker.hosted.find(entry.topic, entry.index)
@@ -188,7 +237,7 @@ class _Fetch:
     def _locate(self, entry: FetchEntry, offset: int) -> None:
         """The place is not in memory: a job finds it while this fetch waits."""
         assert entry.partition is not None
-        del self.session.dirty[entry]
+        self.session.dirty.pop(entry, None)
         self._locating += 1
 
         def located() -> None:
@@ -204,32 +253,41 @@ class _Fetch:
 
     def _retry(self) -> None:
         self._woken = False
-        if self.session.on_mark == self._wake:
-            self._try()
+        self._go_on(False)
 
     def _expire(self) -> None:
-        if self.session.on_mark == self._wake:
-            self._try(at_once=True)
+        self._go_on(True)
 
-    def _respond(self, rows: dict[FetchEntry, FetchRow]) -> None:
+    def _go_on(self, at_once: bool) -> None:
+        if self._reading:
+            self._again = True
+            self._late = self._late or at_once
+        elif self.session.on_mark == self._wake:
+            self._attempt(at_once)
+
+    def _respond(self, rows: dict[FetchEntry, FetchRow]) -> Work:
         session = self.session
         session.on_mark = session.on_overtaken = None
         if self._deadline is not None:
             self._deadline.cancel()
         if self._full:
-            for entry in session.entries.values():
+            for at, entry in enumerate(list(session.entries.values()), 1):
                 if entry not in rows:
                     rows[entry] = self._empty(entry)
+                if not at % _PER_PIECE:
+                    yield None
         topics: dict[Topic, list[fetch.PartitionRow[FileSlice]]] = {}
         hinted: list[int] = []
-        for entry, row in rows.items():
+        for at, (entry, row) in enumerate(rows.items(), 1):
+            if not at % _PER_PIECE:
+                yield None
             if row.size and entry.partition is not None:
                 if self.reader.replica >= 0:
                     entry.partition.replication_bytes_out += row.size
                 else:
                     entry.partition.bytes_out += row.size
                 # Who filled this answer comes last in the next, or others would starve (KAFKA-12330).
-                del session.dirty[entry]
+                session.dirty.pop(entry, None)
                 session.dirty[entry] = None
             if self._full or self._is_news(entry, row):
                 leader = self._leader_hint(entry, row.error)
@@ -242,8 +300,9 @@ class _Fetch:
         version = self.ctx.version
         nodes = self.broker.node_endpoints(hinted, self.ctx.listener) if version >= _LEADER_HINTS_FROM else []
         session_id = session.id
+        told = list(topics.items())
         self.ctx.respond_parts(
-            fetch.encode_response(version, self.ctx.throttle_ms, 0, session_id, list(topics.items()), nodes)
+            (yield from fetch.encode_by_turns(version, self.ctx.throttle_ms, 0, session_id, told, nodes))
         )
         if session_id == 0:
             session.close()

@@ -12,7 +12,8 @@ from highwater.log.lookup import Found, first_at_or_after, with_largest_timestam
 from highwater.log.reads import Stale
 from highwater.log.scan import BadBatch
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
+from highwater.net.turns import Work
 from highwater.partition.fetching import READ_COMMITTED
 from highwater.partition.partition import Partition
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
@@ -22,13 +23,14 @@ from highwater.wire.messages.list_offsets_response import (
     ListOffsetsTopicResponse,
 )
 
-API = Api(2, (1, 11), ListOffsetsRequest)
+API = Api(2, (1, 11), ListOffsetsRequest, most_elements=MOST_ELEMENTS)
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _LEADER_EPOCHS_FROM = 4
+_PER_PIECE = 20
 
 
-def handle(broker: Broker, ctx: RequestContext, request: ListOffsetsRequest) -> None:
+def handle(broker: Broker, ctx: RequestContext, request: ListOffsetsRequest) -> Work:
     answer = _Answer(broker, ctx, request.isolation_level == READ_COMMITTED, request.replica_id >= 0)
     seen: set[tuple[str, int]] = set()
     for topic in request.topics:
@@ -46,6 +48,9 @@ def handle(broker: Broker, ctx: RequestContext, request: ListOffsetsRequest) -> 
                 answer.look_up(topic.name, asked, row)
             except KafkaError as failed:
                 row.error_code = failed.code
+            if len(rows) % _PER_PIECE == 0:
+                yield None
+        yield None
     answer.finish_if_done()
 
 
@@ -129,8 +134,17 @@ class _Answer:
             if self._searches and self._running == len(self._searches):
                 self._searches.popleft()()
             return
-        if self._ctx.version < _LEADER_EPOCHS_FROM:
-            for topic in self.response.topics:
-                for row in topic.partitions:
+        self._ctx.carry_out(self._respond())
+
+    def _respond(self) -> Work:
+        for at, topic in enumerate(self.response.topics):
+            rows = topic.partitions
+            for place, row in enumerate(rows):
+                if self._ctx.version < _LEADER_EPOCHS_FROM:
                     row.leader_epoch = -1
+                rows[place] = self._ctx.written(row)
+                if place % _PER_PIECE == _PER_PIECE - 1:
+                    yield None
+            self.response.topics[at] = self._ctx.written(topic)
+            yield None
         self._ctx.respond(self.response)

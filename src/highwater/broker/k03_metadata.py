@@ -6,9 +6,10 @@ v10 topic ids, v13 an error for the whole answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 
 from highwater.broker import operations
+from highwater.broker.auto_creation import MOST_AT_A_TIME
 from highwater.broker.broker import Broker
 from highwater.broker.internal_topics import is_internal
 from highwater.config import AUTO_CREATE_TOPICS_ENABLE
@@ -16,7 +17,8 @@ from highwater.errors import Code
 from highwater.metadata.topics import PartitionImage
 from highwater.model import NO_NODE, ZERO_UUID, NodeId
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
+from highwater.net.turns import Work
 from highwater.wire.messages.create_topics_request import CreatableTopic
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from highwater.wire.messages.metadata_response import (
@@ -26,37 +28,41 @@ from highwater.wire.messages.metadata_response import (
     MetadataResponseTopic,
 )
 
-API = Api(3, (0, 13), MetadataRequest)
+API = Api(3, (0, 13), MetadataRequest, most_elements=MOST_ELEMENTS)
 _LISTENER_ERROR_FROM = 6
 _BY_ID_FROM = 12
 """v10 and v11 can carry ids in requests, and have no use for them."""
+_LOOKED_AT = 1000
+"""Partitions, to see whether any of their leaders may have died."""
+_PER_PIECE = 20
 _ASKED_ABOUT = (Code.INVALID_TOPIC_EXCEPTION, Code.INVALID_REPLICATION_FACTOR)
 
 
-def handle(broker: Broker, ctx: RequestContext, request: MetadataRequest) -> None:
+def handle(broker: Broker, ctx: RequestContext, request: MetadataRequest) -> Work:
     if request.topics is None or (ctx.version == 0 and not request.topics):
         names = sorted(broker.image.topics.by_name)
+        yield None
         _respond(broker, ctx, request, [MetadataRequestTopic(name=name) for name in names], {})
         return
-    if ctx.version < _BY_ID_FROM and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in request.topics):
-        _refuse(ctx, request.topics, Code.INVALID_REQUEST)
+    # Kafka's answer to one that is named twice: it is told once.
+    topics = list({(topic.topic_id, topic.name): topic for topic in request.topics}.values())
+    yield None
+    if ctx.version < _BY_ID_FROM and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics):
+        rows = [MetadataResponseTopic(error_code=Code.INVALID_REQUEST, name=topic.name or "") for topic in topics]
+        ctx.respond(MetadataResponse(throttle_time_ms=ctx.throttle_ms, topics=rows))
         return
-    missing = [topic.name for topic in request.topics if topic.name and broker.topic(topic.name) is None]
+    missing = [topic.name for topic in topics if topic.name and broker.topic(topic.name) is None]
+    yield None
     creates = broker.config.get(AUTO_CREATE_TOPICS_ENABLE) and (ctx.version < 4 or request.allow_auto_topic_creation)
     allowed = [name for name in missing if ctx.authorize("Create", "Topic", name)] if creates else []
     if not allowed:
-        _respond(broker, ctx, request, request.topics, {})
+        _respond(broker, ctx, request, topics, {})
         return
-    topics = request.topics
-    wanted = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in sorted(set(allowed))]
+    new = sorted(set(allowed))[:MOST_AT_A_TIME]
+    wanted = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in new]
     give_up = broker.auto_creation.want(wanted, lambda refused: _respond(broker, ctx, request, topics, refused))
     if give_up is not None:
         ctx.slot.linger(give_up)
-
-
-def _refuse(ctx: RequestContext, topics: list[MetadataRequestTopic], code: Code) -> None:
-    rows = [MetadataResponseTopic(error_code=code, name=topic.name or "") for topic in topics]
-    ctx.respond(MetadataResponse(throttle_time_ms=ctx.throttle_ms, topics=rows))
 
 
 def _respond(
@@ -66,7 +72,10 @@ def _respond(
     topics: list[MetadataRequestTopic],
     errors: Mapping[str, Code],
 ) -> None:
-    _Question(broker, ctx, topics, lambda dead: _answer(broker, ctx, request, topics, errors, dead)).ask()
+    def answer(dead: Collection[NodeId]) -> None:
+        ctx.carry_out(_answer(broker, ctx, request, topics, errors, dead))
+
+    _Question(broker, ctx, topics, answer).ask()
 
 
 class _Question:
@@ -95,9 +104,20 @@ class _Question:
             self._ctx.slot.linger(self._give_way)
 
     def _leaders(self) -> set[NodeId]:
-        asked_about = (self._broker.topic(asked.name or asked.topic_id) for asked in self._topics)
-        found = {part.leader for topic in asked_about if topic is not None for part in topic.partitions.values()}
-        return found - {self._broker.node_id, NO_NODE}
+        broker = self._broker
+        found: set[NodeId] = set()
+        if len(self._topics) <= _LOOKED_AT:
+            looked_at = 0
+            for asked in self._topics:
+                topic = broker.topic(asked.name or asked.topic_id)
+                if topic is not None:
+                    looked_at += len(topic.partitions)
+                    if looked_at > _LOOKED_AT:
+                        break
+                    found.update(part.leader for part in topic.partitions.values())
+            else:
+                return found - {broker.node_id, NO_NODE}
+        return set(broker.image.brokers.by_id) - {broker.node_id}  # any of them may lead one of so many
 
     def _tell(self) -> None:
         if not self._told:
@@ -123,7 +143,7 @@ def _answer(
     topics: list[MetadataRequestTopic],
     errors: Mapping[str, Code],
     dead: Collection[NodeId],
-) -> None:
+) -> Work:
     live = [node.id for node in broker.image.brokers.by_id.values() if not node.fenced]
     nodes = broker.node_endpoints([*live, *dead], ctx.listener)
     response = MetadataResponse(
@@ -131,8 +151,11 @@ def _answer(
         brokers=[MetadataResponseBroker(node_id=n.id, host=n.host, port=n.port, rack=n.rack) for n in nodes],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        topics=[_topic(broker, ctx, request, asked, errors) for asked in topics],
     )
+    for asked in topics:
+        row = yield from _topic(broker, ctx, request, asked, errors)
+        response.topics.append(ctx.written(row))
+        yield None
     if request.include_cluster_authorized_operations and 8 <= ctx.version <= 10:
         response.cluster_authorized_operations = operations.on_cluster(ctx)
     ctx.respond(response)
@@ -144,7 +167,7 @@ def _topic(
     request: MetadataRequest,
     asked: MetadataRequestTopic,
     errors: Mapping[str, Code],
-) -> MetadataResponseTopic:
+) -> Generator[None, None, MetadataResponseTopic]:
     # Whoever asks by id may leave the name empty or null: Java's clients do the former.
     name = None if asked.topic_id != ZERO_UUID else asked.name
     topic = broker.topic(asked.topic_id if name is None else name)
@@ -163,8 +186,11 @@ def _topic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
-        partitions=[_partition(broker, ctx, index, topic.partitions[index]) for index in sorted(topic.partitions)],
     )
+    for index in sorted(topic.partitions):
+        described.partitions.append(ctx.written(_partition(broker, ctx, index, topic.partitions[index])))
+        if len(described.partitions) % _PER_PIECE == 0:
+            yield None
     if request.include_topic_authorized_operations and ctx.version >= 8:
         described.topic_authorized_operations = operations.on_topic(ctx, topic.name)
     return described

@@ -13,7 +13,7 @@ from highwater.broker.gathering import Gathering
 from highwater.errors import Code
 from highwater.groups import asked_groups, combined, refused_fetch
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.wire.messages.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -25,7 +25,7 @@ from highwater.wire.messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 
-API = Api(9, (1, 10), OffsetFetchRequest)
+API = Api(9, (1, 10), OffsetFetchRequest, most_elements=MANY_ELEMENTS)
 _BY_ID_FROM = 10
 
 

@@ -6,6 +6,7 @@ yet: who asks for their coordinator is not to ask again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from highwater.broker.broker import Broker
@@ -14,11 +15,12 @@ from highwater.broker.k03_metadata import leader_for
 from highwater.errors import Code
 from highwater.model import NO_NODE, NodeId
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
+from highwater.net.turns import Work
 from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from highwater.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
-API = Api(10, (0, 6), FindCoordinatorRequest)
+API = Api(10, (0, 6), FindCoordinatorRequest, most_elements=MOST_ELEMENTS)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NO_TRANSACTIONS = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 """Nobody may have a transaction: librdkafka asks again for ever after 35, and gives up at once after this one, with the
@@ -35,11 +37,12 @@ class _Found(NamedTuple):
     message: str | None = None
 
 
-def handle(broker: Broker, ctx: RequestContext, request: FindCoordinatorRequest) -> None:
-    keys = request.coordinator_keys if ctx.version >= _BATCHED_FROM else [request.key]
+def handle(broker: Broker, ctx: RequestContext, request: FindCoordinatorRequest) -> Work:
+    keys = list(dict.fromkeys(request.coordinator_keys)) if ctx.version >= _BATCHED_FROM else [request.key]
+    yield None
     refusal = _refusal(ctx, request.key_type)
     if refusal is not None:
-        _respond(ctx, keys, [refusal] * len(keys))
+        yield from _respond(ctx, keys, lambda key: refusal)
     elif broker.topic(OFFSETS_TOPIC) is None and keys:
         wanted = [broker.groups.topic_to_create()]
         give_up = broker.auto_creation.want(wanted, lambda refused: _look(broker, ctx, keys))
@@ -61,8 +64,12 @@ def _refusal(ctx: RequestContext, kind: int) -> _Found | None:
 
 def _look(broker: Broker, ctx: RequestContext, keys: list[str]) -> None:
     def leaders() -> set[NodeId]:
-        images = (broker.partition_image(OFFSETS_TOPIC, broker.groups.index_of(key)) for key in keys)
-        return {image.leader for image in images if image is not None} - {broker.node_id, NO_NODE}
+        topic = broker.topic(OFFSETS_TOPIC)
+        if topic is None:
+            return set()
+        # Of all its partitions where there are many keys: each has to be hashed to know its own.
+        indexes = (broker.groups.index_of(key) for key in keys) if len(keys) == 1 else topic.partitions
+        return {topic.partitions[index].leader for index in indexes} - {broker.node_id, NO_NODE}
 
     answered = False
 
@@ -70,7 +77,7 @@ def _look(broker: Broker, ctx: RequestContext, keys: list[str]) -> None:
         nonlocal answered
         if not answered:
             answered = True
-            _respond(ctx, keys, [_find(broker, ctx, key) for key in keys])
+            ctx.carry_out(_respond(ctx, keys, lambda key: _find(broker, ctx, key)))
 
     connected_at = None if ctx.connection is None else ctx.connection.since
     # Who lost its coordinator asks before another one can have been elected.
@@ -91,11 +98,12 @@ def _find(broker: Broker, ctx: RequestContext, group_id: str) -> _Found:
     return _Found(Code.COORDINATOR_NOT_AVAILABLE)
 
 
-def _respond(ctx: RequestContext, keys: list[str], found: list[_Found]) -> None:
+def _respond(ctx: RequestContext, keys: list[str], find: Callable[[str], _Found]) -> Work:
     response = FindCoordinatorResponse(throttle_time_ms=ctx.throttle_ms)
     if ctx.version >= _BATCHED_FROM:
-        response.coordinators = [
-            Coordinator(
+        for key in keys:
+            each = find(key)
+            row = Coordinator(
                 key=key,
                 node_id=each.node,
                 host=each.host,
@@ -103,10 +111,10 @@ def _respond(ctx: RequestContext, keys: list[str], found: list[_Found]) -> None:
                 error_code=each.code,
                 error_message=_message(each),
             )
-            for key, each in zip(keys, found, strict=True)
-        ]
+            response.coordinators.append(ctx.written(row))
+            yield None
     else:
-        (only,) = found
+        only = find(keys[0])
         response.error_code, response.error_message = only.code, _message(only)
         response.node_id, response.host, response.port = only.node, only.host, only.port
     ctx.respond(response)

@@ -6,18 +6,22 @@ from highwater.broker import operations
 from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
+from highwater.net.turns import Work
 from highwater.wire.messages.describe_groups_request import DescribeGroupsRequest
 from highwater.wire.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 
-API = Api(15, (0, 6), DescribeGroupsRequest)
+API = Api(15, (0, 6), DescribeGroupsRequest, most_elements=MOST_ELEMENTS)
 
 
-def handle(broker: Broker, ctx: RequestContext, request: DescribeGroupsRequest) -> None:
-    groups = [_described(broker, ctx, group_id) for group_id in request.groups]
-    for group in groups if request.include_authorized_operations else ():
-        if not group.error_code:
+def handle(broker: Broker, ctx: RequestContext, request: DescribeGroupsRequest) -> Work:
+    groups = []
+    for group_id in dict.fromkeys(request.groups):  # one that is named twice is told once
+        group = _described(broker, ctx, group_id)
+        if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = operations.on_group(ctx, group.group_id)
+        groups.append(ctx.written(group))
+        yield None
     ctx.respond(DescribeGroupsResponse(throttle_time_ms=ctx.throttle_ms, groups=groups))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from highwater.broker.broker import Broker
 from highwater.broker.forwarding import forward
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.wire import refusals
 from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest
 
-API = Api(20, (1, 6), DeleteTopicsRequest)
+API = Api(20, (1, 6), DeleteTopicsRequest, most_elements=MANY_ELEMENTS)
 
 
 def handle(broker: Broker, ctx: RequestContext, request: DeleteTopicsRequest) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.partition.partition import Partition
 from highwater.wire.messages.delete_records_request import DeleteRecordsRequest
 from highwater.wire.messages.delete_records_response import (
@@ -14,7 +14,7 @@ from highwater.wire.messages.delete_records_response import (
     DeleteRecordsTopicResult,
 )
 
-API = Api(21, (0, 2), DeleteRecordsRequest)
+API = Api(21, (0, 2), DeleteRecordsRequest, most_elements=MANY_ELEMENTS)
 CHECK_SECONDS = 0.05
 
 
@@ -63,16 +63,17 @@ class _Answer:
     def _check(self) -> None:
         if self._done:
             return
-        for partition, start, row in list(self._waiting):
+        waiting, self._waiting = self._waiting, []
+        for partition, start, row in waiting:
             try:
                 low = partition.low_watermark
             except KafkaError as failed:
                 row.error_code = failed.code
-                self._waiting.remove((partition, start, row))
                 continue
             if low >= start:
                 row.low_watermark = low
-                self._waiting.remove((partition, start, row))
+            else:
+                self._waiting.append((partition, start, row))
         if self._waiting:
             self._broker.world.clock.call_later(CHECK_SECONDS, self._check)
         else:

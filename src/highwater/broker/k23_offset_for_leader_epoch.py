@@ -5,7 +5,8 @@ from __future__ import annotations
 from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
+from highwater.net.turns import Work
 from highwater.wire.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -16,22 +17,19 @@ from highwater.wire.messages.offset_for_leader_epoch_response import (
     OffsetForLeaderTopicResult,
 )
 
-API = Api(23, (2, 4), OffsetForLeaderEpochRequest)
+API = Api(23, (2, 4), OffsetForLeaderEpochRequest, most_elements=MOST_ELEMENTS)
 
 
-def handle(broker: Broker, ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> None:
-    ctx.respond(
-        OffsetForLeaderEpochResponse(
-            throttle_time_ms=ctx.throttle_ms,
-            topics=[
-                OffsetForLeaderTopicResult(
-                    topic=topic.topic,
-                    partitions=[_end(broker, ctx, topic.topic, asked) for asked in topic.partitions],
-                )
-                for topic in request.topics
-            ],
-        )
-    )
+def handle(broker: Broker, ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> Work:
+    response = OffsetForLeaderEpochResponse(throttle_time_ms=ctx.throttle_ms)
+    for topic in request.topics:
+        result = OffsetForLeaderTopicResult(topic=topic.topic)
+        for asked in topic.partitions:
+            result.partitions.append(ctx.written(_end(broker, ctx, topic.topic, asked)))
+            yield None
+        response.topics.append(ctx.written(result))
+        yield None
+    ctx.respond(response)
 
 
 def _end(broker: Broker, ctx: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

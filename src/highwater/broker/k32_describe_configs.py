@@ -8,7 +8,8 @@ from highwater.config import Row, describe_broker, describe_broker_default, desc
 from highwater.errors import Code, KafkaError
 from highwater.metadata.configs import ResourceType, topic_resource
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
+from highwater.net.turns import Work
 from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from highwater.wire.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
@@ -17,21 +18,32 @@ from highwater.wire.messages.describe_configs_response import (
     DescribeConfigsSynonym,
 )
 
-API = Api(32, (1, 4), DescribeConfigsRequest)
+API = Api(32, (1, 4), DescribeConfigsRequest, most_elements=MOST_ELEMENTS)
+_PER_PIECE = 20
 
 
-def handle(broker: Broker, ctx: RequestContext, request: DescribeConfigsRequest) -> None:
+def handle(broker: Broker, ctx: RequestContext, request: DescribeConfigsRequest) -> Work:
     results = []
-    for resource in request.resources:
+    # One that is named twice, with the same keys, is told once.
+    named = {
+        (each.resource_type, each.resource_name, tuple(each.configuration_keys or ())): each
+        for each in request.resources
+    }
+    for resource in named.values():
+        yield None
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
         )
         try:
-            rows = _rows(broker, ctx, resource)
-            result.configs = [_encoded(row, request) for row in rows if _is_wanted(row, resource)]
+            keys = set(resource.configuration_keys or ())
+            for row in _rows(broker, ctx, resource):
+                if not keys or row.name in keys:
+                    result.configs.append(ctx.written(_encoded(row, request)))
+                    if len(result.configs) % _PER_PIECE == 0:
+                        yield None
         except KafkaError as failed:
             result.error_code, result.error_message = failed.code, failed.message
-        results.append(result)
+        results.append(ctx.written(result))
     ctx.respond(DescribeConfigsResponse(throttle_time_ms=ctx.throttle_ms, results=results))
 
 
@@ -55,10 +67,6 @@ def _rows(broker: Broker, ctx: RequestContext, resource: DescribeConfigsResource
             )
         return describe_broker(broker.config)
     raise KafkaError(Code.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
-
-
-def _is_wanted(row: Row, resource: DescribeConfigsResource) -> bool:
-    return not resource.configuration_keys or row.name in resource.configuration_keys
 
 
 def _encoded(row: Row, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -6,14 +6,15 @@ from highwater.broker.broker import Broker
 from highwater.broker.gathering import Gathering
 from highwater.errors import Code
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MANY_ELEMENTS, Api
+from highwater.net.turns import Work
 from highwater.wire.messages.delete_groups_request import DeleteGroupsRequest
 from highwater.wire.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
-API = Api(42, (0, 2), DeleteGroupsRequest)
+API = Api(42, (0, 2), DeleteGroupsRequest, most_elements=MANY_ELEMENTS)
 
 
-def handle(broker: Broker, ctx: RequestContext, request: DeleteGroupsRequest) -> None:
+def handle(broker: Broker, ctx: RequestContext, request: DeleteGroupsRequest) -> Work:
     refused: list[DeletableGroupResult] = []
     shards: dict[int, list[str]] = {}
     for group_id in dict.fromkeys(request.groups_names):
@@ -21,6 +22,7 @@ def handle(broker: Broker, ctx: RequestContext, request: DeleteGroupsRequest) ->
             shards.setdefault(broker.groups.index_of(group_id), []).append(group_id)
         else:
             refused.append(DeletableGroupResult(group_id=group_id, error_code=Code.GROUP_AUTHORIZATION_FAILED))
+        yield None
 
     def respond(answers: list[DeleteGroupsResponse]) -> None:
         results = [result for answer in answers for result in answer.results]

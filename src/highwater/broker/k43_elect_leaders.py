@@ -5,11 +5,11 @@ from __future__ import annotations
 from highwater.broker.broker import Broker
 from highwater.broker.forwarding import forward
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.wire import refusals
 from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
 
-API = Api(43, (0, 2), ElectLeadersRequest)
+API = Api(43, (0, 2), ElectLeadersRequest, most_elements=MANY_ELEMENTS)
 
 
 def handle(broker: Broker, ctx: RequestContext, request: ElectLeadersRequest) -> None:

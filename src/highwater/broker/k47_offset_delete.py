@@ -5,7 +5,7 @@ from __future__ import annotations
 from highwater.broker.broker import Broker
 from highwater.errors import Code, code_of
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.wire.messages.offset_delete_request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -17,7 +17,7 @@ from highwater.wire.messages.offset_delete_response import (
     OffsetDeleteResponseTopic,
 )
 
-API = Api(47, (0, 0), OffsetDeleteRequest)
+API = Api(47, (0, 0), OffsetDeleteRequest, most_elements=MANY_ELEMENTS)
 
 
 def handle(broker: Broker, ctx: RequestContext, request: OffsetDeleteRequest) -> None:
@@ -39,13 +39,12 @@ def handle(broker: Broker, ctx: RequestContext, request: OffsetDeleteRequest) ->
         told = {
             (topic.name, row.partition_index): row.error_code for topic in answer.topics for row in topic.partitions
         }
+        told |= {place: code for place, code in refusals.items() if place not in told}
         rows = [
             OffsetDeleteResponseTopic(
                 name=topic.name,
                 partitions=[
-                    OffsetDeleteResponsePartition(
-                        partition_index=index, error_code=(refusals | told)[topic.name, index]
-                    )
+                    OffsetDeleteResponsePartition(partition_index=index, error_code=told[topic.name, index])
                     for index in dict.fromkeys(each.partition_index for each in topic.partitions)
                 ],
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from highwater.broker import operations
 from highwater.broker.broker import Broker
 from highwater.broker.internal_topics import is_internal
@@ -10,7 +12,8 @@ from highwater.config import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from highwater.errors import Code
 from highwater.metadata.topics import TopicImage
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
+from highwater.net.turns import Work
 from highwater.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from highwater.wire.messages.describe_topic_partitions_response import (
     Cursor,
@@ -19,10 +22,10 @@ from highwater.wire.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-API = Api(75, (0, 0), DescribeTopicPartitionsRequest)
+API = Api(75, (0, 0), DescribeTopicPartitionsRequest, most_elements=MOST_ELEMENTS)
 
 
-def handle(broker: Broker, ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> None:
+def handle(broker: Broker, ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Work:
     wanted = sorted({topic.name for topic in request.topics} or set(broker.image.topics.by_name))
     first = 0
     if request.cursor is not None:
@@ -36,14 +39,16 @@ def handle(broker: Broker, ctx: RequestContext, request: DescribeTopicPartitions
         topic = broker.topic(name)
         if topic is None or not ctx.authorize("Describe", "Topic", name):
             code = Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else Code.TOPIC_AUTHORIZATION_FAILED
-            response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=code, name=name))
+            missing = DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+            response.topics.append(ctx.written(missing))
+            yield None
             continue
         indexes = [index for index in sorted(topic.partitions) if index >= first]
         first = 0
         if room == 0 and indexes:
             response.next_cursor = Cursor(topic_name=name, partition_index=indexes[0])
             break
-        response.topics.append(_described(broker, ctx, topic, indexes[:room]))
+        response.topics.append(ctx.written((yield from _described(broker, ctx, topic, indexes[:room]))))
         if len(indexes) > room:
             response.next_cursor = Cursor(topic_name=name, partition_index=indexes[room])
             break
@@ -53,24 +58,24 @@ def handle(broker: Broker, ctx: RequestContext, request: DescribeTopicPartitions
 
 def _described(
     broker: Broker, ctx: RequestContext, topic: TopicImage, indexes: list[int]
-) -> DescribeTopicPartitionsResponseTopic:
+) -> Generator[None, None, DescribeTopicPartitionsResponseTopic]:
     partitions = []
     for index in indexes:
+        yield None
         image = topic.partitions[index]
         code, leader = leader_for(broker, ctx, image)
-        partitions.append(
-            DescribeTopicPartitionsResponsePartition(
-                error_code=code,
-                partition_index=index,
-                leader_id=leader,
-                leader_epoch=image.leader_epoch,
-                replica_nodes=list(image.replicas),
-                isr_nodes=list(image.isr),
-                eligible_leader_replicas=list(image.elr),
-                last_known_elr=list(image.last_known_elr),
-                offline_replicas=offline(broker, ctx, image),
-            )
+        row = DescribeTopicPartitionsResponsePartition(
+            error_code=code,
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=image.leader_epoch,
+            replica_nodes=list(image.replicas),
+            isr_nodes=list(image.isr),
+            eligible_leader_replicas=list(image.elr),
+            last_known_elr=list(image.last_known_elr),
+            offline_replicas=offline(broker, ctx, image),
         )
+        partitions.append(ctx.written(row))
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,

@@ -31,7 +31,7 @@ CREATE_AT_ONCE = 4
 CREATE_SLICE = 16
 """Partitions that one of them makes."""
 SETTLE_SECONDS = 1.0
-"""How long the roles of others wait for a log that is being cut."""
+"""How long the roles of others wait, in all, for logs that are being cut."""
 SLICE = 20
 """Role changes between two turns of the loop."""
 _log = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ class Publisher:
         self._applied = applied
         self._pending: tuple[MetadataImage, Changes] | None = None
         self._news = asyncio.Event()
+        self._settle_until = 0.0
         self._missing = MissingReplicas(broker, directories, self._news.set)
 
     def offer(self, image: MetadataImage, changes: Changes) -> None:
@@ -82,6 +83,12 @@ class Publisher:
                 broker.store.delete(tp)
             else:
                 broker.hosted.add(Partition(log, self._broker.in_sync))
+        for tp in list(broker.store.unloaded):
+            topic = image.topics.by_name.get(tp.topic)
+            known = None if topic is None else topic.partitions.get(tp.partition)
+            if topic is None or known is None or await broker.store.topic_of_unloaded(tp) not in (None, topic.id):
+                _log.warning("%s, which could not be opened, is of a topic that is gone: dropped", tp)
+                broker.store.give_up(tp)
         wanted = [(topic, index, part) for topic, index, part in image.topics.each_partition()]
         await self._place(image, wanted)
         self._tell(image)
@@ -110,6 +117,8 @@ class Publisher:
             self._broker.groups.removed(partition)
             partition.close()
             self._broker.store.delete(TopicPartition(name, index))
+        elif (tp := TopicPartition(name, index)) in self._broker.store.unloaded:
+            self._broker.store.give_up(tp)
 
     async def _place(self, image: MetadataImage, wanted: list[tuple[TopicImage, int, PartitionImage]]) -> None:
         local, hosted = self._broker.node_id, self._broker.hosted
@@ -121,6 +130,7 @@ class Publisher:
         self._give_up_unloaded(missing)
         await self._create([(TopicPartition(topic.name, index), topic.id) for topic, index, _ in missing])
         mine.sort(key=lambda each: each[2].leader != local)
+        self._settle_until = self._broker.world.clock.monotonic() + SETTLE_SECONDS
         for at, (topic, index, part) in enumerate(mine):
             partition = hosted.find(topic.id, index)
             if partition is not None:
@@ -219,7 +229,8 @@ class Publisher:
         not wait for it, and this one is looked at again when it has ended."""
         cutting = partition.cutting
         if cutting is not None and not cutting.done():
-            await asyncio.wait([cutting], timeout=SETTLE_SECONDS)
+            left = self._settle_until - self._broker.world.clock.monotonic()
+            await asyncio.wait([cutting], timeout=max(left, 0.0))
             if not cutting.done():
                 cutting.add_done_callback(lambda _: self._look_again(partition))
                 return False

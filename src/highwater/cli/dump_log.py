@@ -106,6 +106,8 @@ def _decoder(context: click.Context) -> Decoder:
 
 
 def _dump_file(path: Path, context: click.Context, options: DumpOptions, findings: Findings) -> None:
+    if not path.is_file():
+        raise OSError(f"{path} is not a file" if path.exists() else f"{path} does not exist")
     sanity_only, verify_only = context.params["index_sanity_check"], context.params["verify_index_only"]
     if path.name == EPOCH_CHECKPOINT or path.name in OFFSET_CHECKPOINTS:
         dump_checkpoint(path, _print)

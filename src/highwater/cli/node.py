@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
@@ -30,10 +30,10 @@ LAST_SECONDS = 20.0
 _log = logging.getLogger("highwater")
 
 
-def read_config(path: Path, overrides: tuple[str, ...]) -> NodeConfig:
+def read_config(path: Path, overrides: tuple[str, ...] = (), environment: Mapping[str, str] = os.environ) -> NodeConfig:
     """The file, then KAFKA_ variables of the environment, then --override, the later over the earlier."""
     properties = parse_properties(path.read_text(encoding="iso-8859-1"))
-    properties.update(environment_overrides(os.environ))
+    properties.update(environment_overrides(environment))
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key:
@@ -148,7 +148,7 @@ def fork_node(
         def ready(node: Node) -> None:
             os.write(write_end, b"+")
 
-        code = serve(path, (), pid_file, ready)
+        code = serve(path, (), pid_file, ready, {})
     finally:
         logging.shutdown()
         os._exit(code)
@@ -161,9 +161,15 @@ def _end_with_the_cluster() -> None:
     os._exit(1)
 
 
-def serve(path: Path, overrides: tuple[str, ...], pid_file: Path | None, ready: Callable[[Node], None]) -> int:
+def serve(
+    path: Path,
+    overrides: tuple[str, ...],
+    pid_file: Path | None,
+    ready: Callable[[Node], None],
+    environment: Mapping[str, str],
+) -> int:
     try:
-        config = read_config(path, overrides)
+        config = read_config(path, overrides, environment)
     except (ConfigError, ValueError, OSError) as wrong:
         _log.critical("%s: %s", path, wrong)
         return 1
@@ -194,12 +200,18 @@ def _log_to(output: Path | None) -> None:
 @click.option("--config", "path", required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="The node's server.properties.")  # fmt: skip
 @click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting over the file's.")
+@click.option("--no-environment", is_flag=True, help="Pass over KAFKA_ variables, as the nodes of `up` do.")
 @click.option("--pid-file", type=click.Path(path_type=Path), help="Where to write this process's id.")
 @click.option("--log-file", type=click.Path(path_type=Path), help="Where to log, instead of standard error.")
 @click.option("--while-locked", "cluster_lock", type=click.Path(path_type=Path), metavar="FILE",
               help="Stop when whoever holds the lock on this file has ended, as for the nodes of `up`.")  # fmt: skip
 def command(
-    path: Path, overrides: tuple[str, ...], pid_file: Path | None, log_file: Path | None, cluster_lock: Path | None
+    path: Path,
+    overrides: tuple[str, ...],
+    no_environment: bool,
+    pid_file: Path | None,
+    log_file: Path | None,
+    cluster_lock: Path | None,
 ) -> None:
     """Run one node in the foreground until SIGTERM or Ctrl-C, which stop it in order.
 
@@ -214,4 +226,4 @@ def command(
         at = ",".join(f"{name}://{endpoint}" for name, endpoint in sorted(node.server.endpoints.items()))
         click.echo(f"ready node={node.config.node_id} listeners={at}")
 
-    sys.exit(serve(path, overrides, pid_file, ready))
+    sys.exit(serve(path, overrides, pid_file, ready, {} if no_environment else os.environ))

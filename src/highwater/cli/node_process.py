@@ -63,7 +63,7 @@ class NodeProcess:
     def argv(self) -> list[str]:
         """Starts this node again after it was killed; it writes its pid where `up` finds it, and ends with `up`."""
         node = [sys.executable, "-m", "highwater", "node", "--config", str(self.config)]
-        node += ["--pid-file", str(self.pid_file), "--log-file", str(self.output)]
+        node += ["--no-environment", "--pid-file", str(self.pid_file), "--log-file", str(self.output)]
         return [*node, "--while-locked", str(self._cluster_lock)]
 
     def describe(self) -> dict[str, object]:
@@ -124,7 +124,8 @@ class NodeProcess:
         self.pid = handle.pid
 
     def _named_pid(self) -> int:
+        """0 where there is none, or where the node's disk cannot be read: that is the node's trouble alone."""
         try:
             return int(self.pid_file.read_text())
-        except (FileNotFoundError, ValueError):
+        except (OSError, ValueError):
             return 0

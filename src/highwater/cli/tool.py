@@ -24,6 +24,8 @@ class Tool(click.Command):
         try:
             context = super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
+            if error.message.startswith("Got unexpected extra argument"):
+                fail(f"{error.message}: this tool takes options alone; highwater {info_name} --help lists them")
             context = error.ctx or click.Context(self, info_name=info_name, parent=parent)
             misuse(context, _reason(error))
         if bare:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
+from highwater.cli.environment import Environment, check_known
 from highwater.cli.local_cluster import LocalCluster
 from highwater.cli.stop_signals import StopSignals
 from highwater.cluster.failed import ClusterFailed
+from highwater.cluster.ports import free_ports
 from highwater.config import ConfigError
+
+LAST_PORT = 65535
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
@@ -31,7 +36,13 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
     type=click.IntRange(0),
     help="Processes for the quorum alone; 0 lets the first three brokers be the quorum too.",
 )
-@click.option("--port", default=9092, show_default=True, help="The first node's client port; the others follow it.")
+@click.option(
+    "--port",
+    default=9092,
+    show_default=True,
+    type=click.IntRange(0, LAST_PORT),
+    help="The first node's client port; the others follow it. 0 takes free ones.",
+)
 @click.option(
     "--data-dir",
     default="highwater-data",
@@ -49,10 +60,19 @@ def command(
     When it can be used, a line begins with "ready" and holds bootstrap=HOST:PORT. DIR/nodes.json lists the processes.
     """
 
+    if port + brokers - 1 > LAST_PORT:
+        raise click.BadParameter(f"{brokers} ports from {port} on go beyond {LAST_PORT}", param_hint="--port")
+    given = parse_settings(settings)
+    environment = Environment(os.environ)
     with StopSignals() as signals:
         try:
-            cluster = LocalCluster(data_dir, brokers, port, parse_settings(settings), controllers)
-        except (ClusterFailed, ConfigError, ValueError, OSError) as wrong:
+            check_known(given)
+            cluster = LocalCluster(
+                data_dir, brokers, port or free_ports(brokers), {**environment.settings, **given}, controllers
+            )
+        except ConfigError as wrong:
+            raise click.ClickException(environment.blame(wrong)) from wrong
+        except (ClusterFailed, ValueError, OSError) as wrong:
             raise click.ClickException(str(wrong)) from wrong
         try:
             if cluster.start(signals.arrived, _tell):

@@ -13,6 +13,7 @@ from highwater.config import (
     validate_topic_configs,
 )
 from highwater.config.alteration import Alteration, Operation
+from highwater.controller.batches import check_size
 from highwater.controller.decision import CLUSTER_NAME, MAX_RECORDS, Authorize, Decision, allow_all, told
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
@@ -84,6 +85,7 @@ def _alter(
     times = Counter(resource for resource, _ in asked)
     answers: list[tuple[ConfigResource, Code, str | None]] = []
     records: list[Message] = []
+    size = 0
     for resource, alterations in asked:
         try:
             if times[resource] > 1:
@@ -92,6 +94,7 @@ def _alter(
             made = _alter_resource(head, resource, alterations, config)
             if len(records) + len(made) > MAX_RECORDS:
                 raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+            size = check_size(made, size)
         except KafkaError as error:
             answers.append((resource, error.code, told(error)))
         else:

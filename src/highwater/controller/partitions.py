@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from highwater.controller.assignment import assigned_by_hand, placed
+from highwater.controller.batches import check_size
 from highwater.controller.decision import MAX_RECORDS, Authorize, Decision, Randomness, allow_all, told
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
@@ -22,6 +23,7 @@ def create_partitions(
     times = Counter(topic.name for topic in request.topics)
     results: list[CreatePartitionsTopicResult] = []
     records: list[Message] = []
+    size = 0
     for topic in {topic.name: topic for topic in request.topics}.values():
         result = CreatePartitionsTopicResult(name=topic.name)
         try:
@@ -29,7 +31,9 @@ def create_partitions(
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
             if not authorize("Alter", "Topic", topic.name):
                 raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
-            records += _additional(head, topic, random, MAX_RECORDS - len(records))
+            added = _additional(head, topic, random, MAX_RECORDS - len(records))
+            size = check_size(added, size)
+            records += added
         except KafkaError as error:
             result.error_code, result.error_message = error.code, told(error)
         results.append(result)

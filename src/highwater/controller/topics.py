@@ -15,6 +15,7 @@ from highwater.config import (
     validate_topic_configs,
 )
 from highwater.controller.assignment import assigned_by_hand, placed
+from highwater.controller.batches import check_size
 from highwater.controller.decision import CLUSTER_NAME, MAX_RECORDS, Authorize, Decision, Randomness, allow_all, told
 from highwater.controller.identity import fresh_uuid
 from highwater.errors import Code, KafkaError
@@ -37,6 +38,9 @@ DEFAULT: Final = -1
 """Asks for the node's default number of partitions or replicas (KIP-464)."""
 
 MAX_PARTITIONS: Final = 10_000
+
+
+_TOPICS_PER_PIECE = 5
 
 
 class _Created(NamedTuple):
@@ -69,11 +73,30 @@ def create_topics(
                 records += created.records
         if len(records) > MAX_RECORDS:
             raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        check_size(records)
     except KafkaError as error:
         return Decision(CreateTopicsResponse(topics=[_failed(name, error) for name in times]))
     duplicate = KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
     results += [_failed(name, duplicate) for name, count in times.items() if count > 1]
     return Decision(CreateTopicsResponse(topics=results), () if request.validate_only else records)
+
+
+def in_pieces(request: CreateTopicsRequest, config: NodeConfig) -> list[CreateTopicsRequest]:
+    """Each to be decided by itself, in a turn of its own: topics have nothing to do with each other, but for those of
+    one name, which are refused together. A request that is refused as a whole stays whole."""
+    try:
+        _check_size(request.topics, config)
+    except KafkaError:
+        return [request]
+    times = Counter(topic.name for topic in request.topics)
+    topics = [topic for topic in request.topics if times[topic.name] == 1]
+    pieces = [topics[at : at + _TOPICS_PER_PIECE] for at in range(0, len(topics), _TOPICS_PER_PIECE)]
+    if len(topics) < len(request.topics):
+        pieces.append([topic for topic in request.topics if times[topic.name] > 1])
+    return [
+        CreateTopicsRequest(topics=piece, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
+        for piece in pieces
+    ] or [request]
 
 
 def _failed(name: str, error: KafkaError) -> CreatableTopicResult:
@@ -88,6 +111,8 @@ def _check_size(topics: Sequence[CreatableTopic], config: NodeConfig) -> None:
     )
     if total > MAX_PARTITIONS:
         raise KafkaError(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    if total + sum(1 + len(topic.configs) for topic in topics) > MAX_RECORDS:
+        raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 def _create(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
+from operator import mul
+from sys import byteorder
 from typing import Generic
 
 from highwater.coordinator.tenure import M, Standing, Tenure
@@ -93,11 +96,17 @@ class Coordinator(Generic[M]):
         self._tenures.clear()
 
 
+_HASHED_AT_ONCE = 256
+_POWERS = [pow(31, exponent, 1 << 32) for exponent in reversed(range(_HASHED_AT_ONCE))]
+
+
 def partition_for(key: str, partitions: int) -> int:
     """As in Kafka: Java's hash of the text, whose smallest value counts as 0."""
-    units = key.encode("utf-16-be", "surrogatepass")
+    units = array("H", key.encode("utf-16-le" if byteorder == "little" else "utf-16-be", "surrogatepass"))
     hashed = 0
-    for at in range(0, len(units), 2):
-        hashed = (31 * hashed + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    for at in range(0, len(units), _HASHED_AT_ONCE):
+        block = units[at : at + _HASHED_AT_ONCE]
+        powers = _POWERS[-len(block) :]
+        hashed = (hashed * 31 * powers[0] + sum(map(mul, block, powers))) & 0xFFFFFFFF
     signed = hashed - (1 << 32) if hashed >= 1 << 31 else hashed
     return (0 if signed == -(1 << 31) else abs(signed)) % partitions

@@ -10,6 +10,7 @@ from highwater.errors import code_of
 from highwater.faults.answers import refuse
 from highwater.net.context import RequestContext
 from highwater.net.registry import Decode, Handle, Registered, Registry, Role
+from highwater.net.turns import Work
 from highwater.wire.codec import Malformed
 
 CLOSE_CONNECTION: Final = -2
@@ -60,11 +61,10 @@ class Failures:
                 self._registries[place[0]].replace(place[1], before.handle, before.decode)
 
     def _disturbed(self, place: tuple[Role, int], handle: Handle) -> Handle:
-        def disturbed(ctx: RequestContext, request: Any) -> None:
+        def disturbed(ctx: RequestContext, request: Any) -> Work | None:
             rules = {rule.id: rule for rule in self._rules.get(place, ())}
             if not rules or _is_of_a_replica(ctx, request):
-                handle(ctx, request)
-                return
+                return handle(ctx, request)
             settled = False
 
             def settle(chosen: int | None) -> None:
@@ -75,6 +75,7 @@ class Failures:
             self._arbiter(list(rules), settle)
             if not settled:  # a later request of this connection must not overtake this one
                 ctx.slot.mute()
+            return None
 
         return disturbed
 
@@ -82,7 +83,9 @@ class Failures:
 def _answer(ctx: RequestContext, request: Any, handle: Handle, rule: Rule | None) -> None:
     try:
         if rule is None:
-            handle(ctx, request)
+            work = handle(ctx, request)
+            if work is not None and ctx.connection is not None:
+                ctx.connection.carry_out(ctx, work)
         elif rule.code == CLOSE_CONNECTION or getattr(request, "acks", 1) == 0:
             ctx.slot.close_connection()
         else:
@@ -101,4 +104,4 @@ def _is_of_a_replica(ctx: RequestContext, request: Any) -> bool:
 
 def _copying(decode: Decode) -> Decode:
     """A request that waits for its arbiter outlives the buffer that it arrived in."""
-    return lambda data, version: decode(memoryview(bytearray(data)), version)
+    return lambda data, version, most: decode(memoryview(bytearray(data)), version, most)

@@ -129,9 +129,15 @@ class CheckpointFile:
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
-        self._under_way, self._again = True, False
+        self._again = False
+        try:
+            content = self._content()
+        except Exception as failed:  # noqa: BLE001 the boundary of this write: there must be a next one
+            self._world.failures.note("callback", f"the content of {self.path.name}", failed)
+            self._retry = self._world.clock.call_later(RETRY_SECONDS, self._begin)
+            return
+        self._under_way = True
         self._covered, self._waiting = self._waiting, []
-        content = self._content()
         if content == self._written:
             self._world.clock.call_soon(self._wrote, content, None)
         else:

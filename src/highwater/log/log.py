@@ -60,8 +60,7 @@ class Log:
         self._jitter = jitter
         self._troubled = troubled
         self.offline: OSError | None = None
-        self.unwritten: OSError | None = None
-        """Why the last append failed, where the next may succeed: on a full disk."""
+        self.unwritten: OSError | None = None  # why the last append failed, where the next may succeed
         self.log_start = loaded.log_start
         self.log_end = loaded.log_end
         self.high_watermark = loaded.log_start
@@ -168,16 +167,14 @@ class Log:
             if not records.is_intact(batch):
                 raise KafkaError(Code.CORRUPT_MESSAGE, f"a fetched batch at {header.base_offset} has a bad checksum")
             if header.base_offset < self.log_end or header.last_offset_delta < 0:
-                raise KafkaError(
-                    Code.OFFSET_OUT_OF_RANGE, f"fetched offset {header.base_offset}, the log ends at {self.log_end}"
-                )
+                why = f"fetched offset {header.base_offset}, the log ends at {self.log_end}"
+                raise KafkaError(Code.OFFSET_OUT_OF_RANGE, why)
             self._write(batch, header)
 
     def _write(self, data: bytearray | memoryview, header: records.Header) -> None:
         if self.offline is not None:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"the log is offline: {self.offline}")
-        base, max_timestamp = header.base_offset, header.max_timestamp
-        last_offset = base + header.last_offset_delta
+        base, last_offset, max_timestamp = header.base_offset, header.last_offset, header.max_timestamp
         config, active = self.config, self.segments[-1]
         try:
             if active.is_full_for(len(data), last_offset, max_timestamp, config, self._roll_jitter_ms, self._wall_ms):
@@ -232,7 +229,7 @@ class Log:
         if base <= old.base_offset:
             return
         old.close_time_index()
-        self.segments.append(new_segment(self._world.disk, self.directory, base, self._wall_ms()))
+        self.segments.append(self._new_segment(base))
         self._bases.append(base)
         self._roll_jitter_ms = self._draw_jitter()
         self.durability.directory_changed = True
@@ -259,7 +256,6 @@ class Log:
 
     def unsynced(self) -> tuple[Offset, Sequence[File]]:
         """The active segment's indexes are left out: recovery rebuilds them for the segment the recovery point is in.
-
         So the segment of the last durable record comes again: it may have been rolled since.
         """
         behind = self.segment_of(self.durability.durable_end - 1)
@@ -361,8 +357,8 @@ class Log:
 
     def drop_segments(self, count: int) -> list[PurePath]:
         """Take the oldest `count` segments out of the log; their renamed files are the caller's to remove."""
-        self.reads.forget()
         gone, self.segments = self.segments[:count], self.segments[count:]
+        self.reads.forget(gone)
         del self._bases[:count]
         self.durability.directory_changed = True
         self.raise_log_start(self._bases[0])
@@ -370,7 +366,7 @@ class Log:
 
     def put_segment(self, new: Segment, at: int, replaced: int) -> None:
         """A compacted segment in the place of those it was made of, whose files are the caller's."""
-        self.reads.forget()
+        self.reads.forget(self.segments[at : at + replaced])
         self.segments[at : at + replaced] = [new]
         self._bases = [segment.base_offset for segment in self.segments]
 
@@ -388,7 +384,7 @@ class Log:
         """
         self.generation.valid = False
         self.generation = Generation()
-        self.reads.forget()
+        self.reads.forget(self.segments[kept:])
         gone = self._rename_away(self.segments[: kept - 1 if kept else None : -1])
         del self.segments[kept:]
         self._bases = [segment.base_offset for segment in self.segments]
@@ -417,12 +413,17 @@ class Log:
         return gone
 
     def _begin_empty(self, offset: Offset) -> list[PurePath]:
+        # Made first where its name is free and comes last: if it cannot be, the log stays as it was.
+        new = self._new_segment(offset) if offset > self.active.base_offset else None
         gone = self.replace_tail(0, 0, ProducerState())
-        self.segments, self._bases = [new_segment(self._world.disk, self.directory, offset, self._wall_ms())], [offset]
+        self.segments, self._bases = [new or self._new_segment(offset)], [offset]
         self.log_start = self.log_end = self.high_watermark = offset
         self.clean_end = None
         self.flush()
         return gone
+
+    def _new_segment(self, base: Offset) -> Segment:
+        return new_segment(self._world.disk, self.directory, base, self._wall_ms())
 
     def forget_epochs_from(self, end: Offset) -> None:
         if self.epoch_cache.truncate_end(end):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from highwater.errors import Code, KafkaError
@@ -45,10 +45,18 @@ class Reads:
         self._places.written(base_offset, place)
         self._freshness.written(place.segment, place.position, self._monotonic())
 
-    def forget(self) -> None:
+    def forget(self, gone: Iterable[Segment] = ()) -> None:
+        """The segments have changed. What is known to be damaged stays so, but in those that are gone."""
         self._places.clear()
         self.layout += 1
-        self.damage.clear()
+        for segment in gone:
+            self.damage.pop(segment.base_offset, None)
+
+    def forget_beyond(self, position: int) -> None:
+        """The last segment was cut there."""
+        last = self._log.active.base_offset
+        if last in self.damage and self.damage[last].position >= position:
+            del self.damage[last]
 
     def slices(self, offset: Offset, max_bytes: int, limit: Offset, at_least_one: bool, peek: Peek) -> list[FileSlice]:
         """As `Log.read`, of an offset that is there. BadBatch where no batch can lie."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import logging
 from collections.abc import Callable, Generator, Sequence
@@ -11,11 +10,11 @@ from pathlib import PurePath
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
-from highwater.log import checkpoint, names, partition_metadata, truncation
+from highwater.log import checkpoint, names, truncation
 from highwater.log.checkpoint import BadCheckpoint, CheckpointFile
+from highwater.log.creation import make_partitions, read_topic_id_if_there
 from highwater.log.durability import synced
-from highwater.log.index import NO_TIMESTAMP
-from highwater.log.loader import LoadedLog, LoadedSegment, LoadRequest, load_log
+from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log
 from highwater.log.retention import RetentionClock, SegmentFacts, expired
 from highwater.log.truncation import remove_files
@@ -93,45 +92,6 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
             found.partitions.append((partition, path, sum(size.size for size in sizes if size is not None)))
         yield Step()
     return found
-
-
-def make_partitions(
-    disk: Disk, directory: PurePath, wanted: Sequence[tuple[TopicPartition, Uuid]], now_ms: int
-) -> Generator[Step, None, list[LoadedLog | OSError]]:
-    """A job: the files of new, empty partitions, durable when it ends; or why one of them could not be made.
-
-    All take the same step before any takes the next: syncs that follow each other cost the file system less than
-    syncs with new files between them.
-    """
-    making = {partition: make_partition(disk, directory / str(partition), id_, now_ms) for partition, id_ in wanted}
-    made: dict[TopicPartition, LoadedLog | OSError] = {}
-    while making:
-        for partition, steps in list(making.items()):
-            try:
-                yield next(steps)
-            except StopIteration as end:
-                made[partition] = end.value
-            except OSError as failed:
-                made[partition] = failed
-            if partition in made:
-                del making[partition]
-    disk.sync_dir(directory)
-    return [made[partition] for partition, _ in wanted]
-
-
-def make_partition(disk: Disk, directory: PurePath, topic_id: Uuid, now_ms: int) -> Generator[Step, None, LoadedLog]:
-    """All but the name of its directory is durable when it ends. FileExistsError where there is data."""
-    disk.mkdir(directory)
-    for name in disk.list(directory):
-        status = disk.stat(directory / name)
-        if name.endswith(names.LOG) and status is not None and status.size:
-            raise FileExistsError(errno.EEXIST, "there is a log already", str(directory / name))
-    for suffix in (names.LOG, names.INDEX, names.TIME_INDEX):
-        disk.open(names.segment_file(directory, 0, suffix), create=True).close()
-    yield Step()
-    yield from checkpoint.replace_file(disk, directory / names.PARTITION_METADATA, partition_metadata.encode(topic_id))
-    empty = LoadedSegment(0, now_ms, NO_TIMESTAMP, NO_TIMESTAMP, None, 0)
-    return LoadedLog(directory, [empty], 0, 0, 0, [], [], topic_id)
 
 
 def remove_directory(disk: Disk, directory: PurePath) -> Generator[Step, None, None]:
@@ -248,9 +208,17 @@ class LogStore:
         self.unloaded.pop(partition, None)
         self._adopt(partition, loaded, config)
 
+    async def topic_of_unloaded(self, partition: TopicPartition) -> Uuid | None:
+        """Whose log it is that could not be loaded; None where that is not known either."""
+        path, _ = self._found_at(partition)
+        return await finished(self._world, read_topic_id_if_there, path)
+
+    def _found_at(self, partition: TopicPartition) -> tuple[PurePath, int]:
+        return next((path, size) for each, path, size in self.found.partitions if each == partition)
+
     async def open_again(self, partition: TopicPartition) -> Log | None:
         """One that is there and could not be loaded before; None where it still cannot be."""
-        path, size = next((path, size) for each, path, size in self.found.partitions if each == partition)
+        path, size = self._found_at(partition)
         await self._load(partition, path, size, None)
         return self.logs.get(partition)
 
@@ -304,7 +272,7 @@ class LogStore:
     def give_up(self, partition: TopicPartition) -> None:
         """One that is there and could not be loaded: as if it had been deleted, so that it can be made anew."""
         del self.unloaded[partition]
-        directory = next(path for each, path, _ in self.found.partitions if each == partition)
+        directory, _ = self._found_at(partition)
         self._put_aside(partition, directory, self._config_of(partition.topic))
 
     def _put_aside(self, partition: TopicPartition, directory: PurePath, config: LogConfig) -> None:
@@ -318,9 +286,10 @@ class LogStore:
             return
         self._remove_later(aside, config.file_delete_delay_ms / 1000)
 
-    async def truncate(self, log: Log, offset: Offset) -> bool:
+    async def truncate(self, log: Log, offset: Offset, still_meant: Callable[[], bool] = lambda: True) -> bool:
         """As `truncation.truncate`, and no recovery point lies beyond the cut when it returns."""
-        return await truncation.truncate(self._world, log, offset) and await self._kept_within(log)
+        cut = await truncation.truncate(self._world, log, offset, still_meant=still_meant)
+        return cut and await self._kept_within(log)
 
     async def restart(self, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
         """As `truncation.restart`, and no recovery point lies beyond the new end when it returns."""
@@ -424,7 +393,7 @@ class LogStore:
 
 def _log_start_beside(log: Log) -> Offset | None:
     """None where the first segment's name says it as well; but a deleted one may come back until that is synced."""
-    named = log.log_start <= log.segments[0].base_offset and log.durability.directory_in_step
+    named = log.segments and log.log_start <= log.segments[0].base_offset and log.durability.directory_in_step
     return None if named or log.log_start == 0 else log.log_start
 
 

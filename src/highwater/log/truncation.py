@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from highwater.log.producer_state import ProducerState
 from highwater.log.scan import BadBatch, replay, scan
 from highwater.log.segment import Segment, SegmentCut
 from highwater.model import Offset
-from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, Place, Step, World
+from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, Place, Step, World, is_passing
 from highwater.world.jobs import finished
 
 
@@ -28,6 +28,7 @@ class Places(NamedTuple):
     syncs: Place
 
 
+PASSING_SECONDS = 1.0
 DATA = Places("thread", "sync")
 QUORUM = Places("quorum", "quorum")
 
@@ -41,14 +42,21 @@ class Cut(NamedTuple):
     producers: ProducerState
 
 
-async def truncate(world: World, log: Log, offset: Offset, places: Places = DATA) -> bool:
+async def truncate(
+    world: World,
+    log: Log,
+    offset: Offset,
+    places: Places = DATA,
+    still_meant: Callable[[], bool] = lambda: True,
+) -> bool:
     """Keep only batches that end below `offset`. The caller keeps all others from appending, and has the recovery
     points written before it appends again: one beyond the end would make damage of what a power cut takes.
 
     The cut is durable when it returns: or a power cut could bring a batch back in the place of the one that is appended
     next. That batch would be whole, and its checksum does not cover the epoch that tells the two apart.
 
-    False where the log was deleted meanwhile, or has failed: then it is offline, or known to be damaged.
+    False where the log was deleted meanwhile, or has failed: then it is offline, or known to be damaged. And where it
+    is no longer meant: its place takes a while to find, and whoever leads by then knows better.
     """
     if offset < log.log_start:
         raise ValueError(f"{log.partition}: truncation to {offset}, below the log start {log.log_start}")
@@ -57,10 +65,11 @@ async def truncate(world: World, log: Log, offset: Offset, places: Places = DATA
         return True
     try:
         cut = await _found(world, log, offset, places)
-        if cut is None:
+        if cut is None or not still_meant():
             return False
         gone = log.replace_tail(cut.keep + 1, cut.log_end, cut.producers)
         log.active.cut(cut.segment)
+        log.reads.forget_beyond(cut.segment.position)
         await finished(world, remove_files, gone, where=places.files)
         await synced(world, [log.active.file], log.directory, where=places.syncs)
     except BadBatch as bad:
@@ -81,7 +90,9 @@ async def restart(
     if not log.is_usable:
         return False
     try:
-        gone = log.begin_anew(offset, batches)
+        gone = await _begun_anew(log, offset, batches)
+        if gone is None:
+            return False
         snapshots = await finished(world, _all_snapshots, log.directory, where=places.files)
         await finished(world, remove_files, [*gone, *snapshots], where=places.files)
         await synced(world, [log.active.file], log.directory, where=places.syncs)
@@ -89,6 +100,19 @@ async def restart(
         log.storage_failed(failed)
         return False
     return log.is_usable
+
+
+async def _begun_anew(log: Log, offset: Offset, batches: memoryview | None) -> list[PurePath] | None:
+    """Tried again where room or descriptors are short: until the new segment is there the log is as it was. None where
+    it failed meanwhile."""
+    while log.is_usable:
+        try:
+            return log.begin_anew(offset, batches)
+        except OSError as failed:
+            if not is_passing(failed) or not log.segments:
+                raise
+            await asyncio.sleep(PASSING_SECONDS)
+    return None
 
 
 async def _found(world: World, log: Log, offset: Offset, places: Places) -> Cut | None:

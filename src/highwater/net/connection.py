@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 from asyncio import BaseTransport, BufferedProtocol, Transport
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from highwater.model import Endpoint
 from highwater.net.api_versions import API_VERSIONS, unsupported_version
 from highwater.net.context import ANONYMOUS, RequestContext
 from highwater.net.header import HeaderReader, after_tags
 from highwater.net.line import Line
-from highwater.net.outbox import Outbox
+from highwater.net.outbox import Outbox, Slot
 from highwater.net.registry import Registered
 from highwater.net.stats import CloseReason
-from highwater.wire.codec import Malformed
+from highwater.net.turns import SLICE_SECONDS, Errand, Work, elsewhere
+from highwater.wire.codec import Malformed, TooMany
 from highwater.wire.framing import CHUNK, FrameFault, FrameReader
+from highwater.world import Disk, Step
 
 if TYPE_CHECKING:
     from highwater.net.server import Listening, Server
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 _ANSWERED_WHILE_HELD: Final = API_VERSIONS.key.to_bytes(2, "big")
 _TAKEN_PER_TURN: Final = 1 << 20
 """After so many bytes a connection lets the others have their turn; the loop alone would read on while more comes."""
+
+ELEMENTS_AT_ONCE: Final = 500
+"""Array elements that a request may have to be decoded on the loop, in some milliseconds at most."""
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +63,8 @@ class Connection(BufferedProtocol):
         self._taken = 0
         self._resting = False
         self._parked: memoryview | None = None
+        self._tired = False
+        """It has had its turn; what else it has sent waits for the next one."""
         self._starved = False
         self._receiving = 0
         self._watchers: list[Callable[[], None]] = []
@@ -93,7 +100,7 @@ class Connection(BufferedProtocol):
         self._notify()
         self._ending = True
         self.line.end()
-        return not self._outbox.empty and self._listening.tls is None
+        return (not self._outbox.empty or self._tired) and self._listening.tls is None
 
     def pause_writing(self) -> None:
         self._outbox.pause()
@@ -123,7 +130,7 @@ class Connection(BufferedProtocol):
     @property
     def owes(self) -> bool:
         """The peer waits for us, and takes what we send: not idle, however long it takes."""
-        waits = self._parked is not None or self._starved or not self._outbox.empty
+        waits = self._parked is not None or self._starved or self._tired or not self._outbox.empty
         return waits and not self._outbox.paused and not self._ending
 
     @property
@@ -169,7 +176,7 @@ class Connection(BufferedProtocol):
             self._budget.wake()
         if outbox.empty:
             self.last_active = self._clock.monotonic()
-            if self._ending and self._parked is None:
+            if self._ending and self._parked is None and not self._tired:
                 self.close(CloseReason.PEER)
 
     def close(self, reason: CloseReason) -> None:
@@ -197,6 +204,8 @@ class Connection(BufferedProtocol):
         """Dispatch the frames at hand for as long as nothing blocks."""
         frames = self._frames
         listening = self._listening
+        monotonic = self._clock.monotonic
+        until = monotonic() + SLICE_SECONDS
         try:
             if self._parked is not None and not listening.held:
                 frame, self._parked = self._parked, None
@@ -207,6 +216,9 @@ class Connection(BufferedProtocol):
                     listening.waiting[self] = None
                     break
                 self._dispatch(cut)
+                if monotonic() >= until:
+                    self._tired = True
+                    self._server.turns.add(self._go_on_pumping)
         except FrameFault:
             self.finish(CloseReason.FRAME)
         frames.settle()
@@ -214,10 +226,21 @@ class Connection(BufferedProtocol):
             self._account()
         self._steer()
 
+    def _go_on_pumping(self) -> None:
+        self._tired = False
+        if self._transport is None:
+            return
+        self._outbox.cork()
+        self._pump()
+        self._outbox.uncork()
+        if self._ending and self._outbox.empty and not self._tired and self._parked is None:
+            self.close(CloseReason.PEER)
+
     def _blocked(self) -> bool:
         outbox = self._outbox
         return (
             self._deaf
+            or self._tired
             or len(outbox.slots) >= self._max_slots
             or outbox.paused
             or outbox.owed >= self._budget.bound
@@ -289,15 +312,50 @@ class Connection(BufferedProtocol):
             self,
         )
         try:
-            entry.handle(ctx, entry.decode(frame[at:], version))
-        except Malformed as fault:
-            log.debug("%s sent a malformed %s v%d: %s", self.peer, entry.api.request.__name__, version, fault)
-            if slot.parts is None:
-                slot.fail(CloseReason.BODY)
+            work = entry.handle(ctx, entry.decode(frame[at:], version, ELEMENTS_AT_ONCE))
+        except TooMany:
+            body = frame[at:]
+            work = self._at_length(entry, ctx, memoryview(bytearray(body)) if len(body) < CHUNK else body)
         except Exception as failed:  # noqa: BLE001 the boundary between one request and the node
-            self._server.world.failures.note("connection", f"{entry.api.request.__name__} v{version}", failed)
-            if slot.parts is None:
-                slot.fail(CloseReason.HANDLER)
+            self._failed(ctx, slot, failed)
+            return
+        if work is not None:
+            self.carry_out(ctx, work)
+
+    # --- requests that take long
+
+    def carry_out(self, ctx: RequestContext, work: Work) -> None:
+        slot = cast(Slot, ctx.slot)
+        errand = Errand(
+            self._server.turns,
+            work,
+            lambda: self._transport is not None,
+            slot.unmute,
+            lambda failed: self._failed(ctx, slot, failed),
+        )
+        if not errand.begin():
+            slot.mute()
+
+    def _at_length(self, entry: Registered, ctx: RequestContext, body: memoryview) -> Work:
+        """Of many elements: decoded off the loop, and few of them at a time, for the memory that they take."""
+        with self._server.turns.large() as room:
+            yield room
+            request = yield from elsewhere(self._server.world, _decode, entry, body, ctx.version)
+            if isinstance(request, Exception):
+                raise request
+            work = entry.handle(ctx, request)
+            if work is not None:
+                yield from work
+
+    def _failed(self, ctx: RequestContext, slot: Slot, failed: Exception) -> None:
+        entry = self._find(ctx.api_key)
+        assert entry is not None
+        if isinstance(failed, Malformed):
+            log.debug("%s sent a malformed %s v%d: %s", self.peer, entry.api.request.__name__, ctx.version, failed)
+        else:
+            self._server.world.failures.note("connection", f"{entry.api.request.__name__} v{ctx.version}", failed)
+        if slot.parts is None:
+            slot.fail(CloseReason.BODY if isinstance(failed, Malformed) else CloseReason.HANDLER)
 
     def _refuse(self, key: int, correlation: int, entry: Registered | None) -> None:
         """As Kafka does: close without an answer, but tell a client of the future which ApiVersions we know."""
@@ -312,3 +370,8 @@ class Connection(BufferedProtocol):
         for fn in watchers:
             with self._server.world.failures.boundary("connection", "who waited for its end"):
                 fn()
+
+
+def _decode(disk: Disk, entry: Registered, body: memoryview, version: int) -> Generator[Step, None, Any]:
+    yield Step()
+    return entry.decode(body, version, entry.api.most_elements)

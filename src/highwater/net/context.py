@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 from highwater.model import Endpoint
 from highwater.net.line import Line
-from highwater.wire.codec import Message
+from highwater.net.turns import Work
+from highwater.wire.codec import FlexibleWriter, Message, Struct, Writer, Written
 from highwater.world import Buffer, FileSlice
 
 Part = Buffer | FileSlice
+S = TypeVar("S", bound=Struct)
 
 
 class Principal(NamedTuple):
@@ -47,6 +49,10 @@ class ResponseSlot(Protocol):
         """Take no further request from this connection until this one is answered: it is worked on off the loop."""
         ...
 
+    def unmute(self) -> None:
+        """It is not answered yet, but all that had to come before further requests is done."""
+        ...
+
     def linger(self, give_way: Callable[[], None]) -> None:
         """It is answered a little later for the peer's own good. `give_way` is called, to have it answered, as soon as
         anything else on this connection would wait for it: another of its requests is answered."""
@@ -60,6 +66,10 @@ class Connected(Protocol):
     since: float
     """When it was made, by the monotonic clock."""
     line: Line
+
+    def carry_out(self, ctx: RequestContext, work: Work) -> None:
+        """Do the rest of what one of its requests asks for, by turns with other requests."""
+        ...
 
     def on_close(self, fn: Callable[[], None]) -> None:
         """Call `fn` once the peer has closed or the connection broke: a hint, no proof, that the peer died."""
@@ -122,6 +132,20 @@ class RequestContext:
 
     def respond(self, response: Message) -> None:
         self.slot.fill([self.header(), response.encode(self.version)])
+
+    def written(self, element: S) -> S:
+        """An element of the answer, encoded now: where there are many, their encoding takes as long as their making."""
+        writer = FlexibleWriter() if self.flexible_response else Writer()
+        element.write(writer, self.version)
+        return cast(S, Written(writer.buffer))
+
+    def carry_out(self, work: Work) -> None:
+        """For an answer that is made later than its handler returned."""
+        if self.connection is not None:
+            self.connection.carry_out(self, work)
+        else:
+            for _ in work:
+                """Nobody else waits where there is no connection."""
 
     def respond_parts(self, body: Sequence[Part]) -> None:
         """The hot path: a body already encoded, file slices and all."""

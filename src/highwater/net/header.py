@@ -10,6 +10,7 @@ from highwater.wire.codec import FlexibleReader, Malformed
 
 _FIXED: Final = Struct(">hhih")
 _unpack = _FIXED.unpack_from
+_MOST_TAGS: Final = 100
 
 
 class HeaderReader:
@@ -53,6 +54,6 @@ def after_tags(frame: memoryview, at: int) -> int:
     """Where the body begins in a flexible version; unknown tags are passed over. Raises Malformed."""
     if at < len(frame) and frame[at] == 0:
         return at + 1
-    reader = FlexibleReader(frame[at:])
-    reader.tags()
+    reader = FlexibleReader(frame[at:], 0, _MOST_TAGS)
+    reader.skip_tags()
     return at + reader.pos

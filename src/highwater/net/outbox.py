@@ -94,6 +94,11 @@ class Slot:
             self.muting = True
             self._outbox.mutes += 1
 
+    def unmute(self) -> None:
+        if self.muting and self.parts is None:
+            self.muting = False
+            self._outbox.unmuted()
+
     def linger(self, give_way: Callable[[], None]) -> None:
         if self.parts is None:
             self._outbox.lingering[self] = give_way
@@ -194,6 +199,11 @@ class Outbox:
             self._reason = reason
             self._owner.stop_dispatching(reason)
             self.answered(slot)
+
+    def unmuted(self) -> None:
+        self.mutes -= 1
+        if self._transport is not None:
+            self._owner.drained()
 
     def cork(self) -> None:
         """Requests are being dispatched: answers given meanwhile leave together at `uncork`, in this very turn."""

@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from highwater.net.context import RequestContext
+from highwater.net.turns import Work
 from highwater.wire.codec import Message
 
-Handle = Callable[[RequestContext, Any], None]
-"""(context, decoded request): answers through the context, now or later. Runs on the loop, never blocks."""
+Handle = Callable[[RequestContext, Any], Work | None]
+"""(context, decoded request): answers through the context, now or later. Runs on the loop, never blocks; what grows
+with the request is given back as work, which is done by turns."""
 
-Decode = Callable[[memoryview, int], Any]
-"""(body, version) -> request; raises wire.codec.Malformed."""
+Decode = Callable[[memoryview, int, int], Any]
+"""(body, version, most elements) -> request; raises wire.codec.Malformed, and TooMany where it has more."""
+
+
+MOST_ELEMENTS: Final = 100_000
+"""What the arrays of any request may hold, all together: more would take too much memory."""
+ELEMENTS_IN_ONE_GO: Final = 2_000
+"""What they may hold where a handler does all in one go."""
+MANY_ELEMENTS: Final = 5_000
+"""The same where so many are of use: that takes 30 ms at most."""
 
 
 class Role(Enum):
@@ -31,6 +41,8 @@ class Api:
     request: type[Message]
     advertised_min: int | None = None
     """Lower than what is handled only for Produce: see KAFKA-18659 in docs/divergence.md."""
+    most_elements: int = ELEMENTS_IN_ONE_GO
+    """What its arrays may hold, all together: MOST_ELEMENTS where its handler gives way."""
     decode: Decode | None = None
     """A flat decoder for the hot path; None takes the request message's own."""
 

@@ -14,6 +14,7 @@ from highwater.net.connection import Connection
 from highwater.net.context import Authorize, allow_all
 from highwater.net.registry import Registry, Role
 from highwater.net.stats import CloseReason, NetStats
+from highwater.net.turns import Turns
 from highwater.wire.framing import CHUNK, MAX_FRAME, ChunkPool
 from highwater.world import Listener, Timer, World
 
@@ -80,6 +81,7 @@ class Server:
         self.authorizer = authorizer
         self.stats = stats or NetStats()
         self.chunks = ChunkPool()
+        self.turns = Turns(world.clock)
         self.budget = Budget(self.limits.queued_bytes, self.limits.slot_bytes, CHUNK)
         self.budget.on_crowded = self._relieve
         self._listening = {spec.name: Listening(spec) for spec in listeners}

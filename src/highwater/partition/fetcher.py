@@ -19,16 +19,14 @@ from highwater.net.client import CallFailed, ClientConnection, Gone
 from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.fetch_session import next_epoch
 from highwater.partition.followed import Followed, State
+from highwater.partition.leader_ends import LeaderEnds, ask_for_ends
 from highwater.partition.partition import Partition
 from highwater.replication.follower import Then, after_error, cut_for_divergence, out_of_range
 from highwater.wire.messages.fetch_request import FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from highwater.wire.messages.fetch_response import FetchResponse, PartitionData
-from highwater.wire.messages.list_offsets_request import ListOffsetsRequest
-from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
 from highwater.world import World
 
 CONNECT_SECONDS = 5.0
-EARLIEST, LATEST = -2, -1
 EPOCHS_FROM = 15
 """The first version of Fetch that tells the follower's broker epoch (KIP-903)."""
 _SESSION_LOST = (Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH, Code.FETCH_SESSION_TOPIC_ID_ERROR)
@@ -103,11 +101,15 @@ class Fetcher:
         leader: what was fetched under the old one is checked anew (KAFKA-7164)."""
         key = (partition.topic_id, partition.tp.partition)
         self._stop(key)
-        followed = Followed(partition)
-        self._followed[key] = followed
+        followed = self._followed[key] = Followed(partition)
+        self._forgotten.pop(key, None)
+        if partition.is_being_cut:
+            # Whoever began it: nothing is fetched before the log is what it will be.
+            followed.state = State.TRUNCATING
+            partition.when_cut(lambda: self._resume(followed, State.TRUNCATING))
+            return
         self._fetching[followed] = self._changed[followed] = None
         self._unnamed = True
-        self._forgotten.pop(key, None)
         self._soon()
 
     def follows(self, partition: Partition) -> bool:
@@ -380,7 +382,8 @@ class Fetcher:
 
         async def cut() -> None:
             log = followed.partition.log
-            if await self._store().truncate(log, max(offset, log.log_start)):
+            still_meant = lambda: followed.state is State.TRUNCATING  # noqa: E731
+            if await self._store().truncate(log, max(offset, log.log_start), still_meant):
                 self._resume(followed, State.TRUNCATING)
 
         followed.partition.tell(followed.cut_told(offset, why))
@@ -393,7 +396,11 @@ class Fetcher:
         self._drop(followed)
 
         async def restart() -> None:
-            if not await self._store().restart(followed.partition.log, offset, batches):
+            log = followed.partition.log
+            if not await self._store().restart(log, offset, batches) or followed.state is not State.TRUNCATING:
+                return
+            if batches is not None and log.log_end == log.log_start:
+                self._later(followed)  # there was no room for them
                 return
             if batches is not None:
                 self._keep_log_start()
@@ -404,6 +411,7 @@ class Fetcher:
 
     def _spawn(self, what: str, followed: Followed, cutting: Coroutine[Any, Any, None]) -> None:
         partition = followed.partition
+        assert not partition.is_being_cut, "one truncation of a log at a time"
         partition.cutting = self._world.spawn(f"{what} {partition.tp}", cutting, partition.log.storage_failed)
 
     def _reset(self, followed: Followed) -> None:
@@ -414,27 +422,14 @@ class Fetcher:
         if connection is None:
             self._resume(followed, State.TRUNCATING)
             return
-        found: dict[int, Offset] = {}
 
-        def answered(when: int, answer: ListOffsetsResponse | CallFailed) -> None:
-            if isinstance(answer, CallFailed) or answer.topics[0].partitions[0].error_code:
-                if followed.state is State.TRUNCATING:
-                    self._later(followed)
-                return
-            found[when] = answer.topics[0].partitions[0].offset
-            if len(found) == 2 and followed.state is State.TRUNCATING:
-                self._apply_reset(followed, found[EARLIEST], found[LATEST])
+        def found(ends: LeaderEnds | None) -> None:
+            if followed.state is State.TRUNCATING and ends is None:
+                self._later(followed)
+            elif followed.state is State.TRUNCATING and ends is not None:
+                self._apply_reset(followed, ends.start, ends.end)
 
-        for when in (EARLIEST, LATEST):
-            request = followed.where(when, self._local)
-            version = connection.pick(ListOffsetsRequest.API_KEY, ListOffsetsRequest.VERSIONS) or 1
-            connection.send(
-                request,
-                version,
-                ListOffsetsResponse,
-                lambda answer, when=when: answered(when, answer),  # type: ignore[misc]
-                self._limits().timeout,
-            )
+        ask_for_ends(connection, followed.partition, self._local, self._limits().timeout, found)
 
     def _apply_reset(self, followed: Followed, leader_start: Offset, leader_end: Offset) -> None:
         log = followed.partition.log

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from highwater.model import NodeId, Offset
+from highwater.model import Offset
 from highwater.partition.partition import Partition
 from highwater.replication.follower import first_batch
 from highwater.wire import records
 from highwater.wire.messages.fetch_request import FetchPartition
-from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from highwater.world.boundary import Boundary
 
 FIRST_PAUSE = 0.01
@@ -49,8 +48,7 @@ class Followed:
         self.asked_last = fetch
 
     def boundary(self, again: Callable[[Followed], None]) -> Boundary:
-        """Around its part of an answer: it is fetched again later, and the other partitions have theirs. Made once, since
-        answers are many."""
+        """Around its part of an answer: it is fetched again later, and the others have theirs. Made once for all."""
         if self._boundary is None:
             partition = self.partition
             self._boundary = partition.log.failures.boundary("partition", str(partition.tp), lambda _: again(self))
@@ -111,11 +109,3 @@ class Followed:
         committed = max(log.high_watermark - offset, 0)
         lost = f", {committed} of them committed" if committed else ""
         return f"cut from {log.log_end} to {offset}, {log.log_end - offset} records{lost}: {why}"
-
-    def where(self, when: int, local: NodeId) -> ListOffsetsRequest:
-        """The question to the leader where its log begins, or ends."""
-        tp = self.partition.tp
-        partition = ListOffsetsPartition(
-            partition_index=tp.partition, current_leader_epoch=self.partition.epoch, timestamp=when
-        )
-        return ListOffsetsRequest(replica_id=local, topics=[ListOffsetsTopic(name=tp.topic, partitions=[partition])])

@@ -180,6 +180,15 @@ class Partition:
         self.replicas = tuple(replicas)
         self.release(Code.NOT_LEADER_OR_FOLLOWER)
 
+    @property
+    def is_being_cut(self) -> bool:
+        return self.cutting is not None and not self.cutting.done()
+
+    def when_cut(self, told: Callable[[], None]) -> None:
+        """Once the truncation that is under way has ended, in whatever way."""
+        assert self.cutting is not None
+        self.cutting.add_done_callback(lambda _: told())
+
     def close(self, why: Code = Code.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         """The replica goes: deleted, or its disk failed."""
         self.leader = None
@@ -224,12 +233,16 @@ class Partition:
 
     # Writing
 
-    def append(self, field: memoryview, acks: int, produce_version: int, now_ms: int) -> Appended:
-        """One batch from a client. Raises KafkaError; `Refused` where single records are to blame."""
+    def append(self, field: memoryview | Validated, acks: int, produce_version: int, now_ms: int) -> Appended:
+        """One batch from a client, perhaps checked already. Raises KafkaError, `Refused` where single records are to
+        blame, and `Laborious` where the batch is to be checked off the loop first."""
         leader = self.require_leader()
         if acks == -1 and not leader.enough_in_sync(self.log.config.min_insync_replicas):
             raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
-        batch = validate_append(field, self.rules, now_ms)
+        if isinstance(field, Validated):
+            batch = field
+        else:
+            batch = validate_append(field, self.rules, now_ms, at_once=True)
         header = batch.header
         if header.is_transactional:
             raise KafkaError(Code.INVALID_TXN_STATE, "this broker does not do transactions")

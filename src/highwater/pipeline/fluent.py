@@ -70,7 +70,11 @@ class Pipeline:
         return define({**self._data, "trigger": trigger}, Path.cwd(), self._transform)
 
     def run(self, trigger: str = DEFAULT_TRIGGER, master: str | None = None) -> int:
-        """Runs until the query ends (or Ctrl-C); gives the number of rows. Starts again after failures, as defined."""
+        """Runs until the query ends (or Ctrl-C); gives the number of rows.
+
+        Starts again after failures, as defined; but raises at once what another attempt would fail with, too, and a
+        cluster that is not there to begin with.
+        """
         from highwater.pipeline.failures import failure_of
         from highwater.pipeline.job import Standing
         from highwater.pipeline.metrics import Metrics

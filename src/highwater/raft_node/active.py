@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from highwater.config import BROKER_SESSION_TIMEOUT_MS, METADATA_MAX_IDLE_INTERVAL_MS, NodeConfig
+from highwater.controller.batches import cut
 from highwater.controller.brokers import fence_broker
 from highwater.controller.decision import Decision
 from highwater.controller.features import activation_records
@@ -129,7 +130,16 @@ class ActiveController:
             answer(response)
 
     def _append(self, records: list[Message], why: str) -> bool:
-        """False where the disk is full: nothing was decided, and whoever asked may ask again."""
+        """Batch by batch: what must stay together was checked where it was decided. False where one could not be
+        written: whoever asked may ask again."""
+        try:
+            return all(self._append_batch(list(batch), why) for batch in cut(records))
+        except KafkaError as too_large:
+            _log.error("a decision is refused: %s", too_large)
+            return False
+
+    def _append_batch(self, records: list[Message], why: str) -> bool:
+        """False where the disk is full: nothing of it was decided."""
         assert self._epoch is not None
         before = self.head
         # Applied before it is written: every node would fail on a record that cannot be, again and again.

@@ -7,6 +7,7 @@ from types import ModuleType
 
 from highwater.net.context import RequestContext
 from highwater.net.registry import Registry, Role
+from highwater.net.turns import Work
 from highwater.raft_node import (
     k01_fetch,
     k19_create_topics,
@@ -58,8 +59,8 @@ def controller_registry(controller: ActiveController) -> Registry:
     for module in HANDLERS:
         registry.add(module.API, partial(module.handle, controller))
 
-    def envelope(ctx: RequestContext, request: EnvelopeRequest) -> None:
-        k58_envelope.handle(controller, registry, ctx, request)
+    def envelope(ctx: RequestContext, request: EnvelopeRequest) -> Work:
+        return k58_envelope.handle(controller, registry, ctx, request)
 
     registry.add(k58_envelope.API, envelope)
     return registry

@@ -5,13 +5,13 @@ from __future__ import annotations
 from highwater.controller.leaders import elect_leaders
 from highwater.errors import Code
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.raft_node.active import ActiveController
 from highwater.wire import refusals
 from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
 from highwater.wire.messages.elect_leaders_response import ElectLeadersResponse
 
-API = Api(43, (0, 2), ElectLeadersRequest)
+API = Api(43, (0, 2), ElectLeadersRequest, most_elements=MANY_ELEMENTS)
 
 
 def handle(controller: ActiveController, ctx: RequestContext, request: ElectLeadersRequest) -> None:

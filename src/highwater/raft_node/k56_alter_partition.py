@@ -5,12 +5,12 @@ from __future__ import annotations
 from highwater.controller.alter_partition import alter_partition
 from highwater.errors import Code
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
 from highwater.raft_node.active import ActiveController
 from highwater.wire.messages.alter_partition_request import AlterPartitionRequest
 from highwater.wire.messages.alter_partition_response import AlterPartitionResponse
 
-API = Api(56, (2, 3), AlterPartitionRequest)
+API = Api(56, (2, 3), AlterPartitionRequest, most_elements=MOST_ELEMENTS)
 
 
 def handle(controller: ActiveController, ctx: RequestContext, request: AlterPartitionRequest) -> None:

@@ -11,6 +11,8 @@ from highwater.errors import Code, KafkaError
 from highwater.model import Endpoint
 from highwater.net.context import ANONYMOUS, Part, Principal, RequestContext
 from highwater.net.registry import Api, Registered, Registry
+from highwater.net.stats import CloseReason
+from highwater.net.turns import Work
 from highwater.raft_node.active import ActiveController
 from highwater.wire.codec import FlexibleReader, Malformed, Message, Reader
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData
@@ -28,8 +30,14 @@ log = logging.getLogger(__name__)
 class _Inner:
     """The slot of the request inside: its answer goes into the envelope's."""
 
+    parts = None
+    """As of the answer of a connection: it is given to the one outside."""
+
     def __init__(self, outer: RequestContext) -> None:
         self._outer = outer
+
+    def fail(self, reason: CloseReason) -> None:
+        self.refuse(Code.UNKNOWN_SERVER_ERROR)
 
     def fill(self, parts: Sequence[Part]) -> None:
         whole = b"".join(bytes(part) for part in parts if not isinstance(part, FileSlice))
@@ -44,6 +52,9 @@ class _Inner:
     def mute(self) -> None:
         """Other requests of the same broker need not wait."""
 
+    def unmute(self) -> None:
+        """They did not wait."""
+
     def linger(self, give_way: Callable[[], None]) -> None:
         """Nothing waits behind it."""
 
@@ -51,7 +62,7 @@ class _Inner:
         self._outer.respond(EnvelopeResponse(error_code=code))
 
 
-def handle(controller: ActiveController, registry: Registry, ctx: RequestContext, request: EnvelopeRequest) -> None:
+def handle(controller: ActiveController, registry: Registry, ctx: RequestContext, request: EnvelopeRequest) -> Work:
     slot = _Inner(ctx)
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         slot.refuse(Code.CLUSTER_AUTHORIZATION_FAILED)
@@ -71,7 +82,9 @@ def handle(controller: ActiveController, registry: Registry, ctx: RequestContext
     name = f"{found.api.request.__name__} v{inner.version} in an envelope"
     failures = controller.world.failures
     with failures.boundary("connection", name, lambda _: slot.refuse(Code.UNKNOWN_SERVER_ERROR)):
-        found.handle(inner, inside)
+        work = found.handle(inner, inside)
+        if work is not None:
+            yield from work
 
 
 def _opened(
@@ -100,8 +113,9 @@ def _opened(
         slot,
         ctx.authorizer,
         flexible,
+        ctx.connection,
     )
-    return found, inner, found.decode(data[reader.pos :], version)
+    return found, inner, found.decode(data[reader.pos :], version, found.api.most_elements)
 
 
 def _host(request: EnvelopeRequest) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from highwater.controller.directories import assign_replicas_to_dirs
 from highwater.errors import Code
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MOST_ELEMENTS, Api
 from highwater.raft_node.active import ActiveController
 from highwater.wire.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
 from highwater.wire.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
 
-API = Api(73, (0, 0), AssignReplicasToDirsRequest)
+API = Api(73, (0, 0), AssignReplicasToDirsRequest, most_elements=MOST_ELEMENTS)
 
 
 def handle(controller: ActiveController, ctx: RequestContext, request: AssignReplicasToDirsRequest) -> None:

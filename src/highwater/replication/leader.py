@@ -37,6 +37,9 @@ class Proposal:
     """A change of the ISR that the controller has been asked for."""
 
     isr: tuple[NodeId, ...]
+    epochs: tuple[int, ...]
+    """The broker epochs of the members, as they were when it was made: a later incarnation may lack what this one had.
+    Of the leader itself, and of a member that has not fetched in this term, UNKNOWN."""
     partition_epoch: int
     expands: bool
     why: str = ""
@@ -183,7 +186,8 @@ class LeaderState:
     def propose(self, isr: Sequence[NodeId], partition_epoch: int, why: str = "") -> Proposal:
         """One change at a time is asked for."""
         assert self.proposal is None, "a change of the ISR is under way"
-        self.proposal = Proposal(tuple(isr), partition_epoch, len(isr) > len(self.isr), why)
+        epochs = tuple(self.followers[each].broker_epoch if each in self.followers else UNKNOWN for each in isr)
+        self.proposal = Proposal(tuple(isr), epochs, partition_epoch, len(isr) > len(self.isr), why)
         return self.proposal
 
     def withdraw(self, proposal: Proposal) -> bool:

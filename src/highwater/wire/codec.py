@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final, Self
 
-from highwater.wire.reader import FlexibleReader, Malformed, Reader, Tag
+from highwater.wire.reader import MOST_OBJECTS, FlexibleReader, Malformed, Reader, Tag, TooMany
 from highwater.wire.writer import FlexibleWriter, Writer
 
 __all__ = [
@@ -21,8 +21,10 @@ __all__ = [
     "Reader",
     "Struct",
     "Tag",
+    "TooMany",
     "UnsupportedField",
     "Writer",
+    "Written",
 ]
 
 NEVER_FLEXIBLE: Final = 32767
@@ -63,6 +65,22 @@ class Struct:
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
 
+class Written(Struct):
+    """An element that is written already, in the place of one that would be written with its message.
+
+    The answer to a request of many elements is made piece by piece: their last encoding must not take all its time.
+    """
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes | bytearray) -> None:
+        self.data = data
+        self.unknown_tags = ()
+
+    def write(self, w: Writer, version: int) -> None:
+        w.buffer += self.data
+
+
 class Message(Struct):
     """A generated request, response, header or record value, in all its versions."""
 
@@ -82,10 +100,11 @@ class Message(Struct):
         return bytes(writer.buffer)
 
     @classmethod
-    def decode(cls, data: memoryview | bytes | bytearray, version: int) -> Self:
-        """Reads a body; bytes after it are ignored, as Kafka does. Raises Malformed."""
+    def decode(cls, data: memoryview | bytes | bytearray, version: int, most: int = MOST_OBJECTS) -> Self:
+        """Reads a body; bytes after it are ignored, as Kafka does. Raises Malformed; TooMany beyond `most` elements."""
         cls._check(version)
-        return cls.read(FlexibleReader(data) if version >= cls.FLEXIBLE else Reader(data), version)
+        reader = FlexibleReader if version >= cls.FLEXIBLE else Reader
+        return cls.read(reader(data, 0, most), version)
 
     @classmethod
     def _check(cls, version: int) -> None:

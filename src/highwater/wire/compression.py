@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from enum import IntEnum
+from mmap import mmap
 from typing import TYPE_CHECKING
 
 import cramjam
@@ -50,6 +51,7 @@ _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 3
 
 _FIRST_GUESS = 64 * 1024
+_PLAIN_BUFFER = 1 << 20
 _GROWTH = 4
 _OUTPUT_FULL = "failed to write whole buffer"
 
@@ -122,18 +124,19 @@ def decompress(codec: int, data: Buffer, limit: int) -> memoryview:
     return _inflate(inflate, view, limit)
 
 
-_INFLATE: dict[int, Callable[[memoryview, bytearray], int]] = {
+_INFLATE: dict[int, Callable[[memoryview, bytearray | mmap], int]] = {
     Codec.GZIP: cramjam.gzip.decompress_into,
     Codec.LZ4: cramjam.lz4.decompress_into,
     Codec.ZSTD: cramjam.zstd.decompress_into,
 }
 
 
-def _inflate(inflate: Callable[[memoryview, bytearray], int], data: memoryview, limit: int) -> memoryview:
+def _inflate(inflate: Callable[[memoryview, bytearray | mmap], int], data: memoryview, limit: int) -> memoryview:
     """Inflate into a buffer that is made larger until all fits, since a declared size cannot be trusted."""
     size = min(limit, max(_FIRST_GUESS, _GROWTH * len(data)))
     while True:
-        out = bytearray(size)
+        # Memory of the kernel is zeroed as it is written to: other threads go on while a large buffer is filled.
+        out = bytearray(size) if size <= _PLAIN_BUFFER else mmap(-1, size)
         try:
             return memoryview(out)[: inflate(data, out)]
         except cramjam.DecompressionError as error:

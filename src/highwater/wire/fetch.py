@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Generator, Sequence, Sized
 from struct import Struct as Layout
 from typing import Final, NamedTuple, TypeVar
 
 from highwater.model import ZERO_UUID, Uuid
 from highwater.wire import flat
-from highwater.wire.reader import FlexibleReader, Malformed, Reader, object_budget
+from highwater.wire.reader import (
+    MOST_OBJECTS,
+    FlexibleReader,
+    Malformed,
+    Reader,
+    object_budget,
+)
 from highwater.wire.writer import FlexibleWriter, Writer
 
 LOG_START: Final = 5
@@ -37,6 +43,7 @@ _offsets = Layout(">ihqq")
 _aborted = Layout(">qq")
 _tagged_divergence = Layout(">bbiqb")
 _tagged_snapshot = Layout(">bbqib")
+_ROWS_PER_TURN: Final = 100
 _UNTAGGED: Final = (ZERO_UUID, UNKNOWN_HIGH_WATERMARK)
 
 FetchPartition = tuple[int, int, int, int, int, int, Uuid, int]
@@ -82,12 +89,12 @@ class FetchRequestFlat(NamedTuple):
     rack_id: str
 
 
-def decode_request(data: memoryview | bytes | bytearray, version: int) -> FetchRequestFlat:
-    """Versions 4 to 18. Raises Malformed; unknown tags are dropped."""
+def decode_request(data: memoryview | bytes | bytearray, version: int, most: int = MOST_OBJECTS) -> FetchRequestFlat:
+    """Versions 4 to 18. Raises Malformed, and TooMany beyond `most` elements; unknown tags are dropped."""
     if version < FLEXIBLE:
-        return _decode_classic(Reader(data), version)
+        return _decode_classic(Reader(data, 0, most), version)
     try:
-        return _decode_flexible(memoryview(data), version)
+        return _decode_flexible(memoryview(data), version, most)
     except flat.ENDED:
         raise Malformed("the request ends within a value") from None
 
@@ -118,7 +125,7 @@ def _classic_partition(r: Reader, version: int) -> FetchPartition:
     return partition, epoch, offset, -1, log_start, max_bytes, *_UNTAGGED
 
 
-def _decode_flexible(data: memoryview, version: int) -> FetchRequestFlat:
+def _decode_flexible(data: memoryview, version: int, most: int) -> FetchRequestFlat:
     pos = 0
     replica_id = replica_epoch = -1
     if version < REPLICA_STATE:
@@ -126,12 +133,13 @@ def _decode_flexible(data: memoryview, version: int) -> FetchRequestFlat:
         pos = 4
     limits: tuple[int, int, int, int, int, int]
     limits = _limits_and_session.unpack_from(data, pos)
-    topics, pos, budget = _topics(data, pos + 21, version)
-    forgotten, pos = _forgotten(data, pos, version, budget)
+    topics, pos, budget = _topics(data, pos + 21, version, most)
+    forgotten, pos, budget = _forgotten(data, pos, version, budget)
     rack_id, pos = ("", pos + 1) if data[pos] == 1 else flat.string(data, pos)
     cluster_id = None
     if data[pos]:
         r = FlexibleReader(data, pos)
+        r.budget = budget
         for _ in range(r.tag_count()):
             tag, size = r.uvarint(), r.uvarint()
             if tag == 0:
@@ -152,10 +160,10 @@ def _topic(data: memoryview, pos: int, version: int) -> tuple[str | Uuid, int]:
     return flat.string(data, pos)
 
 
-def _topics(data: memoryview, pos: int, version: int) -> tuple[Topics, int, int]:
+def _topics(data: memoryview, pos: int, version: int, most: int) -> tuple[Topics, int, int]:
     """The topics, the position behind them, and what is left of the budget of objects."""
     count, pos = flat.count(data, pos, 18 if version >= TOPIC_IDS else 3)
-    budget = flat.charge(object_budget(len(data)), count)
+    budget = flat.charge(object_budget(len(data), most), count)
     topics: Topics = []
     for _ in range(count):
         topic, pos = _topic(data, pos, version)
@@ -169,16 +177,17 @@ def _topics(data: memoryview, pos: int, version: int) -> tuple[Topics, int, int]
                 partitions.append(row + _UNTAGGED)
                 pos += 1
             else:
-                tagged, pos = _partition_tags(data, pos, version)
+                tagged, pos, budget = _partition_tags(data, pos, version, budget)
                 partitions.append(row + tagged)
         topics.append((topic, partitions))
-        pos = flat.skip_tags(data, pos)
+        pos, budget = flat.skip_tags(data, pos, budget)
     return topics, pos, budget
 
 
-def _partition_tags(data: memoryview, pos: int, version: int) -> tuple[tuple[Uuid, int], int]:
+def _partition_tags(data: memoryview, pos: int, version: int, budget: int) -> tuple[tuple[Uuid, int], int, int]:
     directory_id, high_watermark = _UNTAGGED
     r = FlexibleReader(data, pos)
+    r.budget = budget
     for _ in range(r.tag_count()):
         tag, size = r.uvarint(), r.uvarint()
         if tag == 0 and version >= DIRECTORY_IDS:
@@ -189,19 +198,20 @@ def _partition_tags(data: memoryview, pos: int, version: int) -> tuple[tuple[Uui
             raise Malformed(f"tag {tag} in version {version}")
         else:
             r.view(size)
-    return (directory_id, high_watermark), r.pos
+    return (directory_id, high_watermark), r.pos, r.budget
 
 
-def _forgotten(data: memoryview, pos: int, version: int, budget: int) -> tuple[Forgotten, int]:
+def _forgotten(data: memoryview, pos: int, version: int, budget: int) -> tuple[Forgotten, int, int]:
     count, pos = flat.count(data, pos, 18 if version >= TOPIC_IDS else 3)
-    flat.charge(budget, count)
+    budget = flat.charge(budget, count)
     forgotten: Forgotten = []
     for _ in range(count):
         topic, pos = _topic(data, pos, version)
         r = FlexibleReader(data, pos)
+        r.budget = budget
         forgotten.append((topic, r.integers(r.count(4, 0), 4)))
-        pos = flat.skip_tags(data, r.pos)
-    return forgotten, pos
+        pos, budget = flat.skip_tags(data, r.pos, r.budget)
+    return forgotten, pos, budget
 
 
 def encode_response(
@@ -216,6 +226,24 @@ def encode_response(
 
     Hints (where the leader is, which replica to read from) are left out of versions that cannot carry them.
     """
+    steps = encode_by_turns(version, throttle_ms, error, session_id, topics, node_endpoints)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            encoded: list[bytearray | P] = end.value
+            return encoded
+
+
+def encode_by_turns(
+    version: int,
+    throttle_ms: int,
+    error: int,
+    session_id: int,
+    topics: Sequence[tuple[str | Uuid, Sequence[PartitionRow[P]]]],
+    node_endpoints: Sequence[flat.NodeEndpoint] = (),
+) -> Generator[None, None, list[bytearray | P]]:
+    """As `encode_response`, for an answer that may name very many partitions: gives way now and then."""
     parts: list[bytearray | P] = []
     w = FlexibleWriter() if version >= FLEXIBLE else Writer()
     w.int32(throttle_ms)
@@ -225,8 +253,10 @@ def encode_response(
     for topic, rows in topics:
         flat.write_topic(w, topic)
         w.count(len(rows))
-        for row in rows:
+        for at, row in enumerate(rows, 1):
             _write_row(w, version, row, parts)
+            if not at % _ROWS_PER_TURN:
+                yield
         w.tags(())
     w.tags((), flat.endpoint_tag(node_endpoints) if version >= LEADER_HINTS else ())
     parts.append(w.buffer)

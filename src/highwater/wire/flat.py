@@ -12,7 +12,7 @@ from struct import error as LayoutError
 from typing import Final
 
 from highwater.model import Uuid
-from highwater.wire.reader import MAX_STRING, FlexibleReader, Malformed
+from highwater.wire.reader import MAX_STRING, FlexibleReader, Malformed, TooMany
 from highwater.wire.writer import FlexibleWriter, Writer
 
 NodeEndpoint = tuple[int, str, int, str | None]
@@ -62,13 +62,14 @@ def string(data: memoryview, pos: int) -> tuple[str, int]:
         raise Malformed("a string that is not UTF-8") from None
 
 
-def skip_tags(data: memoryview, pos: int) -> int:
-    """The position behind a tag section of which nothing is wanted."""
+def skip_tags(data: memoryview, pos: int, budget: int) -> tuple[int, int]:
+    """The position behind a tag section of which nothing is wanted, and what is left of the budget of objects."""
     if data[pos] == 0:
-        return pos + 1
+        return pos + 1, budget
     r = FlexibleReader(data, pos)
+    r.budget = budget
     r.skip_tags()
-    return r.pos
+    return r.pos, r.budget
 
 
 def write_topic(w: Writer, topic: str | Uuid) -> None:
@@ -102,5 +103,5 @@ def endpoint_tag(endpoints: Sequence[NodeEndpoint]) -> Sequence[tuple[int, Write
 def charge(budget: int, objects: int) -> int:
     """What is left of the budget of objects."""
     if objects > budget:
-        raise Malformed("more elements than a message of this size may hold")
+        raise TooMany
     return budget - objects

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from highwater.model import Uuid
 from highwater.wire import flat
-from highwater.wire.reader import FlexibleReader, Malformed, Reader, object_budget
+from highwater.wire.reader import MOST_OBJECTS, FlexibleReader, Malformed, Reader, object_budget
 from highwater.wire.writer import FlexibleWriter, Writer
 
 LOG_START: Final = 5
@@ -41,12 +41,12 @@ PartitionRow = tuple[
 (leader id, leader epoch))"""
 
 
-def decode_request(data: memoryview | bytes | bytearray, version: int) -> ProduceRequestFlat:
-    """Versions 3 to 13. Raises Malformed; unknown tags are dropped."""
+def decode_request(data: memoryview | bytes | bytearray, version: int, most: int = MOST_OBJECTS) -> ProduceRequestFlat:
+    """Versions 3 to 13. Raises Malformed, and TooMany beyond `most` elements; unknown tags are dropped."""
     if version < FLEXIBLE:
-        return _decode_classic(Reader(data))
+        return _decode_classic(Reader(data, 0, most))
     try:
-        return _decode_flexible(memoryview(data), version)
+        return _decode_flexible(memoryview(data), version, most)
     except flat.ENDED:
         raise Malformed("the request ends within a value") from None
 
@@ -60,7 +60,7 @@ def _decode_classic(r: Reader) -> ProduceRequestFlat:
     return ProduceRequestFlat(transactional_id, acks, timeout_ms, topics)
 
 
-def _decode_flexible(data: memoryview, version: int) -> ProduceRequestFlat:
+def _decode_flexible(data: memoryview, version: int, most: int) -> ProduceRequestFlat:
     transactional_id, pos = None, 1
     if data[0]:
         r = FlexibleReader(data)
@@ -68,7 +68,7 @@ def _decode_flexible(data: memoryview, version: int) -> ProduceRequestFlat:
     acks, timeout_ms = _acks_timeout.unpack_from(data, pos)
     by_id = version >= TOPIC_IDS
     count, pos = flat.count(data, pos + 6, 18 if by_id else 3)
-    budget = flat.charge(object_budget(len(data)), count)
+    budget = flat.charge(object_budget(len(data), most), count)
     topics: list[tuple[str | Uuid, list[PartitionRecords]]] = []
     for _ in range(count):
         topic: str | Uuid
@@ -77,18 +77,16 @@ def _decode_flexible(data: memoryview, version: int) -> ProduceRequestFlat:
             pos += 16
         else:
             topic, pos = flat.string(data, pos)
-        partitions, pos = _partitions(data, pos, budget)
-        budget -= 2 * len(partitions)
+        partitions, pos, budget = _partitions(data, pos, budget)
         topics.append((topic, partitions))
-        pos = pos + 1 if data[pos] == 0 else flat.skip_tags(data, pos)
-    flat.skip_tags(data, pos)
+        pos, budget = (pos + 1, budget) if data[pos] == 0 else flat.skip_tags(data, pos, budget)
+    flat.skip_tags(data, pos, budget)
     return ProduceRequestFlat(transactional_id, acks, timeout_ms, topics)
 
 
-def _partitions(data: memoryview, pos: int, budget: int) -> tuple[list[PartitionRecords], int]:
+def _partitions(data: memoryview, pos: int, budget: int) -> tuple[list[PartitionRecords], int, int]:
     count, pos = flat.count(data, pos, 6)
-    if 2 * count > budget:  # a tuple and a view each
-        raise Malformed("more elements than a message of this size may hold")
+    budget = flat.charge(budget, 2 * count)  # a tuple and a view each
     partitions: list[PartitionRecords] = []
     for _ in range(count):
         partition: int = _int32.unpack_from(data, pos)[0]
@@ -104,8 +102,8 @@ def _partitions(data: memoryview, pos: int, budget: int) -> tuple[list[Partition
                 raise Malformed(f"{length - 1} bytes announced, {len(data) - pos} remain")
             partitions.append((partition, data[pos:end]))
             pos = end
-        pos = pos + 1 if data[pos] == 0 else flat.skip_tags(data, pos)
-    return partitions, pos
+        pos, budget = (pos + 1, budget) if data[pos] == 0 else flat.skip_tags(data, pos, budget)
+    return partitions, pos, budget
 
 
 def encode_response(

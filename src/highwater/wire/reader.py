@@ -23,13 +23,25 @@ _int8, _int16, _int32, _int64, _float64 = Layout(">b"), Layout(">h"), Layout(">i
 _CODES: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 
-def object_budget(size: int) -> int:
-    """How many array elements, views and unknown tags a message of `size` bytes may become."""
-    return _FREE_OBJECTS + size // _BYTES_PER_OBJECT
+MOST_OBJECTS: Final = 1 << 62
+NUMBERS_PER_OBJECT: Final = 16
+"""Integers of an array take 1 to 8 bytes on the wire and little to read: so many count as one element."""
+
+
+def object_budget(size: int, most: int = MOST_OBJECTS) -> int:
+    """How many array elements, views and unknown tags a message of `size` bytes may become, and `most` at most."""
+    return min(_FREE_OBJECTS + size // _BYTES_PER_OBJECT, most)
 
 
 class Malformed(ValueError):
     """The bytes are not a message of the claimed kind and version."""
+
+
+class TooMany(Malformed):
+    """The message has more elements than it may have here."""
+
+    def __init__(self) -> None:
+        super().__init__("more elements than a message of this size may hold")
 
 
 class Reader:
@@ -39,11 +51,11 @@ class Reader:
 
     MIN_STRING: ClassVar[int] = 2
 
-    def __init__(self, data: memoryview | bytes | bytearray, pos: int = 0) -> None:
+    def __init__(self, data: memoryview | bytes | bytearray, pos: int = 0, most: int = MOST_OBJECTS) -> None:
         self.data = memoryview(data)
         self.end = len(self.data)
         self.pos = pos
-        self.budget = object_budget(self.end)
+        self.budget = object_budget(self.end, most)
 
     def int8(self) -> int:
         pos = self.pos
@@ -138,7 +150,7 @@ class Reader:
         """Takes from the budget of objects that this message may become."""
         self.budget -= objects
         if self.budget < 0:
-            raise Malformed("more elements than a message of this size may hold")
+            raise TooMany
 
     def string_length(self) -> int:
         """-1 for null."""
@@ -200,7 +212,7 @@ class Reader:
             raise Malformed(f"{count} elements announced, {self.end - self.pos} bytes remain")
         self.budget -= count * weight
         if self.budget < 0:
-            raise Malformed("more elements than a message of this size may hold")
+            raise TooMany
         return count
 
     def nullable_count(self, size: int, weight: int = 1) -> int:
@@ -221,6 +233,7 @@ class Reader:
 
     def integers(self, count: int, size: int) -> list[int]:
         """`count` signed integers of `size` bytes: an admitted array in one step."""
+        self.charge(count // NUMBERS_PER_OBJECT)
         values = unpack_from(f">{count}{_CODES[size]}", self.view(count * size))
         return list(values)
 

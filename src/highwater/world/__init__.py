@@ -20,11 +20,11 @@ from highwater.world.boundary import Failures
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
-Place = Literal["thread", "quorum", "sync", "reading", "client", "process", "background"]
-"""Where a job runs. The first five are threads, apart from each other so that none waits for the others: for the node's
+Place = Literal["thread", "quorum", "sync", "reading", "client", "inflating", "process", "background"]
+"""Where a job runs. The first six are threads, apart from each other so that none waits for the others: for the node's
 own files; for what an election or a commit of the quorum waits for; for syncs; for bytes that clients read; for what
-clients have looked up or worked out, where jobs take turns. A process is for what loops in Python; one in the
-background gives way to everything else on the machine."""
+clients have looked up or worked out, where jobs take turns; for batches that inflate, one at a time for their memory. A
+process is for what loops in Python; one in the background gives way to everything else on the machine."""
 
 
 class Dead(BaseException):

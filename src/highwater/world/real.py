@@ -21,7 +21,14 @@ from highwater.world.real_net import RealNet
 
 T = TypeVar("T")
 JOB_THREADS = 4
-THREADS: Mapping[Place, int] = {"thread": JOB_THREADS, "quorum": 2, "sync": 2, "reading": 4, "client": 2}
+THREADS: Mapping[Place, int] = {
+    "thread": JOB_THREADS,
+    "quorum": 2,
+    "sync": 2,
+    "reading": 4,
+    "client": 2,
+    "inflating": 1,
+}
 TURN_SECONDS: Mapping[Place, float] = {"client": 0.01}
 """After so long a job lets those that wait have their turn. Elsewhere it is driven to its end."""
 BACKGROUND_JOBS = 128

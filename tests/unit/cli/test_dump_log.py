@@ -90,7 +90,7 @@ def test_a_missing_file_does_not_hide_the_next_one(tmp_path: Path) -> None:
     (tmp_path / LOG).write_bytes(BATCH)
     found = dump("--files", f"{tmp_path}/00000000000000000009.log,{tmp_path / LOG}")
     assert found.exit_code == 1
-    assert "No such file" in found.stderr
+    assert "does not exist" in found.stderr
     assert "baseOffset: 0 lastOffset: 1 count: 2" in found.stdout
 
 
@@ -200,3 +200,10 @@ def test_the_tables_say_what_kafka_s_definitions_say(apache: None) -> None:
                 if each["type"].removeprefix("[]") == "uuid":
                     ids.add(name)
     assert ids == UUIDS
+
+
+@pytest.mark.parametrize("name", ["00000000000000000000.log", "00000000000000000000.index", "anything"])
+def test_a_file_that_is_not_there_is_told(tmp_path: Path, name: str) -> None:
+    done = CliRunner().invoke(main, ["dump-log", "--files", f"{tmp_path / name},{tmp_path}"])
+    assert done.exit_code == 1
+    assert done.stderr == f"{tmp_path / name} does not exist\n{tmp_path} is not a file\n"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,14 @@ def test_a_reason_that_the_operator_can_mend_is_told_without_a_traceback(
 
 def test_a_node_that_was_told_to_stop_ends_well() -> None:
     assert exit_code(None) == 0
+
+
+def test_a_directory_that_is_not_there_is_named_with_what_makes_it(tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    missing = tmp_path / "missing"
+    config.write_text("\n".join(f"{key}={value}" for key, value in {**PROPERTIES, "log.dirs": str(missing)}.items()))
+    command = [sys.executable, "-m", "highwater", "node", "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert f"the node stops: {missing} does not exist: run 'highwater storage format' first" in done.stderr
+    assert "Traceback" not in done.stderr

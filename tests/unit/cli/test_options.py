@@ -248,3 +248,12 @@ def test_features_are_ours_unless_asked_otherwise() -> None:
 def test_features_that_do_not_exist_are_refused(release: str | None, settings: tuple[str, ...]) -> None:
     with pytest.raises(FormatError):
         feature_levels(release, settings, dynamic=True)
+
+
+def test_a_word_where_options_belong_is_told_in_one_line() -> None:
+    done = CliRunner().invoke(main, ["topics", "create", "orders"])
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "Got unexpected extra arguments (create orders): this tool takes options alone; "
+        "highwater topics --help lists them\n"
+    )

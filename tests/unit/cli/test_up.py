@@ -8,10 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from highwater.cli import main
-from highwater.cli.node_process import Handle
+from highwater.cli.environment import Environment
+from highwater.cli.node_process import Handle, NodeProcess
+from highwater.cluster.layout import Member
+from highwater.model import NodeId
 
 
 def test_a_node_that_has_ended_is_dead_though_whoever_started_it_has_not_looked() -> None:
@@ -26,6 +30,14 @@ def test_a_node_that_has_ended_is_dead_though_whoever_started_it_has_not_looked(
         handle.close()
 
 
+def test_a_node_whose_disk_cannot_be_read_ends_neither_up_nor_the_other_nodes(tmp_path: Path) -> None:
+    """`up` looks for the pid of each node several times a second."""
+    member = Member(NodeId(1), ("broker",), tmp_path)
+    node = NodeProcess(member, tmp_path / "lock")
+    node.pid_file.mkdir()  # to read it is an error, and not that it is missing
+    assert not node.look()
+
+
 def test_a_port_that_is_taken_is_named_with_its_holder_before_anything_starts(tmp_path: Path) -> None:
     directory = tmp_path / "a/b"
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -35,3 +47,49 @@ def test_a_port_that_is_taken_is_named_with_its_holder_before_anything_starts(tm
     assert f"127.0.0.1:{port}, the client port of node 1, is taken by pid {os.getpid()} (" in done.output
     assert "choose another --port" in done.output
     assert list(tmp_path.iterdir()) == []
+
+
+def refusal(tmp_path: Path, *options: str) -> str:
+    """What `up` says instead of starting; it leaves nothing behind."""
+    done = CliRunner().invoke(main, ["up", "--brokers", "2", "--data-dir", str(tmp_path / "data"), *options])
+    assert done.exit_code in (1, 2), done.output
+    assert list(tmp_path.iterdir()) == []
+    return done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--port", "99999"), "99999 is not in the range 0<=x<=65535"),
+        (("--port", "65535"), "2 ports from 65535 on go beyond 65535"),
+        (
+            ("--set", "log.retention.msec=1"),
+            "log.retention.msec is no setting of a node: did you mean log.retention.ms?",
+        ),
+        (("--set", "log.retention.ms=soon"), "Invalid value soon for configuration log.retention.ms"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_reason(tmp_path: Path, options: tuple[str, ...], why: str) -> None:
+    assert why in refusal(tmp_path, *options)
+
+
+def test_a_variable_of_the_environment_that_breaks_a_setting_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_LOG_RETENTION_MS", "soon")
+    told = refusal(tmp_path)
+    assert "configuration log.retention.ms" in told
+    assert "(set by the environment variable KAFKA_LOG_RETENTION_MS)" in told
+
+
+def test_variables_of_clients_and_of_single_nodes_mean_nothing_to_a_cluster() -> None:
+    environment = {
+        "KAFKA_BOOTSTRAP_SERVERS": "h:1",
+        "KAFKA_SASL_MECHANISM": "PLAIN",
+        "KAFKA_NODE_ID": "7",
+        "KAFKA_LISTENERS": "PLAINTEXT://:9092",
+        "KAFKA_TOPIC": "t",
+        "KAFKA_LOG_RETENTION_MS": "60000",
+        "HOME": "/",
+    }
+    assert Environment(environment).settings == {"log.retention.ms": "60000"}

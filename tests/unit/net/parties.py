@@ -88,7 +88,7 @@ class Asked(list[RequestContext]):
             self.react(ctx, body)
 
 
-def raw(body: memoryview, version: int) -> memoryview:
+def raw(body: memoryview, version: int, most: int) -> memoryview:
     if body == b"malformed":
         raise Malformed("as the test asked")
     return body

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from highwater.controller.batches import MAX_BYTES
 from highwater.controller.decision import Decision
 from highwater.controller.leaders import MAX_ELECTIONS
 from highwater.controller.states import BrokerState
@@ -9,6 +10,7 @@ from highwater.model import NodeId
 from highwater.raft_node.active import ActiveController
 from highwater.raft_node.metadata_log import load_metadata
 from highwater.wire.codec import Message
+from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord
 from highwater.wire.messages.partition_record import PartitionRecord
 from highwater.wire.messages.topic_record import TopicRecord
@@ -79,3 +81,16 @@ def test_a_rebalance_that_leaves_something_to_do_goes_on_at_once() -> None:
         living.sim.run(living.sim.until(lambda: led_by(living, OTHER) == PARTITIONS, limit=1))
 
         assert sizes_of_elections(living) == [MAX_ELECTIONS, MAX_ELECTIONS, 50]
+
+
+def test_what_is_decided_is_written_in_batches_that_the_quorum_takes() -> None:
+    with Living().start() as living:
+        records = [
+            ConfigRecord(resource_type=4, resource_name="1", name=f"some.{number}", value="x" * 30_000)
+            for number in range(600)
+        ]
+        decide(living, records)
+        loaded = living.sim.run(living.world.perform(finished(living.world, load_metadata, METADATA)))
+        assert max(batch.size for batch in loaded.batches) <= MAX_BYTES
+        written = [each for batch in loaded.batches for each in batch.records if isinstance(each, ConfigRecord)]
+        assert [record.name for record in written[-600:]] == [record.name for record in records]

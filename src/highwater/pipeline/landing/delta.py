@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _POSITION = "position"
 _INTERVAL = "delta.checkpointInterval"
 _USUAL_INTERVAL = 100
+_CLEANUP = "delta.enableExpiredLogCleanup"
 
 
 @dataclass(frozen=True)
@@ -126,12 +127,14 @@ class DeltaTable:
         """Through a loss of power: all entries up to ours, since without one of them none after it can be read."""
         version = delta_log.newest(self._log)
         delta_log.sync_entries(self._log, kept, version)
-        interval = int(before.metadata().configuration.get(_INTERVAL) or _USUAL_INTERVAL)
+        settings = before.metadata().configuration
+        interval = int(settings.get(_INTERVAL) or _USUAL_INTERVAL)
         if (version + 1) // interval > (before.version() + 1) // interval:
             table = self._open()
             table.create_checkpoint()
             delta_log.sync_entries(self._log, kept, table.version())
-            table.cleanup_metadata()
+            if settings.get(_CLEANUP, "true").lower() == "true":
+                table.cleanup_metadata()
 
     def _create_or_widen(self, schema: pa.Schema) -> None:
         from deltalake import DeltaTable as Delta

@@ -27,6 +27,16 @@ _MIN_LENGTH = 14  # what the oldest message format needs; shorter cannot be told
 _I64_MIN, _I64_MAX = -(2**63), 2**63 - 1
 
 
+AT_ONCE = 1 << 20
+"""What a batch may take, as it comes and inflated, to be checked on the loop; and far less to be compressed anew,
+which takes some milliseconds for 16 KiB at the highest levels."""
+RECOMPRESSED_AT_ONCE = 16 << 10
+
+
+class Laborious(Exception):
+    """To check this batch takes too long for the loop: it is for a thread of its own."""
+
+
 class RecordError(NamedTuple):
     """One record that a batch was refused for, as the Produce answer lists it."""
 
@@ -69,8 +79,11 @@ class Validated(NamedTuple):
     log_append_time: int
 
 
-def validate_append(field: Buffer, rules: Rules, now_ms: int, *, from_client: bool = True) -> Validated:
-    """Check the records field of one partition in a Produce request; raises `Refused`.
+def validate_append(
+    field: Buffer, rules: Rules, now_ms: int, *, from_client: bool = True, at_once: bool = False
+) -> Validated:
+    """Check the records field of one partition in a Produce request; raises `Refused`, and `Laborious` where it is to
+    be done `at_once` and cannot be.
 
     A writable `field` is rewritten in place where Kafka rewrites, a read-only one is copied.
     The caller judges the transactional flag, the producer's sequence and the codecs its request version may use.
@@ -83,13 +96,17 @@ def validate_append(field: Buffer, rules: Rules, now_ms: int, *, from_client: bo
     if from_client and header.base_offset != 0:
         raise Refused(Code.INVALID_RECORD, f"the base offset of a new batch is {header.base_offset}, not 0")
     _check_size(header.size, rules)
+    if at_once and header.size > AT_ONCE:
+        raise Laborious
     if header.size < HEADER_SIZE or not layout.is_intact(batch):
         raise Refused(Code.CORRUPT_MESSAGE, "the batch is shorter than its header or its checksum is wrong")
     if header.codec > Codec.ZSTD:
         raise Refused(Code.UNKNOWN_SERVER_ERROR, f"unknown codec {header.codec}")
     if from_client:
         _check_client_header(header)
-    records = _inflated(header, batch, rules)
+    records = _inflated(header, batch, min(rules.inflate_limit, AT_ONCE) if at_once else rules.inflate_limit, rules)
+    if at_once and _is_recompressed(header, rules) and memoryview(records.data).nbytes > RECOMPRESSED_AT_ONCE:
+        raise Laborious
     largest = _check_records(header, records, rules, now_ms)
     return _rewritten(header, batch, records, rules, now_ms if rules.log_append_time else largest)
 
@@ -144,10 +161,12 @@ def _check_client_header(header: Header) -> None:
         )
 
 
-def _inflated(header: Header, batch: memoryview, rules: Rules) -> Section:
+def _inflated(header: Header, batch: memoryview, limit: int, rules: Rules) -> Section:
     try:
-        return section(header, batch, rules.inflate_limit)
+        return section(header, batch, limit)
     except compression.TooLarge as error:
+        if limit < rules.inflate_limit:
+            raise Laborious from None
         raise Refused(Code.MESSAGE_TOO_LARGE, str(error)) from error
     except BadRecords as error:
         raise Refused(Code.INVALID_RECORD, str(error)) from error
@@ -185,9 +204,13 @@ def _refusal(faults: list[Fault], reason: str) -> Refused:
     return Refused(Code.INVALID_RECORD, f"{len(errors)} records were refused: {errors[0].message}", errors)
 
 
+def _is_recompressed(header: Header, rules: Rules) -> bool:
+    return rules.codec is not None and rules.codec != header.codec and not header.is_control
+
+
 def _rewritten(header: Header, batch: memoryview, records: Section, rules: Rules, max_timestamp: int) -> Validated:
     """The batch in the topic's codec, with the true largest timestamp and the topic's timestamp type."""
-    recompress = rules.codec is not None and rules.codec != header.codec and not header.is_control
+    recompress = _is_recompressed(header, rules)
     retime = header.max_timestamp != max_timestamp or header.is_log_append_time != rules.log_append_time
     data: bytearray | memoryview = batch if not batch.readonly else bytearray(batch)
     if recompress:

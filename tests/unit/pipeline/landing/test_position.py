@@ -14,7 +14,7 @@ from highwater.pipeline.landing.iceberg import IcebergTable
 from highwater.pipeline.landing.position import Interval, Log, Position, Reach
 from highwater.pipeline.landing.rule import Fenced, LandingError, Misfit
 from highwater.pipeline.landing.table import Table
-from tests.unit.pipeline.landing.tables import SCHEMA, ids, listed, numbered, reaching, staged
+from tests.unit.pipeline.landing.tables import SCHEMA, grow_old, ids, listed, numbered, reaching, staged
 
 ORDERS = Log("orders", "an-id", 0)
 
@@ -143,6 +143,25 @@ def test_a_position_outlives_the_entries_of_the_log(table: DeltaTable, path: Pat
             entry.unlink()
     assert position_of(table) == Position(12, {"q": 1}, {ORDERS: (Interval(0, 12),)})
     assert not table.commit(reaching(0, 12), [])
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+@pytest.mark.parametrize("cleans", ["true", "false"])
+def test_entries_that_have_expired_go_with_a_checkpoint_if_the_table_says_so(
+    table: DeltaTable, path: Path, cleans: str
+) -> None:
+    from deltalake import DeltaTable as Delta
+
+    table.prepare(SCHEMA)
+    rules = {"delta.checkpointInterval": "5", "delta.logRetentionDuration": "interval 0 days"}
+    Delta(path).alter.set_table_properties({**rules, "delta.enableExpiredLogCleanup": cleans})
+    for entry in (path / "_delta_log").iterdir():
+        grow_old(str(entry))
+    for number in range(1, 13):
+        table.commit(reaching(number - 1, number, number), [])
+    first = path / "_delta_log" / f"{0:020}.json"
+    assert first.exists() == (cleans == "false")
+    assert position_of(table).at == {ORDERS: (Interval(0, 12),)}
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])

@@ -1,0 +1,61 @@
+"""The files of new, empty partitions, and whose partition a directory is. Jobs."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Generator, Sequence
+from pathlib import PurePath
+
+from highwater.log import checkpoint, names, partition_metadata
+from highwater.log.index import NO_TIMESTAMP
+from highwater.log.loader import LoadedLog, LoadedSegment
+from highwater.model import TopicPartition, Uuid
+from highwater.world import Disk, Step
+
+
+def make_partitions(
+    disk: Disk, directory: PurePath, wanted: Sequence[tuple[TopicPartition, Uuid]], now_ms: int
+) -> Generator[Step, None, list[LoadedLog | OSError]]:
+    """A job: the files of new, empty partitions, durable when it ends; or why one of them could not be made.
+
+    All take the same step before any takes the next: syncs that follow each other cost the file system less than
+    syncs with new files between them.
+    """
+    making = {partition: make_partition(disk, directory / str(partition), id_, now_ms) for partition, id_ in wanted}
+    made: dict[TopicPartition, LoadedLog | OSError] = {}
+    while making:
+        for partition, steps in list(making.items()):
+            try:
+                yield next(steps)
+            except StopIteration as end:
+                made[partition] = end.value
+            except OSError as failed:
+                made[partition] = failed
+            if partition in made:
+                del making[partition]
+    disk.sync_dir(directory)
+    return [made[partition] for partition, _ in wanted]
+
+
+def make_partition(disk: Disk, directory: PurePath, topic_id: Uuid, now_ms: int) -> Generator[Step, None, LoadedLog]:
+    """All but the name of its directory is durable when it ends. FileExistsError where there is data."""
+    disk.mkdir(directory)
+    for name in disk.list(directory):
+        status = disk.stat(directory / name)
+        if name.endswith(names.LOG) and status is not None and status.size:
+            raise FileExistsError(errno.EEXIST, "there is a log already", str(directory / name))
+    for suffix in (names.LOG, names.INDEX, names.TIME_INDEX):
+        disk.open(names.segment_file(directory, 0, suffix), create=True).close()
+    yield Step()
+    yield from checkpoint.replace_file(disk, directory / names.PARTITION_METADATA, partition_metadata.encode(topic_id))
+    empty = LoadedSegment(0, now_ms, NO_TIMESTAMP, NO_TIMESTAMP, None, 0)
+    return LoadedLog(directory, [empty], 0, 0, 0, [], [], topic_id)
+
+
+def read_topic_id_if_there(disk: Disk, directory: PurePath) -> Generator[Step, None, Uuid | None]:
+    """A job."""
+    yield Step()
+    try:
+        return partition_metadata.read_topic_id(disk, directory)
+    except (OSError, ValueError):
+        return None

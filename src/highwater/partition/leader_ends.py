@@ -1,0 +1,60 @@
+"""Where the leader's log begins and ends: what a follower asks whose own end is not in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from highwater.model import NodeId, Offset
+from highwater.net.client import CallFailed, ClientConnection
+from highwater.partition.partition import Partition
+from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
+
+EARLIEST, LATEST = -2, -1
+
+
+class LeaderEnds(NamedTuple):
+    start: Offset
+    end: Offset
+
+
+def ask_for_ends(
+    connection: ClientConnection,
+    partition: Partition,
+    local: NodeId,
+    timeout: float,
+    done: Callable[[LeaderEnds | None], None],
+) -> None:
+    """`done` once: with both ends, or with None where the leader did not say one of them."""
+    found: dict[int, Offset] = {}
+    is_over = False
+
+    def answered(when: int, answer: ListOffsetsResponse | CallFailed) -> None:
+        nonlocal is_over
+        if is_over:
+            return
+        if isinstance(answer, CallFailed) or answer.topics[0].partitions[0].error_code:
+            is_over = True
+            done(None)
+            return
+        found[when] = answer.topics[0].partitions[0].offset
+        if len(found) == 2:
+            is_over = True
+            done(LeaderEnds(found[EARLIEST], found[LATEST]))
+
+    version = connection.pick(ListOffsetsRequest.API_KEY, ListOffsetsRequest.VERSIONS) or 1
+    for when in (EARLIEST, LATEST):
+        connection.send(
+            _question(partition, when, local),
+            version,
+            ListOffsetsResponse,
+            lambda answer, when=when: answered(when, answer),  # type: ignore[misc]
+            timeout,
+        )
+
+
+def _question(partition: Partition, when: int, local: NodeId) -> ListOffsetsRequest:
+    tp = partition.tp
+    asked = ListOffsetsPartition(partition_index=tp.partition, current_leader_epoch=partition.epoch, timestamp=when)
+    return ListOffsetsRequest(replica_id=local, topics=[ListOffsetsTopic(name=tp.topic, partitions=[asked])])

@@ -1,0 +1,93 @@
+"""Every array of every request, made long: a node gives way before it has done much, and is not held up by any."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from highwater.model import Endpoint
+from highwater.net.client import ClientConnection
+from highwater.net.connection import ELEMENTS_AT_ONCE
+from highwater.net.deadlines import DeadlineQueue
+from highwater.net.registry import MOST_ELEMENTS, Role
+from highwater.wire.codec import Message, UnsupportedField
+from tests.subjects import Subject
+from tests.unit.broker.living import NODE, Living
+from tests.unit.broker.repeated import TOPIC, Long, all_long, labour_of
+
+MOST_CALLS = 40_000
+"""Of functions, in one go: some five milliseconds."""
+PORTS = {Role.BROKER: 9092, Role.CONTROLLER: 9093}
+
+
+@pytest.fixture(scope="module")
+def living() -> Iterator[Living]:
+    with Living().start() as node:
+        yield node
+
+
+def encodable(long: Long, length: int) -> tuple[Message, int]:
+    """In the newest version that can carry it."""
+    lowest, highest = long.api.versions
+    for version in range(highest, lowest - 1, -1):
+        request = long.request(length, version)
+        try:
+            request.encode(version)
+        except UnsupportedField:
+            continue
+        return request, version
+    raise AssertionError(f"no version of {long.name} carries it")
+
+
+def calls_in_one_go(living: Living, long: Long, length: int) -> int:
+    """Answered or refused by an end of the connection: what matters is what it takes."""
+    request, version = encodable(long, length)
+    response = Subject(long.role, long.api, version).response
+
+    async def ask() -> None:
+        over: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        def done(result: object) -> None:
+            if not over.done():
+                over.set_result(result)
+
+        at = Endpoint(NODE, PORTS[long.role])
+        connection = ClientConnection(living._client, at, "test", DeadlineQueue(living._client.clock), done)
+        connection.open(lambda: connection.send(request, version, response, done, 30.0), 60.0)
+        await over
+        connection.close()
+
+    broker = living.node.broker
+    assert broker is not None
+    if broker.topic(TOPIC) is None:
+        living.create_topic(TOPIC, 3)
+    with labour_of(living) as labour:
+        living.sim.run(living._client.perform(ask()))
+    assert not living.failed
+    return labour.most
+
+
+CASES = all_long()
+
+
+@pytest.mark.parametrize("role", Role)
+def test_what_is_decoded_at_once_is_done_in_little_time(living: Living, role: Role) -> None:
+    found = {
+        long.name: calls
+        for long in CASES
+        if long.role is role and not long.alike
+        if (calls := calls_in_one_go(living, long, ELEMENTS_AT_ONCE * 9 // 10)) > MOST_CALLS
+    }
+    assert found == {}
+
+
+def test_what_may_be_very_long_is_done_by_turns(living: Living) -> None:
+    found = {
+        long.name: calls
+        for long in CASES
+        if long.api.most_elements == MOST_ELEMENTS and long.role is Role.BROKER and len(long.path) < 3
+        if (calls := calls_in_one_go(living, long, 4 * ELEMENTS_AT_ONCE)) > MOST_CALLS
+    }
+    assert found == {}

@@ -1,0 +1,110 @@
+"""What a decision takes in the metadata log: refused where it must stay whole and is too large, else cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from highwater.config.alteration import Operation
+from highwater.controller.batches import MAX_BYTES, at_most, cut
+from highwater.controller.configs import incremental_alter_configs
+from highwater.controller.topics import create_topics
+from highwater.errors import Code
+from highwater.metadata.records import encode
+from highwater.model import NodeId
+from highwater.wire.codec import Message
+from highwater.wire.messages.config_record import ConfigRecord
+from highwater.wire.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from highwater.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from highwater.wire.messages.no_op_record import NoOpRecord
+from highwater.wire.messages.partition_change_record import PartitionChangeRecord
+from highwater.wire.messages.partition_record import PartitionRecord
+from highwater.wire.messages.topic_record import TopicRecord
+from tests.unit.controller.clusters import cluster, node_config, topic_id
+
+BROKER = 4
+HALF = MAX_BYTES // 2
+
+
+def setting(size: int) -> ConfigRecord:
+    return ConfigRecord(resource_type=BROKER, resource_name="1", name="x", value="é" * (size // 2))
+
+
+def test_a_record_takes_no_more_than_was_reckoned() -> None:
+    many = list(range(100_000, 100_200))
+    samples: list[Message] = [
+        NoOpRecord(),
+        TopicRecord(name="ä" * 200, topic_id=topic_id("t")),
+        setting(3000),
+        PartitionRecord(
+            partition_id=2**31 - 1,
+            topic_id=topic_id("t"),
+            replicas=many,
+            isr=many,
+            adding_replicas=many,
+            removing_replicas=many,
+            leader=2**31 - 1,
+            leader_epoch=2**31 - 1,
+            partition_epoch=2**31 - 1,
+            directories=[topic_id("d")] * 200,
+            eligible_leader_replicas=many,
+            last_known_elr=many,
+        ),
+        PartitionChangeRecord(
+            partition_id=2**31 - 1,
+            topic_id=topic_id("t"),
+            isr=many,
+            leader=2**31 - 1,
+            replicas=many,
+            adding_replicas=many,
+            removing_replicas=many,
+            directories=[topic_id("d")] * 200,
+            eligible_leader_replicas=many,
+            last_known_elr=many,
+        ),
+    ]
+    for record in samples:
+        assert len(encode(record)) + 40 <= at_most(record) <= len(encode(record)) + 400
+
+
+def test_records_are_cut_in_their_order_into_what_a_batch_holds() -> None:
+    records: list[Message] = [setting(HALF - 1000) for _ in range(5)]
+    batches = list(cut(records))
+    assert [len(batch) for batch in batches] == [2, 2, 1]
+    assert [id(record) for batch in batches for record in batch] == [id(record) for record in records]
+    assert list(cut([])) == []
+
+
+def alteration(broker: int) -> AlterConfigsResource:
+    name, value = "max.connections.per.ip.overrides", "a" * 30_000 + ":1"
+    config = AlterableConfig(name=name, config_operation=Operation.SET, value=value)
+    return AlterConfigsResource(resource_type=BROKER, resource_name=str(broker), configs=[config])
+
+
+def test_settings_beyond_what_a_batch_holds_are_refused() -> None:
+    brokers, head = range(1, 401), cluster(1)
+    alike = dict.fromkeys(map(NodeId, brokers), head.brokers.by_id[NodeId(1)])
+    head = replace(head, brokers=replace(head.brokers, by_id=alike))
+    request = IncrementalAlterConfigsRequest(resources=[alteration(broker) for broker in brokers])
+    decided = incremental_alter_configs(head, request, node_config())
+    told = [response.error_code for response in decided.response.responses]
+    written = told.count(Code.NONE)
+    assert told == [Code.NONE] * written + [Code.RECORD_LIST_TOO_LARGE] * (400 - written)
+    assert MAX_BYTES - 40_000 < sum(map(at_most, decided.records)) <= MAX_BYTES
+
+
+def test_topics_that_would_not_fit_a_batch_are_not_created() -> None:
+    brokers = range(1, 101)
+    by_hand = [CreatableReplicaAssignment(partition_index=at, broker_ids=list(brokers)) for at in range(5000)]
+    topic = CreatableTopic(name="wide", num_partitions=-1, replication_factor=-1, assignments=by_hand)
+    decided = create_topics(cluster(*brokers), CreateTopicsRequest(topics=[topic]), node_config(), Random(1))
+    assert [result.error_code for result in decided.response.topics] == [Code.RECORD_LIST_TOO_LARGE]
+    assert not decided.records
