@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from highwater.errors import Code
 from highwater.quorum.core import LONGEST_LEAP
 from highwater.quorum.election_state import LAST_EPOCH
+from highwater.sim.storage import Operation
 from highwater.wire.messages import vote_request as v
 from highwater.wire.messages.vote_response import PartitionData, VoteResponse
 from tests.scenarios.stage import ORDERS, Stage
@@ -44,6 +47,24 @@ def leap(stage: Stage, name: str, candidate: int, times: int) -> None:
     for _ in range(times):
         epoch += (LAST_EPOCH - epoch) // LONGEST_LEAP
         ask_for_vote(stage, name, candidate, epoch)
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [("open", errno.EMFILE), ("create", errno.EMFILE), ("create", errno.ENOSPC), ("append", errno.ENOSPC)],
+)
+def test_a_vote_that_cannot_be_written_yet_is_told_once_it_is(operation: Operation, code: int) -> None:
+    """Of three voters one is dead, so the vote of each of the others is needed."""
+    with Stage(3, voters=3, watched=False) as stage:
+        leader = next(name for name in NAMES if stage.node(name).controller.is_active)  # type: ignore[union-attr]
+        left = [name for name in NAMES if name != leader]
+        fault = stage.storage(left[0]).fail(operation, "*quorum-state*", code, times=None)
+        stage.kill(leader)
+        stage.until(lambda: fault.struck > 10)
+        assert not any(stage.node(name).controller.is_active for name in left)  # type: ignore[union-attr]
+        stage.storage(left[0]).mend()
+        stage.until(lambda: any(stage.node(name).controller.is_active for name in left))  # type: ignore[union-attr]
+        assert all(stage.cluster.is_up(name) for name in left)
 
 
 def test_votes_of_a_stranger_leave_the_voters_in_the_epoch_they_are_in() -> None:
