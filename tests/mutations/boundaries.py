@@ -166,11 +166,17 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="F17",
-        test="tests/unit/raft_node/test_recovery_point.py"
-        "::test_a_follower_cuts_its_log_once_there_is_room_to_lower_it",
+        test="tests/unit/raft_node/test_recovery_point.py::test_a_follower_cuts_its_log_once_there_is_room_to_lower_it",
         file="src/highwater/raft_node/recovery_point.py",
         line="if not is_passing(failed):",
         replacement="if True:",
+    ),
+    Mutation(
+        scenario="F17",
+        test="tests/unit/coordinator/test_loading.py::test_a_mistake_amid_the_load_ends_it_and_sends_callers_away",
+        file="src/highwater/coordinator/tenure.py",
+        line="with self._whole():\ntry:",
+        replacement="if True:\n    try:",
     ),
     Mutation(
         scenario="F17",
