@@ -2,26 +2,86 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from highwater.errors import Code
+from highwater.quorum.core import LONGEST_LEAP
+from highwater.quorum.election_state import LAST_EPOCH
+from highwater.sim.storage import Operation
 from highwater.wire.messages import vote_request as v
-from highwater.wire.messages.vote_response import VoteResponse
+from highwater.wire.messages.vote_response import PartitionData, VoteResponse
 from tests.scenarios.stage import ORDERS, Stage
+
+STRANGER = 77
+NAMES = ("n1", "n2", "n3")
+
+
+def ask_for_vote(stage: Stage, name: str, candidate: int, epoch: int) -> PartitionData:
+    """In version 0, which says neither whose vote is meant nor on which disk the candidate is."""
+    partition = v.PartitionData(partition_index=0, replica_epoch=epoch, replica_id=candidate)
+    request = v.VoteRequest(topics=[v.TopicData(topic_name="__cluster_metadata", partitions=[partition])])
+    asked = stage.client.client.ask(stage.member(name).controller, request, VoteResponse, 20.0, highest=0)
+    return stage.run(asked).topics[0].partitions[0]
 
 
 @pytest.mark.parametrize("epoch", [2**31 - 1, 2**31 - 2, 2**30])
-def test_a_vote_of_a_stranger_in_the_last_epoch_leaves_the_controller_as_it_is(epoch: int) -> None:
+@pytest.mark.parametrize("of_a_voter", [False, True])
+def test_a_vote_in_one_of_the_last_epochs_leaves_the_controller_as_it_is(epoch: int, of_a_voter: bool) -> None:
     with Stage(3, voters=3) as stage:
-        partition = v.PartitionData(partition_index=0, replica_epoch=epoch, replica_id=77)
-        topic = v.TopicData(topic_name="__cluster_metadata", partitions=[partition])
-        for name in stage.cluster.names:
-            at = stage.member(name).controller
-            asked = stage.client.client.ask(at, v.VoteRequest(topics=[topic]), VoteResponse, 20.0, highest=0)
-            assert stage.run(asked).topics[0].partitions[0].error_code == Code.INVALID_REQUEST
+        for name, other in zip(NAMES, (2, 3, 1), strict=True):
+            answer = ask_for_vote(stage, name, other if of_a_voter else STRANGER, epoch)
+            assert answer.error_code == Code.INVALID_REQUEST
         stage.pass_time(5)
         for _ in range(2):
             stage.kill(*stage.cluster.names)
             stage.start(*stage.cluster.names)
         stage.create(ORDERS, replicas=(1, 2))
+        stage.send(b"one")
+
+
+def leap(stage: Stage, name: str, candidate: int, times: int) -> None:
+    """As far as a voter believes, each time anew."""
+    epoch = stage.node(name).raft.epoch
+    for _ in range(times):
+        epoch += (LAST_EPOCH - epoch) // LONGEST_LEAP
+        ask_for_vote(stage, name, candidate, epoch)
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [("open", errno.EMFILE), ("create", errno.EMFILE), ("create", errno.ENOSPC), ("append", errno.ENOSPC)],
+)
+def test_a_vote_that_cannot_be_written_yet_is_told_once_it_is(operation: Operation, code: int) -> None:
+    """Of three voters one is dead, so the vote of each of the others is needed."""
+    with Stage(3, voters=3, watched=False) as stage:
+        leader = next(name for name in NAMES if stage.node(name).controller.is_active)  # type: ignore[union-attr]
+        left = [name for name in NAMES if name != leader]
+        fault = stage.storage(left[0]).fail(operation, "*quorum-state*", code, times=None)
+        stage.kill(leader)
+        stage.until(lambda: fault.struck > 10)
+        assert not any(stage.node(name).controller.is_active for name in left)  # type: ignore[union-attr]
+        stage.storage(left[0]).mend()
+        stage.until(lambda: any(stage.node(name).controller.is_active for name in left))  # type: ignore[union-attr]
+        assert all(stage.cluster.is_up(name) for name in left)
+
+
+def test_votes_of_a_stranger_leave_the_voters_in_the_epoch_they_are_in() -> None:
+    with Stage(3, voters=3) as stage:
+        before = [stage.node(name).raft.epoch for name in NAMES]
+        leap(stage, "n1", STRANGER, 2)
+        leap(stage, "n2", STRANGER, 4)
+        assert [stage.node(name).raft.epoch for name in NAMES] == before
+
+
+def test_voters_whose_epochs_lie_far_apart_find_together_again() -> None:
+    """A peer that calls itself a voter can take each of them to an epoch that the others do not believe in."""
+    with Stage(3, voters=3, expects_failures=True) as stage:
+        leap(stage, "n1", 3, 2)
+        leap(stage, "n2", 3, 4)
+        far = max(stage.node(name).raft.epoch for name in NAMES)
+        stage.until(lambda: len({stage.node(name).raft.epoch for name in NAMES}) == 1)
+        assert stage.node("n1").raft.epoch >= far
+        stage.create(ORDERS, replicas=(1, 2, 3))
         stage.send(b"one")

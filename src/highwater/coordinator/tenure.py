@@ -19,6 +19,7 @@ from highwater.partition.partition import Partition
 from highwater.wire import records
 from highwater.wire.codec import Malformed, Struct
 from highwater.world import EXHAUSTED_SECONDS, Exhausted, Job, Step, Timer, World
+from highwater.world.boundary import Boundary
 
 AFTER_FAILURE_SECONDS = 1.0
 _log = logging.getLogger(__name__)
@@ -102,15 +103,22 @@ class Tenure(Generic[M]):
     def _replay(self, step: Step) -> None:
         if self.standing is not Standing.LOADING or not isinstance(step.progress, list):
             return
-        each: Loaded
-        try:
-            for each in step.progress:
-                if each.ended is None:
-                    self.machine.replay(each.key, each.value, each.producer_id)
-                else:
-                    self.machine.end_transaction(each.producer_id, commit=each.ended)
-        except Malformed as failed:
-            self._fail(failed)
+        with self._whole():
+            try:
+                self._take(step.progress)
+            except Malformed as failed:
+                self._fail(failed)
+
+    def _take(self, records: list[Loaded]) -> None:
+        for each in records:
+            if each.ended is None:
+                self.machine.replay(each.key, each.value, each.producer_id)
+            else:
+                self.machine.end_transaction(each.producer_id, commit=each.ended)
+
+    def _whole(self) -> Boundary:
+        """A machine that missed a piece must not answer: an offset that was committed would be unknown to it."""
+        return self._world.failures.boundary("partition", str(self._partition.tp), self._fail)
 
     def _fail(self, why: Exception) -> None:
         if self.standing is Standing.LOADING:
@@ -125,8 +133,10 @@ class Tenure(Generic[M]):
 
     def _activate(self, code: Code) -> None:
         if code is Code.NONE and self.standing is Standing.LOADING:
-            self.standing = Standing.ACTIVE
-            self.carry_out(self.machine.loaded(self.now))
+            with self._whole():
+                effects = self.machine.loaded(self.now)
+                self.standing = Standing.ACTIVE
+                self.carry_out(effects)
             awaiting, self._awaiting = self._awaiting, []
             for act in awaiting:
                 self.when_active(act)

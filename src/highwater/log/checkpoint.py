@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import PurePath
 
 from highwater.model import TopicPartition
-from highwater.world import Disk, Step, Timer, World
+from highwater.world import EXHAUSTED_SECONDS, Disk, Place, Step, Timer, World, is_passing
+from highwater.world.jobs import finished
 
 VERSION = "0"
 RETRY_SECONDS = 1.0
+_log = logging.getLogger(__name__)
 
 
 class BadCheckpoint(ValueError):
@@ -30,6 +34,22 @@ def replace_file(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, Non
     yield Step()
     disk.sync_dir(path.parent)
     file.close()
+
+
+async def replaced(world: World, path: PurePath, data: bytes, where: Place = "thread") -> None:
+    """The same, however often room, a descriptor or memory is short: each attempt writes the whole file. Any other
+    error is raised."""
+    told = False
+    while True:
+        try:
+            return await finished(world, replace_file, path, data, where=where)
+        except OSError as failed:
+            if not is_passing(failed):
+                raise
+            if not told:
+                _log.error("%s is not written yet: %s", path, failed)
+            told = True
+        await asyncio.sleep(EXHAUSTED_SECONDS)
 
 
 def read_file(disk: Disk, path: PurePath) -> bytes | None:

@@ -27,8 +27,10 @@ from highwater.quorum.votes import Tally
 from highwater.wire.codec import Message
 
 LONGEST_LEAP = 128
-"""No single message takes more than this fraction of the epochs that are left: 16 million of a new cluster, an election
-every second for half a year. A stranger could end all elections with one word otherwise, since an epoch is an int32."""
+"""No single request takes more than this fraction of the epochs that are left: 16 million of a new cluster, an election
+every second for half a year. One word in a voter's name could end all elections otherwise: an epoch is an int32."""
+LAST_TOLD = LAST_EPOCH - 2
+"""No peer is believed beyond: who led that epoch and forgot it goes one further, and stands in the next."""
 
 
 class Core:
@@ -157,8 +159,10 @@ class Core:
     # What peers tell of leader and epoch
 
     def is_in_reach(self, epoch: Epoch) -> bool:
-        """Whether a peer may be believed that there is such an epoch."""
-        return epoch - self.role.epoch <= max((LAST_EPOCH - self.role.epoch) // LONGEST_LEAP, 1)
+        """Whether a request may be believed that there is such an epoch. What a voter answers, whom we chose to ask, is
+        believed from any distance: two voters far apart find together again by that."""
+        ours = self.role.epoch
+        return epoch <= max(ours, min(ours + max((LAST_EPOCH - ours) // LONGEST_LEAP, 1), LAST_TOLD))
 
     def contradicts(self, leader_id: NodeId | None, epoch: Epoch) -> bool:
         """Whether a peer names another leader for our epoch, or this node for one that it does not lead."""

@@ -17,7 +17,14 @@ from highwater.quorum.messages import (
     node_or_none,
 )
 from highwater.quorum.resigned import Resigned
-from highwater.quorum.standing import is_led_by_itself_alone, is_our_cluster, leader_listeners, settle, standing_of
+from highwater.quorum.standing import (
+    is_led_by_itself_alone,
+    is_our_cluster,
+    leader_listeners,
+    settle,
+    standing_of,
+    stranger,
+)
 from highwater.quorum.voters import Listener, ReplicaKey
 from highwater.wire.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
 from highwater.wire.messages.begin_quorum_epoch_response import BeginQuorumEpochResponse
@@ -58,7 +65,7 @@ def answer_begin(core: Core, request: BeginQuorumEpochRequest, caller: Caller, n
     if partition is None:
         return BeginQuorumEpochResponse(error_code=Code.INVALID_REQUEST)
     leader_id, epoch = NodeId(partition.leader_id), partition.leader_epoch
-    error = _check(core, leader_id, epoch)
+    error = _check(core, leader_id, epoch, caller)
     if error == Code.NONE:
         told = tuple(Listener(at.name, at.host, at.port) for at in request.leader_endpoints)
         core.learn(leader_id, epoch, told or core.voters.listeners(leader_id), now)
@@ -75,7 +82,7 @@ def answer_end(core: Core, request: EndQuorumEpochRequest, caller: Caller, now: 
     if partition is None:
         return EndQuorumEpochResponse(error_code=Code.INVALID_REQUEST)
     leader_id, epoch = NodeId(partition.leader_id), partition.leader_epoch
-    error = _check(core, leader_id, epoch)
+    error = _check(core, leader_id, epoch, caller)
     if error == Code.NONE:
         told = tuple(Listener(at.name, at.host, at.port) for at in request.leader_endpoints)
         core.learn(leader_id, epoch, told or core.voters.listeners(leader_id), now)
@@ -84,7 +91,7 @@ def answer_end(core: Core, request: EndQuorumEpochRequest, caller: Caller, now: 
     return end_epoch_answer(standing_of(core, error, caller))
 
 
-def _check(core: Core, leader_id: NodeId, epoch: Epoch) -> Code:
+def _check(core: Core, leader_id: NodeId, epoch: Epoch, caller: Caller) -> Code:
     if is_led_by_itself_alone(core):
         return Code.INCONSISTENT_VOTER_SET
     if epoch < core.role.epoch:
@@ -93,6 +100,8 @@ def _check(core: Core, leader_id: NodeId, epoch: Epoch) -> Code:
         return Code.INVALID_REQUEST
     if leader_id < 0 or leader_id == core.local.id or core.contradicts(leader_id, epoch):
         return Code.INVALID_REQUEST  # Kafka stops its node here; a peer's wrong word should not be able to do that
+    if not core.voters.has(ReplicaKey(leader_id)):
+        return stranger(caller, Code.INVALID_REQUEST)
     return Code.NONE
 
 

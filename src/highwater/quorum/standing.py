@@ -7,13 +7,15 @@ from typing import Protocol
 
 from highwater.errors import Code
 from highwater.model import Epoch, NodeId
-from highwater.quorum.core import Core
+from highwater.quorum.core import LAST_TOLD, Core
 from highwater.quorum.messages import Caller, Standing
 from highwater.quorum.violation import QuorumViolation
 from highwater.quorum.voters import Listener, Listeners, endpoint_of
 
 _ENDPOINTS_SINCE = 1
 """The version of Vote, BeginQuorumEpoch and EndQuorumEpoch from which answers tell where the leader is (KIP-853)."""
+
+_VOTER_KEYS_SINCE = 1
 
 
 class _NodeEndpoint(Protocol):
@@ -32,6 +34,12 @@ def standing_of(core: Core, error: Code, caller: Caller) -> Standing:
     knows_endpoints = caller.version >= _ENDPOINTS_SINCE
     endpoint = endpoint_of(role.leader_listeners, caller.listener) if knows_endpoints else None
     return Standing(error, role.leader_id, role.epoch, endpoint)
+
+
+def stranger(caller: Caller, otherwise: Code) -> Code:
+    """What a candidate or leader is told that is no voter. Its epoch is not ours: whoever can send a request could end
+    our leader's, or have our vote. The versions before KIP-853 know no code of their own for it."""
+    return Code.INVALID_VOTER_KEY if caller.version >= _VOTER_KEYS_SINCE else otherwise
 
 
 def leader_listeners(core: Core, leader_id: NodeId | None, told: Iterable[_NodeEndpoint]) -> Listeners:
@@ -59,7 +67,7 @@ def settle(
     before = core.role
     if epoch < before.epoch or error == Code.UNKNOWN_LEADER_EPOCH:
         return False  # it has yet to hear of our epoch
-    if not core.is_in_reach(epoch):
+    if epoch > max(before.epoch, LAST_TOLD):
         return False
     stale = error in (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
     if epoch > before.epoch or stale:

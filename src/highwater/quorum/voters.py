@@ -113,6 +113,11 @@ class VoterSet:
     def is_voter(self, key: ReplicaKey) -> bool:
         return any(node.key.names(key) for node in self.nodes)
 
+    def has(self, key: ReplicaKey) -> bool:
+        """Whether a peer that calls itself so may be a voter: before KIP-853 it tells no directory id."""
+        node = self.node(key.id)
+        return node is not None and (node.key.names(key) or key.names(node.key))
+
     def is_only_voter(self, key: ReplicaKey) -> bool:
         return len(self.nodes) == 1 and self.is_voter(key)
 

@@ -9,7 +9,14 @@ from highwater.quorum.core import Core
 from highwater.quorum.log_view import LogPosition, durable_position
 from highwater.quorum.messages import Caller, metadata_partition, node_or_none, vote, vote_answer
 from highwater.quorum.prospective import Prospective
-from highwater.quorum.standing import is_led_by_itself_alone, is_our_cluster, leader_listeners, settle, standing_of
+from highwater.quorum.standing import (
+    is_led_by_itself_alone,
+    is_our_cluster,
+    leader_listeners,
+    settle,
+    standing_of,
+    stranger,
+)
 from highwater.quorum.voters import ReplicaKey
 from highwater.wire.messages.vote_request import PartitionData, VoteRequest
 from highwater.wire.messages.vote_response import VoteResponse
@@ -36,13 +43,16 @@ def answer_vote(core: Core, request: VoteRequest, caller: Caller, now: float) ->
     error = _check(core, partition)
     if error != Code.NONE:
         return vote_answer(standing_of(core, error, caller), granted=False)
+    candidate = ReplicaKey(NodeId(partition.replica_id), Uuid(bytes(partition.replica_directory_id)))
+    if not core.voters.has(candidate):
+        return vote_answer(standing_of(core, stranger(caller, Code.NONE), caller), granted=False)
     if partition.replica_epoch > core.role.epoch:
         core.become_unattached(partition.replica_epoch, now)
     voter = ReplicaKey(NodeId(request.voter_id), Uuid(bytes(partition.voter_directory_id)))
     if voter.id >= 0 and not voter.names(core.local):
         # Not meant for this disk: a voter that came back empty must not vote committed records away (KIP-853).
         return vote_answer(standing_of(core, Code.INVALID_VOTER_KEY, caller), granted=False)
-    granted = _grant(core, partition, now)
+    granted = _grant(core, candidate, partition, now)
     return vote_answer(standing_of(core, Code.NONE, caller), granted)
 
 
@@ -62,8 +72,7 @@ def _check(core: Core, partition: PartitionData) -> Code:
     return Code.NONE
 
 
-def _grant(core: Core, partition: PartitionData, now: float) -> bool:
-    candidate = ReplicaKey(NodeId(partition.replica_id), Uuid(bytes(partition.replica_directory_id)))
+def _grant(core: Core, candidate: ReplicaKey, partition: PartitionData, now: float) -> bool:
     mine, theirs = durable_position(core.log), LogPosition(partition.last_offset_epoch, partition.last_offset)
     role = core.role
     granted = role.can_grant(candidate, log_is_current=theirs >= mine, pre_vote=partition.pre_vote)

@@ -14,7 +14,7 @@ from typing import Any
 from highwater.config import LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS, LogConfig, NodeConfig
 from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
-from highwater.log.checkpoint import replace_file
+from highwater.log.checkpoint import replaced
 from highwater.log.log import Log
 from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage, difference
@@ -206,7 +206,7 @@ class RaftNode:
     async def _prepare(self, ready: Ready, answer: Answer | None) -> None:
         if ready.election is not None:
             path = self.directory / QUORUM_STATE
-            await finished(self.world, replace_file, path, ready.election.to_json().encode(), where="quorum")
+            await replaced(self.world, path, ready.election.to_json().encode(), where="quorum")
         if ready.truncate_to is not None:
             await self._truncate(ready.truncate_to)
         self._carry_out(ready, answer)

@@ -15,7 +15,7 @@ from highwater.log import names
 from highwater.log.checkpoint import BadCheckpoint, CheckpointFile, decode_offsets, encode_offsets, read_file
 from highwater.log.log import Log
 from highwater.model import METADATA_TOPIC, Offset, TopicPartition
-from highwater.world import Disk, World
+from highwater.world import EXHAUSTED_SECONDS, Disk, World, is_passing
 from highwater.world.periodic import Periodic
 
 _PARTITION = TopicPartition(METADATA_TOPIC, 0)
@@ -60,11 +60,17 @@ class RecoveryPoint:
         return True
 
     async def lower(self, offset: Offset) -> None:
-        """Durably, before the log is cut there; it rises again after `release`. Raises OSError."""
+        """Durably, before the log is cut there, however often room or descriptors are short; it rises again after
+        `release`. Raises OSError."""
         self._limit = offset
-        if self._told > offset:
-            await self._written()
-            self._told = offset
+        while self._told > offset:
+            try:
+                await self._written()
+                self._told = offset
+            except OSError as failed:
+                if not is_passing(failed):
+                    raise
+                await asyncio.sleep(EXHAUSTED_SECONDS)
 
     def release(self) -> None:
         self._limit = None

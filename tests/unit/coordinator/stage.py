@@ -55,6 +55,8 @@ class Ledger:
     def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
         if key == b"unreadable":
             raise Malformed("unreadable")
+        if key == b"mistaken":
+            raise ZeroDivisionError("a mistake")
         if producer_id >= 0:
             self.held.setdefault(producer_id, {})[key] = value
         elif value is None:

@@ -131,6 +131,18 @@ def test_a_record_that_cannot_be_read_ends_the_load_and_sends_callers_away() -> 
         assert stage.coordinator._tenures[0].standing is Standing.FAILED
 
 
+def test_a_mistake_amid_the_load_ends_it_and_sends_callers_away() -> None:
+    """A machine without that piece would say of an offset that was committed that there is none."""
+    with Stage() as stage:
+        stage.sim.forgives = True
+        stage.append(batch((b"a", b"1"), (b"mistaken", b"1"), (b"b", b"1")))
+        stage.lead()
+        stage.sim.advance(1)
+        assert stage.coordinator._tenures[0].standing is Standing.FAILED
+        assert refusal(stage) is Code.NOT_COORDINATOR
+        assert stage.world.failures.counts["partition"] == 1
+
+
 def test_a_disk_that_fails_takes_the_log_out_of_service() -> None:
     with Stage() as stage:
         stage.append(batch((b"a", b"1")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import PurePath
 from typing import Any
 
@@ -12,6 +13,7 @@ from highwater.log.loader import CorruptLog
 from highwater.model import TopicPartition
 from highwater.quorum import Role
 from highwater.raft_node.snapshots import position_of
+from highwater.sim.storage import Operation
 from highwater.sim.trace import Event
 from highwater.wire import records
 from tests.scenarios.metadata import agree, controller, create_topic, quorum, raft
@@ -140,3 +142,19 @@ def test_it_is_lowered_on_disk_before_a_follower_cuts_its_log() -> None:
         stage.until(lambda: agree(stage, *stage.cluster.names))
         assert at_the_cut and max(at_the_cut) <= common
         stage.until(lambda: on_disk() > common)
+
+
+@pytest.mark.parametrize(("operation", "code"), [("open", errno.EMFILE), ("append", errno.ENOSPC)])
+def test_a_follower_cuts_its_log_once_there_is_room_to_lower_it(operation: Operation, code: int) -> None:
+    with Stage(3, voters=3, log_flush_offset_checkpoint_interval_ms=20) as stage:
+        old = controller(stage)
+        stage.until(lambda: agree(stage, *stage.cluster.names))
+        common = raft(stage, old).log.durable_end
+        stage.isolate(old)
+        stage.begin(create_topic(stage, old, "never", ms=500))
+        stage.until(lambda: raft(stage, old).log.durable_end > common and quorum(stage, old).role is not Role.LEADER)
+        stage.pass_time(1)
+        fault = stage.storage(old).fail(operation, f"{FILE}*", code, times=3)
+        stage.heal()
+        stage.until(lambda: fault.struck == 3 and agree(stage, *stage.cluster.names))
+        assert stage.cluster.is_up(old)
