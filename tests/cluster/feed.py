@@ -116,9 +116,7 @@ def feeding(*feeds: Feed) -> Iterator[None]:
 class Writers:
     """So many feeds at work; one that gave up is replaced.
 
-    After power cuts one may. As in Kafka, a snapshot has the last batch of each producer alone: who repeats two
-    batches, neither of which was acknowledged, to a node that has them and began with that snapshot, is told that the
-    first is out of order, and librdkafka then goes no further.
+    An idempotent producer goes no further once it is told that what it repeats is out of order.
     """
 
     def __init__(self, count: int, bootstrap: str, topic: str, partitions: int, pace: float = PACE_SECONDS) -> None:
