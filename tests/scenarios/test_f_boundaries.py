@@ -5,6 +5,7 @@ The disk of the simulation makes the mistake: it raises what no disk raises, in 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -110,6 +111,48 @@ def test_a_log_that_meets_a_mistake_is_followed_by_another_and_its_neighbours_st
         stage.send(b"three", tp=OTHER)
         assert stage.partition("n2", OTHER).epoch == leads
         stage.until(lambda: stage.leader() == "n3" or operation == "append")
+
+
+def test_a_log_that_meets_a_mistake_while_it_is_loaded_is_left_out_and_the_others_serve() -> None:
+    with forgiving() as stage:
+        for tp in (ORDERS, OTHER):
+            stage.create(tp, replicas=(2,))
+            stage.send(b"one", tp=tp)
+        stage.kill("n2")
+        stage.storage("n2").fail("read", "/data/orders-0/*", times=None, error=MISTAKE)
+        stage.start("n2")
+        stage.send(b"two", tp=OTHER)
+        assert list(stage.node("n2").broker.store.unloaded) == [ORDERS]
+        assert failed(stage, "n2", "partition")
+        stage.kill("n2")
+        stage.storage("n2").mend()
+        stage.start("n2")
+        stage.send(b"two")
+        assert stage.values("n2") == [b"one", b"two"]
+
+
+def test_a_log_that_meets_a_mistake_when_it_is_opened_again_is_left_out_and_the_others_serve() -> None:
+    with forgiving() as stage:
+        for tp in (ORDERS, OTHER):
+            stage.create(tp, replicas=(2,))
+            stage.send(b"one", tp=tp)
+        stage.kill("n2")
+        stage.storage("n2").fail("read", "/data/orders-0/*", errno.EMFILE, times=1)
+        stage.start("n2")
+        assert ORDERS in stage.node("n2").broker.store.unloaded
+        stage.storage("n2").fail("read", "/data/orders-0/*", times=None, error=MISTAKE)
+        stage.until(lambda: failed(stage, "n2", "partition"))
+        stage.send(b"two", tp=OTHER)
+
+
+def test_a_replica_that_meets_a_mistake_while_it_is_made_is_made_later_and_the_others_at_once() -> None:
+    with forgiving() as stage:
+        fault = stage.storage("n2").fail("create", "/data/orders-0/*", times=2, error=MISTAKE)
+        stage.run(stage.client.create(ORDERS, (2,), {}))
+        stage.create(OTHER, replicas=(2,))
+        stage.send(b"one", tp=OTHER)
+        stage.until(lambda: fault.struck == 2)
+        stage.send(b"one")
 
 
 def test_a_cleaning_that_meets_a_mistake_leaves_its_log_and_goes_on_with_the_others() -> None:
