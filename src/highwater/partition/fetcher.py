@@ -265,8 +265,10 @@ class Fetcher:
             for row in topic.partitions:
                 followed = self._followed.get((topic.topic_id, row.partition_index))
                 if followed is not None and followed.fetches:
-                    with followed.boundary(self._later):
+                    try:
                         self._take(followed, row, fetch)
+                    except Exception as failed:  # noqa: BLE001 the boundary of one partition
+                        followed.boundary(self._later).stop(failed)
         if answer.session_id == 0:
             self._new_session()
         self._soon()

@@ -319,8 +319,10 @@ class Partition:
         log.high_watermark = moved
         waiting = self._waiting
         while waiting and waiting[0][0] <= moved:
-            with self._boundary:
+            try:
                 waiting.popleft()[1](Code.NONE)
+            except Exception as failed:  # noqa: BLE001 the boundary of one who waits
+                self._boundary.stop(failed)
         if self._readers:
             self._tell_readers()
         for follower in self._followers:

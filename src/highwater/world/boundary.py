@@ -93,7 +93,11 @@ class Boundary:
     ) -> bool:
         if not isinstance(failed, Exception):  # a cancelled task, and a world that ended, are no failures
             return False
+        self.stop(failed)
+        return True
+
+    def stop(self, failed: Exception) -> None:
+        """For who catches it by himself: where a hundred thousand callbacks a second pass, a context manager costs."""
         self._failures.note(self._kind, self._name, failed)
         if self._decide is not None:
             self._decide(failed)
-        return True
