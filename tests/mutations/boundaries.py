@@ -180,6 +180,35 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="F17",
+        test=BOUNDARIES + "test_a_log_that_meets_a_mistake_while_it_is_loaded_is_left_out_and_the_others_serve",
+        file="src/highwater/log/store.py",
+        line='with self._world.failures.boundary("partition", f"{partition} while it is loaded", left_out):',
+        replacement="if True:",
+    ),
+    Mutation(
+        scenario="F17",
+        test=BOUNDARIES + "test_a_replica_that_meets_a_mistake_while_it_is_made_is_made_later_and_the_others_at_once",
+        file="src/highwater/log/creation.py",
+        line="except Exception as failed:  # noqa: BLE001 the boundary of this partition: the others are made",
+        replacement="except OSError as failed:",
+    ),
+    Mutation(
+        scenario="F17",
+        test=BOUNDARIES + "test_a_fetch_that_meets_a_mistake_after_it_has_waited_ends_with_its_connection",
+        file="src/highwater/broker/k01_fetch.py",
+        line="except Exception as failed:  # noqa: BLE001 the boundary of this request, also where nobody called it",
+        replacement="except AssertionError as failed:",
+    ),
+    Mutation(
+        scenario="F17",
+        test=BOUNDARIES
+        + "test_a_fetch_of_the_quorum_that_meets_a_mistake_ends_with_its_connection_and_the_node_goes_on",
+        file="src/highwater/raft_node/k01_fetch.py",
+        line="except Exception as failed:  # noqa: BLE001 this request failed, not the quorum",
+        replacement="except AssertionError as failed:",
+    ),
+    Mutation(
+        scenario="F17",
         test=BOUNDARIES + "test_a_cleaning_that_meets_a_mistake_leaves_its_log_and_goes_on_with_the_others",
         file="src/highwater/log/compaction/cleaner.py",
         line='self._world.spawn(f"clean {log.partition}", cleaning, partial(self._broken, log))',

@@ -5,14 +5,19 @@ The disk of the simulation makes the mistake: it raises what no disk raises, in 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
+from highwater.broker import k01_fetch
 from highwater.errors import Code
 from highwater.model import TopicPartition
+from highwater.net.client import CallFailed
 from highwater.partition.partition import Partition
+from highwater.raft_node import k01_fetch as quorum_fetch
 from highwater.wire import records
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from highwater.wire.messages.produce_response import ProduceResponse
@@ -110,6 +115,99 @@ def test_a_log_that_meets_a_mistake_is_followed_by_another_and_its_neighbours_st
         stage.send(b"three", tp=OTHER)
         assert stage.partition("n2", OTHER).epoch == leads
         stage.until(lambda: stage.leader() == "n3" or operation == "append")
+
+
+def test_a_log_that_meets_a_mistake_while_it_is_loaded_is_left_out_and_the_others_serve() -> None:
+    with forgiving() as stage:
+        for tp in (ORDERS, OTHER):
+            stage.create(tp, replicas=(2,))
+            stage.send(b"one", tp=tp)
+        stage.kill("n2")
+        stage.storage("n2").fail("read", "/data/orders-0/*", times=None, error=MISTAKE)
+        stage.start("n2")
+        stage.send(b"two", tp=OTHER)
+        assert list(stage.node("n2").broker.store.unloaded) == [ORDERS]
+        assert failed(stage, "n2", "partition")
+        stage.kill("n2")
+        stage.storage("n2").mend()
+        stage.start("n2")
+        stage.send(b"two")
+        assert stage.values("n2") == [b"one", b"two"]
+
+
+def test_a_log_that_meets_a_mistake_when_it_is_opened_again_is_left_out_and_the_others_serve() -> None:
+    with forgiving() as stage:
+        for tp in (ORDERS, OTHER):
+            stage.create(tp, replicas=(2,))
+            stage.send(b"one", tp=tp)
+        stage.kill("n2")
+        stage.storage("n2").fail("read", "/data/orders-0/*", errno.EMFILE, times=1)
+        stage.start("n2")
+        assert ORDERS in stage.node("n2").broker.store.unloaded
+        stage.storage("n2").fail("read", "/data/orders-0/*", times=None, error=MISTAKE)
+        stage.until(lambda: failed(stage, "n2", "partition"))
+        stage.send(b"two", tp=OTHER)
+
+
+def test_a_replica_that_meets_a_mistake_while_it_is_made_is_made_later_and_the_others_at_once() -> None:
+    with forgiving() as stage:
+        fault = stage.storage("n2").fail("create", "/data/orders-0/*", times=2, error=MISTAKE)
+        stage.run(stage.client.create(ORDERS, (2,), {}))
+        stage.create(OTHER, replicas=(2,))
+        stage.send(b"one", tp=OTHER)
+        stage.until(lambda: fault.struck == 2)
+        stage.send(b"one")
+
+
+@pytest.mark.parametrize("woken", [False, True])
+def test_a_fetch_that_meets_a_mistake_after_it_has_waited_ends_with_its_connection(
+    woken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose handler does: who is never answered could not tell."""
+    true, mistakes = k01_fetch.read, [MISTAKE]
+
+    def mistaken(*args: Any) -> Any:
+        if mistakes and args[2].replica < 0:
+            raise mistakes.pop()
+        return true(*args)
+
+    async def is_cut_off(stage: Stage) -> bool:
+        try:
+            await stage.client.fetch("n2", 1, wait_ms=500)
+        except CallFailed:
+            return True
+        return False
+
+    with forgiving() as stage:
+        stage.create(ORDERS, replicas=(2,))
+        stage.send(b"one")
+        asked = stage.begin(is_cut_off(stage))
+        stage.pass_time(0.1)
+        assert not asked.done
+        monkeypatch.setattr(k01_fetch, "read", mistaken)
+        if woken:
+            stage.run(stage.visitor("other").produce("n2", b"two"), by="other")
+        stage.until(lambda: asked.done, 5)
+        assert asked.result
+        assert failed(stage, "n2", "connection") == 1
+        stage.send(b"three")
+
+
+def test_a_fetch_of_the_quorum_that_meets_a_mistake_ends_with_its_connection_and_the_node_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    true, mistakes = quorum_fetch._Fetch._respond, [MISTAKE]
+
+    def mistaken(*args: Any) -> Any:
+        if mistakes:
+            raise mistakes.pop()
+        return true(*args)
+
+    with forgiving() as stage:
+        monkeypatch.setattr(quorum_fetch._Fetch, "_respond", mistaken)
+        stage.create(ORDERS, replicas=(2, 3))
+        stage.send(b"one")
+        assert failed(stage, "n1", "connection") == 1
 
 
 def test_a_cleaning_that_meets_a_mistake_leaves_its_log_and_goes_on_with_the_others() -> None:

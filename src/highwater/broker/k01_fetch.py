@@ -164,8 +164,12 @@ class _Fetch:
         """Answer if there is enough, an error or nothing to wait for; else wait for it."""
         entries = self.session.entries if self._full else self.session.dirty
         if len(entries) <= _AT_ONCE:
-            for _ in self._try(at_once):
-                """They are few."""
+            try:
+                for _ in self._try(at_once):
+                    """They are few."""
+            except Exception as failed:  # noqa: BLE001 the boundary of this request, also where nobody called it
+                self.hang_up()
+                self.ctx.failed(failed)
         else:
             self._reading, self._again = True, False
             self._await()

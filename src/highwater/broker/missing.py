@@ -66,7 +66,8 @@ class MissingReplicas:
         for topic, index, _ in wanted:
             tp = TopicPartition(topic.name, index)
             if tp in self._broker.store.unloaded and self._may_succeed(tp):
-                await self._open_again(topic, tp)
+                with self._broker.world.failures.boundary("partition", str(tp)):
+                    await self._open_again(topic, tp)
         return wanted
 
     async def _open_again(self, topic: TopicImage, tp: TopicPartition) -> None:

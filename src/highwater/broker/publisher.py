@@ -78,17 +78,19 @@ class Publisher:
         for tp, log in list(broker.store.logs.items()):
             topic = image.topics.by_name.get(tp.topic)
             known = None if topic is None else topic.partitions.get(tp.partition)
-            if topic is None or topic.id != log.topic_id or known is None or broker.node_id not in known.replicas:
-                _log.warning("%s is not this broker's any more: dropped", tp)
-                broker.store.delete(tp)
-            else:
-                broker.hosted.add(Partition(log, self._broker.in_sync))
+            with self._around(tp):
+                if topic is None or topic.id != log.topic_id or known is None or broker.node_id not in known.replicas:
+                    _log.warning("%s is not this broker's any more: dropped", tp)
+                    broker.store.delete(tp)
+                else:
+                    broker.hosted.add(Partition(log, self._broker.in_sync))
         for tp in list(broker.store.unloaded):
             topic = image.topics.by_name.get(tp.topic)
             known = None if topic is None else topic.partitions.get(tp.partition)
-            if topic is None or known is None or await broker.store.topic_of_unloaded(tp) not in (None, topic.id):
-                _log.warning("%s, which could not be opened, is of a topic that is gone: dropped", tp)
-                broker.store.give_up(tp)
+            with self._around(tp):
+                if topic is None or known is None or await broker.store.topic_of_unloaded(tp) not in (None, topic.id):
+                    _log.warning("%s, which could not be opened, is of a topic that is gone: dropped", tp)
+                    broker.store.give_up(tp)
         wanted = [(topic, index, part) for topic, index, part in image.topics.each_partition()]
         await self._place(image, wanted)
         self._tell(image)
@@ -113,10 +115,11 @@ class Publisher:
         partition = self._broker.hosted.find(topic_id, index)
         if partition is not None:
             self._broker.hosted.remove(partition)
-            self._broker.fetchers.unfollow(partition)
-            self._broker.groups.removed(partition)
-            partition.close()
-            self._broker.store.delete(TopicPartition(name, index))
+            with self._around(partition.tp):
+                self._broker.fetchers.unfollow(partition)
+                self._broker.groups.removed(partition)
+                partition.close()
+                self._broker.store.delete(TopicPartition(name, index))
         elif (tp := TopicPartition(name, index)) in self._broker.store.unloaded:
             self._broker.store.give_up(tp)
 
@@ -138,6 +141,10 @@ class Publisher:
                     await self._assign(image, partition, part)
             if at % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
+
+    def _around(self, tp: TopicPartition) -> Boundary:
+        """For one that has no role yet, or no more: the others are gone on with."""
+        return self._broker.world.failures.boundary("partition", str(tp))
 
     def _at(self, partition: Partition) -> Boundary:
         """Which role a partition has after a mistake nobody knows: it has none, and others lead it."""
@@ -187,7 +194,8 @@ class Publisher:
                 for (tp, topic_id), log in zip(wanted, made, strict=True):
                     if isinstance(log, KafkaError):
                         self._missing.note(tp, topic_id, log)
-                    else:
+                        continue
+                    with self._around(tp):
                         self._missing.forget(topic_id, tp.partition)
                         self._broker.hosted.add(Partition(log, self._broker.in_sync))
 
@@ -252,15 +260,17 @@ class Publisher:
         """A follower that has caught up may have waited only for its broker to be unfenced."""
         returned = [broker for broker in changes.brokers if self._broker.image.brokers.is_active(broker)]
         for partition in self._broker.hosted if returned else ():
-            for broker in returned:
-                partition.let_in(broker)
+            with self._at(partition):
+                for broker in returned:
+                    partition.let_in(broker)
 
     def _reach_moved_leaders(self, image: MetadataImage, changes: Changes) -> None:
         """A leader that registered anew may listen elsewhere, or be known only now."""
         moved = set(changes.brokers)
         for partition in self._broker.hosted if moved else ():
             if partition.leader is None and partition.leader_id in moved:
-                self._follow(image, partition)
+                with self._at(partition):
+                    self._follow(image, partition)
 
     def _take_settings(self, image: MetadataImage) -> None:
         """What new logs are made with, and topic settings fall back on, comes before everything else."""

@@ -15,21 +15,21 @@ from highwater.world import Disk, Step
 
 def make_partitions(
     disk: Disk, directory: PurePath, wanted: Sequence[tuple[TopicPartition, Uuid]], now_ms: int
-) -> Generator[Step, None, list[LoadedLog | OSError]]:
+) -> Generator[Step, None, list[LoadedLog | Exception]]:
     """A job: the files of new, empty partitions, durable when it ends; or why one of them could not be made.
 
     All take the same step before any takes the next: syncs that follow each other cost the file system less than
     syncs with new files between them.
     """
     making = {partition: make_partition(disk, directory / str(partition), id_, now_ms) for partition, id_ in wanted}
-    made: dict[TopicPartition, LoadedLog | OSError] = {}
+    made: dict[TopicPartition, LoadedLog | Exception] = {}
     while making:
         for partition, steps in list(making.items()):
             try:
                 yield next(steps)
             except StopIteration as end:
                 made[partition] = end.value
-            except OSError as failed:
+            except Exception as failed:  # noqa: BLE001 the boundary of this partition: the others are made
                 made[partition] = failed
             if partition in made:
                 del making[partition]

@@ -168,10 +168,23 @@ class LogStore:
 
         async def load_one_after_another() -> None:
             for partition, path, size in remaining:
-                await self._load(partition, path, size, progress)
+                await self._try_to_load(partition, path, size, progress)
 
         loaders = min(self._at_a_time, len(self.found.partitions))
         await asyncio.gather(*(load_one_after_another() for _ in range(loaders)))
+
+    async def _try_to_load(
+        self,
+        partition: TopicPartition,
+        path: PurePath,
+        size: int,
+        progress: Callable[[TopicPartition, object], None] | None = None,
+    ) -> None:
+        def left_out(failed: Exception) -> None:
+            self.unloaded[partition] = failed
+
+        with self._world.failures.boundary("partition", f"{partition} while it is loaded", left_out):
+            await self._load(partition, path, size, progress)
 
     async def _load(
         self,
@@ -205,8 +218,8 @@ class LogStore:
                 _log.error("%s is not loaded: %s", partition, failed)
             self.unloaded[partition] = failed
             return
-        self.unloaded.pop(partition, None)
         self._adopt(partition, loaded, config)
+        self.unloaded.pop(partition, None)
 
     async def topic_of_unloaded(self, partition: TopicPartition) -> Uuid | None:
         """Whose log it is that could not be loaded; None where that is not known either."""
@@ -219,7 +232,7 @@ class LogStore:
     async def open_again(self, partition: TopicPartition) -> Log | None:
         """One that is there and could not be loaded before; None where it still cannot be."""
         path, size = self._found_at(partition)
-        await self._load(partition, path, size, None)
+        await self._try_to_load(partition, path, size)
         return self.logs.get(partition)
 
     def _adopt(self, partition: TopicPartition, loaded: LoadedLog, config: LogConfig) -> Log:
@@ -250,15 +263,17 @@ class LogStore:
         new = [each for each in wanted if each[0] not in self.unloaded]
         try:
             made = await finished(self._world, make_partitions, self.directory, new, self._world.clock.wall_ms())
-        except OSError as failed:
+        except Exception as failed:  # noqa: BLE001 the boundary of these partitions
             made = [failed] * len(new)
         results = dict(zip((partition for partition, _ in new), made, strict=True))
         return [self._created(partition, results.get(partition)) for partition, _ in wanted]
 
-    def _created(self, partition: TopicPartition, made: LoadedLog | OSError | None) -> Log | KafkaError:
+    def _created(self, partition: TopicPartition, made: LoadedLog | Exception | None) -> Log | KafkaError:
         if made is None:
             return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} is not loaded: {self.unloaded[partition]}")
-        if isinstance(made, OSError):
+        if isinstance(made, Exception):
+            if not isinstance(made, OSError):
+                self._world.failures.note("partition", f"{partition} while it is made", made)
             return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {made}")
         return self._adopt(partition, made, self._config_of(partition.topic))
 

@@ -317,7 +317,7 @@ class Connection(BufferedProtocol):
             body = frame[at:]
             work = self._at_length(entry, ctx, memoryview(bytearray(body)) if len(body) < CHUNK else body)
         except Exception as failed:  # noqa: BLE001 the boundary between one request and the node
-            self._failed(ctx, slot, failed)
+            self.failed(ctx, failed)
             return
         if work is not None:
             self.carry_out(ctx, work)
@@ -331,7 +331,7 @@ class Connection(BufferedProtocol):
             work,
             lambda: self._transport is not None,
             slot.unmute,
-            lambda failed: self._failed(ctx, slot, failed),
+            lambda failed: self.failed(ctx, failed),
         )
         if not errand.begin():
             slot.mute()
@@ -347,8 +347,8 @@ class Connection(BufferedProtocol):
             if work is not None:
                 yield from work
 
-    def _failed(self, ctx: RequestContext, slot: Slot, failed: Exception) -> None:
-        entry = self._find(ctx.api_key)
+    def failed(self, ctx: RequestContext, failed: Exception) -> None:
+        entry, slot = self._find(ctx.api_key), cast(Slot, ctx.slot)
         assert entry is not None
         if isinstance(failed, Malformed):
             log.debug("%s sent a malformed %s v%d: %s", self.peer, entry.api.request.__name__, ctx.version, failed)

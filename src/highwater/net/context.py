@@ -71,6 +71,10 @@ class Connected(Protocol):
         """Do the rest of what one of its requests asks for, by turns with other requests."""
         ...
 
+    def failed(self, ctx: RequestContext, failed: Exception) -> None:
+        """One of its requests met a mistake: it is closed once all earlier ones are answered."""
+        ...
+
     def on_close(self, fn: Callable[[], None]) -> None:
         """Call `fn` once the peer has closed or the connection broke: a hint, no proof, that the peer died."""
         ...
@@ -146,6 +150,12 @@ class RequestContext:
         else:
             for _ in work:
                 """Nobody else waits where there is no connection."""
+
+    def failed(self, failed: Exception) -> None:
+        """What was done for it after its handler returned met a mistake: as if the handler had."""
+        if self.connection is None:
+            raise failed
+        self.connection.failed(self, failed)
 
     def respond_parts(self, body: Sequence[Part]) -> None:
         """The hot path: a body already encoded, file slices and all."""

@@ -84,6 +84,13 @@ class _Fetch:
         self.look(at_once=True)
 
     def _answered(self, answer: FetchAnswer) -> None:
+        try:
+            self._take(answer)
+        except Exception as failed:  # noqa: BLE001 this request failed, not the quorum
+            self.hang_up()
+            self._ctx.failed(failed)
+
+    def _take(self, answer: FetchAnswer) -> None:
         if self._done:
             return
         if answer.can_wait and self._wait > 0 and not self._expired:
