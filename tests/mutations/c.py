@@ -15,8 +15,8 @@ MUTATIONS: list[Mutation] = [
         "C1",
         f"{ELECTIONS}::test_c1_a_vote_is_synced_before_it_is_told_so_a_power_cut_does_not_bring_a_second_one",
         "src/highwater/raft_node/raft_node.py",
-        'await finished(self.world, replace_file, path, ready.election.to_json().encode(), where="quorum")',
-        "self.world.run(replace_file, path, ready.election.to_json().encode(), done=lambda _: None)",
+        'await replaced(self.world, path, ready.election.to_json().encode(), where="quorum")',
+        'self.world.spawn("vote", replaced(self.world, path, ready.election.to_json().encode()), lambda _: None)',
     ),
     Mutation(
         "C2",

@@ -151,11 +151,12 @@ def test_a_log_that_meets_a_mistake_when_it_is_opened_again_is_left_out_and_the_
 
 def test_a_replica_that_meets_a_mistake_while_it_is_made_is_made_later_and_the_others_at_once() -> None:
     with forgiving() as stage:
-        fault = stage.storage("n2").fail("create", "/data/orders-0/*", times=2, error=MISTAKE)
-        stage.run(stage.client.create(ORDERS, (2,), {}))
-        stage.create(OTHER, replicas=(2,))
-        stage.send(b"one", tp=OTHER)
-        stage.until(lambda: fault.struck == 2)
+        stage.storage("n2").fail("create", "/data/orders-0/*", times=None, error=MISTAKE)
+        neighbour = TopicPartition(ORDERS.topic, 1)
+        stage.create(neighbour, replicas=(2,))
+        stage.send(b"one", tp=neighbour)
+        assert failed(stage, "n2", "partition") == 1
+        stage.storage("n2").mend()
         stage.send(b"one")
 
 

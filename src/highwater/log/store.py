@@ -263,7 +263,7 @@ class LogStore:
         new = [each for each in wanted if each[0] not in self.unloaded]
         try:
             made = await finished(self._world, make_partitions, self.directory, new, self._world.clock.wall_ms())
-        except Exception as failed:  # noqa: BLE001 the boundary of these partitions
+        except OSError as failed:
             made = [failed] * len(new)
         results = dict(zip((partition for partition, _ in new), made, strict=True))
         return [self._created(partition, results.get(partition)) for partition, _ in wanted]
