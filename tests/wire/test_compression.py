@@ -131,5 +131,5 @@ def test_a_bomb_of_two_gigabytes_in_each_codec_costs_little_more_than_the_limit(
     growth = dict(line.split() for line in done.stdout.splitlines())
     assert set(growth) == {"gzip", "snappy", "lz4", "zstd", "zstd-window"}
     for codec in ("gzip", "snappy", "lz4", "zstd"):
-        assert int(growth[codec]) < 24 * MIB, growth
+        assert int(growth[codec]) < 28 * MIB, growth  # lz4 has blocks of 4 MiB of its own, twice
     assert int(growth["zstd-window"]) < 40 * MIB, growth  # output and window, each bounded by the limit

@@ -87,7 +87,8 @@ def _session(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> 
 
 def _begun(broker: Broker, ctx: RequestContext, request: FetchRequestFlat, by_id: bool) -> FetchSession:
     """It ends with its connection: whoever comes back begins another, and nobody is told of news in the meantime."""
-    session = broker.sessions.create(by_id, request.replica_id >= 0, broker.world.clock.monotonic())
+    partitions = sum(len(named) for _, named in request.topics)
+    session = broker.sessions.create(by_id, request.replica_id >= 0, broker.world.clock.monotonic(), partitions)
     connection, replica = ctx.connection, request.replica_id
 
     def lost() -> None:

@@ -14,6 +14,7 @@ from highwater.errors import Code
 from highwater.groups import asked_groups, combined, refused_fetch
 from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
+from highwater.net.turns import Work
 from highwater.wire.messages.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -29,7 +30,7 @@ API = Api(9, (1, 10), OffsetFetchRequest, most_elements=MANY_ELEMENTS)
 _BY_ID_FROM = 10
 
 
-def handle(broker: Broker, ctx: RequestContext, request: OffsetFetchRequest) -> None:
+def handle(broker: Broker, ctx: RequestContext, request: OffsetFetchRequest) -> Work:
     def respond(groups: list[OffsetFetchResponseGroup]) -> None:
         response = combined(groups, ctx.version)
         response.throttle_time_ms = ctx.throttle_ms
@@ -37,8 +38,15 @@ def handle(broker: Broker, ctx: RequestContext, request: OffsetFetchRequest) -> 
 
     asked = asked_groups(request, ctx.version)
     gathering = Gathering(len(asked), respond)
+    seen: set[str] = set()
     for place, group in enumerate(asked):
-        _fetch(broker, ctx, group, request.require_stable, gathering.place(place))
+        reply = gathering.place(place)
+        if group.group_id in seen:  # all that it has would be told again and again
+            reply(refused_fetch(group, Code.INVALID_REQUEST, ctx.version))
+        else:
+            seen.add(group.group_id)
+            _fetch(broker, ctx, group, request.require_stable, reply)
+        yield None
 
 
 def _fetch(

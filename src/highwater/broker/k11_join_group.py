@@ -15,12 +15,18 @@ from highwater.wire.messages.join_group_request import JoinGroupRequest
 from highwater.wire.messages.join_group_response import JoinGroupResponse
 
 API = Api(11, (0, 9), JoinGroupRequest)
+MOST_METADATA = 1 << 20
+"""Bytes of one member's protocols. The coordinator keeps them while it is a member, and writes them into one record of
+the group, which would be too large."""
 
 
 def handle(broker: Broker, ctx: RequestContext, request: JoinGroupRequest) -> None:
     def refused(code: Code) -> JoinGroupResponse:
         return refused_join(code, request.member_id)
 
+    if sum(len(protocol.metadata) for protocol in request.protocols) > MOST_METADATA:
+        ctx.respond(refused(Code.INVALID_REQUEST))
+        return
     broker.groups.ask_as_member(
         ctx, request.group_id, lambda shard, caller, now: shard.join(request, caller, now), refused
     )

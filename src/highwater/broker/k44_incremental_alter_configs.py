@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from highwater.broker.broker import Broker
 from highwater.broker.broker_id import broker_id
 from highwater.broker.forwarding import forward
@@ -47,9 +49,10 @@ def handle(broker: Broker, ctx: RequestContext, request: IncrementalAlterConfigs
 def _refused(broker: Broker, resources: list[AlterConfigsResource]) -> Refused:
     """A broker's settings are changed through that broker alone: it can tell whether they suit it."""
     found: Refused = {}
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     for at, resource in enumerate(resources):
-        if resource.resource_type != ResourceType.BROKER:
-            continue
+        if resource.resource_type != ResourceType.BROKER or times[resource.resource_type, resource.resource_name] > 1:
+            continue  # what is named twice the controller refuses
         try:
             if resource.resource_name and broker_id(resource.resource_name, "Node") != broker.node_id:
                 why = f"expected {broker.node_id}, but received {resource.resource_name}"

@@ -46,7 +46,9 @@ def _boolean(text: str) -> bool:
 
 
 _INTEGER = re.compile(r"[+-]?\d+")
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+MOST_DIGITS = 64
+"""No number that is meant has more, and a pattern may look at each of them many times."""
 
 
 def _integer(kind: str, bits: int) -> Callable[[str], int]:
@@ -55,7 +57,7 @@ def _integer(kind: str, bits: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         digits = text.strip()
         # Bounded before int(): Python refuses to convert very long numerals with an error of its own.
-        if len(digits) > 64 or not _INTEGER.fullmatch(digits) or not low <= (value := int(digits)) <= high:
+        if len(digits) > MOST_DIGITS or not _INTEGER.fullmatch(digits) or not low <= (value := int(digits)) <= high:
             raise Refusal(f"Not a number of type {kind}")
         return value
 
@@ -64,7 +66,7 @@ def _integer(kind: str, bits: int) -> Callable[[str], int]:
 
 def _double(text: str) -> float:
     digits = text.strip()
-    if not _DECIMAL.fullmatch(digits):
+    if len(digits) > MOST_DIGITS or not _DECIMAL.fullmatch(digits):
         raise Refusal("Not a number of type DOUBLE")
     return float(digits)
 
@@ -72,7 +74,7 @@ def _double(text: str) -> float:
 def _list(text: str) -> tuple[str, ...]:
     body = text.strip()
     # A repeated word counts once.
-    return tuple(dict.fromkeys(re.split(r"\s*,\s*", body))) if body else ()
+    return tuple(dict.fromkeys(part.strip() for part in body.split(","))) if body else ()
 
 
 BOOLEAN = Kind("BOOLEAN", 1, _boolean)

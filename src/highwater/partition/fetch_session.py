@@ -20,6 +20,8 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 MAX_EPOCH = 2**31 - 1
 EVICT_IDLE_SECONDS = 120.0
+MOST_ENTRIES = 200_000
+"""Partitions in all sessions, beyond which a consumer gets none: each takes some 400 bytes."""
 
 Topic = str | Uuid
 
@@ -197,9 +199,12 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, by_id: bool, privileged: bool, now: float) -> FetchSession:
-        """A session with an id if there is room, else one with id 0: the client then asks in full each time."""
+    def create(self, by_id: bool, privileged: bool, now: float, partitions: int = 0) -> FetchSession:
+        """A session with an id if there is room, else one with id 0: the client then asks in full each time. Followers
+        have room for as many `partitions` as they follow."""
         if len(self._sessions) >= self._slots and not self._evict(privileged, now):
+            return FetchSession(0, by_id, privileged, now)
+        if not privileged and partitions + sum(len(each.entries) for each in self._sessions.values()) > MOST_ENTRIES:
             return FetchSession(0, by_id, privileged, now)
         session_id = 0
         while session_id == 0 or session_id in self._sessions:

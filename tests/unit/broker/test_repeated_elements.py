@@ -17,7 +17,7 @@ from tests.subjects import Subject
 from tests.unit.broker.living import NODE, Living
 from tests.unit.broker.repeated import TOPIC, Long, all_long, labour_of
 
-MOST_CALLS = 40_000
+MOST_CALLS = 50_000
 """Of functions, in one go: some five milliseconds."""
 PORTS = {Role.BROKER: 9092, Role.CONTROLLER: 9093}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from highwater.config import (
@@ -139,3 +141,15 @@ def test_a_password_is_kept_out_of_error_messages() -> None:
 )
 def test_values_are_printed_as_java_prints_them(value: object, text: str | None) -> None:
     assert text_of(value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("min.cleanable.dirty.ratio", "1" * 32_000 + "x"), ("cleanup.policy", "delete" + " " * 32_000 + "x")],
+)
+def test_a_long_value_that_is_none_is_refused_without_looking_at_it_again_and_again(name: str, text: str) -> None:
+    """By the square of its length a value of 32 KB would hold a node for a minute. CPU time, whatever the load."""
+    begun = time.process_time()
+    with pytest.raises(ConfigError):
+        validate_topic_config(name, text)
+    assert time.process_time() - begun < 0.5

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from highwater.errors import Code, KafkaError
-from highwater.partition.fetch_session import EVICT_IDLE_SECONDS, MAX_EPOCH, FetchSession, FetchSessions
+from highwater.partition.fetch_session import EVICT_IDLE_SECONDS, MAX_EPOCH, MOST_ENTRIES, FetchSession, FetchSessions
 
 
 def sessions(slots: int = 2) -> FetchSessions:
@@ -81,3 +81,13 @@ def test_a_mark_makes_an_entry_dirty_and_wakes_who_waits() -> None:
     assert woken == [1, 1]
     session.forget("orders", [0, 7])
     assert (session.entries, session.dirty) == ({}, {})
+
+
+def test_consumers_get_no_session_beyond_what_all_sessions_may_hold_and_followers_do() -> None:
+    held = sessions(slots=10)
+    first = held.create(True, False, 0.0, MOST_ENTRIES)
+    assert first.id > 0
+    first.update("t", 0, -1, 0, -1, -1, 100)
+    assert held.create(True, False, 0.0, MOST_ENTRIES).id == 0
+    assert held.create(True, True, 0.0, MOST_ENTRIES).id > 0
+    assert held.create(True, False, 0.0, 10).id > 0
