@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from highwater.client import Client
+from highwater.client.failures import Unreachable
+from highwater.errors import KafkaError
 from tests.apache import free_ports
 from tests.cluster.stage import WAIT_SECONDS, staged, wait_until
 from tests.cluster.tracing import needs_strace
@@ -177,6 +180,24 @@ def test_nodes_end_when_their_up_is_killed_also_those_that_were_started_again(tm
         finally:
             again.kill()
             again.wait()
+
+
+def test_a_node_that_dies_is_started_again_where_that_is_asked_for_and_serves(tmp_path: Path) -> None:
+    with up(tmp_path / "data", "--brokers", "1", "--restart") as running:
+        running.until_ready()
+        for _ in range(2):
+            pid = running.nodes[0]["pid"]
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda pid=pid: running.nodes[0]["pid"] != pid and serves(running.port), "it serves again")
+        assert running.end(signal.SIGTERM) == 0
+
+
+def serves(port: int) -> bool:
+    try:
+        with Client(f"127.0.0.1:{port}", timeout=5.0) as client:
+            return len(client.metadata(()).brokers) == 1
+    except (KafkaError, Unreachable, OSError):
+        return False
 
 
 def test_a_directory_can_be_started_again_at_once_after_its_up_was_killed(tmp_path: Path) -> None:

@@ -111,8 +111,11 @@ class LocalCluster:
                 if member.look():
                     self.write_nodes()
                 if not member.is_alive and member.id not in down:
-                    down.add(member.id)
                     yield member, "died"
+                    if member.is_alive:  # it was started again meanwhile: should it die at once, that is news, too
+                        yield member, "is back"
+                    else:
+                        down.add(member.id)
                 elif member.is_alive and member.id in down:
                     down.discard(member.id)
                     yield member, "is back"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gc
 import logging
@@ -146,7 +147,8 @@ def fork_node(
         when_released(cluster_lock, _end_with_the_cluster)
 
         def ready(node: Node) -> None:
-            os.write(write_end, b"+")
+            with contextlib.suppress(BrokenPipeError):  # nobody waits for a node that was started again
+                os.write(write_end, b"+")
 
         code = serve(path, (), pid_file, ready, {})
     finally:

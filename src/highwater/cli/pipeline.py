@@ -96,6 +96,8 @@ def land(file: Path, master: str | None, once: bool, check: bool, metrics_port: 
             job = Job(file, definition, display, metrics, master=master, once=once)
             with stopped_by_signals(job):
                 job.run()
+            if once and job.is_stopped:
+                fail("stopped before all was landed")
     except GaveUp as failure:
         fail(str(failure))
     finally:

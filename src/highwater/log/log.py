@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 from asyncio import Future
 from bisect import bisect_right
@@ -29,7 +28,7 @@ from highwater.log.snapshots import ProducerSnapshots
 from highwater.model import Epoch, Offset, TopicPartition, Uuid
 from highwater.wire import records
 from highwater.wire.records.append import Validated
-from highwater.world import Exhausted, File, FileSlice, Poisoned, World
+from highwater.world import Exhausted, File, FileSlice, Poisoned, World, is_passing
 from highwater.world.boundary import as_os_error
 
 if TYPE_CHECKING:
@@ -216,10 +215,6 @@ class Log:
         if self.epoch_cache.assign(epoch, start):
             self.epoch_file.write()
 
-    def write_epochs(self, done: Callable[[], None]) -> None:
-        """`done` once the epochs known now are durable: what a flush-mode leader waits for on election."""
-        self.epoch_file.write(done)
-
     # Rolling
 
     def roll(self, base_offset: Offset | None = None) -> None:
@@ -269,7 +264,7 @@ class Log:
         """A file beside the log was not written. True where it pays to try again: room or descriptors were short."""
         if self._closed:
             return False
-        if isinstance(failed, Exhausted) or (isinstance(failed, OSError) and failed.errno == errno.ENOSPC):
+        if is_passing(failed):
             _log.error("%s: a file beside the log is not written yet: %s", self.partition, failed)
             return True
         self.storage_failed(failed)
@@ -287,7 +282,7 @@ class Log:
             self._troubled(self)
 
     def read_failed(self, failed: OSError) -> None:
-        """Off the loop. That no descriptor was left says nothing about the disk."""
+        """By a job. That no descriptor was left says nothing about the disk."""
         if isinstance(failed, Exhausted):
             _log.warning("%s is not read yet: %s", self.partition, failed)
         else:

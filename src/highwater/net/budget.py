@@ -25,8 +25,8 @@ class Budget:
     a follower's fetch, which answers the writes that fill the budget, is never kept waiting behind them. Large frames
     stop growing but for one favoured receiver, since many half-received frames could otherwise wait for each other.
 
-    Answers have a limit of their own, half of that. Beyond it a connection has one that is not read, and those that
-    have not been reading for longest are given up: `crowd` is told.
+    Answers have a limit of their own, half of that. Beyond it a connection has one that is not read, and `on_crowded`
+    is told: the connection that has the most unread bytes is given up.
     """
 
     __slots__ = (

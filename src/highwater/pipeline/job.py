@@ -101,6 +101,10 @@ class Job:
         if self._worker is not None and self._worker.poll() is None:
             self._worker.send_signal(signal.SIGKILL if again else signal.SIGTERM)
 
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopping.is_set()
+
     def run(self) -> None:
         """Raises GaveUp."""
         failures = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from collections.abc import Callable, Generator
 from functools import partial
@@ -23,7 +22,7 @@ from highwater.log.scan import BadBatch
 from highwater.log.segment import Segment
 from highwater.log.store import LogStore
 from highwater.model import TopicPartition
-from highwater.world import Disk, Exhausted, Job, Step, Timer, WorkerDied, World
+from highwater.world import Disk, Job, Step, Timer, WorkerDied, World, is_passing
 from highwater.world.jobs import finished
 
 PROCESS_ABOVE_BYTES = 4 << 20
@@ -180,8 +179,7 @@ class Cleaner:
         )  # fmt: skip
 
     def _failed(self, log: Log, failed: Exception) -> None:
-        full = isinstance(failed, OSError) and failed.errno == errno.ENOSPC
-        again = full or isinstance(failed, WorkerDied | Exhausted)
+        again = is_passing(failed) or isinstance(failed, WorkerDied)
         then = "it is tried again" if again else "it is not tried again before the next start"
         _log.error("%s could not be compacted, %s: %s", log.partition, then, failed)
         self.account.failed(Setback(log, self._world.clock.monotonic(), str(failed), final=not again))
