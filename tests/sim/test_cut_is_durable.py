@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from highwater.model import METADATA_TOPIC
+from tests.scenarios.mishaps import decided
 from tests.scenarios.pair import lead
 from tests.scenarios.stage import Stage
 
@@ -55,3 +56,21 @@ def test_a_voter_syncs_the_cut_of_its_metadata_before_it_fetches_on() -> None:
         stage.until(lambda: not raft.is_deciding)
         assert raft.log.log.log_end < before
         assert is_durable(stage, old, METADATA)
+
+
+def test_a_follower_that_begins_anew_syncs_its_new_segment_before_it_fetches_on() -> None:
+    with Stage() as stage:
+        stage.create(replicas=(2, 3))
+        stage.send(b"m1")
+        stage.until(lambda: stage.log("n3").log_end == 1)
+        stage.kill("n3")
+        stage.until(lambda: set(decided(stage).isr) == {2})
+        for at in range(5):
+            stage.send(b"w%d" % at)
+        stage.run(stage.client.delete_records("n2", 6))
+        stage.start("n3", waits=False)
+        stage.until(lambda: stage.has("n3") and stage.log("n3").log_start == 6)
+        cutting = stage.partition("n3").cutting
+        stage.until(lambda: cutting is not None and cutting.done())
+        assert stage.storage("n3").durable_bytes(PurePath("/data/orders-0") / f"{6:020d}.log") is not None
+        assert stage.storage("n3").durable_bytes(RECORDS) is None

@@ -234,6 +234,8 @@ def test_a_new_segment_whose_directory_could_not_be_opened_is_synced_with_it_lat
             machine.settle()
         assert machine.log.offline is None
         assert machine.log.durability.directory_in_step
+        for segment in machine.log.segments:
+            assert machine.storage.durable_bytes(segment.file.path) is not None, "its name may be gone"
         end = machine.log.log_end
         machine.restart(power_loss=True)
         assert machine.log.log_end == end

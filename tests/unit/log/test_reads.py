@@ -121,3 +121,19 @@ def test_a_log_is_cut_where_it_is_to_be_though_retention_takes_segments_meanwhil
         assert await all_records(bench.world, log) == [each for each in before if start <= each[0] < end]
 
     on_real_disk(tmp_path, play, segment_bytes=1000)
+
+
+def test_damage_that_was_cut_off_is_forgotten_and_what_lies_before_the_cut_stays_damaged(
+    tmp_path: Path,
+) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log, 10)
+        where = log.reads.slices(15, 1 << 20, log.log_end, True, _from_disk)[0].pos
+        log.found_damaged(BadBatch(log.active.file.path, where, "its checksum is wrong"))
+        assert await bench.truncate(24)
+        assert log.trouble is not None
+        assert await bench.truncate(9)
+        assert log.trouble is None
+
+    on_real_disk(tmp_path, play)

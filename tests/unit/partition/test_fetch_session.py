@@ -91,3 +91,14 @@ def test_consumers_get_no_session_beyond_what_all_sessions_may_hold_and_follower
     assert held.create(True, False, 0.0, MOST_ENTRIES).id == 0
     assert held.create(True, True, 0.0, MOST_ENTRIES).id > 0
     assert held.create(True, False, 0.0, 10).id > 0
+
+
+def test_what_a_reader_has_forgotten_is_not_stated_again() -> None:
+    held = sessions(slots=10)
+    session = held.create(True, True, 0.0)
+    session.update("t", 0, -1, 0, -1, -1, 100)
+    entry = session.entries["t", 0]
+    entry.restate()
+    session.forget("t", [0])
+    session.restate()
+    assert not session.dirty

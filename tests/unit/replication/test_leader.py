@@ -41,3 +41,34 @@ def test_a_topic_of_one_replica_asks_for_no_more_than_it_has() -> None:
     leader = state((1,), (1,))
     assert leader.enough_in_sync(2)
     assert leader.high_watermark(15, 10, 2) == 15
+
+
+def fetch(leader: LeaderState, end: int, broker_epoch: int, now: float = 1.0, leader_end: int = 15) -> bool:
+    return leader.fetched(NodeId(2), end, 0, broker_epoch, leader_end, now, lambda: now)
+
+
+def test_what_an_incarnation_was_says_nothing_of_the_next_one() -> None:
+    leader = state((1, 2))
+    assert fetch(leader, 15, broker_epoch=5, now=9.0)
+    assert leader.caught_up_at(NodeId(2), 15) == 9.0
+    assert fetch(leader, 11, broker_epoch=6, now=10.0, leader_end=15)
+    assert leader.caught_up_at(NodeId(2), 15) == 0.0, "it was the former one that had everything"
+    assert not fetch(leader, 15, broker_epoch=5, now=11.0), "it comes late, from one that is no more"
+    assert leader.followers[NodeId(2)].end == 11
+
+
+def test_a_replica_that_left_the_isr_may_join_only_by_what_it_fetches_from_then_on() -> None:
+    leader = state((1, 2))
+    assert fetch(leader, 15, broker_epoch=5)
+    leader.assigned(leader.replicas, [NodeId(1)])
+    assert not leader.may_join(NodeId(2), 15)
+    assert fetch(leader, 15, broker_epoch=5, now=2.0)
+    assert leader.may_join(NodeId(2), 15)
+
+
+def test_a_proposal_keeps_the_epochs_of_those_it_was_made_for() -> None:
+    leader = state((1,))
+    assert fetch(leader, 15, broker_epoch=5)
+    proposal = leader.propose([NodeId(1), NodeId(2)], 7)
+    assert fetch(leader, 11, broker_epoch=6)
+    assert (proposal.isr, proposal.epochs) == ((1, 2), (-1, 5))
