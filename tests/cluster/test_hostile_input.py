@@ -202,7 +202,7 @@ def test_sequences_that_leap_or_go_back_an_epoch_are_refused(node: Node, target:
 def test_a_transactional_id_gets_an_error_that_is_not_retried(node: Node) -> None:
     with Peer(node.port) as peer:
         asked_for = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000)
-        assert peer.ask(asked_for, 4, InitProducerIdResponse).error_code == 35
+        assert peer.ask(asked_for, 4, InitProducerIdResponse).error_code == 53
         assert peer.ask(InitProducerIdRequest(transactional_id=""), 4, InitProducerIdResponse).error_code == 42
         assert peer.ask(InitProducerIdRequest(transactional_id=None), 4, InitProducerIdResponse).error_code == 0
 

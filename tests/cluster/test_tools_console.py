@@ -243,6 +243,20 @@ def test_a_group_goes_on_where_it_ended_with_either_tool(server: Server, written
     assert sorted(line for lines in read for line in lines) == sorted(f"value {i}" for i in range(40))
 
 
+def test_what_comes_to_an_empty_partition_while_a_group_is_away_is_read_when_it_is_back(server: Server) -> None:
+    topic, flags = "tools-gaps", ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
+    with Client(server.bootstrap) as client:
+        Admin(client).create_topics([NewTopic(topic, partitions=3)])
+    common = ("--bootstrap-server", server.bootstrap, "--topic", topic)
+    ours_as_process(call("console-producer", *common, *flags, input="k:first\n"))
+    reader = ("console-consumer", *common, "--group", "tools-gaps")
+    first = ours(call(*reader, "--from-beginning", "--max-messages", "1", "--timeout-ms", "30000"))
+    assert first.stdout.splitlines() == ["first"]
+    ours_as_process(call("console-producer", *common, *flags, input="".join(f"{key}:{key}\n" for key in "abcdefgh")))
+    second = ours(call(*reader, "--max-messages", "8", "--timeout-ms", "30000"))
+    assert sorted(second.stdout.splitlines()) == list("abcdefgh")
+
+
 def test_lines_before_one_that_cannot_be_read_are_sent_by_both(server: Server) -> None:
     calls = {}
     with Client(server.bootstrap) as client:

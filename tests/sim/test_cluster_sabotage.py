@@ -13,7 +13,8 @@ from highwater.partition.followed import Followed
 from highwater.raft_node import raft_node
 from highwater.replication.leader import LeaderState
 from highwater.sim.trial import Trial
-from highwater.world import Disk, Step
+from highwater.world import Disk, Place, Step, World
+from highwater.world.jobs import finished
 
 SEEDS = 200
 
@@ -39,6 +40,10 @@ def unsynced(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, N
     file.close()
 
 
+async def replaced_unsynced(world: World, path: PurePath, data: bytes, where: Place) -> None:
+    await finished(world, unsynced, path, data, where=where)
+
+
 @pytest.mark.slow
 def test_a_high_watermark_that_waits_for_nobody_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def hasty(leader: LeaderState, local_end: int, current: int, *_: Any) -> int:
@@ -56,7 +61,7 @@ def test_a_log_that_is_not_cut_where_epochs_part_is_found(monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 def test_a_vote_that_is_not_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raft_node, "replace_file", unsynced)
+    monkeypatch.setattr(raft_node, "replaced", replaced_unsynced)
     found = first_finding()
     assert "quorum-state" in found or "QuorumLeader" in found or "QuorumEpoch" in found or "cannot start" in found
 

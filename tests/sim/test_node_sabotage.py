@@ -18,7 +18,8 @@ from highwater.model import METADATA_TOPIC
 from highwater.raft_node import k67_allocate_producer_ids, raft_node, snapshots
 from highwater.raft_node.active import ActiveController
 from highwater.sim.disk import SimDisk
-from highwater.world import Disk, Step
+from highwater.world import Disk, Place, Step, World
+from highwater.world.jobs import finished
 from tests.sim.single_node import Broken, survive
 
 SEEDS = 100
@@ -44,6 +45,10 @@ def unsynced(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, N
     yield Step()
     disk.sync_dir(path.parent)
     file.close()
+
+
+async def replaced_unsynced(world: World, path: PurePath, data: bytes, where: Place) -> None:
+    await finished(world, unsynced, path, data, where=where)
 
 
 def test_an_acknowledgement_before_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +80,7 @@ def test_a_decision_answered_before_it_is_committed_is_found(monkeypatch: pytest
 
 
 def test_a_vote_that_is_not_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raft_node, "replace_file", unsynced)
+    monkeypatch.setattr(raft_node, "replaced", replaced_unsynced)
     assert "quorum-state" in first_finding()
 
 

@@ -84,19 +84,26 @@ def _append_later(answer: _Answer, topic: str | Uuid, index: int, records: memor
     checked = yield from elsewhere(
         answer.broker.world, _check, bytes(records), partition.rules, now_ms, where="inflating"
     )
-    if isinstance(checked, Exception) and not isinstance(checked, Refused):
+    if isinstance(checked, Refused):
+        answer.topics[-1][1].append(_refused(index, checked))
+    elif isinstance(checked, Exception):
         raise checked
-    _append(answer, topic, index, checked, now_ms)
+    else:
+        _append(answer, topic, index, checked, now_ms)
 
 
-def _check(disk: Disk, records: bytes, rules: Rules, now_ms: int) -> Generator[Step, None, Validated]:
+def _check(disk: Disk, records: bytes, rules: Rules, now_ms: int) -> Generator[Step, None, Validated | Refused]:
+    """What is refused is given back, not raised, and without its trace: the frames there hold what was inflated, and
+    would be held themselves until the next collection of garbage."""
     yield Step()
-    return validate_append(records, rules, now_ms)
+    try:
+        return validate_append(records, rules, now_ms)
+    except Refused as refused:
+        refused.__traceback__ = refused.__cause__ = refused.__context__ = None
+        return refused
 
 
-def _append(
-    answer: _Answer, topic: str | Uuid, index: int, records: memoryview | Validated | Refused, now_ms: int
-) -> None:
+def _append(answer: _Answer, topic: str | Uuid, index: int, records: memoryview | Validated, now_ms: int) -> None:
     rows = answer.topics[-1][1]
     partition = answer.broker.hosted.find(topic, index)
     if partition is None:
@@ -104,12 +111,9 @@ def _append(
         rows.append(_failed(index, code, leader=answer.leader_hint(topic, index, code)))
         return
     try:
-        if isinstance(records, Refused):
-            raise records
         appended = partition.append(records, answer.acks, answer.ctx.version, now_ms)
     except Refused as refused:
-        errors = [(error.batch_index, error.message) for error in refused.records]
-        rows.append(_failed(index, refused.code, errors or None, refused.message))
+        rows.append(_refused(index, refused))
         return
     except KafkaError as failed:
         hint = answer.leader_hint(topic, index, failed.code)
@@ -122,6 +126,11 @@ def _append(
         answer.wait_for_commit(partition, appended.last_offset + 1, rows, len(rows) - 1)
     elif answer.acks == 1 and log.flush_each_append and log.durable_end <= appended.last_offset:
         answer.wait_for_sync(partition, appended.last_offset + 1, rows, len(rows) - 1)
+
+
+def _refused(index: int, refused: Refused) -> Row:
+    errors = [(error.batch_index, error.message) for error in refused.records]
+    return _failed(index, refused.code, errors or None, refused.message)
 
 
 def _failed(

@@ -95,7 +95,11 @@ class GroupReading:
         held = self._member.assigned
         where = {place: known[place].offset for place in held if place in known}
         self._consumer.assign(where)
-        self._consumer.add(dict.fromkeys([place for place in held if place not in known], self._reset))
+        new = [place for place in held if place not in known]
+        self._consumer.add(dict.fromkeys(new, self._reset))
+        # Where it begins is committed, too, as Kafka's consumer does: whatever comes to an empty partition while nobody
+        # reads would else be passed over by the next one.
+        self._read.update((place, self._consumer.positions[place]) for place in new)
 
     def _try_to_commit(self) -> None:
         """As Kafka's consumer commits by itself: what cannot be committed now may be later, or comes again."""
