@@ -72,20 +72,22 @@ def land(file: Path, master: str | None, once: bool, check: bool, metrics_port: 
     definition = _loaded(file)
     if once:
         definition = replace(definition, trigger="available-now")
+    from highwater.pipeline.query import transform_of
+
+    try:
+        transform_of(definition)
+    except ValueError as error:
+        fail(f"{file}: {error}")
     if check:
         click.echo(f"{file}: {_summary(definition)}")
         return
     from highwater.pipeline.display import Display
     from highwater.pipeline.job import GaveUp, Job, stopped_by_signals
     from highwater.pipeline.metrics import Metrics
-    from highwater.pipeline.query import transform_of
 
     port = definition.metrics_port if metrics_port is None else metrics_port
     try:
-        transform_of(definition)
         metrics = None if port is None else Metrics(definition, port)
-    except ValueError as error:
-        fail(f"{file}: {error}")
     except OSError as error:
         fail(f"metrics cannot be served on port {port}: {error.strerror}; --metrics-port takes another")
     click.echo(_summary(definition))

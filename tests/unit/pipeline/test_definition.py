@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from highwater.cli import main
 from highwater.pipeline import Pipeline
 from highwater.pipeline.definition import Definition, Restart
 from highwater.pipeline.project import NotEmpty, write_project
@@ -200,6 +202,13 @@ def test_checking_starts_no_jvm(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert ran.stderr.startswith("pipeline.yml:8: decode.schema: unknown type 'BIGNIT'")
     assert ran.stderr.count("\n") == 1
+
+
+def test_a_transform_that_is_not_there_is_found_by_checking_alone(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yml").write_text(GOOD + "\nmode: connector\ntransform: missing.py:clean\n")
+    ran = CliRunner().invoke(main, ["pipeline", "land", str(tmp_path / "pipeline.yml"), "--check"])
+    assert ran.exit_code == 1
+    assert f"transform: there is no file {tmp_path / 'missing.py'}" in ran.output
 
 
 def test_the_same_in_python_is_checked_the_same_way() -> None:
