@@ -1,0 +1,31 @@
+"""Faults that reviews suspected and tests proved: what fails once is tried again, and fails nobody else."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation
+
+_QUORUM = "tests/scenarios/test_f_quorum.py"
+
+MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F106",
+        f"{_QUORUM}::test_the_only_voter_begins_its_epoch_once_there_is_room",
+        "src/highwater/raft_node/raft_node.py",
+        "if not is_passing(failed.__cause__):",
+        "if True:",
+    ),
+    Mutation(
+        "F106",
+        f"{_QUORUM}::test_a_voter_that_is_elected_and_has_no_room_for_its_epoch_lets_another_lead",
+        "src/highwater/quorum/machine.py",
+        "self._core.log_busy = self._core.log.written_end != self._core.log.durable_end",
+        "pass",
+    ),
+    Mutation(
+        "F106",
+        f"{_QUORUM}::test_the_first_controller_of_a_cluster_waits_for_room_for_its_first_records",
+        "src/highwater/raft_node/active.py",
+        "self.raft.resign(epoch)  # whoever is elected next writes them, once there is room",
+        "pass",
+    ),
+]
