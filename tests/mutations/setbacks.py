@@ -28,4 +28,25 @@ MUTATIONS: list[Mutation] = [
         "self.raft.resign(epoch)  # whoever is elected next writes them, once there is room",
         "pass",
     ),
+    Mutation(
+        "F105",
+        "tests/scenarios/test_d_faults.py::test_d9_a_segment_is_closed_only_with_its_index_of_aborted_transactions",
+        "src/highwater/log/segment.py",
+        "self.aborted.write()",
+        "pass",
+    ),
+    Mutation(
+        "F105",
+        "tests/scenarios/test_d_faults.py::test_d9_a_cut_forgets_entries_that_no_file_has",
+        "src/highwater/log/index.py",
+        "self.file.truncate(min(entries * self.ENTRY.size, self.file.size))",
+        "self.file.truncate(entries * self.ENTRY.size)",
+    ),
+    Mutation(
+        "F105",
+        "tests/scenarios/test_d_faults.py::test_d9_an_index_of_aborted_transactions_for_which_room_was_short_is_written_later",
+        "src/highwater/log/log.py",
+        "if is_passing(failed) and not isinstance(failed, Poisoned):",
+        "if False:",
+    ),
 ]

@@ -240,9 +240,9 @@ class _Loading:
             cut = segment.size - bad.position
             self.repairs.append(f"cut {cut} bytes off {segment.file.path.name} {bad}")
             segment.file.truncate(bad.position)
-            segment.close_time_index()
+            segment.close_indexes()
             return False
-        segment.close_time_index()
+        segment.close_indexes()
         return True
 
     def _judge(self, segment: Segment, following: Offset | None, bad: BadBatch) -> None:

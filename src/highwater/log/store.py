@@ -387,7 +387,7 @@ class LogStore:
         if log.offline is not None:
             return
         try:
-            log.active.close_time_index()
+            log.active.close_indexes()
             end, files = log.unsynced()
             await synced(self._world, [*files, *log.active.files], log.directory, SETTLE_TRIES)
             if not log.epoch_file.in_step:
