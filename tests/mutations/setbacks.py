@@ -49,4 +49,32 @@ MUTATIONS: list[Mutation] = [
         "if is_passing(failed) and not isinstance(failed, Poisoned):",
         "if False:",
     ),
+    Mutation(
+        "F103",
+        "tests/scenarios/test_f_missing.py::test_a_deleted_log_whose_files_cannot_be_put_aside_is_gone_though_nobody_wants_its_name",
+        "src/highwater/log/store.py",
+        "self._not_aside[partition] = again",
+        "again.cancel()",
+    ),
+    Mutation(
+        "F103",
+        "tests/scenarios/test_f_missing.py::test_a_damaged_log_that_cannot_be_put_aside_at_once_is_fetched_anew_all_the_same",
+        "src/highwater/log/store.py",
+        "self._not_aside[partition] = again",
+        "again.cancel()",
+    ),
+    Mutation(
+        "F103",
+        "tests/scenarios/test_f_missing.py::test_files_of_a_deleted_log_for_which_no_descriptor_was_left_go_later",
+        "src/highwater/log/store.py",
+        "if isinstance(result, Exhausted):",
+        "if False:",
+    ),
+    Mutation(
+        "F103",
+        "tests/scenarios/test_d_faults.py::test_d13_a_directory_with_the_name_of_a_deleted_log_is_not_taken_for_whole_at_the_next_start",
+        "src/highwater/log/store.py",
+        "clean = not self.unloaded and not self._not_aside and all(log.offline is None for log in logs)",
+        "clean = not self.unloaded and all(log.offline is None for log in logs)",
+    ),
 ]

@@ -194,6 +194,17 @@ def test_d9_where_the_index_of_aborted_transactions_cannot_be_written_nobody_rea
         assert machine.append(b"next") == 2
 
 
+def test_d13_a_directory_with_the_name_of_a_deleted_log_is_not_taken_for_whole_at_the_next_start() -> None:
+    """It may be one that was given up for its damage, which a clean stop would be trusted not to have."""
+    with Simulation(1, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.storage.fail("rename", "*/orders-0", times=None)
+        machine.world.call(machine.bench.store.delete, TP)
+        machine.close()
+        assert machine.world.disk.stat(DATA / ".kafka_cleanshutdown") is None
+
+
 def test_d13_a_deletion_that_races_with_a_sync_takes_nothing_offline() -> None:
     for seed in range(10):
         with Simulation(seed) as sim:

@@ -19,13 +19,14 @@ from highwater.log.log import Log
 from highwater.log.retention import RetentionClock, SegmentFacts, expired
 from highwater.log.truncation import remove_files
 from highwater.model import METADATA_TOPIC, Offset, TopicPartition, Uuid
-from highwater.world import Disk, Step, World
+from highwater.world import Disk, Exhausted, Step, Timer, World
 from highwater.world.jobs import finished
 
 PROCESS_ABOVE_BYTES = 32 << 20
 """A recovery that reads more than this would hold the interpreter for too long: it goes to a process."""
 SETTLE_AT_ONCE = 16
 SETTLE_TRIES = 50
+AGAIN_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -120,6 +121,8 @@ class LogStore:
         self.found = Found()
         self.unloaded: dict[TopicPartition, Exception] = {}
         """Partitions that are there and could not be opened, and why: left as they are, for a later start to try."""
+        self._not_aside: dict[TopicPartition, Timer] = {}
+        """Deleted ones whose directories still have their names. Until they have others nothing is made there."""
         clock = world.clock
         self._retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic())
         self.recovery_points = self._checkpoint(
@@ -260,7 +263,7 @@ class LogStore:
 
     async def create_all(self, wanted: Sequence[tuple[TopicPartition, Uuid]]) -> list[Log | KafkaError]:
         """As one job; in the order in which they are wanted."""
-        new = [each for each in wanted if each[0] not in self.unloaded]
+        new = [each for each in wanted if each[0] not in self.unloaded and each[0] not in self._not_aside]
         try:
             made = await finished(self._world, make_partitions, self.directory, new, self._world.clock.wall_ms())
         except OSError as failed:
@@ -270,7 +273,11 @@ class LogStore:
 
     def _created(self, partition: TopicPartition, made: LoadedLog | Exception | None) -> Log | KafkaError:
         if made is None:
-            return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} is not loaded: {self.unloaded[partition]}")
+            unloaded = self.unloaded.get(partition)
+            why = (
+                "its directory is still that of a deleted log" if unloaded is None else f"it is not loaded: {unloaded}"
+            )
+            return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {why}")
         if isinstance(made, Exception):
             if not isinstance(made, OSError):
                 self._world.failures.note("partition", f"{partition} while it is made", made)
@@ -291,14 +298,19 @@ class LogStore:
         self._put_aside(partition, directory, self._config_of(partition.topic))
 
     def _put_aside(self, partition: TopicPartition, directory: PurePath, config: LogConfig) -> None:
+        """Tried until it succeeds: whoever has the next log of this name waits for it."""
         self.found.forget(partition)
         unique = f"{self._random.getrandbits(128):032x}"
         aside = self.directory / names.deleted_directory(partition, unique)
         try:
             self._world.disk.rename(directory, aside)
         except OSError as failed:
-            _log.error("%s is left behind: %s", partition, failed)
+            if partition not in self._not_aside:
+                _log.error("%s is not deleted yet, and that is tried again: %s", partition, failed)
+            again = self._world.clock.call_later(AGAIN_SECONDS, self._put_aside, partition, directory, config)
+            self._not_aside[partition] = again
             return
+        self._not_aside.pop(partition, None)
         self._remove_later(aside, config.file_delete_delay_ms / 1000)
 
     async def truncate(self, log: Log, offset: Offset, still_meant: Callable[[], bool] = lambda: True) -> bool:
@@ -325,11 +337,13 @@ class LogStore:
         self._world.clock.call_later(delay, self._remove, remove_directory, directory)
 
     def _remove(self, job: Callable[..., Generator[Step, None, None]], *args: object) -> None:
-        self._world.run(job, *args, done=self._removed)
+        def removed(result: Exception | None) -> None:
+            if isinstance(result, Exhausted):
+                self._world.clock.call_later(AGAIN_SECONDS, self._remove, job, *args)
+            elif result is not None and not isinstance(result, FileNotFoundError):
+                _log.error("deleted files are left behind until the next start: %s", result)
 
-    def _removed(self, result: Exception | None) -> None:
-        if result is not None and not isinstance(result, FileNotFoundError):
-            _log.error("deleted files are left behind: %s", result)
+        self._world.run(job, *args, done=removed)
 
     def aging_ms(self) -> int:
         """The time by which records, tombstones and producers grow old."""
@@ -366,10 +380,12 @@ class LogStore:
 
     async def close(self, broker_epoch: int) -> None:
         """A clean stop: all durable, all checkpoints written, the mark last. A log that failed forbids the mark."""
+        for timer in self._not_aside.values():
+            timer.cancel()
         logs = list(self.logs.values())
         for at in range(0, len(logs), SETTLE_AT_ONCE):
             await asyncio.gather(*(self._settle(log) for log in logs[at : at + SETTLE_AT_ONCE]))
-        clean = not self.unloaded and all(log.offline is None for log in logs)
+        clean = not self.unloaded and not self._not_aside and all(log.offline is None for log in logs)
         try:
             for file in (self.recovery_points, self.log_starts, self.high_watermarks):
                 await _written(file)
