@@ -77,4 +77,18 @@ MUTATIONS: list[Mutation] = [
         "clean = not self.unloaded and not self._not_aside and all(log.offline is None for log in logs)",
         "clean = not self.unloaded and all(log.offline is None for log in logs)",
     ),
+    Mutation(
+        "F107",
+        "tests/scenarios/test_f_boundaries.py::test_a_log_that_met_a_mistake_while_it_was_loaded_is_opened_again_later_and_not_often",
+        "src/highwater/broker/missing.py",
+        "return None if isinstance(why, OSError | ValueError | EOFError) else MISTAKE_SECONDS",
+        "return None",
+    ),
+    Mutation(
+        "F107",
+        "tests/scenarios/test_f_boundaries.py::test_a_log_that_met_a_mistake_while_it_was_loaded_is_opened_again_later_and_not_often",
+        "src/highwater/broker/missing.py",
+        "if tp in self._broker.store.unloaded and times.get(tp, now + 1) <= now:",
+        "if tp in self._broker.store.unloaded:",
+    ),
 ]
