@@ -91,4 +91,11 @@ MUTATIONS: list[Mutation] = [
         "if tp in self._broker.store.unloaded and times.get(tp, now + 1) <= now:",
         "if tp in self._broker.store.unloaded:",
     ),
+    Mutation(
+        "F108",
+        "tests/unit/controller/test_brokers.py::test_a_controller_below_zero_is_refused",
+        "src/highwater/controller/registration.py",
+        "if node < 0:",
+        "if False:",
+    ),
 ]
