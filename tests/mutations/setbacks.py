@@ -98,4 +98,32 @@ MUTATIONS: list[Mutation] = [
         "if node < 0:",
         "if False:",
     ),
+    Mutation(
+        "F109",
+        "tests/unit/broker/test_isr_changes.py::test_a_leader_of_many_partitions_asks_for_some_at_a_time",
+        "src/highwater/broker/isr_changes.py",
+        "asked = dict(islice(meant, AT_ONCE))",
+        "asked = dict(meant)",
+    ),
+    Mutation(
+        "F109",
+        "tests/unit/broker/test_isr_changes.py::test_a_leader_of_many_partitions_asks_for_some_at_a_time",
+        "src/highwater/broker/isr_changes.py",
+        "self._waiting = dict(meant)",
+        "self._waiting = {}",
+    ),
+    Mutation(
+        "F109",
+        "tests/unit/broker/test_directories.py::test_many_are_told_in_pieces",
+        "src/highwater/broker/directories.py",
+        "told = dict(islice(self._untold.items(), AT_ONCE))",
+        "told = dict(self._untold)",
+    ),
+    Mutation(
+        "F122",
+        "tests/unit/broker/test_controller_channel.py::test_a_request_that_cannot_be_made_costs_no_other_its_answer",
+        "src/highwater/broker/controller_channel.py",
+        'with self._world.failures.boundary("callback", name, lambda _: call.done(None)):',
+        "if True:",
+    ),
 ]
