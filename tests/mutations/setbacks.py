@@ -126,4 +126,25 @@ MUTATIONS: list[Mutation] = [
         'with self._world.failures.boundary("callback", name, lambda _: call.done(None)):',
         "if True:",
     ),
+    Mutation(
+        "F111",
+        "tests/unit/log/test_faults.py::test_what_a_deleted_log_was_still_writing_is_not_found_in_the_next_log_of_its_name",
+        "src/highwater/log/store.py",
+        "await self._ended(partition)",
+        "pass",
+    ),
+    Mutation(
+        "F111",
+        "tests/unit/log/test_checkpoint.py::test_a_file_that_is_closed_is_written_no_more",
+        "src/highwater/log/checkpoint.py",
+        "if self._closed:\nreturn\nif done is not None:",
+        "if done is not None:",
+    ),
+    Mutation(
+        "F112",
+        "tests/unit/log/test_checkpoint.py::test_a_file_that_cannot_be_replaced_keeps_no_descriptor",
+        "src/highwater/log/checkpoint.py",
+        "with closing(disk.open(aside, create=True)) as file:",
+        "if file := disk.open(aside, create=True):",
+    ),
 ]

@@ -436,3 +436,7 @@ class Log:
         self.snapshots.stop()
         for segment in self.segments:
             segment.close()
+
+    def when_idle(self, told: Callable[[], None]) -> None:
+        """`told` once it is closed and no job writes in its directory any more, which another log may get."""
+        self.snapshots.when_idle(lambda: self.epoch_file.when_idle(told))

@@ -121,6 +121,8 @@ class LogStore:
         self.found = Found()
         self.unloaded: dict[TopicPartition, Exception] = {}
         """Partitions that are there and could not be opened, and why: left as they are, for a later start to try."""
+        self._ending: dict[TopicPartition, Log] = {}
+        """Deleted ones, in whose directories a job may still write: the next log of that name waits for its end."""
         self._not_aside: dict[TopicPartition, Timer] = {}
         """Deleted ones whose directories still have their names. Until they have others nothing is made there."""
         clock = world.clock
@@ -263,6 +265,8 @@ class LogStore:
 
     async def create_all(self, wanted: Sequence[tuple[TopicPartition, Uuid]]) -> list[Log | KafkaError]:
         """As one job; in the order in which they are wanted."""
+        for partition, _ in wanted:
+            await self._ended(partition)
         new = [each for each in wanted if each[0] not in self.unloaded and each[0] not in self._not_aside]
         try:
             made = await finished(self._world, make_partitions, self.directory, new, self._world.clock.wall_ms())
@@ -286,10 +290,21 @@ class LogStore:
 
     def delete(self, partition: TopicPartition) -> None:
         """Out of service at once; the files go after file.delete.delay.ms."""
-        log = self.logs.pop(partition)
+        log = self._ending[partition] = self.logs.pop(partition)
         log.close()
+        log.when_idle(lambda: self._forget_ended(partition, log))
         log.generation.valid = False
         self._put_aside(partition, log.directory, log.config)
+
+    def _forget_ended(self, partition: TopicPartition, log: Log) -> None:
+        if self._ending.get(partition) is log:
+            del self._ending[partition]
+
+    async def _ended(self, partition: TopicPartition) -> None:
+        if partition in self._ending:
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._ending[partition].when_idle(lambda: None if idle.done() else idle.set_result(None))
+            await idle
 
     def give_up(self, partition: TopicPartition) -> None:
         """One that is there and could not be loaded: as if it had been deleted, so that it can be made anew."""
@@ -323,10 +338,8 @@ class LogStore:
         return await truncation.restart(self._world, log, offset, batches) and await self._kept_within(log)
 
     async def _kept_within(self, log: Log) -> bool:
-        """Tried until the disk takes it: a full one has room again some time."""
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.recovery_points.write(lambda: None if written.done() else written.set_result(None))
-        await written
+        """A full disk has room again some time."""
+        await self.recovery_points.written(patient=True)
         return log.is_usable
 
     def remove_later(self, files: list[PurePath], delay: float) -> None:
@@ -388,7 +401,7 @@ class LogStore:
         clean = not self.unloaded and not self._not_aside and all(log.offline is None for log in logs)
         try:
             for file in (self.recovery_points, self.log_starts, self.high_watermarks):
-                await _written(file)
+                await file.written(patient=False)
             if clean:
                 mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
                 await finished(self._world, checkpoint.replace_file, self.directory / names.CLEAN_SHUTDOWN, mark)
@@ -407,7 +420,7 @@ class LogStore:
             end, files = log.unsynced()
             await synced(self._world, [*files, *log.active.files], log.directory, SETTLE_TRIES)
             if not log.epoch_file.in_step:
-                await _written(log.epoch_file)
+                await log.epoch_file.written(patient=False)
         except OSError as failed:
             log.storage_failed(failed)
             return
@@ -426,15 +439,3 @@ def _log_start_beside(log: Log) -> Offset | None:
     """None where the first segment's name says it as well; but a deleted one may come back until that is synced."""
     named = log.segments and log.log_start <= log.segments[0].base_offset and log.durability.directory_in_step
     return None if named or log.log_start == 0 else log.log_start
-
-
-async def _written(file: CheckpointFile) -> None:
-    """Raises where the disk refuses it."""
-    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def done(failed: Exception | None = None) -> None:
-        if not written.done():
-            written.set_result(None) if failed is None else written.set_exception(failed)
-
-    file.write(done, done)
-    await written
