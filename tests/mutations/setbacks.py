@@ -147,4 +147,25 @@ MUTATIONS: list[Mutation] = [
         "with closing(disk.open(aside, create=True)) as file:",
         "if file := disk.open(aside, create=True):",
     ),
+    Mutation(
+        "F101",
+        "tests/scenarios/test_f_boundaries.py::test_a_broker_that_the_controller_could_not_take_in_for_once_asks_again",
+        "src/highwater/broker/lifecycle.py",
+        "if code in _FINAL:",
+        "if code is not Code.DUPLICATE_BROKER_REGISTRATION:",
+    ),
+    Mutation(
+        "F104",
+        "tests/scenarios/test_f_boundaries.py::test_a_cleaner_that_meets_a_mistake_while_it_looks_around_looks_again",
+        "src/highwater/log/compaction/cleaner.py",
+        'with self._world.failures.boundary("periodic", "the cleaner"):',
+        "if True:",
+    ),
+    Mutation(
+        "F110",
+        "tests/scenarios/test_delete_records.py::test_nobody_looks_for_the_low_watermark_once_who_asked_is_gone",
+        "src/highwater/broker/k21_delete_records.py",
+        "if self._ctx.connection is not None and self._ctx.connection.ending:",
+        "if False:",
+    ),
 ]
