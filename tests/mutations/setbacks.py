@@ -144,7 +144,7 @@ MUTATIONS: list[Mutation] = [
         "F112",
         "tests/unit/log/test_checkpoint.py::test_a_file_that_cannot_be_replaced_keeps_no_descriptor",
         "src/highwater/log/checkpoint.py",
-        "with closing(disk.open(aside, create=True)) as file:",
+        "with _in_use(disk.open(aside, create=True)) as file:",
         "if file := disk.open(aside, create=True):",
     ),
     Mutation(
@@ -166,6 +166,13 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_delete_records.py::test_nobody_looks_for_the_low_watermark_once_who_asked_is_gone",
         "src/highwater/broker/k21_delete_records.py",
         "if self._ctx.connection is not None and self._ctx.connection.ending:",
+        "if False:",
+    ),
+    Mutation(
+        "F113",
+        "tests/unit/quorum/test_fetching.py::test_a_node_that_was_told_no_high_watermark_yet_knows_that_its_snapshot_is_committed",
+        "src/highwater/quorum/core.py",
+        "if snapshot is not None and offset < snapshot.offset:",
         "if False:",
     ),
 ]
