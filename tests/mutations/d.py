@@ -192,14 +192,14 @@ MUTATIONS: list[Mutation] = [
         "D3",
         f"{_DAMAGE}::test_d3_a_damaged_replica_is_no_eligible_leader_though_it_left_the_isr_last",
         "src/highwater/controller/directories.py",
-        "record = electorate.change(place, isr, unclean_shutdown=broker.id)",
+        "record = electorate.change(place, isr, unclean_shutdown=NO_NODE if is_last else broker.id)",
         "record = electorate.change(place, isr)",
     ),
     Mutation(
         "D3",
         f"{_DAMAGE}::test_d3_damage_that_a_follower_finds_takes_it_out_of_the_isr_before_it_lets_go_of_what_it_has",
         "src/highwater/controller/directories.py",
-        "if directory == DIRECTORY_LOST and all(replica == broker.id for replica in place[2].isr):",
+        "if directory == DIRECTORY_TROUBLED and _is_last(place[2], broker):",
         "if False:",
     ),
     Mutation(

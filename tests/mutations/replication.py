@@ -5,12 +5,48 @@ from __future__ import annotations
 from tests.mutations.mutation import Mutation
 
 _LOST = "tests/scenarios/test_lost_logs.py"
+_LAST = "tests/scenarios/test_last_copies.py"
 _INCARNATIONS = "tests/scenarios/test_incarnations.py"
 _DISKS = "tests/scenarios/test_follower_disks.py"
 _AGAIN = "tests/scenarios/test_second_thoughts.py"
 _READS = "tests/unit/log/test_reads.py"
 
 MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F1",
+        f"{_LAST}::test_a_damaged_log_is_kept_while_those_who_have_all_of_it_are_dead",
+        "src/highwater/broker/publisher.py",
+        "broker.store.put_aside(tp, partition.topic_id)",
+        "broker.store.delete(tp)",
+    ),
+    Mutation(
+        "F1",
+        f"{_LAST}::test_a_damaged_log_is_kept_while_those_who_have_all_of_it_are_dead",
+        "src/highwater/broker/publisher.py",
+        "if broker.node_id in part.isr and part.leader not in (broker.node_id, NO_NODE):",
+        "if True:",
+    ),
+    Mutation(
+        "F1",
+        f"{_LAST}::test_the_last_copy_that_is_damaged_keeps_the_lead_though_unclean_elections_are_allowed",
+        "src/highwater/broker/directories.py",
+        "self._untold[topic_id, index] = DIRECTORY_LOST if lasting else DIRECTORY_TROUBLED",
+        "self._untold[topic_id, index] = DIRECTORY_LOST",
+    ),
+    Mutation(
+        "F1",
+        f"{_LAST}::test_the_last_copy_whose_disk_fails_leads_no_more_until_its_broker_has_it_back",
+        "src/highwater/broker/directories.py",
+        "if directory in self._fine or (self.is_elsewhere(part) and directory != DIRECTORY_LOST):",
+        "if directory in self._fine or self.is_elsewhere(part):",
+    ),
+    Mutation(
+        "F1",
+        f"{_LAST}::test_no_empty_log_takes_the_place_of_the_last_copy_where_its_disk_is_replaced",
+        "src/highwater/broker/publisher.py",
+        "if tp in self._broker.store.unloaded or not self._directories.is_elsewhere(part):",
+        "if True:",
+    ),
     Mutation(
         "F1",
         f"{_LOST}::test_a_fetch_of_the_lost_log_that_arrives_after_all_does_not_speak_for_the_empty_one",

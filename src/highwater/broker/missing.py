@@ -38,10 +38,11 @@ class MissingReplicas:
         if self._reasons.get(key) != str(failed):
             _log.error("%s", failed)
         self._reasons[key] = str(failed)
+        may_succeed = self._may_succeed(tp)
         known = self._find(self._broker.image, key)
         if known is None or known[2].directory(self._broker.node_id) != DIRECTORY_LOST:
-            self._directories.lose(*key)
-        if self._timer is None and self._may_succeed(tp):
+            self._directories.lose(*key, lasting=not may_succeed)
+        if self._timer is None and may_succeed:
             self._timer = self._broker.world.clock.call_later(RETRY_SECONDS, self._on_timer)
 
     def forget(self, topic_id: Uuid, index: int) -> None:

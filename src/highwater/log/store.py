@@ -17,7 +17,7 @@ from highwater.log.durability import synced
 from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log
 from highwater.log.retention import RetentionClock, SegmentFacts, expired
-from highwater.log.truncation import remove_files
+from highwater.log.retired import Retired
 from highwater.model import METADATA_TOPIC, Offset, TopicPartition, Uuid
 from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
@@ -38,6 +38,8 @@ class Found:
         self.partitions: list[tuple[TopicPartition, PurePath, int]] = []
         """Partition, its directory, bytes of its segments."""
         self.leftovers: list[PurePath] = []
+        self.kept: list[tuple[Uuid, int, PurePath]] = []
+        """Damaged copies: topic, partition, directory."""
         self.recovery_points: dict[TopicPartition, Offset] = {}
         self.log_starts: dict[TopicPartition, Offset] = {}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
@@ -87,17 +89,17 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
             continue
         if names.is_deleted_directory(name):
             found.leftovers.append(path)
+        elif (index := names.stray_partition(name)) is not None:
+            topic_id = yield from read_topic_id_if_there(disk, path)
+            if topic_id is None:
+                _log.warning("%s is kept: whose copy it is cannot be read", path)
+            else:
+                found.kept.append((topic_id, index, path))
         elif partition is not None and partition.topic != METADATA_TOPIC:
             sizes = (disk.stat(path / file) for file in disk.list(path) if file.endswith(names.LOG))
             found.partitions.append((partition, path, sum(size.size for size in sizes if size is not None)))
         yield Step()
     return found
-
-
-def remove_directory(disk: Disk, directory: PurePath) -> Generator[Step, None, None]:
-    yield from remove_files(disk, [directory / name for name in disk.list(directory)])
-    disk.rmdir(directory)
-    disk.sync_dir(directory.parent)
 
 
 class LogStore:
@@ -116,6 +118,7 @@ class LogStore:
         self._config_of = config_of
         self._troubled = troubled
         self._random = world.random("log")
+        self.retired = Retired(world, directory)
         self.logs: dict[TopicPartition, Log] = {}
         self.found = Found()
         self.unloaded: dict[TopicPartition, Exception] = {}
@@ -163,7 +166,9 @@ class LogStore:
         """Load every partition that is there; one that cannot be loaded is left out and reported."""
         self.found = await finished(self._world, look_around, self.directory)
         for leftover in self.found.leftovers:
-            self._remove_later(leftover, 0.0)
+            self.retired.remove_later(leftover, 0.0)
+        for topic_id, index, path in self.found.kept:
+            self.retired.found(topic_id, index, path)
         remaining = iter(self.found.partitions)
 
         async def load_one_after_another() -> None:
@@ -279,27 +284,33 @@ class LogStore:
 
     def delete(self, partition: TopicPartition) -> None:
         """Out of service at once; the files go after file.delete.delay.ms."""
+        delay = self._delete_delay(partition)
+        self.retired.delete(partition, self._taken_out(partition), delay)
+
+    def put_aside(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """A damaged log, so that it can be made anew. Its files are kept until `replaced`: those who are to have all of
+        it may be dead."""
+        self.retired.keep(partition, topic_id, self._taken_out(partition))
+
+    def replaced(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """What was put aside is not needed: its log is whole again, or its topic gone."""
+        if self.retired.keeps(topic_id, partition.partition):
+            self.retired.let_go(topic_id, partition.partition, self._delete_delay(partition))
+
+    def _taken_out(self, partition: TopicPartition) -> PurePath:
+        """Its directory, of which nothing is known here any more."""
+        self.found.forget(partition)
+        if self.unloaded.pop(partition, None) is not None:
+            return self._found_at(partition)[0]
         log = self.logs.pop(partition)
         log.close()
         log.generation.valid = False
-        self._put_aside(partition, log.directory, log.config)
+        return log.directory
 
-    def give_up(self, partition: TopicPartition) -> None:
-        """One that is there and could not be loaded: as if it had been deleted, so that it can be made anew."""
-        del self.unloaded[partition]
-        directory, _ = self._found_at(partition)
-        self._put_aside(partition, directory, self._config_of(partition.topic))
-
-    def _put_aside(self, partition: TopicPartition, directory: PurePath, config: LogConfig) -> None:
-        self.found.forget(partition)
-        unique = f"{self._random.getrandbits(128):032x}"
-        aside = self.directory / names.deleted_directory(partition, unique)
-        try:
-            self._world.disk.rename(directory, aside)
-        except OSError as failed:
-            _log.error("%s is left behind: %s", partition, failed)
-            return
-        self._remove_later(aside, config.file_delete_delay_ms / 1000)
+    def _delete_delay(self, partition: TopicPartition) -> float:
+        log = self.logs.get(partition)
+        config = self._config_of(partition.topic) if log is None else log.config
+        return config.file_delete_delay_ms / 1000
 
     async def truncate(self, log: Log, offset: Offset, still_meant: Callable[[], bool] = lambda: True) -> bool:
         """As `truncation.truncate`, and no recovery point lies beyond the cut when it returns."""
@@ -316,20 +327,6 @@ class LogStore:
         self.recovery_points.write(lambda: None if written.done() else written.set_result(None))
         await written
         return log.is_usable
-
-    def remove_later(self, files: list[PurePath], delay: float) -> None:
-        """Files that were renamed for deletion: a reader may still be at them."""
-        self._world.clock.call_later(delay, self._remove, remove_files, files)
-
-    def _remove_later(self, directory: PurePath, delay: float) -> None:
-        self._world.clock.call_later(delay, self._remove, remove_directory, directory)
-
-    def _remove(self, job: Callable[..., Generator[Step, None, None]], *args: object) -> None:
-        self._world.run(job, *args, done=self._removed)
-
-    def _removed(self, result: Exception | None) -> None:
-        if result is not None and not isinstance(result, FileNotFoundError):
-            _log.error("deleted files are left behind: %s", result)
 
     def aging_ms(self) -> int:
         """The time by which records, tombstones and producers grow old."""
@@ -361,7 +358,7 @@ class LogStore:
                 gone -= 1
         if gone == 0:
             return 0
-        self.remove_later(log.drop_segments(gone), log.config.file_delete_delay_ms / 1000)
+        self.retired.remove_files_later(log.drop_segments(gone), log.config.file_delete_delay_ms / 1000)
         return gone
 
     async def close(self, broker_epoch: int) -> None:
