@@ -89,9 +89,12 @@ def _check_others_have_it(place: Place, broker: BrokerRegistration, directory: U
 
 
 def _moved(electorate: Electorate, broker: BrokerRegistration, place: Place, directory: Uuid) -> list[Message]:
-    """Whatever else is due for the partition is done along with it, as with every change of one."""
+    """Whatever else is due for the partition is done along with it, as with every change of one. The last copy that
+    failed may be what an election waits for: it is back."""
     topic, index, partition = place
-    record = electorate.change(place, partition.isr, Election.ONLINE)
+    is_back = partition.directory(broker.id) == DIRECTORY_LOST and broker.has_online(directory)
+    seen = _in(partition, broker, directory) if is_back else partition
+    record = electorate.change((topic, index, seen), partition.isr, Election.ONLINE)
     if record is None:
         record = PartitionChangeRecord(topic_id=topic.id, partition_id=index)
     _put(partition, record, broker, directory)
@@ -117,7 +120,14 @@ def _lost(electorate: Electorate, broker: BrokerRegistration, place: Place) -> l
 
 def _put(partition: PartitionImage, record: PartitionChangeRecord, broker: BrokerRegistration, directory: Uuid) -> None:
     """The broker's replica into the directory, in the partition as the record leaves it."""
-    after = partition.changed_by(record)
-    directories = [directory if replica == broker.id else after.directory(replica) for replica in after.replicas]
-    if directories != list(partition.directories):
-        record.directories = directories
+    after = _in(partition.changed_by(record), broker, directory)
+    if after.directories != partition.directories:
+        record.directories = list(after.directories)
+
+
+def _in(partition: PartitionImage, broker: BrokerRegistration, directory: Uuid) -> PartitionImage:
+    return partition._replace(
+        directories=tuple(
+            directory if replica == broker.id else partition.directory(replica) for replica in partition.replicas
+        )
+    )
