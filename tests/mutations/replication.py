@@ -134,6 +134,13 @@ MUTATIONS: list[Mutation] = [
         "if True:",
     ),
     Mutation(
+        "F4",
+        "tests/unit/log/test_durability.py::test_a_file_that_was_removed_before_its_sync_does_not_fail_the_log[True]",
+        "src/highwater/log/durability.py",
+        "if isinstance(result, FileNotFoundError) and str(result.filename).endswith(names.DELETED):",
+        "if False:",
+    ),
+    Mutation(
         "F6",
         f"{_DISKS}::test_a_follower_catches_up_with_a_log_that_begins_amid_a_batch",
         "src/highwater/replication/follower.py",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
-from highwater.log import names, producer_snapshot
+from highwater.log import names
 from highwater.log.appended import Appended, Origin
 from highwater.log.checkpoint import CheckpointFile, encode_epochs
 from highwater.log.durability import Durability
@@ -228,15 +228,12 @@ class Log:
         self._bases.append(base)
         self._roll_jitter_ms = self._draw_jitter()
         self.durability.directory_changed = True
-        self.snapshots.write(base, self.encode_producers(), self._snapshot_written)
+        self.snapshots.write(base, self.producers.copies(), self._snapshot_written)
         self.flush()
 
     def _draw_jitter(self) -> int:
         limit = min(self.config.segment_jitter_ms, self.config.roll_ms)
         return self._jitter.randrange(limit) if limit > 0 else 0
-
-    def encode_producers(self) -> bytes:
-        return producer_snapshot.encode(self.producers.producers.items())
 
     def _snapshot_written(self, result: Exception | None) -> None:
         if result is not None:

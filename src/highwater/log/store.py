@@ -397,7 +397,7 @@ class LogStore:
 
     async def _snapshot(self, log: Log) -> None:
         written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        log.snapshots.write(log.log_end, log.encode_producers(), written.set_result)
+        log.snapshots.write(log.log_end, log.producers.copies(), written.set_result)
         failed = await written
         if failed is not None:
             log.storage_failed(failed)
