@@ -16,7 +16,7 @@ MUTATIONS: list[Mutation] = [
         "D1",
         f"{RECOVERY}::test_d1_every_cut_of_the_last_batch_costs_that_batch_and_no_other",
         "src/highwater/log/loader.py",
-        "segment.file.truncate(bad.position)",
+        "segment.file.truncate(position)",
         "pass",
     ),
     Mutation(

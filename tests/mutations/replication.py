@@ -11,7 +11,45 @@ _DISKS = "tests/scenarios/test_follower_disks.py"
 _AGAIN = "tests/scenarios/test_second_thoughts.py"
 _READS = "tests/unit/log/test_reads.py"
 
+_LOG = "tests/unit/log"
+
 MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F39",
+        f"{_LOG}/test_epoch_cache.py::test_a_batch_of_an_epoch_that_is_known_moves_only_what_came_after_it",
+        "src/highwater/log/epoch_cache.py",
+        "while self._epochs and self._epochs[-1] > epoch:",
+        "while False:",
+    ),
+    Mutation(
+        "F39",
+        f"{_LOG}/test_recovery.py::test_epochs_that_the_log_knows_better_are_made_anew_from_it",
+        "src/highwater/log/loader.py",
+        "elif header.next_offset > log_start and self.epochs.epoch_at(max(header.base_offset, log_start)) != epoch:",
+        "elif False:",
+    ),
+    Mutation(
+        "F39",
+        f"{_LOG}/test_recovery.py::test_a_batch_whose_offset_is_not_its_own_is_cut_and_not_the_batch_behind_it",
+        "src/highwater/log/loader.py",
+        "if leapt is not None and bad.goes_back:",
+        "if False:",
+    ),
+    Mutation(
+        "F39",
+        f"{_LOG}/test_truncation.py::test_a_cut_behind_a_gap_ends_where_the_last_batch_does",
+        "src/highwater/log/truncation.py",
+        "log_end = max(min(log_end, plan.end), log_start)",
+        "pass",
+    ),
+    Mutation(
+        "F39",
+        "tests/scenarios/test_d_damage.py::"
+        "test_d3_a_leader_epoch_that_nobody_ever_gave_is_damage_and_the_log_is_fetched_anew",
+        "src/highwater/replication/follower.py",
+        "if last_epoch > leader_epoch:",
+        "if False:",
+    ),
     Mutation(
         "F1",
         f"{_LAST}::test_a_damaged_log_is_kept_while_those_who_have_all_of_it_are_dead",

@@ -195,8 +195,8 @@ class Log:
         self.reads.written(base, Place(active.base_offset, position, len(data)))
         if max_timestamp < 0:
             active.modified_ms = self._wall_ms()
-        if header.leader_epoch > self.epoch_cache.latest:
-            self.assign_epoch(header.leader_epoch, base)
+        if header.leader_epoch != self.epoch_cache.latest and self.epoch_cache.follow(header.leader_epoch, base):
+            self.epoch_file.write()
         if header.producer_id >= 0:
             aborted = follow_producer(header, memoryview(data), self.producers)
             if aborted is not None:
@@ -293,6 +293,11 @@ class Log:
             damage = self.reads.damage[base] = Damaged(bad)
             _log.error("%s: %s", self.partition, damage)
             self._troubled(self)
+
+    def has_strange_epoch(self, epoch: Epoch, highest: Epoch) -> None:
+        """Its last epoch is above the highest that there can be."""
+        segment = self.segments[self.segment_of(self.epoch_cache.entries[-1][1])]
+        self.found_damaged(BadBatch(segment.file.path, 0, f"leader epoch {epoch} where the highest is {highest}"))
 
     # Reading
 
