@@ -97,6 +97,8 @@ class _Loading:
         self.epochs_trusted = True
         self.log_end = 0
         self.mended = False
+        self.written: set[Offset] = set()
+        """Bases of segments whose files were written to."""
         self.unindexed: set[Offset] = set()
         """Bases of segments whose list of aborted transactions must be made anew."""
 
@@ -229,6 +231,7 @@ class _Loading:
         segment.time_index.keep(0, NO_TIMESTAMP)
         segment.largest, segment.first_timestamp, segment.bytes_since_index = NO_TIMESTAMP, None, 0
         self.mended = True
+        self.written.add(segment.base_offset)
         if segment.aborted.entries:
             self.unindexed.add(segment.base_offset)
         reported = 0
@@ -352,6 +355,7 @@ class _Loading:
             if segment.base_offset in self.unindexed:
                 segment.aborted.keep(0)
                 self.mended = True
+                self.written.add(segment.base_offset)
         for segment, following in zip(self.segments, [*self.segments[1:], None], strict=True):
             if following is not None and following.base_offset <= start:
                 continue
@@ -390,9 +394,11 @@ class _Loading:
         return bases[0] if start is None else start
 
     def _make_durable(self) -> Generator[Step, None, None]:
-        """What was just found readable may still be in memory only: sync it before anyone is told of it."""
+        """What was just found readable may still be in memory only: sync it before anyone is told of it.
+
+        What lies below the recovery point is durable, and there may be thousands of files of it."""
         for segment in self.segments:
-            if segment.base_offset >= self.request.recovery_point or segment is self.segments[-1] or self.mended:
+            if segment.base_offset in self.written or segment is self.segments[-1]:
                 for file in segment.files:
                     file.sync()
                 yield Step()

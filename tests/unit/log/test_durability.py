@@ -10,8 +10,10 @@ import pytest
 
 from highwater.log import names
 from highwater.log.durability import Durability
+from highwater.sim import Simulation
 from highwater.world import File, gravest
 from tests.unit.log.bench import Bench, append, batch, on_real_disk, until
+from tests.unit.log.test_faults import QUICK, Machine
 
 
 class Syncs:
@@ -85,3 +87,21 @@ def test_retention_that_removes_at_once_what_is_being_synced_leaves_the_log_onli
         assert log.offline is None
 
     on_real_disk(tmp_path, play)
+
+
+def test_a_start_syncs_what_lies_beyond_the_recovery_point_and_not_all_that_there_is() -> None:
+    with Simulation(3, QUICK) as sim:
+        machine = Machine(sim, segment_bytes=300, flush_messages=1)
+        while len(machine.log.segments) < 40:
+            machine.append(b"value")
+        machine.settle()
+        points = machine.bench.store.recovery_points
+        machine.world.call(points.write)
+        sim.run(sim.until(lambda: points.in_step))
+        end = machine.log.log_end
+        machine.append(b"beyond")
+        machine.settle()
+        before = sim.trace.counts["a", "sync"]
+        machine.restart(power_loss=True)
+        assert machine.log.log_end == end + 1
+        assert sim.trace.counts["a", "sync"] - before < 20
