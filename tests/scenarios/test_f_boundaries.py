@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from highwater.broker import k01_fetch
+from highwater.broker.missing import MISTAKE_SECONDS
 from highwater.errors import Code
 from highwater.model import TopicPartition
 from highwater.net.client import CallFailed
@@ -133,6 +134,27 @@ def test_a_log_that_meets_a_mistake_while_it_is_loaded_is_left_out_and_the_other
         stage.start("n2")
         stage.send(b"two")
         assert stage.values("n2") == [b"one", b"two"]
+
+
+def test_a_log_that_met_a_mistake_while_it_was_loaded_is_opened_again_later_and_not_often() -> None:
+    """What is read to meet the mistake again may be gigabytes. A neighbour that waits for room is tried more often."""
+    with forgiving() as stage:
+        for tp in (ORDERS, OTHER):
+            stage.create(tp, replicas=(2,))
+            stage.send(b"one", tp=tp)
+        stage.kill("n2")
+        fault = stage.storage("n2").fail("read", "/data/orders-0/*.log", times=2, error=MISTAKE)
+        short = stage.storage("n2").fail("read", "/data/other-0/*.log", errno.EMFILE, times=10)
+        stage.start("n2")
+        begun = stage.now
+        stage.until(lambda: short.struck == 10)
+        assert fault.struck == 1
+        stage.until(lambda: stage.has("n2") and stage.leads("n2"), 200)
+        assert fault.struck == 2
+        assert stage.now - begun > 2 * MISTAKE_SECONDS - 1
+        stage.send(b"two")
+        assert stage.values("n2") == [b"one", b"two"]
+        assert stage.values("n2", OTHER) == [b"one"]
 
 
 def test_a_log_that_meets_a_mistake_when_it_is_opened_again_is_left_out_and_the_others_serve() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import islice
 
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.errors import Code, code_of
@@ -22,6 +23,8 @@ from highwater.world import World
 
 RETRY_SECONDS = 1.0
 PATIENCE_SECONDS = 30.0
+AT_ONCE = 500
+"""Replicas in one request: the controller decides on all of them before it does anything else."""
 _log = logging.getLogger(__name__)
 
 
@@ -72,8 +75,9 @@ class ReplicaDirectories:
         """Of what has been looked at, once this broker is registered."""
         if not self._untold or self._under_way or self._broker_epoch() < 0:
             return
+        told = dict(islice(self._untold.items(), AT_ONCE))
         topics: dict[tuple[Uuid, Uuid], TopicData] = {}
-        for (topic_id, index), directory in self._untold.items():
+        for (topic_id, index), directory in told.items():
             topic = topics.setdefault((directory, topic_id), TopicData(topic_id=topic_id, partitions=[]))
             topic.partitions.append(PartitionData(partition_index=index))
         directories: dict[Uuid, DirectoryData] = {}
@@ -83,7 +87,7 @@ class ReplicaDirectories:
         request = AssignReplicasToDirsRequest(
             broker_id=self._local, broker_epoch=self._broker_epoch(), directories=list(directories.values())
         )
-        told, self._untold = self._untold, {}
+        self._untold = {key: directory for key, directory in self._untold.items() if key not in told}
         self._under_way = True
         self._controller.ask(
             request, AssignReplicasToDirsResponse, lambda answer: self._answered(told, answer), PATIENCE_SECONDS

@@ -255,9 +255,9 @@ class _Loading:
                 segment.cut(segment.plan_cut(position, self.log_end))
             else:
                 segment.file.truncate(position)
-            segment.close_time_index()
+            segment.close_indexes()
             return False
-        segment.close_time_index()
+        segment.close_indexes()
         return True
 
     def _judge(self, segment: Segment, following: Offset | None, bad: BadBatch) -> None:

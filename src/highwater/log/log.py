@@ -205,11 +205,15 @@ class Log:
             self.flush()
 
     def _add_aborted(self, aborted: AbortedTransaction) -> None:
-        """Without its entry a reader would be shown aborted records: better no log than that (KAFKA-7866)."""
+        """Without its entry a reader would be shown aborted records: better no log than that (KAFKA-7866). Where room
+        or descriptors were short it is in memory, and in the file when the segment ends; recovery makes it anew."""
         try:
             self.active.aborted.append(aborted)
         except OSError as failed:
-            self.storage_failed(failed)
+            if is_passing(failed) and not isinstance(failed, Poisoned):
+                _log.error("%s: an aborted transaction is not in its index yet: %s", self.partition, failed)
+            else:
+                self.storage_failed(failed)
 
     def assign_epoch(self, epoch: Epoch, start: Offset) -> None:
         if self.epoch_cache.assign(epoch, start):
@@ -223,7 +227,7 @@ class Log:
         old = self.active
         if base <= old.base_offset:
             return
-        old.close_time_index()
+        old.close_indexes()
         self.segments.append(self._new_segment(base))
         self._bases.append(base)
         self._roll_jitter_ms = self._draw_jitter()
@@ -434,3 +438,7 @@ class Log:
         self.snapshots.stop()
         for segment in self.segments:
             segment.close()
+
+    def when_idle(self, told: Callable[[], None]) -> None:
+        """`told` once it is closed and no job writes in its directory any more, which another log may get."""
+        self.snapshots.when_idle(lambda: self.epoch_file.when_idle(told))

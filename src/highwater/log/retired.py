@@ -12,8 +12,9 @@ from pathlib import PurePath
 from highwater.log import names
 from highwater.log.truncation import remove_files
 from highwater.model import TopicPartition, Uuid
-from highwater.world import Disk, Step, World
+from highwater.world import Disk, Exhausted, Step, Timer, World
 
+AGAIN_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -32,19 +33,33 @@ class Retired:
         self._random = world.random("retired")
         self._kept: dict[tuple[Uuid, int], list[PurePath]] = {}
         """Damaged copies, by topic and partition. Another log is to take their place and has not done so yet."""
+        self._in_the_way: dict[TopicPartition, Timer] = {}
 
     def delete(self, partition: TopicPartition, directory: PurePath, delay: float) -> None:
         """Out of the way at once, and gone after `delay` seconds: a reader may still be at the files."""
-        aside = self._renamed(directory, names.deleted_directory(partition, self._unique()))
-        if aside is not None:
-            self.remove_later(aside, delay)
+        name = names.deleted_directory(partition, self._unique())
+        self._rename(partition, directory, name, lambda aside: self.remove_later(aside, delay))
 
     def keep(self, partition: TopicPartition, topic_id: Uuid, directory: PurePath) -> None:
         """Out of the way of another log, and there until `let_go`."""
-        aside = self._renamed(directory, names.stray_directory(partition, self._unique()))
-        if aside is not None:
+
+        def kept(aside: PurePath) -> None:
             _log.warning("%s: what it was is kept as %s until another copy is in sync", partition, aside)
             self.found(topic_id, partition.partition, aside)
+
+        self._rename(partition, directory, names.stray_directory(partition, self._unique()), kept)
+
+    def is_in_the_way(self, partition: TopicPartition) -> bool:
+        """Whether its directory still has its name. Until it has another nothing can be made there."""
+        return partition in self._in_the_way
+
+    @property
+    def has_any_in_the_way(self) -> bool:
+        return bool(self._in_the_way)
+
+    def close(self) -> None:
+        for timer in self._in_the_way.values():
+            timer.cancel()
 
     def found(self, topic_id: Uuid, index: int, directory: PurePath) -> None:
         """One that is kept already, by an earlier life."""
@@ -65,14 +80,21 @@ class Retired:
     def _unique(self) -> str:
         return f"{self._random.getrandbits(128):032x}"
 
-    def _renamed(self, directory: PurePath, name: str) -> PurePath | None:
+    def _rename(
+        self, partition: TopicPartition, directory: PurePath, name: str, then: Callable[[PurePath], None]
+    ) -> None:
+        """Tried until it succeeds: whoever has the next log of this name waits for it."""
         aside = self._directory / name
         try:
             self._world.disk.rename(directory, aside)
         except OSError as failed:
-            _log.error("%s is left behind: %s", directory, failed)
-            return None
-        return aside
+            if partition not in self._in_the_way:
+                _log.error("%s is not out of the way yet, and that is tried again: %s", partition, failed)
+            again = self._world.clock.call_later(AGAIN_SECONDS, self._rename, partition, directory, name, then)
+            self._in_the_way[partition] = again
+            return
+        self._in_the_way.pop(partition, None)
+        then(aside)
 
     def remove_later(self, directory: PurePath, delay: float) -> None:
         self._world.clock.call_later(delay, self._remove, remove_directory, directory)
@@ -82,8 +104,10 @@ class Retired:
         self._world.clock.call_later(delay, self._remove, remove_files, files)
 
     def _remove(self, job: Callable[..., Generator[Step, None, None]], *args: object) -> None:
-        self._world.run(job, *args, done=self._removed)
+        def removed(result: Exception | None) -> None:
+            if isinstance(result, Exhausted):
+                self._world.clock.call_later(AGAIN_SECONDS, self._remove, job, *args)
+            elif result is not None and not isinstance(result, FileNotFoundError):
+                _log.error("deleted files are left behind until the next start: %s", result)
 
-    def _removed(self, result: Exception | None) -> None:
-        if result is not None and not isinstance(result, FileNotFoundError):
-            _log.error("deleted files are left behind: %s", result)
+        self._world.run(job, *args, done=removed)

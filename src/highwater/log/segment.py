@@ -166,10 +166,12 @@ class Segment:
                 raise Poisoned(failed.errno, f"index and trim failed: {trim_failed}", str(self.file.path)) from failed
             raise
 
-    def close_time_index(self) -> None:
-        """The last entry of a segment that is rolled or closed: its largest timestamp."""
+    def close_indexes(self) -> None:
+        """What the files beside a segment that is rolled or closed lack: its largest timestamp, and aborted
+        transactions for which there was no room before."""
         if self.largest.timestamp >= 0:
             self.time_index.maybe_append(self.largest)
+        self.aborted.write()
 
     def locate(self, offset: int, peek: Peek) -> BatchAt | None:
         """The first batch whose last offset is at or beyond `offset`; None where all end before it."""

@@ -123,6 +123,8 @@ class LogStore:
         self.found = Found()
         self.unloaded: dict[TopicPartition, Exception] = {}
         """Partitions that are there and could not be opened, and why: left as they are, for a later start to try."""
+        self._ending: dict[TopicPartition, Log] = {}
+        """Deleted ones, in whose directories a job may still write: the next log of that name waits for its end."""
         clock = world.clock
         self._retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic())
         self.recovery_points = self._checkpoint(
@@ -265,7 +267,9 @@ class LogStore:
 
     async def create_all(self, wanted: Sequence[tuple[TopicPartition, Uuid]]) -> list[Log | KafkaError]:
         """As one job; in the order in which they are wanted."""
-        new = [each for each in wanted if each[0] not in self.unloaded]
+        for partition, _ in wanted:
+            await self._ended(partition)
+        new = [each for each in wanted if each[0] not in self.unloaded and not self.retired.is_in_the_way(each[0])]
         try:
             made = await finished(self._world, make_partitions, self.directory, new, self._world.clock.wall_ms())
         except OSError as failed:
@@ -275,7 +279,11 @@ class LogStore:
 
     def _created(self, partition: TopicPartition, made: LoadedLog | Exception | None) -> Log | KafkaError:
         if made is None:
-            return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} is not loaded: {self.unloaded[partition]}")
+            unloaded = self.unloaded.get(partition)
+            why = (
+                "its directory is still that of a deleted log" if unloaded is None else f"it is not loaded: {unloaded}"
+            )
+            return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {why}")
         if isinstance(made, Exception):
             if not isinstance(made, OSError):
                 self._world.failures.note("partition", f"{partition} while it is made", made)
@@ -302,8 +310,9 @@ class LogStore:
         self.found.forget(partition)
         if self.unloaded.pop(partition, None) is not None:
             return self._found_at(partition)[0]
-        log = self.logs.pop(partition)
+        log = self._ending[partition] = self.logs.pop(partition)
         log.close()
+        log.when_idle(lambda: self._forget_ended(partition, log))
         log.generation.valid = False
         return log.directory
 
@@ -311,6 +320,16 @@ class LogStore:
         log = self.logs.get(partition)
         config = self._config_of(partition.topic) if log is None else log.config
         return config.file_delete_delay_ms / 1000
+
+    def _forget_ended(self, partition: TopicPartition, log: Log) -> None:
+        if self._ending.get(partition) is log:
+            del self._ending[partition]
+
+    async def _ended(self, partition: TopicPartition) -> None:
+        if partition in self._ending:
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._ending[partition].when_idle(lambda: None if idle.done() else idle.set_result(None))
+            await idle
 
     async def truncate(self, log: Log, offset: Offset, still_meant: Callable[[], bool] = lambda: True) -> bool:
         """As `truncation.truncate`, and no recovery point lies beyond the cut when it returns."""
@@ -322,10 +341,8 @@ class LogStore:
         return await truncation.restart(self._world, log, offset, batches) and await self._kept_within(log)
 
     async def _kept_within(self, log: Log) -> bool:
-        """Tried until the disk takes it: a full one has room again some time."""
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.recovery_points.write(lambda: None if written.done() else written.set_result(None))
-        await written
+        """A full disk has room again some time."""
+        await self.recovery_points.written(patient=True)
         return log.is_usable
 
     def aging_ms(self) -> int:
@@ -363,13 +380,14 @@ class LogStore:
 
     async def close(self, broker_epoch: int) -> None:
         """A clean stop: all durable, all checkpoints written, the mark last. A log that failed forbids the mark."""
+        self.retired.close()
         logs = list(self.logs.values())
         for at in range(0, len(logs), SETTLE_AT_ONCE):
             await asyncio.gather(*(self._settle(log) for log in logs[at : at + SETTLE_AT_ONCE]))
-        clean = not self.unloaded and all(log.offline is None for log in logs)
+        clean = not self.unloaded and not self.retired.has_any_in_the_way and all(log.offline is None for log in logs)
         try:
             for file in (self.recovery_points, self.log_starts, self.high_watermarks):
-                await _written(file)
+                await file.written(patient=False)
             if clean:
                 mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
                 await finished(self._world, checkpoint.replace_file, self.directory / names.CLEAN_SHUTDOWN, mark)
@@ -384,11 +402,11 @@ class LogStore:
         if log.offline is not None:
             return
         try:
-            log.active.close_time_index()
+            log.active.close_indexes()
             end, files = log.unsynced()
             await synced(self._world, [*files, *log.active.files], log.directory, SETTLE_TRIES)
             if not log.epoch_file.in_step:
-                await _written(log.epoch_file)
+                await log.epoch_file.written(patient=False)
         except OSError as failed:
             log.storage_failed(failed)
             return
@@ -407,15 +425,3 @@ def _log_start_beside(log: Log) -> Offset | None:
     """None where the first segment's name says it as well; but a deleted one may come back until that is synced."""
     named = log.segments and log.log_start <= log.segments[0].base_offset and log.durability.directory_in_step
     return None if named or log.log_start == 0 else log.log_start
-
-
-async def _written(file: CheckpointFile) -> None:
-    """Raises where the disk refuses it."""
-    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def done(failed: Exception | None = None) -> None:
-        if not written.done():
-            written.set_result(None) if failed is None else written.set_exception(failed)
-
-    file.write(done, done)
-    await written
