@@ -14,6 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from highwater.cli.command_group import CommandGroup
 from highwater.cli.tool import fail
 from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
@@ -45,7 +46,7 @@ def _loaded(file: Path) -> Any:
         fail(str(error))
 
 
-@click.group(name="pipeline")
+@click.group(name="pipeline", cls=CommandGroup)
 def command() -> None:
     """Land topics in tables, exactly once, with Spark; against any Kafka.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from highwater.cli.command_group import CommandGroup
 from highwater.cli.tool import Tool, fail
 from highwater.config.kinds import ConfigError
 from highwater.config.node import NodeConfig
@@ -23,7 +24,7 @@ from highwater.raft_node.releases import FEATURE_LEVELS, METADATA_LEVELS, metada
 from highwater.world.real_disk import RealDisk
 
 
-@click.group("storage")
+@click.group("storage", cls=CommandGroup)
 def command() -> None:
     """Format a node's directories, or show how they are formatted."""
 
