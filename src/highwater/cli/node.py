@@ -18,9 +18,11 @@ import click
 
 from highwater import kernel
 from highwater.broker.lifecycle import NotRegistered
+from highwater.cli.origins import near
+from highwater.cli.server_properties import read_config
 from highwater.cli.stop_signals import let_through
 from highwater.cluster.lock import when_released
-from highwater.config import ConfigError, NodeConfig, environment_overrides, parse_properties
+from highwater.config import ConfigError, NodeConfig
 from highwater.node import Node, NotStarted
 from highwater.world import AlreadyLocked
 from highwater.world.descriptors import raise_limit
@@ -31,22 +33,11 @@ LAST_SECONDS = 20.0
 _log = logging.getLogger("highwater")
 
 
-def read_config(path: Path, overrides: tuple[str, ...] = (), environment: Mapping[str, str] = os.environ) -> NodeConfig:
-    """The file, then KAFKA_ variables of the environment, then --override, the later over the earlier."""
-    properties = parse_properties(path.read_text(encoding="iso-8859-1"))
-    properties.update(environment_overrides(environment))
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals or not key:
-            raise ConfigError(f"--override takes key=value, not {override!r}")
-        properties[key] = value
-    return NodeConfig.parse(properties)
-
-
 def run_node(config: NodeConfig, ready: Callable[[Node], None]) -> int:
     """Until SIGTERM or SIGINT, which shut it down in order; 1 where it could not start or failed."""
     for name in config.unknown:
-        _log.warning("unknown setting %s is ignored", name)
+        meant = near(name)
+        _log.warning("unknown setting %s is ignored%s", name, f"; did you mean {meant}?" if meant else "")
     raise_limit()
     _log.log(logging.INFO if kernel.IMPLEMENTATION == "cython" else logging.WARNING, "kernel: %s", kernel.DESCRIPTION)
     loop = new_event_loop()
@@ -172,8 +163,8 @@ def serve(
 ) -> int:
     try:
         config = read_config(path, overrides, environment)
-    except (ConfigError, ValueError, OSError) as wrong:
-        _log.critical("%s: %s", path, wrong)
+    except ConfigError as wrong:
+        _log.critical("%s", wrong)
         return 1
     if pid_file is not None:
         aside = pid_file.with_suffix(".tmp")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from highwater.broker.lifecycle import NotRegistered
-from highwater.cli.node import exit_code, read_config
+from highwater.cli.node import exit_code
+from highwater.cli.server_properties import read_config
 from highwater.config import BROKER_RACK, ConfigError
 from highwater.node import NotStarted
 from tests.unit.broker.living import PROPERTIES
@@ -33,6 +35,63 @@ def test_overrides_win_over_the_environment_and_that_over_the_file(
     monkeypatch.setenv("KAFKA_BROKER_RACK", "environment")
     assert read_config(path, ()).get(BROKER_RACK) == "environment"
     assert read_config(path, ("broker.rack=flag",)).get(BROKER_RACK) == "flag"
+
+
+@pytest.mark.parametrize(
+    ("file", "variable", "overrides", "told"),
+    [
+        ("soon", "", (), "{path}: Invalid value soon for configuration log.retention.ms: Not a number of type LONG"),
+        (
+            "1",
+            "soon",
+            (),
+            "Invalid value soon for configuration log.retention.ms: Not a number of type LONG "
+            "(log.retention.ms is set by the environment variable KAFKA_LOG_RETENTION_MS)",
+        ),
+        (
+            "1",
+            "2",
+            ("log.retention.ms=soon",),
+            "Invalid value soon for configuration log.retention.ms: Not a number of type LONG "
+            "(log.retention.ms is set by --override log.retention.ms=soon)",
+        ),
+        ("1", "2", ("soon",), "--override takes key=value, not 'soon'"),
+    ],
+)
+def test_a_wrong_setting_is_told_with_the_place_that_it_comes_from(
+    tmp_path: Path, file: str, variable: str, overrides: tuple[str, ...], told: str
+) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("\n".join(f"{key}={value}" for key, value in {**PROPERTIES, "log.retention.ms": file}.items()))
+    environment = {"KAFKA_LOG_RETENTION_MS": variable} if variable else {}
+    with pytest.raises(ConfigError) as wrong:
+        read_config(path, overrides, environment)
+    assert str(wrong.value) == told.format(path=path)
+
+
+def test_node_and_storage_do_not_blame_the_file_for_a_variable(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("\n".join(f"{key}={value}" for key, value in PROPERTIES.items()))
+    for command in (["node", "--config"], ["storage", "info", "-c"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "highwater", *command, str(path)],
+            env={**os.environ, "KAFKA_LOG_RETENTION_MS": "soon"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 1
+        assert "(log.retention.ms is set by the environment variable KAFKA_LOG_RETENTION_MS)" in done.stderr
+        assert str(path) not in done.stderr
+
+
+def test_a_setting_that_is_nearly_one_is_logged_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    lines = {**PROPERTIES, "log.dirs": str(tmp_path / "missing"), "log.retenton.ms": "1"}
+    path.write_text("\n".join(f"{key}={value}" for key, value in lines.items()))
+    command = [sys.executable, "-m", "highwater", "node", "--config", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert "unknown setting log.retenton.ms is ignored; did you mean log.retention.ms?" in done.stderr
 
 
 @pytest.mark.parametrize(
