@@ -226,7 +226,8 @@ def test_up_signals_no_stranger_whose_pid_stands_in_a_file(tmp_path: Path) -> No
             running.until_ready()
             (directory / "node-1/pid").write_text(str(stranger.pid))
             os.kill(running.nodes[0]["pid"], signal.SIGKILL)
-            wait_until(lambda: "node 1 died" in running.errors, "its end is seen")
+            told = f"node 1 died (killed by SIGKILL); its log, {directory}/node-1/node.log, ends:\n  ["
+            wait_until(lambda: told in running.errors, "its end is seen")
             assert running.end(signal.SIGTERM) == 0
         assert running.nodes[0]["pid"] != stranger.pid
         assert stranger.poll() is None

@@ -81,7 +81,7 @@ def command(
             if cluster.start(signals.arrived, _tell):
                 click.echo(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
                 for member, event in cluster.watch(signals.arrived, _tell):
-                    _tell(f"node {member.id} {event}")
+                    _tell(f"node {member.id} {event}{member.last_words if event == 'died' else ''}")
                     if event == "died" and restart:
                         cluster.restart(member)
             _tell("stopping")

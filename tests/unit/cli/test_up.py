@@ -30,6 +30,28 @@ def test_a_node_that_has_ended_is_dead_though_whoever_started_it_has_not_looked(
         handle.close()
 
 
+@pytest.mark.parametrize(
+    ("program", "ending"),
+    [
+        ("raise SystemExit(3)", " (exit code 3)"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", " (killed by SIGKILL)"),
+    ],
+)
+def test_the_last_words_of_a_node_are_how_it_ended_and_the_end_of_its_log(
+    tmp_path: Path, program: str, ending: str
+) -> None:
+    node = NodeProcess(Member(NodeId(1), ("broker",), tmp_path), tmp_path / "lock")
+    node.output.write_text("".join(f"line {number}\n" for number in range(100)))
+    node.hold(os.posix_spawn(sys.executable, [sys.executable, "-c", program], os.environ))
+    assert node.wait()
+    first, *rest = node.last_words.splitlines()
+    assert first == f"{ending}; its log, {tmp_path}/node.log, ends:"
+    assert rest == [f"  line {number}" for number in range(85, 100)]
+    node.output.unlink()
+    assert node.last_words.endswith("(No such file or directory)")
+    node.close()
+
+
 def test_a_node_whose_disk_cannot_be_read_ends_neither_up_nor_the_other_nodes(tmp_path: Path) -> None:
     """`up` looks for the pid of each node several times a second."""
     member = Member(NodeId(1), ("broker",), tmp_path)
