@@ -107,7 +107,7 @@ class Layout:
             raise ValueError(f"a cluster of {brokers} brokers and {controllers} controllers cannot be")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
-        _check_common(config, brokers)
+        _check_common(config, brokers, http)
         self._brokers = brokers
         self._first_port = first_port
         self._http = http
@@ -229,11 +229,15 @@ class Layout:
         format_directories(disk, wanted, now_ms=time.time_ns() // 1_000_000, random=SystemRandom())
 
 
-def _check_common(config: Mapping[str, str], brokers: int) -> None:
-    """ConfigError for what each node has its own of. What a single broker tells its clients may be given."""
-    for name in config:
-        if name in LAID_OUT and not (name == "advertised.listeners" and brokers == 1):
-            raise ConfigError(f"{name} cannot be set for a whole cluster: {LAID_OUT[name]}. Leave it out")
+def _check_common(config: Mapping[str, str], brokers: int, http: bool) -> None:
+    """ConfigError for what is laid out for each node."""
+    given = set(config) & set(LAID_OUT)
+    if brokers == 1:
+        given.discard("advertised.listeners")  # of one broker alone: what it tells its clients may be given
+    if not http:
+        given.discard("highwater.http.listener")
+    for name in sorted(given):
+        raise ConfigError(f"{name} cannot be set for a whole cluster: {LAID_OUT[name]}. Leave it out")
 
 
 def _last_ports(config: Path) -> dict[str, int]:
