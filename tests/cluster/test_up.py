@@ -23,8 +23,8 @@ from tests.apache import free_ports
 from tests.cluster.stage import WAIT_SECONDS, staged, wait_until
 from tests.cluster.tracing import needs_strace
 
-PATIENT = "controller.quorum.election.timeout.ms=2000000000"
-"""No voter ever asks for votes."""
+DEAF = "max.connections.per.ip.overrides=127.0.0.1:0"
+"""No voter lets another in."""
 
 
 class Up:
@@ -144,12 +144,13 @@ def test_all_that_is_written_before_ready_is_synced_with_its_name(tmp_path: Path
 
 
 def test_a_cluster_without_a_quorum_says_so_after_a_few_seconds(tmp_path: Path) -> None:
-    """Which node waits for which address is in tests/unit/cluster/test_layout.py."""
-    with up(tmp_path / "data", "--set", PATIENT) as running:
-        wait_until(lambda: running.errors.count("\n") == 1, "it says so")
+    with up(tmp_path / "data", "--set", DEAF) as running:
+        wait_until(lambda: running.errors.count("\n") == 3, "it says so")
         assert running.end(signal.SIGTERM) == 0
-    first, *_ = running.errors.splitlines()
-    assert first == "no quorum after 5 s: every voter answers, and none leads yet"
+    for node, line in zip((1, 2, 3), running.errors.splitlines(), strict=False):
+        others = [other for other in (1, 2, 3) if other != node]
+        absent = "; ".join(rf"voter {other}: 127.0.0.1:\d+ disconnected: [^;]+" for other in others)
+        assert re.fullmatch(rf"no quorum after 5 s: node {node} waits for {absent}", line)
 
 
 def test_a_second_up_on_a_live_directory_changes_nothing(tmp_path: Path) -> None:
@@ -273,7 +274,7 @@ def test_a_full_disk_is_told_and_so_is_its_room(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_storm_of_signals_leaves_no_node_running(tmp_path: Path, ready: bool) -> None:
     directory = tmp_path / "data"
-    with up(directory, "--brokers", "2", *(() if ready else ("--set", PATIENT))) as running:
+    with up(directory, "--brokers", "2", *(() if ready else ("--set", DEAF))) as running:
         if ready:
             running.until_ready()
         else:
