@@ -8,6 +8,7 @@ import errno
 import gc
 import logging
 import os
+import re
 import signal
 import sys
 import time
@@ -21,6 +22,7 @@ from highwater.broker.lifecycle import NotRegistered
 from highwater.cli.origins import near
 from highwater.cli.server_properties import read_config
 from highwater.cli.stop_signals import let_through
+from highwater.cluster.holder import holder_of_port, named
 from highwater.cluster.lock import when_released
 from highwater.config import ConfigError, NodeConfig
 from highwater.node import Node, NotStarted
@@ -88,8 +90,18 @@ def exit_code(why: BaseException | None) -> int:
     expected = isinstance(why, ConfigError | AlreadyLocked | NotRegistered | NotStarted) or (
         isinstance(why, OSError) and why.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
     )
-    _log.critical("the node stops: %s", why, exc_info=None if expected else why)
+    _log.critical("the node stops: %s%s", why, _holder(why), exc_info=None if expected else why)
     return 1
+
+
+def _holder(why: BaseException) -> str:
+    """Who has the address that a node was to listen on; asyncio tells it in words alone."""
+    if not isinstance(why, OSError) or why.errno != errno.EADDRINUSE:
+        return ""
+    address = re.search(r"', (\d+)", str(why))
+    holder = None if address is None else holder_of_port(int(address[1]))
+    by = "" if holder is None else f" by {named(holder)}"
+    return f"{by}: end that process, or give another port in listeners"
 
 
 class Readiness:

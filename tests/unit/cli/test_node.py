@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -112,6 +114,19 @@ def test_a_reason_that_the_operator_can_mend_is_told_without_a_traceback(
         assert exit_code(why) == 1
     assert str(why) in caplog.text
     assert bool(caplog.records[-1].exc_info) is traced
+
+
+def test_an_address_that_is_taken_is_told_with_who_has_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def listen(port: int) -> None:
+        await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", port)
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        with pytest.raises(OSError) as failed:
+            asyncio.run(listen(taken.getsockname()[1]))
+        assert exit_code(failed.value) == 1
+    told = caplog.records[-1].getMessage()
+    assert f"address already in use by pid {os.getpid()} (" in told
+    assert told.endswith(": end that process, or give another port in listeners")
 
 
 def test_a_node_that_was_told_to_stop_ends_well() -> None:
