@@ -155,15 +155,21 @@ def _standing(told: dict[str, Any]) -> Iterator[str]:
         if alive or told["state"] in ("stopped", "finished", "failed")
         else "gone (it did not stop in order)"
     )
-    yield f"{told['name']}  {state}  rows={told['rows']} batches={told['batches']} restarts={told['restarts']}"
+    counts = ("records", "rows", "batches", "restarts")
+    yield f"{told['name']}  {state}  {_counted(told, counts)}"
     if (last := told["last"]) is not None:
         ago = max(0.0, time.time() - told["last_at"])
         yield (
             f"last batch {last['batch_id']}, {ago:.0f} s ago: "
-            f"rows={last['rows']} seconds={last['seconds']:.3f} lag={last['lag']}"
+            f"{_counted(last, ('records', 'rows'))} seconds={last['seconds']:.3f} lag={last['lag']}"
         )
     if told["trouble"]:
         yield f"last trouble: {told['trouble']}"
+
+
+def _counted(told: dict[str, Any], names: tuple[str, ...]) -> str:
+    """An earlier version told of rows alone."""
+    return " ".join(f"{name}={told[name]}" for name in names if name in told)
 
 
 def _position(definition: Any) -> Iterator[str]:

@@ -67,7 +67,7 @@ def _run(
     try:
         query = start(spark, definition, transform)
         tell(event="started", query_id=str(query.id))
-        for report in follow(query, stopping):
+        for report in follow(query, definition, stopping):
             tell(event="batch", **report.to_json())
     finally:
         spark.stop()
