@@ -72,7 +72,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F18",
         "tests/unit/net/test_turns.py::test_a_request_of_too_many_elements_ends_its_connection",
-        "src/highwater/net/connection.py",
+        "src/highwater/net/registry.py",
         "return entry.decode(body, version, entry.api.most_elements)",
         "return entry.decode(body, version, 1 << 62)",
     ),
