@@ -90,4 +90,11 @@ MUTATIONS: list[Mutation] = [
         "result.partitions.append(ctx.written(_end(broker, ctx, topic.topic, asked)))\nyield None",
         "result.partitions.append(ctx.written(_end(broker, ctx, topic.topic, asked)))",
     ),
+    Mutation(
+        "F18",
+        "tests/unit/controller/test_topics_in_pieces.py::test_all_that_names_one_topic_to_delete_stays_together",
+        "src/highwater/controller/deletion.py",
+        "key = known.id if known is not None else topic_id if name is None else name",
+        "key = topic_id if name is None else name",
+    ),
 ]

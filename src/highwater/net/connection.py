@@ -134,8 +134,9 @@ class Connection(BufferedProtocol):
         return self._outbox.unread_since
 
     @property
-    def unsent(self) -> int:
-        return self._outbox.unsent
+    def unread(self) -> int:
+        """Bytes of answers that it keeps in memory."""
+        return self._outbox.unsent + self._outbox.written
 
     @property
     def stalls(self) -> bool:
