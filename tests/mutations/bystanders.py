@@ -97,4 +97,40 @@ MUTATIONS: list[Mutation] = [
         "key = known.id if known is not None else topic_id if name is None else name",
         "key = topic_id if name is None else name",
     ),
+    Mutation(
+        "F18",
+        "tests/unit/broker/test_named_twice.py::test_the_offsets_of_a_group_that_is_named_twice_are_told_once",
+        "src/highwater/broker/k09_offset_fetch.py",
+        "if group.group_id in seen:  # all that it has would be told again and again",
+        "if False:",
+    ),
+    Mutation(
+        "F18",
+        "tests/unit/broker/test_named_twice.py::test_groups_whose_offsets_are_asked_for_take_turns",
+        "src/highwater/broker/k09_offset_fetch.py",
+        "_fetch(broker, ctx, group, request.require_stable, reply)\nyield None",
+        "_fetch(broker, ctx, group, request.require_stable, reply)\nif place > len(asked) - 2:\n    yield None",
+    ),
+    Mutation(
+        "F18",
+        "tests/unit/broker/test_named_twice.py::test_a_broker_whose_settings_are_changed_twice_is_not_looked_at_twice",
+        "src/highwater/broker/k44_incremental_alter_configs.py",
+        "if resource.resource_type != ResourceType.BROKER or "
+        "times[resource.resource_type, resource.resource_name] > 1:",
+        "if resource.resource_type != ResourceType.BROKER:",
+    ),
+    Mutation(
+        "F18",
+        "tests/unit/broker/test_named_twice.py::test_a_member_says_one_mebibyte_at_most",
+        "src/highwater/broker/k11_join_group.py",
+        "if sum(len(protocol.metadata) for protocol in request.protocols) > MOST_METADATA:",
+        "if False:",
+    ),
+    Mutation(
+        "F18",
+        "tests/unit/groups/test_joining.py::test_what_all_members_of_a_group_say_is_bounded",
+        "src/highwater/groups/membership.py",
+        "return phase.admits(group, join.member_id, self._rebalance.settings.max_size) and group.has_room(join)",
+        "return phase.admits(group, join.member_id, self._rebalance.settings.max_size)",
+    ),
 ]
