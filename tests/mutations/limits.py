@@ -178,4 +178,11 @@ MUTATIONS: list[Mutation] = [
         "return self.receiving + self.unanswered + self.unsent + self.written + more <= self.limit",
         "return self.receiving + self.unanswered + more <= self.limit",
     ),
+    Mutation(
+        "F18",
+        f"{_WAITING}::test_a_session_that_would_grow_beyond_bounds_ends",
+        "src/highwater/partition/fetch_session.py",
+        "if not self.privileged and not self._followed.has_room(1):",
+        "if False:",
+    ),
 ]
