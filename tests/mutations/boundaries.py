@@ -29,7 +29,7 @@ MUTATIONS: list[Mutation] = [
         scenario="F9",
         test=MISSING + "test_a_replica_that_cannot_be_made_leaves_the_lead_and_is_made_later",
         file="src/highwater/broker/missing.py",
-        line="self._directories.lose(*key)",
+        line="self._directories.lose(*key, lasting=pause is None)",
         replacement="pass",
     ),
     Mutation(

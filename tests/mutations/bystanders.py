@@ -72,7 +72,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F18",
         "tests/unit/net/test_turns.py::test_a_request_of_too_many_elements_ends_its_connection",
-        "src/highwater/net/connection.py",
+        "src/highwater/net/registry.py",
         "return entry.decode(body, version, entry.api.most_elements)",
         "return entry.decode(body, version, 1 << 62)",
     ),
@@ -89,5 +89,48 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/broker/k23_offset_for_leader_epoch.py",
         "result.partitions.append(ctx.written(_end(broker, ctx, topic.topic, asked)))\nyield None",
         "result.partitions.append(ctx.written(_end(broker, ctx, topic.topic, asked)))",
+    ),
+    Mutation(
+        "F18",
+        "tests/unit/controller/test_topics_in_pieces.py::test_all_that_names_one_topic_to_delete_stays_together",
+        "src/highwater/controller/deletion.py",
+        "key = known.id if known is not None else topic_id if name is None else name",
+        "key = topic_id if name is None else name",
+    ),
+    Mutation(
+        "F18",
+        "tests/unit/broker/test_named_twice.py::test_the_offsets_of_a_group_that_is_named_twice_are_told_once",
+        "src/highwater/broker/k09_offset_fetch.py",
+        "if group.group_id in seen:  # all that it has would be told again and again",
+        "if False:",
+    ),
+    Mutation(
+        "F18",
+        "tests/unit/broker/test_named_twice.py::test_groups_whose_offsets_are_asked_for_take_turns",
+        "src/highwater/broker/k09_offset_fetch.py",
+        "_fetch(broker, ctx, group, request.require_stable, reply)\nyield None",
+        "_fetch(broker, ctx, group, request.require_stable, reply)\nif place > len(asked) - 2:\n    yield None",
+    ),
+    Mutation(
+        "F18",
+        "tests/unit/broker/test_named_twice.py::test_a_broker_whose_settings_are_changed_twice_is_not_looked_at_twice",
+        "src/highwater/broker/k44_incremental_alter_configs.py",
+        "if resource.resource_type != ResourceType.BROKER or "
+        "times[resource.resource_type, resource.resource_name] > 1:",
+        "if resource.resource_type != ResourceType.BROKER:",
+    ),
+    Mutation(
+        "F18",
+        "tests/unit/broker/test_named_twice.py::test_a_member_says_one_mebibyte_at_most",
+        "src/highwater/broker/k11_join_group.py",
+        "if sum(len(protocol.metadata) for protocol in request.protocols) > MOST_METADATA:",
+        "if False:",
+    ),
+    Mutation(
+        "F18",
+        "tests/unit/groups/test_joining.py::test_what_all_members_of_a_group_say_is_bounded",
+        "src/highwater/groups/membership.py",
+        "return phase.admits(group, join.member_id, self._rebalance.settings.max_size) and group.has_room(join)",
+        "return phase.admits(group, join.member_id, self._rebalance.settings.max_size)",
     ),
 ]

@@ -53,8 +53,12 @@ def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> Wo
     updates = _updated(session, request)
     if sum([len(partitions) for _, partitions in request.topics]) > _AT_ONCE:
         return fetching.after(updates)
-    for _ in updates:
-        """They are few."""
+    try:
+        for _ in updates:
+            """They are few."""
+    except KafkaError as refused:
+        fetching.refuse(refused.code)
+        return None
     fetching.begin()
     return None
 
@@ -148,8 +152,17 @@ class _Fetch:
         """By turns: meanwhile there may be news, or the time may be over."""
 
     def after(self, updates: Iterator[None]) -> Work:
-        yield from updates
-        self.begin()
+        try:
+            yield from updates
+        except KafkaError as refused:
+            self.refuse(refused.code)
+        else:
+            self.begin()
+
+    def refuse(self, code: Code) -> None:
+        """Its session may not grow: the client is to begin anew."""
+        self.broker.sessions.remove(self.session)
+        _refuse(self.ctx, code)
 
     def begin(self) -> None:
         self._line.join(self)

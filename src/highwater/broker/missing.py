@@ -43,10 +43,10 @@ class MissingReplicas:
         if self._reasons.get(key) != str(failed):
             _log.error("%s", failed)
         self._reasons[key] = str(failed)
+        pause = self._pause(tp)
         known = self._find(self._broker.image, key)
         if known is None or known[2].directory(self._broker.node_id) != DIRECTORY_LOST:
-            self._directories.lose(*key)
-        pause = self._pause(tp)
+            self._directories.lose(*key, lasting=pause is None)
         if pause is not None:
             now = self._broker.world.clock.monotonic()
             if self._open_at.get(tp, now) <= now:

@@ -65,9 +65,8 @@ class LocalCluster:
             for pipe in select.select(waiting, [], [], POLL_SECONDS)[0]:
                 member = waiting.pop(pipe)
                 if not pipe.is_ready():
-                    raise ClusterFailed(
-                        f"node {member.id} ended before it was ready; its log is {member.output}:\n{_tail(member)}"
-                    )
+                    member.wait(STOP_SECONDS)
+                    raise ClusterFailed(f"node {member.id} ended before it was ready{member.last_words}")
             elapsed = time.monotonic() - begun
             if waiting and elapsed > READY_SECONDS:
                 raise ClusterFailed(self._not_ready(list(waiting.values())))
@@ -90,10 +89,7 @@ class LocalCluster:
         waits = "".join(f"\n{line}" for line in self._waits())
         first = late[0]
         ids = ", ".join(str(member.id) for member in late)
-        return (
-            f"not ready after {READY_SECONDS:g} s: node {ids}{waits}\n"
-            f"the log of node {first.id} is {first.output}:\n{_tail(first)}"
-        )
+        return f"not ready after {READY_SECONDS:g} s: node {ids}{waits}\nnode {first.id} still runs{first.last_words}"
 
     def write_nodes(self) -> None:
         """nodes.json, replaced atomically."""
@@ -137,10 +133,3 @@ class LocalCluster:
             member.close()
         self._layout.release()
         self._directory.release()
-
-
-def _tail(member: NodeProcess, lines: int = 15) -> str:
-    try:
-        return "\n".join(member.output.read_text(errors="replace").splitlines()[-lines:])
-    except FileNotFoundError:
-        return "(no output)"

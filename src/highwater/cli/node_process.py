@@ -16,6 +16,9 @@ from highwater.cluster.layout import Member
 from highwater.cluster.ports import HOST
 from highwater.log.names import LOCK
 
+LAST_LINES = 15
+"""Of a log, to tell why a node has ended."""
+
 
 class Handle:
     """Of a running process. A number can be given to another process; this cannot."""
@@ -37,6 +40,19 @@ class Handle:
     def wait(self, seconds: float | None) -> bool:
         """Whether it has ended by then."""
         return bool(select.select([self._fd], [], [], seconds)[0])
+
+    @property
+    def ending(self) -> str | None:
+        """How it ended; None while it runs, and of one that is no child of ours."""
+        try:
+            found = os.waitid(os.P_PIDFD, self._fd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return None
+        if found is None:
+            return None
+        if found.si_code == os.CLD_EXITED:
+            return f"exit code {found.si_status}"
+        return f"killed by {signal.Signals(found.si_status).name}"
 
     def close(self) -> None:
         """Take note of its end, if it is a child of ours, and let go of it."""
@@ -104,6 +120,17 @@ class NodeProcess:
                 return True
             handle.close()
         return False
+
+    @property
+    def last_words(self) -> str:
+        """How it ended, where its log is, and the end of that."""
+        ending = None if self._handle is None else self._handle.ending
+        how = "" if ending is None else f" ({ending})"
+        try:
+            lines = self.output.read_text(errors="replace").splitlines()[-LAST_LINES:]
+        except OSError as failed:
+            lines = [f"({failed.strerror})"]
+        return f"{how}; its log, {self.output}, ends:\n" + "\n".join(f"  {line}" for line in lines)
 
     def signal(self, number: signal.Signals) -> None:
         if self._handle is not None:

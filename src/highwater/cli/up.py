@@ -64,6 +64,9 @@ def command(
         raise click.BadParameter(f"{brokers} ports from {port} on go beyond {LAST_PORT}", param_hint="--port")
     given = parse_settings(settings)
     environment = Environment(os.environ)
+    environment.origins.note(given, "--set")
+    for line in environment.misspelt:
+        _tell(line)
     with StopSignals() as signals:
         try:
             check_known(given)
@@ -71,14 +74,14 @@ def command(
                 data_dir, brokers, port or free_ports(brokers), {**environment.settings, **given}, controllers
             )
         except ConfigError as wrong:
-            raise click.ClickException(environment.blame(wrong)) from wrong
+            raise click.ClickException(environment.origins.blame(wrong)) from wrong
         except (ClusterFailed, ValueError, OSError) as wrong:
             raise click.ClickException(str(wrong)) from wrong
         try:
             if cluster.start(signals.arrived, _tell):
                 click.echo(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
                 for member, event in cluster.watch(signals.arrived, _tell):
-                    _tell(f"node {member.id} {event}")
+                    _tell(f"node {member.id} {event}{member.last_words if event == 'died' else ''}")
                     if event == "died" and restart:
                         cluster.restart(member)
             _tell("stopping")

@@ -34,6 +34,8 @@ class SegmentCut(NamedTuple):
     """What of a segment and its indexes stays when its tail is cut off."""
 
     position: int
+    end: int
+    """Behind the last offset that stays."""
     offset_entries: int
     time_entries: int
     time_index_last: TimestampOffset
@@ -201,15 +203,17 @@ class Segment:
         times = self.time_index.entries_below(next_offset, blocking)
         last = self.time_index.entry(times - 1, blocking) if times else NO_TIMESTAMP
         largest = last
+        end = self.base_offset
         begin = self.locate(last.offset, blocking) if times else None
         for batch in scan(self.file, begin.position if begin else 0, 0, check=False):
             if batch.position >= position:
                 break
+            end = batch.header.next_offset
             if batch.header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(batch.header.max_timestamp, batch.header.last_offset)
         indexed = self.offset_index.entry(offsets - 1, blocking)[1] if offsets else 0
         aborted = sum(1 for entry in self.aborted.entries if entry.last_offset < next_offset)
-        return SegmentCut(position, offsets, times, last, largest, aborted, position - indexed)
+        return SegmentCut(position, end, offsets, times, last, largest, aborted, position - indexed)
 
     def cut(self, cut: SegmentCut) -> None:
         self.file.truncate(cut.position)

@@ -14,7 +14,7 @@ from highwater.log.log import Log
 from highwater.log.peek import blocking
 from highwater.log.producer_snapshot import BadSnapshot
 from highwater.log.producer_state import ProducerState
-from highwater.log.scan import BadBatch, replay, scan
+from highwater.log.scan import BadBatch, follow_producer, scan
 from highwater.log.segment import Segment, SegmentCut
 from highwater.model import Offset
 from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, Place, Step, World, is_passing
@@ -166,6 +166,8 @@ def find_cut(
     else:
         position, log_end = found.position, max(min(offset, found.base_offset), log_start)
     plan = segments[at].plan_cut(position, log_end)
+    # What lies between the last batch and the cut is missing, whatever took it away: it is fetched again.
+    log_end = max(min(log_end, plan.end), log_start)
     yield Step()
     producers, start = _latest_snapshot(disk, segments[0], log_end)
     yield Step()
@@ -177,7 +179,7 @@ def find_cut(
             if batch.header.base_offset >= log_end:
                 break
             if batch.header.base_offset >= start:
-                replay(batch, producers, None)
+                follow_producer(batch.header, batch.data, producers)
         yield Step()
     return Cut(at, plan, log_end, producers)
 

@@ -39,13 +39,33 @@ def test_help_loads_no_tool() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "get-offsets" in done.stdout
     loaded = done.stdout.splitlines()[-1].split()
-    assert [name for name in loaded if name.startswith("highwater.")] == ["highwater.cli"]
+    ours = [name for name in loaded if name.startswith("highwater.")]
+    assert sorted(ours) == ["highwater.cli", "highwater.cli.command_group"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (["topcs"], "No such command 'topcs': did you mean 'topics'?"),
+        (["console_consumer"], "No such command 'console_consumer': did you mean 'console-consumer'?"),
+        (["kafka-consumer-groups.sh", "--list"], "No such command 'kafka-consumer-groups.sh': did you mean 'groups'?"),
+        (["zork"], "No such command 'zork'; 'highwater --help' lists them all"),
+        (["pipeline", "lnad"], "No such command 'lnad': did you mean 'land'?"),
+        (["storage", "frmat"], "No such command 'frmat': did you mean 'format'?"),
+        (["quorum", "decsribe"], "No such command 'decsribe': did you mean 'describe'?"),
+    ],
+)
+def test_a_mistyped_command_is_told_with_the_one_that_may_be_meant(typed: list[str], told: str) -> None:
+    done = CliRunner().invoke(main, typed, prog_name="highwater")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == f"Error: {told}"
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (["--zork"], "zork is not a recognized option"),
+        (["--parttions", "3"], "parttions is not a recognized option: did you mean --partitions?"),
         (["--topic"], "Option topic requires an argument"),
         (["--partitions", "x"], "Option partitions: 'x' is not a valid integer."),
         ([], "Create, delete, describe or change topics."),

@@ -32,8 +32,8 @@ class Machine:
     def log(self) -> Log:
         return self.bench.log
 
-    def append(self, *values: bytes) -> int:
-        return self.world.call(append, self.log, batch(values)).base_offset
+    def append(self, *values: bytes, epoch: int = 0) -> int:
+        return self.world.call(append, self.log, batch(values), epoch).base_offset
 
     def refused(self, *values: bytes) -> Code:
         with pytest.raises(KafkaError) as refusal:
@@ -156,7 +156,7 @@ def test_the_epochs_are_written_once_there_is_room() -> None:
         sim.advance(1)
         machine.storage.fail("append", "*checkpoint.tmp", errno.ENOSPC, times=3)
         machine.world.call(machine.log.assign_epoch, 4, 0)
-        machine.append(b"a")
+        machine.append(b"a", epoch=4)
         machine.world.call(machine.log.flush)
         machine.settle()
         assert machine.log.recovery_point == 0, "recovery would find no trace of the epoch beyond it"

@@ -158,3 +158,21 @@ def test_a_cut_below_the_log_start_is_a_mistake(tmp_path: Path) -> None:
         assert START_MS
 
     on_real_disk(tmp_path, play)
+
+
+@pytest.mark.parametrize("cut", [3, 4, 9, 10, 12])
+def test_a_cut_behind_a_gap_ends_where_the_last_batch_does(tmp_path: Path, cut: int) -> None:
+    """Who fetches from beyond the gap would never have what lies in it."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch([b"0", b"1", b"2"]))
+        far = bytearray(batch([b"10", b"11", b"12"]))
+        far[:8] = (10).to_bytes(8, "big")
+        log.append_as_follower(memoryview(far))
+        assert log.log_end == 13
+        await bench.truncate(cut)
+        assert log.log_end == 3
+        assert append(log, batch([b"3"])).base_offset == 3
+
+    on_real_disk(tmp_path, play)

@@ -6,9 +6,8 @@ from itertools import count
 
 import pytest
 
-from highwater.net.connection import ELEMENTS_AT_ONCE
 from highwater.net.context import RequestContext
-from highwater.net.registry import ELEMENTS_IN_ONE_GO, Registry
+from highwater.net.registry import ELEMENTS_AT_ONCE, ELEMENTS_IN_ONE_GO, Registry
 from highwater.net.stats import CloseReason
 from highwater.net.turns import MOST_LARGE, Resume, Work, elsewhere
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic

@@ -248,7 +248,7 @@ class Cleaner:
             raise
         if removed is None:
             raise Abandoned
-        self._store.remove_later(removed, log.config.file_delete_delay_ms / 1000)
+        self._store.retired.remove_files_later(removed, log.config.file_delete_delay_ms / 1000)
 
     def _work(self, log: Log, dirt: Dirt) -> Work:
         config = self._config()
