@@ -74,7 +74,8 @@ MUTATIONS: list[Mutation] = [
         "F103",
         "tests/scenarios/test_d_faults.py::test_d13_a_directory_with_the_name_of_a_deleted_log_is_not_taken_for_whole_at_the_next_start",
         "src/highwater/log/store.py",
-        "clean = not self.unloaded and not self.retired.has_any_in_the_way and all(log.offline is None for log in logs)",
+        "clean = not self.unloaded and not self.retired.has_any_in_the_way and "
+        "all(log.offline is None for log in logs)",
         "clean = not self.unloaded and all(log.offline is None for log in logs)",
     ),
     Mutation(
@@ -174,5 +175,77 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/quorum/core.py",
         "if snapshot is not None and offset < snapshot.offset:",
         "if False:",
+    ),
+    Mutation(
+        "F121",
+        "tests/unit/net/test_connection.py::test_a_half_closed_peer_gets_the_answers_that_have_not_had_their_turn",
+        "src/highwater/net/connection.py",
+        "return (not self._outbox.empty or self._tired) and self._listening.tls is None",
+        "return not self._outbox.empty and self._listening.tls is None",
+    ),
+    Mutation(
+        "F121",
+        "tests/unit/net/test_connection.py::test_a_half_closed_peer_gets_the_answers_that_have_not_had_their_turn",
+        "src/highwater/net/connection.py",
+        "if self._ending and self._parked is None and not self._tired:",
+        "if self._ending and self._parked is None:",
+    ),
+    Mutation(
+        "F121",
+        "tests/unit/net/test_connection.py::test_a_half_closed_peer_gets_the_answers_that_have_not_had_their_turn",
+        "src/highwater/net/connection.py",
+        "if self._ending and self._outbox.empty and not self._tired and self._parked is None:",
+        "if self._ending and self._outbox.empty and self._parked is None:",
+    ),
+    Mutation(
+        "F121",
+        "tests/unit/net/test_connection.py::test_who_waits_for_an_answer_is_told_when_the_connection_is_gone",
+        "src/highwater/net/connection.py",
+        "self.line.hang_up()",
+        "pass",
+    ),
+    Mutation(
+        "F123",
+        "tests/unit/broker/test_doubts.py::test_a_broker_that_was_heard_of_again_is_doubted_anew",
+        "src/highwater/broker/doubts.py",
+        "self._hinted.pop(broker, None)",
+        "pass",
+    ),
+    Mutation(
+        "F124",
+        "tests/unit/partition/test_fetch_session.py::test_a_session_that_is_gone_is_no_longer_tied_to_its_connection",
+        "src/highwater/partition/fetch_session.py",
+        "session.ties.pop(session.id, None)",
+        "pass",
+    ),
+    Mutation(
+        "F125",
+        "tests/unit/log/test_faults.py::test_a_log_that_began_anew_does_so_after_a_power_cut_too",
+        "src/highwater/log/truncation.py",
+        "await finished(world, remove_files, [*gone, *snapshots], where=places.files)\n"
+        "await synced(world, [log.active.file], log.directory, where=places.syncs)",
+        "await finished(world, remove_files, [*gone, *snapshots], where=places.files)",
+    ),
+    Mutation(
+        "F126",
+        "tests/unit/log/test_faults.py::test_a_cut_that_nobody_means_any_more_is_not_made",
+        "src/highwater/log/truncation.py",
+        "if cut is None or not still_meant():",
+        "if cut is None:",
+    ),
+    Mutation(
+        "F127",
+        "tests/unit/log/test_faults.py::test_a_deletion_whose_directory_could_not_be_opened_is_synced_later",
+        "src/highwater/log/durability.py",
+        "if isinstance(result, Exhausted) and not self._stopped:\n"
+        "self.directory_changed = self.directory_changed or with_directory",
+        "if isinstance(result, Exhausted) and not self._stopped:",
+    ),
+    Mutation(
+        "F128",
+        "tests/unit/broker/test_auto_creation.py::test_no_more_topics_are_asked_for_than_some_at_a_time",
+        "src/highwater/broker/auto_creation.py",
+        "self._ask(new[: max(MOST_AT_A_TIME - len(self._asked), 0)], now)",
+        "self._ask(new, now)",
     ),
 ]
