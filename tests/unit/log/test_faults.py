@@ -272,7 +272,7 @@ def test_what_a_deleted_log_was_still_writing_is_not_found_in_the_next_log_of_it
             machine.settle()
             log = machine.log
             machine.world.call(log.assign_epoch, 7, 1)
-            machine.world.call(log.snapshots.write, 1, log.encode_producers(), lambda result: None)
+            machine.world.call(log.snapshots.write, 1, log.producers.copies(), lambda result: None)
             machine.world.call(machine.bench.store.delete, TP)
             machine.world.call(log.epoch_file.write)
             sim.run(machine.world.perform(machine.bench.store.create(TP, TOPIC_ID)))
