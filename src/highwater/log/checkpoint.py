@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import PurePath
 
 from highwater.model import TopicPartition
-from highwater.world import EXHAUSTED_SECONDS, Disk, Place, Step, Timer, World, is_passing
+from highwater.world import EXHAUSTED_SECONDS, Disk, File, Place, Step, Timer, World, is_passing
 from highwater.world.jobs import finished
 
 VERSION = "0"
@@ -21,10 +21,21 @@ class BadCheckpoint(ValueError):
     """The file does not hold what its own count line promises."""
 
 
+@contextmanager
+def _in_use(file: File) -> Iterator[File]:
+    """Closed also where the disk fails. Not by a job that is dropped: its world may have ended, with all its files."""
+    try:
+        yield file
+    except OSError:
+        file.close()
+        raise
+    file.close()
+
+
 def replace_file(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, None]:
     """A job: write aside, sync, rename over, sync the directory. A crash leaves the old file or the new one."""
     aside = path.with_name(path.name + ".tmp")
-    with closing(disk.open(aside, create=True)) as file:
+    with _in_use(disk.open(aside, create=True)) as file:
         if file.size:  # a crash left it
             file.truncate(0)
         file.append(data)
@@ -56,7 +67,7 @@ def read_file(disk: Disk, path: PurePath) -> bytes | None:
     """Jobs only. None where it is missing."""
     if disk.stat(path) is None:
         return None
-    with closing(disk.open(path)) as file:
+    with _in_use(disk.open(path)) as file:
         return bytes(file.read(0, file.size))
 
 

@@ -67,6 +67,11 @@ class Connected(Protocol):
     """When it was made, by the monotonic clock."""
     line: Line
 
+    @property
+    def ending(self) -> bool:
+        """The peer sends no more, and may be gone: as `Line.end` says, nobody waits from here on."""
+        ...
+
     def carry_out(self, ctx: RequestContext, work: Work) -> None:
         """Do the rest of what one of its requests asks for, by turns with other requests."""
         ...
