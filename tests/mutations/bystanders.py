@@ -133,4 +133,18 @@ MUTATIONS: list[Mutation] = [
         "return phase.admits(group, join.member_id, self._rebalance.settings.max_size) and group.has_room(join)",
         "return phase.admits(group, join.member_id, self._rebalance.settings.max_size)",
     ),
+    Mutation(
+        "F18",
+        "tests/unit/net/test_turns.py::test_connections_that_pipeline_many_requests_take_turns",
+        "src/highwater/net/connection.py",
+        "until = monotonic() + turns.slice",
+        "until = monotonic() + 0.003",
+    ),
+    Mutation(
+        "F12",
+        LINGERING + "test_a_topic_to_create_is_refused_when_no_controller_comes",
+        "src/highwater/broker/forwarding.py",
+        "broker.controller.ask(envelope, EnvelopeResponse, answered, FORWARD_SECONDS, UNREACHED_SECONDS)",
+        "broker.controller.ask(envelope, EnvelopeResponse, answered, FORWARD_SECONDS)",
+    ),
 ]

@@ -37,10 +37,10 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F39",
-        f"{_LOG}/test_truncation.py::test_a_cut_behind_a_gap_ends_where_the_last_batch_does",
+        f"{_LOG}/test_truncation.py::test_a_log_that_would_end_with_a_gap_is_damaged",
         "src/highwater/log/truncation.py",
-        "log_end = max(min(log_end, plan.end), log_start)",
-        "pass",
+        "if plan.end < log_end and log_end > log_start and not compacted:",
+        "if False:",
     ),
     Mutation(
         "F39",

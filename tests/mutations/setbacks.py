@@ -74,8 +74,7 @@ MUTATIONS: list[Mutation] = [
         "F103",
         "tests/scenarios/test_d_faults.py::test_d13_a_directory_with_the_name_of_a_deleted_log_is_not_taken_for_whole_at_the_next_start",
         "src/highwater/log/store.py",
-        "clean = not self.unloaded and not self.retired.has_any_in_the_way and "
-        "all(log.offline is None for log in logs)",
+        "clean = not self.unloaded and not self.retired.pending and all(log.offline is None for log in logs)",
         "clean = not self.unloaded and all(log.offline is None for log in logs)",
     ),
     Mutation(

@@ -16,9 +16,6 @@ from highwater.cluster.layout import Member
 from highwater.cluster.ports import HOST
 from highwater.log.names import LOCK
 
-LAST_LINES = 15
-"""Of a log, to tell why a node has ended."""
-
 
 class Handle:
     """Of a running process. A number can be given to another process; this cannot."""
@@ -121,13 +118,12 @@ class NodeProcess:
             handle.close()
         return False
 
-    @property
-    def last_words(self) -> str:
-        """How it ended, where its log is, and the end of that."""
+    def last_words(self, count: int) -> str:
+        """How it ended, where its log is, and the last lines of that."""
         ending = None if self._handle is None else self._handle.ending
         how = "" if ending is None else f" ({ending})"
         try:
-            lines = self.output.read_text(errors="replace").splitlines()[-LAST_LINES:]
+            lines = self.output.read_text(errors="replace").splitlines()[-count:]
         except OSError as failed:
             lines = [f"({failed.strerror})"]
         return f"{how}; its log, {self.output}, ends:\n" + "\n".join(f"  {line}" for line in lines)

@@ -40,6 +40,8 @@ def _with_spark() -> Iterator[None]:
 def _loaded(file: Path) -> Any:
     with _with_spark():
         from highwater.pipeline.yaml_file import BadDefinition, load
+    if not file.exists():
+        fail(f"{file}: there is no such file; `highwater pipeline init` writes one to begin with")
     try:
         return load(file)
     except BadDefinition as error:

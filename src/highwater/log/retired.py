@@ -54,7 +54,7 @@ class Retired:
         return partition in self._in_the_way
 
     @property
-    def has_any_in_the_way(self) -> bool:
+    def pending(self) -> bool:
         return bool(self._in_the_way)
 
     def close(self) -> None:

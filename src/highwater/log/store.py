@@ -384,7 +384,7 @@ class LogStore:
         logs = list(self.logs.values())
         for at in range(0, len(logs), SETTLE_AT_ONCE):
             await asyncio.gather(*(self._settle(log) for log in logs[at : at + SETTLE_AT_ONCE]))
-        clean = not self.unloaded and not self.retired.has_any_in_the_way and all(log.offline is None for log in logs)
+        clean = not self.unloaded and not self.retired.pending and all(log.offline is None for log in logs)
         try:
             for file in (self.recovery_points, self.log_starts, self.high_watermarks):
                 await file.written(patient=False)

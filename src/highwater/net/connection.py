@@ -15,7 +15,7 @@ from highwater.net.line import Line
 from highwater.net.outbox import Outbox, Slot
 from highwater.net.registry import ELEMENTS_AT_ONCE, Registered, decode_at_length
 from highwater.net.stats import CloseReason
-from highwater.net.turns import SLICE_SECONDS, Errand, Work, elsewhere
+from highwater.net.turns import Errand, Work, elsewhere
 from highwater.wire.codec import Malformed, TooMany
 from highwater.wire.framing import CHUNK, FrameFault, FrameReader
 
@@ -205,8 +205,9 @@ class Connection(BufferedProtocol):
         """Dispatch the frames at hand for as long as nothing blocks."""
         frames = self._frames
         listening = self._listening
-        monotonic = self._clock.monotonic
-        until = monotonic() + SLICE_SECONDS
+        turns = self._server.turns
+        monotonic = turns.monotonic
+        until = monotonic() + turns.slice
         try:
             if self._parked is not None and not listening.held:
                 frame, self._parked = self._parked, None
@@ -219,7 +220,7 @@ class Connection(BufferedProtocol):
                 self._dispatch(cut)
                 if monotonic() >= until:
                     self._tired = True
-                    self._server.turns.add(self._go_on_pumping)
+                    turns.add(self._go_on_pumping)
         except FrameFault:
             self.finish(CloseReason.FRAME)
         frames.settle()
@@ -324,6 +325,10 @@ class Connection(BufferedProtocol):
             self.carry_out(ctx, work)
 
     # --- requests that take long
+
+    @property
+    def slice(self) -> float:
+        return self._server.turns.slice
 
     def carry_out(self, ctx: RequestContext, work: Work) -> None:
         slot = cast(Slot, ctx.slot)

@@ -45,9 +45,9 @@ class Scene:
     def times(self, kind: str) -> list[float]:
         return [at for at, seen in self.events if seen == kind]
 
-    def ask(self, seconds: float) -> None:
+    def ask(self, seconds: float, patience: float | None = None) -> None:
         request = BrokerHeartbeatRequest(broker_id=1)
-        self.broker.call(self.channel.ask, request, BrokerHeartbeatResponse, self.answers.append, seconds)
+        self.broker.call(self.channel.ask, request, BrokerHeartbeatResponse, self.answers.append, seconds, patience)
         self.sim.run(self.sim.until(lambda: bool(self.answers), limit=1000))
 
 
@@ -156,3 +156,30 @@ def test_who_asks_while_the_way_to_the_controller_meets_a_mistake_is_told_in_tim
             scene.broker.call(scene.channel.ask, request, BrokerHeartbeatResponse, scene.answers.append, 9.0)
         scene.sim.run(scene.sim.until(lambda: bool(scene.answers), limit=10))
         assert scene.answers == [None]
+
+
+def test_who_is_not_patient_waits_no_longer_than_that_for_a_controller_that_can_be_asked() -> None:
+    scene = Scene()
+    with scene.sim:
+        scene.sim.cut("broker", "controller")
+        begun = scene.broker.clock.monotonic()
+        scene.ask(seconds=60.0, patience=10.0)
+        assert scene.answers == [None]
+        assert 10 <= scene.broker.clock.monotonic() - begun < 11
+
+
+def test_a_controller_that_has_the_request_is_waited_for_and_then_no_other_is_asked() -> None:
+    scene = Scene(controller_socket_timeout_ms="15000")
+    with scene.sim:
+        made: list[MuteController] = []
+
+        def accept() -> BufferedProtocol:
+            made.append(MuteController())
+            return made[-1]
+
+        scene.sim.run(scene.controller.perform(scene.controller.net.listen(accept, CONTROLLER)))
+        begun = scene.broker.clock.monotonic()
+        scene.ask(seconds=60.0, patience=10.0)
+        assert scene.answers == [None]
+        assert 15 <= scene.broker.clock.monotonic() - begun < 16
+        assert len(made) == 1

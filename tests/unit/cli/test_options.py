@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -76,6 +77,23 @@ def test_misuse_is_told_with_the_usage_on_stderr(arguments: list[str], reason: s
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.splitlines()[0] == reason
     assert "Usage: " in done.stderr
+
+
+def test_an_option_that_is_missing_is_named() -> None:
+    done = CliRunner().invoke(main, ["storage", "info", "--config"])
+    assert done.stderr.splitlines()[0] == "Option config requires an argument"
+    done = CliRunner().invoke(main, ["storage", "format", "--standalone"])
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (1, 'Missing required argument "[config]"')
+
+
+def test_a_pipeline_without_its_file_is_told_how_to_begin(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yml"
+    for command in ("land", "status", "position"):
+        done = CliRunner().invoke(main, ["pipeline", command, str(file)])
+        assert (done.exit_code, done.stderr) == (
+            1,
+            f"{file}: there is no such file; `highwater pipeline init` writes one to begin with\n",
+        )
 
 
 @pytest.mark.parametrize(

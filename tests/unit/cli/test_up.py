@@ -44,11 +44,11 @@ def test_the_last_words_of_a_node_are_how_it_ended_and_the_end_of_its_log(
     node.output.write_text("".join(f"line {number}\n" for number in range(100)))
     node.hold(os.posix_spawn(sys.executable, [sys.executable, "-c", program], os.environ))
     assert node.wait()
-    first, *rest = node.last_words.splitlines()
+    first, *rest = node.last_words(15).splitlines()
     assert first == f"{ending}; its log, {tmp_path}/node.log, ends:"
     assert rest == [f"  line {number}" for number in range(85, 100)]
     node.output.unlink()
-    assert node.last_words.endswith("(No such file or directory)")
+    assert node.last_words(15).endswith("(No such file or directory)")
     node.close()
 
 
@@ -69,6 +69,14 @@ def test_a_port_that_is_taken_is_named_with_its_holder_before_anything_starts(tm
     assert f"127.0.0.1:{port}, the client port of node 1, is taken by pid {os.getpid()} (" in done.output
     assert "choose another --port" in done.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    directory = tmp_path / "file/data"
+    done = CliRunner().invoke(main, ["up", "--brokers", "1", "--data-dir", str(directory)])
+    assert done.exit_code == 1
+    assert done.output == f"Error: --data-dir {directory} cannot be used: {directory}: Not a directory\n"
 
 
 def refusal(tmp_path: Path, *options: str) -> str:
