@@ -26,7 +26,8 @@ def sync_with_directory(disk: Disk, files: Sequence[File], directory: PurePath) 
 async def synced(
     world: World, files: Sequence[File], directory: PurePath, tries: int | None = None, where: Place = "sync"
 ) -> None:
-    """The same, however often a descriptor is missing; at most so many times. An error of a sync is final."""
+    """Sync the files and the directory, as `sync_with_directory` does. Where no descriptor was left nothing was synced:
+    that is tried again, up to `tries` times, or for ever. Any other error is final and raised."""
     while True:
         try:
             return await finished(world, sync_with_directory, files, directory, where=where)
