@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -17,8 +18,8 @@ from highwater.log.producer_state import ProducerState
 from highwater.log.scan import BadBatch, follow_producer, scan
 from highwater.log.segment import Segment, SegmentCut
 from highwater.model import Offset
-from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, Place, Step, World, is_passing
-from highwater.world.jobs import finished
+from highwater.world import Disk, Place, Step, World, is_passing
+from highwater.world.jobs import finished, is_exhausted, patiently
 
 
 class Workplaces(NamedTuple):
@@ -125,12 +126,9 @@ async def _found(world: World, log: Log, offset: Offset, places: Workplaces) -> 
             return None
         layout, at = log.reads.layout, log.segment_of(offset)
         found: Cut | Exception
+        wanted = (list(log.segments), at, offset, log.log_start, log.config.compact)
         try:
-            wanted = (list(log.segments), at, offset, log.log_start, log.config.compact)
-            found = await finished(world, find_cut, *wanted, where=places.files)
-        except Exhausted:
-            await asyncio.sleep(EXHAUSTED_SECONDS)
-            continue
+            found = await patiently(partial(finished, world, find_cut, *wanted, where=places.files), is_exhausted)
         except (BadBatch, OSError) as failed:
             found = failed
         if layout == log.reads.layout and log.swapping is None and log.is_usable:
