@@ -54,7 +54,7 @@ def describe(servers: tuple[str | None, str | None], status: bool, replication: 
         properties = {**SOON, **(load_properties(path) if path else {})}
         with open_client(bootstrap, properties, client_id="adminclient") as client:
             admin = Admin(client)
-            cluster = admin.describe_cluster()
+            cluster = admin.describe_cluster(fenced=True)
             quorum = _quorum(admin, cluster.brokers)
             cluster_id = cluster.cluster_id
     except (KafkaError, ClientFailure, ValueError, OSError) as error:
