@@ -279,8 +279,11 @@ class LogStore:
         return cut and await self._kept_within(log)
 
     async def restart(self, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
-        """As `truncation.restart`, and no recovery point lies beyond the new end when it returns."""
-        return await truncation.restart(self._world, log, offset, batches) and await self._kept_within(log)
+        """As `truncation.restart`, and no recovery point or log start lies beyond the new end when it returns."""
+        if not await truncation.restart(self._world, log, offset, batches):
+            return False
+        await self.log_starts.written(patient=True)
+        return await self._kept_within(log)
 
     async def _kept_within(self, log: Log) -> bool:
         """A full disk has room again some time."""
