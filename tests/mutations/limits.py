@@ -42,7 +42,7 @@ MUTATIONS: list[Mutation] = [
         "F22",
         "tests/unit/log/test_faults.py::test_an_error_of_one_file_outweighs_a_missing_descriptor_of_another",
         "src/highwater/world/__init__.py",
-        "return min(errors, key=lambda error: isinstance(error, Exhausted), default=None)",
+        "return min(errors, key=lambda error: isinstance(error, (Exhausted, FileNotFoundError)), default=None)",
         "return next(iter(errors), None)",
     ),
     Mutation(

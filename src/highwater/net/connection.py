@@ -124,6 +124,10 @@ class Connection(BufferedProtocol):
             self._watchers.append(fn)
 
     @property
+    def ending(self) -> bool:
+        return self._ending or self._transport is None
+
+    @property
     def owes(self) -> bool:
         """The peer waits for us, and takes what we send: not idle, however long it takes."""
         waits = self._parked is not None or self._starved or self._tired or not self._outbox.empty

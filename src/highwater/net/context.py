@@ -68,6 +68,11 @@ class Connected(Protocol):
     line: Line
 
     @property
+    def ending(self) -> bool:
+        """The peer sends no more, and may be gone: as `Line.end` says, nobody waits from here on."""
+        ...
+
+    @property
     def slice(self) -> float:
         """Seconds that one of its requests may take of the loop now, before it gives way."""
         ...
