@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 
-from highwater.net import connection
 from highwater.net.context import RequestContext
 from highwater.net.outbox import AlreadyAnswered
 from highwater.net.server import Limits
@@ -267,9 +267,10 @@ def test_counters_tell_what_went_through() -> None:
 def test_a_half_closed_peer_gets_the_answers_that_have_not_had_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn has time for one request. The end comes when the first is answered: nothing is left to send, and a
     transport whose reading is paused may tell of an end all the same."""
-    monkeypatch.setattr(connection, "SLICE_SECONDS", 0.0)
     with Scene() as scene:
         turns, add, ends = scene.server.turns, scene.server.turns.add, [True]
+        seconds = count()
+        monkeypatch.setattr(turns, "monotonic", lambda: float(next(seconds)))
         peer = scene.dial()
         (served,) = scene.server._connections
 
