@@ -195,8 +195,8 @@ class Log:
         self.reads.written(base, Place(active.base_offset, position, len(data)))
         if max_timestamp < 0:
             active.modified_ms = self._wall_ms()
-        if header.leader_epoch > self.epoch_cache.latest:
-            self.assign_epoch(header.leader_epoch, base)
+        if header.leader_epoch != self.epoch_cache.latest and self.epoch_cache.follow(header.leader_epoch, base):
+            self.epoch_file.write()
         if header.producer_id >= 0:
             aborted = follow_producer(header, memoryview(data), self.producers)
             if aborted is not None:
@@ -205,11 +205,15 @@ class Log:
             self.flush()
 
     def _add_aborted(self, aborted: AbortedTransaction) -> None:
-        """Without its entry a reader would be shown aborted records: better no log than that (KAFKA-7866)."""
+        """Without its entry a reader would be shown aborted records: better no log than that (KAFKA-7866). Where room
+        or descriptors were short it is in memory, and in the file when the segment ends; recovery makes it anew."""
         try:
             self.active.aborted.append(aborted)
         except OSError as failed:
-            self.storage_failed(failed)
+            if is_passing(failed) and not isinstance(failed, Poisoned):
+                _log.error("%s: an aborted transaction is not in its index yet: %s", self.partition, failed)
+            else:
+                self.storage_failed(failed)
 
     def assign_epoch(self, epoch: Epoch, start: Offset) -> None:
         if self.epoch_cache.assign(epoch, start):
@@ -223,7 +227,7 @@ class Log:
         old = self.active
         if base <= old.base_offset:
             return
-        old.close_time_index()
+        old.close_indexes()
         self.segments.append(self._new_segment(base))
         self._bases.append(base)
         self._roll_jitter_ms = self._draw_jitter()
@@ -293,6 +297,11 @@ class Log:
             damage = self.reads.damage[base] = Damaged(bad)
             _log.error("%s: %s", self.partition, damage)
             self._troubled(self)
+
+    def has_strange_epoch(self, epoch: Epoch, highest: Epoch) -> None:
+        """Its last epoch is above the highest that there can be."""
+        segment = self.segments[self.segment_of(self.epoch_cache.entries[-1][1])]
+        self.found_damaged(BadBatch(segment.file.path, 0, f"leader epoch {epoch} where the highest is {highest}"))
 
     # Reading
 
@@ -429,3 +438,7 @@ class Log:
         self.snapshots.stop()
         for segment in self.segments:
             segment.close()
+
+    def when_idle(self, told: Callable[[], None]) -> None:
+        """`told` once it is closed and no job writes in its directory any more, which another log may get."""
+        self.snapshots.when_idle(lambda: self.epoch_file.when_idle(told))
