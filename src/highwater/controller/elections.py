@@ -207,9 +207,7 @@ class Electorate:
         broker = next((self._present[each] for each in lost if each in self._present), None)
         if broker is None:
             return None
-        homes = (
-            broker.default_directory if each == broker.id else partition.directory(each) for each in partition.replicas
-        )
+        home = {broker.id: broker.default_directory}
         return PartitionChangeRecord(
             topic_id=topic.id,
             partition_id=index,

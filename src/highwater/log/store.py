@@ -95,8 +95,9 @@ class LogStore:
             self._world.failures.note("job", f"a checkpoint in {self.directory}", failed)
         return True
 
-    async def open(self, progress: Callable[[TopicPartition, object], None] | None = None) -> None:
-        """Load every partition that is there; one that cannot be loaded is left out and reported."""
+    async def open(self, progress: Callable[[], None] = lambda: None) -> None:
+        """Load every partition that is there; one that cannot be loaded is left out and reported. `progress` is told
+        again and again meanwhile: after a crash this may take minutes."""
         self.found = await finished(self._world, look_around, self.directory)
         self._outdated = self.found.forget_absent()
         for leftover in self.found.leftovers:
@@ -117,7 +118,7 @@ class LogStore:
         partition: TopicPartition,
         path: PurePath,
         size: int,
-        progress: Callable[[TopicPartition, object], None] | None = None,
+        progress: Callable[[], None] = lambda: None,
     ) -> None:
         def left_out(failed: Exception) -> None:
             self.unloaded[partition] = failed
@@ -130,7 +131,7 @@ class LogStore:
         partition: TopicPartition,
         path: PurePath,
         size: int,
-        progress: Callable[[TopicPartition, object], None] | None,
+        progress: Callable[[], None],
     ) -> None:
         config = self._config_of(partition.topic)
         request = LoadRequest(
@@ -147,7 +148,7 @@ class LogStore:
                 self._world,
                 load_log,
                 request,
-                step=None if progress is None else lambda step: progress(partition, step.progress),
+                step=lambda step: progress(),
                 where="process" if scans else "thread",
             )
             if loaded.topic_id is None and loaded.log_end > 0:

@@ -63,7 +63,8 @@ def out_of_range(
     log_start: Offset, log_end: Offset, last_epoch: Epoch, leader_start: Offset, leader_end: Offset, leader_epoch: Epoch
 ) -> Reset:
     """Our end is beyond the leader's (an unclean election, KAFKA-7414): cut to it. All of our log is, or our end lies
-    below its start: begin where the leader does. A last epoch above the leader's was never given by a controller: no checksum covers the one in a batch."""
+    below its start: begin where the leader does. A last epoch above the leader's was never given by a controller: no
+    checksum covers the one in a batch."""
     if last_epoch > leader_epoch:
         return Reset(is_damaged=True)
     if leader_end < log_start:
