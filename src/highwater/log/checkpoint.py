@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import PurePath
 
+from highwater.log import names
 from highwater.model import TopicPartition
 from highwater.world import Disk, File, Place, Step, Timer, World
 from highwater.world.jobs import finished, patiently
@@ -35,7 +36,7 @@ def _in_use(file: File) -> Iterator[File]:
 
 def replace_file(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, None]:
     """A job: write aside, sync, rename over, sync the directory. A crash leaves the old file or the new one."""
-    aside = path.with_name(path.name + ".tmp")
+    aside = path.with_name(path.name + names.ASIDE)
     with _in_use(disk.open(aside, create=True)) as file:
         if file.size:  # a crash left it
             file.truncate(0)

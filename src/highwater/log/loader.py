@@ -134,7 +134,7 @@ class _Loading:
         self.mended = bool(finished)
         present = self.disk.list(self.directory)
         for name in list(present):
-            if name.endswith((names.DELETED, ".tmp")):
+            if name.endswith((names.DELETED, names.ASIDE)):
                 with contextlib.suppress(FileNotFoundError):  # the last life's own removal may be at it still
                     self.disk.unlink(self.directory / name)
                 present.remove(name)

@@ -414,17 +414,18 @@ class Log:
         return gone
 
     def _begin_empty(self, offset: Offset) -> list[PurePath]:
-        # Made first where its name is free and comes last: if it cannot be, the log stays as it was.
-        new = self._new_segment(offset) if offset > self.active.base_offset else None
+        # Made first, under another name: if it cannot be, the log stays as it was.
+        new = self._new_segment(offset, names.ASIDE)
         gone = self.replace_tail(0, 0, ProducerState())
-        self.segments, self._bases = [new or self._new_segment(offset)], [offset]
+        new.rename("")
+        self.segments, self._bases = [new], [offset]
         self.log_start = self.log_end = self.high_watermark = offset
         self.clean_end = None
         self.flush()
         return gone
 
-    def _new_segment(self, base: Offset) -> Segment:
-        return new_segment(self._world.disk, self.directory, base, self._wall_ms())
+    def _new_segment(self, base: Offset, suffix: str = "") -> Segment:
+        return new_segment(self._world.disk, self.directory, base, self._wall_ms(), suffix)
 
     def forget_epochs_from(self, end: Offset) -> None:
         if self.epoch_cache.truncate_end(end):

@@ -18,6 +18,8 @@ SEGMENT_FILES = (*SEGMENT_KINDS, SNAPSHOT)
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
+ASIDE = ".tmp"
+"""What is being made, and means nothing before it has its name."""
 
 EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"

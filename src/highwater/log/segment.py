@@ -242,13 +242,13 @@ class Segment:
             file.close()
 
 
-def new_segment(disk: Disk, directory: PurePath, base_offset: int, now_ms: int) -> Segment:
+def new_segment(disk: Disk, directory: PurePath, base_offset: int, now_ms: int, suffix: str = "") -> Segment:
     """Whole or not at all: a half-made one would be found at the next start."""
     try:
-        return Segment(disk, directory, base_offset, now_ms, create=True)
+        return Segment(disk, directory, base_offset, now_ms, create=True, suffix=suffix)
     except OSError:
         for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
-            path = names.segment_file(directory, base_offset, kind)
+            path = names.segment_file(directory, base_offset, kind + suffix)
             if disk.stat(path) is not None:
                 disk.unlink(path)
         raise

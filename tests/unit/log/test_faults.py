@@ -327,3 +327,22 @@ def test_a_cut_that_nobody_means_any_more_is_not_made() -> None:
         cut = machine.bench.store.truncate(machine.log, 1, still_meant=lambda: False)
         assert not sim.run(machine.world.perform(cut))
         assert machine.values() == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("offset", [0, 2, 10])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_log_begins_anew_once_there_are_descriptors_again(offset: int, nth: int) -> None:
+    """Wherever it begins: until the new segment is there the log is as it was."""
+    with Simulation(5) as sim:
+        machine = Machine(sim, flush_messages=1)
+        machine.append(b"a", b"b", b"c")
+        machine.settle()
+        fault = machine.storage.fail("create", "*/orders-0/*", errno.EMFILE, nth=nth)
+        assert sim.run(machine.world.perform(restart(machine.world, machine.log, offset)))
+        assert fault.struck
+        assert machine.log.offline is None
+        assert (machine.log.log_start, machine.log.log_end) == (offset, offset)
+        assert machine.append(b"d") == offset
+        machine.settle()
+        machine.restart(power_loss=True)
+        assert machine.log.log_end == offset + 1
