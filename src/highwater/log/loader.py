@@ -43,8 +43,8 @@ class LoadRequest:
     log_start: Offset
     clean: bool
     index_interval: int
-    compacted: bool = False
-    """Gaps between segments are the cleaner's work then, not a loss."""
+    clean_end: Offset = 0
+    """Below it gaps are the cleaner's work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,8 @@ class _Loading:
         self.mended = False
         self.written: set[Offset] = set()
         """Bases of segments whose files were written to."""
+        self.contradicted: set[Offset] = set()
+        """Bases of segments whose indexes do not fit their batches."""
         self.unindexed: set[Offset] = set()
         """Bases of segments whose list of aborted transactions must be made anew."""
 
@@ -207,13 +209,17 @@ class _Loading:
         if intact and self.log_end == following:
             return False
         if intact and self.log_end < following:
-            # A kernel writes files back in any order: the end of this one may be lost and the next one there.
-            lost = self.log_end >= self.request.recovery_point and not self.request.clean
-            if self.request.compacted or not lost:
-                self.log_end = following
-                return False
-            self.repairs.append(f"{segment.file.path.name} ends at {self.log_end}, before {following}")
-            return True
+            # A kernel writes files back in any order: the end of this one may be lost and the next one there. Logs of
+            # compacted topics are no exception: segments begin where the last one ended, and cleaning keeps their ends.
+            unsynced = self.log_end >= self.request.recovery_point and not self.request.clean
+            if unsynced and following > self.request.clean_end:
+                self.repairs.append(f"{segment.file.path.name} ends at {self.log_end}, before {following}")
+                return True
+            if segment.base_offset in self.contradicted:
+                why = f"ends at {self.log_end}, before its indexes do; the next begins at {following}"
+                raise CorruptLog(errno.EIO, why, str(segment.file.path))
+            self.log_end = following  # other programs, and earlier versions, leave gaps where they have compacted
+            return False
         behind = self.segments[self.segments.index(segment) + 1 :]
         synced = self.request.clean or following < self.request.recovery_point
         if synced and any(each.size for each in behind):
@@ -295,7 +301,10 @@ class _Loading:
 
     def _trust(self, segment: Segment, following: Offset | None) -> Generator[Step, None, None]:
         """The batches are known to be whole: find the end, test the indexes, rebuild them where they lie."""
-        if segment.bytes_since_index < 0 or not indexes_hold(segment, self.request.index_interval):
+        is_indexed = segment.bytes_since_index >= 0
+        if not is_indexed or not indexes_hold(segment, self.request.index_interval):
+            if is_indexed:
+                self.contradicted.add(segment.base_offset)
             self.repairs.append(f"rebuilt the indexes of {segment.file.path.name}")
             yield from self._recover(segment, following)
             return

@@ -23,7 +23,7 @@ from highwater.log.places import Generation, Place
 from highwater.log.producer_state import AbortedTransaction, BatchSeen, ProducerState
 from highwater.log.reads import Reads
 from highwater.log.scan import BadBatch, follow_producer
-from highwater.log.segment import Segment, new_segment
+from highwater.log.segment import MAX_RELATIVE_OFFSET, Segment, new_segment
 from highwater.log.snapshots import ProducerSnapshots
 from highwater.model import Epoch, Offset, TopicPartition, Uuid
 from highwater.wire import records
@@ -177,7 +177,8 @@ class Log:
         config, active = self.config, self.segments[-1]
         try:
             if active.is_full_for(len(data), last_offset, max_timestamp, config, self._roll_jitter_ms, self._wall_ms):
-                self.roll(base)
+                # Where the log ends, and not at a batch behind a gap: then a gap between segments is a loss.
+                self.roll(base if last_offset - self.log_end > MAX_RELATIVE_OFFSET else self.log_end)
                 active = self.segments[-1]
             position = active.append(data, last_offset, max_timestamp, config.index_interval_bytes)
         except Poisoned as failed:

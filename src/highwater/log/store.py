@@ -140,7 +140,7 @@ class LogStore:
             log_start=self.found.log_starts.get(partition, 0),
             clean=self.found.clean,
             index_interval=config.index_interval_bytes,
-            compacted=config.compact,
+            clean_end=self.found.clean_ends.get(partition, 0),
         )
         scans = not self.found.clean and size > PROCESS_ABOVE_BYTES
         try:
@@ -275,12 +275,12 @@ class LogStore:
             await idle
 
     async def truncate(self, log: Log, offset: Offset, still_meant: Callable[[], bool] = lambda: True) -> bool:
-        """As `truncation.truncate`, and no recovery point lies beyond the cut when it returns."""
+        """As `truncation.truncate`, and no checkpoint lies beyond the cut when it returns."""
         cut = await truncation.truncate(self._world, log, offset, still_meant=still_meant)
         return cut and await self._kept_within(log)
 
     async def restart(self, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
-        """As `truncation.restart`, and no recovery point or log start lies beyond the new end when it returns."""
+        """As `truncation.restart`, and no checkpoint lies beyond the new end when it returns."""
         if not await truncation.restart(self._world, log, offset, batches):
             return False
         await self.log_starts.written(patient=True)
@@ -289,6 +289,7 @@ class LogStore:
     async def _kept_within(self, log: Log) -> bool:
         """A full disk has room again some time."""
         await self.recovery_points.written(patient=True)
+        await self.clean_ends.written(patient=True)
         return log.is_usable
 
     def aging_ms(self) -> int:

@@ -356,3 +356,18 @@ def test_all_answers_are_the_same_after_any_stop(tmp_path: Path) -> None:
         assert bench.offline == []
 
     on_real_disk(tmp_path, play, segment_bytes=2000)
+
+
+def test_a_segment_begins_where_the_last_one_ended_though_a_gap_follows(tmp_path: Path) -> None:
+    """A follower copies the gaps of a compacted log. One between two segments would look like a loss."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        for base in (0, 10, 20, 1 << 32):
+            data = bytearray(batch([b"v" * 200]))
+            data[:8] = base.to_bytes(8, "big")
+            log.append_as_follower(memoryview(data))
+        assert [segment.base_offset for segment in log.segments] == [0, 1, 11, 1 << 32], "the last is too far off"
+        assert [offset for offset, _ in await all_records(bench.world, log)] == [0, 10, 20, 1 << 32]
+
+    on_real_disk(tmp_path, play, segment_bytes=300)

@@ -12,7 +12,7 @@ import pytest
 
 from highwater.log import names, producer_snapshot
 from highwater.log.appended import Origin
-from highwater.log.checkpoint import decode_epochs, encode_epochs
+from highwater.log.checkpoint import decode_epochs, encode_epochs, encode_offsets
 from highwater.log.loader import CorruptLog, LoadRequest, load_log
 from highwater.log.log import Log
 from highwater.model import TopicPartition
@@ -176,7 +176,8 @@ def test_a_recovery_in_a_process_of_its_own_finds_the_same_and_fails_the_same(tm
     on_real_disk(tmp_path, play)
 
 
-def test_a_gap_between_segments_that_were_not_synced_ends_the_log(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_gap_between_segments_that_were_not_synced_ends_the_log(tmp_path: Path, policy: str) -> None:
     """The kernel wrote the newer file back and not the end of the older one."""
 
     async def play(bench: Bench) -> None:
@@ -193,7 +194,55 @@ def test_a_gap_between_segments_that_were_not_synced_ends_the_log(tmp_path: Path
         assert await all_records(bench.world, log) == before[: next_base - 3]
         assert len(log.segments) == 2
 
+    on_real_disk(tmp_path, play, segment_bytes=1500, cleanup_policy=(policy,))
+
+
+def without_the_last_batch_of(log: Log, at: int) -> None:
+    """The file of an old segment got shorter, by whole batches."""
+    path = Path(log.segments[at].file.path)
+    data = path.read_bytes()
+    path.write_bytes(data[: [position for position, _, _ in records.walk(data)][-1]])
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_synced_segment_that_is_shorter_than_its_indexes_say_is_refused(tmp_path: Path, clean: bool) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        await bench.store.close(1)
+        without_the_last_batch_of(log, 1)
+        if not clean:
+            (Path(bench.directory) / names.CLEAN_SHUTDOWN).unlink()
+        await bench.abandon()
+        bench.store = bench._new_store()
+        await bench.store.open()
+        assert isinstance(bench.store.unloaded[TP], CorruptLog)
+        assert "before its indexes do" in str(bench.store.unloaded[TP])
+
     on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+def test_a_gap_below_what_is_clean_is_the_cleaners(tmp_path: Path) -> None:
+    """As other programs leave it behind. It is no loss, though nothing was known to be synced."""
+
+    async def first_life(bench: Bench) -> tuple[list[tuple[int, bytes]], int]:
+        log = await bench.create()
+        fill(log)
+        stored = await all_records(bench.world, log)
+        await bench.abandon()
+        without_the_last_batch_of(log, 1)
+        end = log.segments[2].base_offset
+        (Path(bench.directory) / names.CLEANER_POINTS).write_bytes(encode_offsets({TP: end}))
+        return stored, end
+
+    before, end = on_real_disk(tmp_path, first_life, segment_bytes=1500, cleanup_policy=("compact",))
+
+    async def second_life(bench: Bench) -> None:
+        log = await bench.reopen(clean=False)
+        gone = range(end - 3, end)
+        assert await all_records(bench.world, log) == [each for each in before if each[0] not in gone]
+
+    on_real_disk(tmp_path, second_life, segment_bytes=1500, cleanup_policy=("compact",))
 
 
 @pytest.mark.parametrize("leap", [1, 3, 4, 1 << 23])
