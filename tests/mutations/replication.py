@@ -17,6 +17,42 @@ _NAMES = "tests/scenarios/test_same_names.py"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
+        "F41",
+        f"{_LAST}::test_a_log_that_began_anew_is_not_elected_before_it_has_what_is_committed",
+        "src/highwater/broker/publisher.py",
+        "if is_lost(part, broker.node_id) and self._is_refilled(partition) and not partition.has_what_is_committed:",
+        "if False:",
+    ),
+    Mutation(
+        "F41",
+        f"{_LAST}::test_a_damaged_log_is_kept_though_one_with_less_is_in_sync",
+        "src/highwater/log/retired.py",
+        "if end is not None and names.stray_high_watermark(directory.name) > end:",
+        "if False:",
+    ),
+    Mutation(
+        "F41",
+        f"{_LOG}/test_recovery.py::test_a_gap_between_segments_that_were_not_synced_ends_the_log",
+        "src/highwater/log/loader.py",
+        "if unsynced and following > self.request.clean_end:",
+        "if False:",
+    ),
+    Mutation(
+        "F41",
+        f"{_LOG}/test_recovery.py::test_a_synced_segment_that_is_shorter_than_its_indexes_say_is_refused",
+        "src/highwater/log/loader.py",
+        "if segment.base_offset in self.contradicted:",
+        "if False:",
+    ),
+    Mutation(
+        "F42",
+        "tests/scenarios/test_a_truncation.py::"
+        "test_a_follower_whose_log_begins_beyond_the_end_of_its_leader_begins_anew",
+        "src/highwater/log/store.py",
+        "await self.log_starts.written(patient=True)",
+        "pass",
+    ),
+    Mutation(
         "F40",
         f"{_NAMES}::test_the_start_of_a_deleted_log_does_not_empty_the_next_one_of_its_name",
         "src/highwater/log/store.py",

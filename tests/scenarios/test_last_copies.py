@@ -124,6 +124,47 @@ def test_a_damaged_log_that_was_kept_goes_with_a_topic_that_is_deleted_while_its
         assert aside(stage, "n2") == []
 
 
+def test_a_log_that_began_anew_is_not_elected_before_it_has_what_is_committed() -> None:
+    """Uncleanly either: 3, which is dead and not fenced yet, would cut what it has when it is back."""
+    settings = {"broker_session_timeout_ms": 9_000, "unclean_leader_election_interval_ms": 1_000}
+    with Stage(3, log_flush_interval_messages=1, **settings) as stage:
+        stage.create(replicas=(2, 3), unclean_leader_election_enable="true")
+        send_all(stage)
+        stage.cut_power("n3")
+        damage(stage, "n2")
+        stage.until(lambda: begun_anew(stage, "n2"))
+        stage.holds_for(30.0, lambda: decided(stage).leader != 2)
+        assert stage.run(stage.client.elect(UNCLEAN)) is Code.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        stage.kill("n2")
+        stage.start("n2")
+        stage.holds_for(5.0, lambda: decided(stage).directory(2) == DIRECTORY_LOST)
+        stage.start("n3")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.values("n2") == stage.values("n3") == SENT
+        stage.pass_time(DELAY_SECONDS)
+        assert aside(stage, "n2") == []
+
+
+def test_a_damaged_log_is_kept_though_one_with_less_is_in_sync() -> None:
+    """3 loses with its power what it had not synced, and leads again: there is no other copy of it."""
+    with Stage(3, broker_session_timeout_ms=9_000) as stage:
+        stage.create(replicas=(2, 3))
+        send_all(stage)
+        stage.cut_power("n3")
+        stage.lose_records("n3", 0)
+        damage(stage, "n2")
+        stage.until(lambda: begun_anew(stage, "n2"))
+        stage.start("n3")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        stage.pass_time(DELAY_SECONDS)
+        (kept,) = aside(stage, "n2")
+        stage.kill("n2")
+        stage.start("n2")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        stage.pass_time(DELAY_SECONDS)
+        assert aside(stage, "n2") == [kept]
+
+
 def test_the_last_copy_that_is_damaged_keeps_the_lead_though_unclean_elections_are_allowed() -> None:
     with Stage(3) as stage:
         alone_in_sync(stage, unclean_leader_election_enable="true")

@@ -45,15 +45,14 @@ def test_a_replica_that_drops_a_damaged_log_is_not_in_the_isr_before_it_has_ever
 
 
 def test_a_fetch_of_the_lost_log_that_arrives_after_all_does_not_speak_for_the_empty_one() -> None:
-    """The last fetch of the damaged log lies in the network while the controller marks the replica as lost and then
-    learns where the new log lies. The leader knows both before the fetch arrives."""
+    """The last fetch of the damaged log lies in the network while the controller marks the replica as lost and an empty
+    log takes its place. The leader knows of it before the fetch arrives."""
     with Stage(3, watched=True, replica_lag_time_max_ms=60_000, replica_socket_timeout_ms=60_000) as stage:
         stage.create(OTHER, replicas=(2, 3))  # so that the connection stays when the log goes
         stage.create(replicas=(2, 3))
         for at in range(20):
             stage.send(b"v%d" % at)
         stage.until(lambda: stage.log("n3").high_watermark == 20)
-        home = decided(stage).directory(3)
         stage.pass_time(0.1)  # its fetch waits at n2
         stage.cut("n3", "n2", one_way=True)
         stage.write("n2", b"last", acks=1)
@@ -61,9 +60,8 @@ def test_a_fetch_of_the_lost_log_that_arrives_after_all_does_not_speak_for_the_e
         stage.pass_time(0.05)  # its next fetch, which acknowledges all 21, is on its way
         damage(stage, "n3")
         stage.until(lambda: decided(stage).directory(3) == DIRECTORY_LOST)
-        stage.until(lambda: decided(stage).directory(3) == home)
+        stage.until(lambda: stage.has("n3") and stage.log("n3").log_end == 0)
         stage.until(lambda: stage.partition("n2").partition_epoch == decided(stage).partition_epoch)
-        assert stage.log("n3").log_end == 0
         stage.heal("n3", "n2")
         stage.holds_for(5.0, lambda: in_sync_with_everything(stage))
         stage.until(lambda: set(decided(stage).isr) == {2, 3})

@@ -14,6 +14,7 @@ from highwater.broker.broker import Broker
 from highwater.broker.directories import ReplicaDirectories
 from highwater.broker.missing import MissingReplicas
 from highwater.broker.reasons import why_changed
+from highwater.broker.refilled import Refilled
 from highwater.config import FETCH_MAX_BYTES
 from highwater.errors import KafkaError
 from highwater.log.loader import CorruptLog
@@ -48,6 +49,7 @@ class Publisher:
         self._news = asyncio.Event()
         self._settle_until = 0.0
         self._missing = MissingReplicas(broker, directories, self._news.set)
+        self._refilled = Refilled(broker.world.clock, self._look_again)
 
     def offer(self, image: MetadataImage, changes: Changes) -> None:
         if self._pending is not None:
@@ -134,6 +136,7 @@ class Publisher:
 
     def _out_of_service(self, partition: Partition) -> None:
         self._broker.hosted.remove(partition)
+        self._refilled.forget(partition)
         self._broker.fetchers.unfollow(partition)
         self._broker.groups.removed(partition)
         partition.close()
@@ -189,6 +192,11 @@ class Publisher:
             elif not is_lost(part, self._broker.node_id):
                 self._directories.lose(topic.id, index, lasting=True)
 
+    def _is_refilled(self, partition: Partition) -> bool:
+        """Whether it began anew in the place of a damaged log. It is lost until it has all that is committed: a leader
+        that is elected with less, uncleanly, would make others cut what they have."""
+        return self._broker.store.retired.keeps(partition.topic_id, partition.tp.partition)
+
     def troubled(self, partition: Partition) -> None:
         """Its log failed, or is damaged: others are asked to take over."""
         self._directories.lose(partition.topic_id, partition.tp.partition, lasting=partition.log.offline is not None)
@@ -237,9 +245,12 @@ class Publisher:
                 return
             partition = replaced
         if partition.log.trouble is None:
-            self._directories.look(partition.topic_id, partition.tp.partition, part)
+            if is_lost(part, broker.node_id) and self._is_refilled(partition) and not partition.has_what_is_committed:
+                self._refilled.wait_for(partition)
+            else:
+                self._directories.look(partition.topic_id, partition.tp.partition, part)
             if broker.node_id in part.isr and part.leader not in (broker.node_id, NO_NODE):
-                broker.store.replaced(partition.tp, partition.topic_id)
+                broker.store.replaced(partition.tp, partition.topic_id, partition.log.log_end)
         why = why_changed(image, partition, part)
         if part.leader == broker.node_id:
             broker.fetchers.unfollow(partition)

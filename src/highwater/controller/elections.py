@@ -203,9 +203,8 @@ class Electorate:
         """A leader for a partition whose replicas have all lost their logs: the first whose broker is present, with an
         empty one. For an operator who asks for it, and has given up what it had."""
         topic, index, partition = place
-        lost = [each for each in partition.replicas if partition.directory(each) == DIRECTORY_LOST]
-        broker = next((self._present[each] for each in lost if each in self._present), None)
-        if broker is None:
+        broker = next((self._present[each] for each in partition.replicas if each in self._present), None)
+        if broker is None or any(partition.directory(each) != DIRECTORY_LOST for each in partition.replicas):
             return None
         home = {broker.id: broker.default_directory}
         return PartitionChangeRecord(

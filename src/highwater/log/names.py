@@ -34,7 +34,7 @@ LOCK = ".lock"
 DIRECTORY_NAME_LIMIT = 255
 _PARTITION_DIRECTORY = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)$")
 _DELETED_DIRECTORY = re.compile(r"^.+\.[0-9a-f]{32}-delete$")
-_STRAY_DIRECTORY = re.compile(r"^.+-(?P<partition>[0-9]+)\.[0-9a-f]{32}-stray$")
+_STRAY_DIRECTORY = re.compile(r"^.+-(?P<partition>[0-9]+)\.(?P<high_watermark>[0-9a-f]{16})[0-9a-f]{16}-stray$")
 
 
 def segment_file(directory: PurePath, base_offset: int, suffix: str) -> PurePath:
@@ -77,3 +77,11 @@ def stray_partition(name: str) -> int | None:
     """The partition whose stray directory this is; its topic's name may have been cut off."""
     matched = _STRAY_DIRECTORY.match(name)
     return None if matched is None else int(matched["partition"])
+
+
+def stray_high_watermark(name: str) -> int:
+    """What was committed of a log that Highwater put aside. One that Kafka put aside has a random number there, far
+    beyond any offset."""
+    matched = _STRAY_DIRECTORY.match(name)
+    assert matched is not None, name
+    return int(matched["high_watermark"], 16)

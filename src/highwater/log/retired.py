@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from highwater.log import names
 from highwater.log.truncation import remove_files
-from highwater.model import TopicPartition, Uuid
+from highwater.model import Offset, TopicPartition, Uuid
 from highwater.world import Disk, Exhausted, Step, Timer, World
 
 AGAIN_SECONDS = 1.0
@@ -32,7 +32,8 @@ class Retired:
         self._directory = directory
         self._random = world.random("retired")
         self._kept: dict[tuple[Uuid, int], list[PurePath]] = {}
-        """Damaged copies, by topic and partition. Another log is to take their place and has not done so yet."""
+        """Damaged copies, by topic and partition. Another log is to take their place and has not done so yet. Their
+        names hold what was committed of them, in the place of half of Kafka's random digits."""
         self._in_the_way: dict[TopicPartition, Timer] = {}
 
     def delete(self, partition: TopicPartition, directory: PurePath, delay: float) -> None:
@@ -40,14 +41,15 @@ class Retired:
         name = names.deleted_directory(partition, self._unique())
         self._rename(partition, directory, name, lambda aside: self.remove_later(aside, delay))
 
-    def keep(self, partition: TopicPartition, topic_id: Uuid, directory: PurePath) -> None:
+    def keep(self, partition: TopicPartition, topic_id: Uuid, directory: PurePath, high_watermark: Offset) -> None:
         """Out of the way of another log, and there until `let_go`."""
 
         def kept(aside: PurePath) -> None:
             _log.warning("%s: what it was is kept as %s until another copy is in sync", partition, aside)
             self.found(topic_id, partition.partition, aside)
 
-        self._rename(partition, directory, names.stray_directory(partition, self._unique()), kept)
+        unique = f"{high_watermark:016x}{self._random.getrandbits(64):016x}"
+        self._rename(partition, directory, names.stray_directory(partition, unique), kept)
 
     def is_in_the_way(self, partition: TopicPartition) -> bool:
         """Whether its directory still has its name. Until it has another nothing can be made there."""
@@ -71,9 +73,12 @@ class Retired:
     def keeps(self, topic_id: Uuid, index: int) -> bool:
         return (topic_id, index) in self._kept
 
-    def let_go(self, topic_id: Uuid, index: int, delay: float) -> None:
-        """Nobody needs what is kept of it any more."""
+    def let_go(self, topic_id: Uuid, index: int, delay: float, end: Offset | None = None) -> None:
+        """What is kept of it and was committed below `end`, or all of it, is not needed any more."""
         for directory in self._kept.pop((topic_id, index), ()):
+            if end is not None and names.stray_high_watermark(directory.name) > end:
+                self.found(topic_id, index, directory)
+                continue
             _log.info("%s is not needed any more, and deleted", directory)
             self.remove_later(directory, delay)
 

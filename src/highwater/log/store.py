@@ -240,12 +240,14 @@ class LogStore:
     def put_aside(self, partition: TopicPartition, topic_id: Uuid) -> None:
         """A damaged log, so that it can be made anew. Its files are kept until `replaced`: those who are to have all of
         it may be dead."""
-        self.retired.keep(partition, topic_id, self._taken_out(partition))
+        log = self.logs.get(partition)
+        committed = self.found.high_watermarks.get(partition, 0) if log is None else log.high_watermark
+        self.retired.keep(partition, topic_id, self._taken_out(partition), committed)
 
-    def replaced(self, partition: TopicPartition, topic_id: Uuid) -> None:
-        """What was put aside is not needed: its log is whole again, or its topic gone."""
+    def replaced(self, partition: TopicPartition, topic_id: Uuid, end: Offset | None = None) -> None:
+        """What was put aside is not needed: its log is in sync, up to `end`, or its topic is gone."""
         if self.retired.keeps(topic_id, partition.partition):
-            self.retired.let_go(topic_id, partition.partition, self._delete_delay(partition))
+            self.retired.let_go(topic_id, partition.partition, self._delete_delay(partition), end)
 
     def _taken_out(self, partition: TopicPartition) -> PurePath:
         """Its directory, of which nothing is known here any more."""

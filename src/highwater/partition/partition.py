@@ -80,6 +80,7 @@ class Partition:
         "replication_bytes_in",
         "replication_bytes_out",
         "rules",
+        "told_high_watermark",
         "topic_id",
         "tp",
     )
@@ -102,6 +103,8 @@ class Partition:
         self.bytes_out = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
+        self.told_high_watermark: Offset = -1
+        """Of the leader, as it last told it in this epoch."""
         self.cutting: Task[None] | None = None
         """A truncation under way: nothing may be appended, and no role taken, before it has ended."""
         self.changes: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
@@ -175,6 +178,7 @@ class Partition:
         self.tell(f"{role} in epoch {epoch}, end {self.log.log_end}, high watermark {self.log.high_watermark}: {why}")
         self.leader = None
         self.leader_id = leader
+        self.told_high_watermark = -1
         self.epoch = epoch
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
@@ -218,6 +222,11 @@ class Partition:
         if self.leader is None:
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
         return self.leader
+
+    @property
+    def has_what_is_committed(self) -> bool:
+        """Whether it follows, and has caught up with the high watermark of its leader in this epoch."""
+        return self.leader is None and 0 <= self.told_high_watermark <= self.log.log_end
 
     @property
     def knows_its_end(self) -> bool:
@@ -280,6 +289,7 @@ class Partition:
         if len(data):
             self.log.append_as_follower(data)
             self.replication_bytes_in += len(data)
+        self.told_high_watermark = leader_high_watermark
         moved = min(leader_high_watermark, self.log.log_end)
         if moved > self.log.high_watermark:
             self.log.high_watermark = moved
