@@ -44,7 +44,7 @@ MUTATIONS: list[Mutation] = [
         "D4",
         f"{RECOVERY}::test_d4_whatever_becomes_of_a_file_beside_the_log_the_answers_are_the_same",
         "src/highwater/log/loader.py",
-        "if segment.bytes_since_index < 0 or not indexes_hold(segment, self.request.index_interval):",
+        "if not is_indexed or not indexes_hold(segment, self.request.index_interval):",
         "if segment.bytes_since_index < 0:",
     ),
     Mutation(

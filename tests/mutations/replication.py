@@ -111,13 +111,6 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F1",
-        f"{_LAST}::test_a_damaged_log_is_kept_while_those_who_have_all_of_it_are_dead",
-        "src/highwater/broker/publisher.py",
-        "if broker.node_id in part.isr and part.leader not in (broker.node_id, NO_NODE):",
-        "if True:",
-    ),
-    Mutation(
-        "F1",
         f"{_LAST}::test_the_last_copy_that_is_damaged_keeps_the_lead_though_unclean_elections_are_allowed",
         "src/highwater/broker/directories.py",
         "self._untold[topic_id, index] = DIRECTORY_LOST if lasting else DIRECTORY_TROUBLED",
@@ -143,13 +136,6 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/controller/directories.py",
         "record.leader = partition.leader",
         "pass",
-    ),
-    Mutation(
-        "F1",
-        f"{_LOST}::test_a_log_that_is_damaged_again_before_it_is_told_of_goes_in_another_epoch",
-        "src/highwater/broker/publisher.py",
-        "if not dispensable or part.leader_epoch <= partition.epoch:",
-        "if not dispensable:",
     ),
     Mutation(
         "F1",

@@ -34,7 +34,8 @@ LOCK = ".lock"
 DIRECTORY_NAME_LIMIT = 255
 _PARTITION_DIRECTORY = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)$")
 _DELETED_DIRECTORY = re.compile(r"^.+\.[0-9a-f]{32}-delete$")
-_STRAY_DIRECTORY = re.compile(r"^.+-(?P<partition>[0-9]+)\.(?P<high_watermark>[0-9a-f]{16})[0-9a-f]{16}-stray$")
+_STRAY_DIRECTORY = re.compile(r"^.+-(?P<partition>[0-9]+)\.(?P<high_watermark>[0-9a-f]{16})0[0-9a-f]{15}-stray$")
+"""Those of Highwater alone. Kafka has a random UUID there, whose 17th digit is never 0."""
 
 
 def segment_file(directory: PurePath, base_offset: int, suffix: str) -> PurePath:
@@ -59,9 +60,9 @@ def deleted_directory(partition: TopicPartition, unique: str) -> str:
     return _aside(partition, unique, "delete")
 
 
-def stray_directory(partition: TopicPartition, unique: str) -> str:
-    """The name it gets while it is out of service and kept."""
-    return _aside(partition, unique, "stray")
+def stray_directory(partition: TopicPartition, high_watermark: int, random: int) -> str:
+    """The name it gets while it is out of service and kept: with what was committed of it, and 60 random bits."""
+    return _aside(partition, f"{high_watermark:016x}{random:016x}", "stray")
 
 
 def _aside(partition: TopicPartition, unique: str, why: str) -> str:
@@ -74,14 +75,13 @@ def is_deleted_directory(name: str) -> bool:
 
 
 def stray_partition(name: str) -> int | None:
-    """The partition whose stray directory this is; its topic's name may have been cut off."""
+    """The partition whose stray directory this is, if Highwater made it; its topic's name may have been cut off."""
     matched = _STRAY_DIRECTORY.match(name)
     return None if matched is None else int(matched["partition"])
 
 
 def stray_high_watermark(name: str) -> int:
-    """What was committed of a log that Highwater put aside. One that Kafka put aside has a random number there, far
-    beyond any offset."""
+    """What was committed of a log that Highwater put aside."""
     matched = _STRAY_DIRECTORY.match(name)
     assert matched is not None, name
     return int(matched["high_watermark"], 16)

@@ -48,8 +48,8 @@ class Retired:
             _log.warning("%s: what it was is kept as %s until another copy is in sync", partition, aside)
             self.found(topic_id, partition.partition, aside)
 
-        unique = f"{high_watermark:016x}{self._random.getrandbits(64):016x}"
-        self._rename(partition, directory, names.stray_directory(partition, unique), kept)
+        name = names.stray_directory(partition, high_watermark, self._random.getrandbits(60))
+        self._rename(partition, directory, name, kept)
 
     def is_in_the_way(self, partition: TopicPartition) -> bool:
         """Whether its directory still has its name. Until it has another nothing can be made there."""

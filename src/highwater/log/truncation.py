@@ -126,7 +126,7 @@ async def _found(world: World, log: Log, offset: Offset, places: Workplaces) -> 
             return None
         layout, at = log.reads.layout, log.segment_of(offset)
         found: Cut | Exception
-        wanted = (list(log.segments), at, offset, log.log_start, log.config.compact)
+        wanted = (list(log.segments), at, offset, log.log_start, log.config.compact or log.clean_end is not None)
         try:
             found = await patiently(partial(finished, world, find_cut, *wanted, where=places.files), is_exhausted)
         except (BadBatch, OSError) as failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePath
+from uuid import uuid4
 
 import pytest
 
@@ -45,3 +46,13 @@ def test_a_deleted_directory_keeps_within_what_a_file_system_takes() -> None:
         assert len(name) <= 255
         assert name.endswith(f"-3.{UNIQUE}-delete")
     assert not names.is_deleted_directory("orders-0")
+
+
+def test_only_what_highwater_put_aside_is_its_own() -> None:
+    name = names.stray_directory(TopicPartition("orders", 7), 1234, (1 << 60) - 1)
+    assert (names.stray_partition(name), names.stray_high_watermark(name)) == (7, 1234)
+    assert names.partition_of(name) is None
+    kafkas = f"orders-7.{uuid4().hex}-stray"
+    assert names.stray_partition(kafkas) is None and names.partition_of(kafkas) is None
+    long = names.stray_directory(TopicPartition("o" * 249, 7), 2**63 - 1, 0)
+    assert len(long) == 255 and names.stray_partition(long) == 7
