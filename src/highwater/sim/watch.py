@@ -22,6 +22,7 @@ from highwater.sim.invariants.invariant import partitions_of
 from highwater.sim.process import Process
 from highwater.sim.storage import Storage
 from highwater.sim.view import (
+    SCRATCH,
     Batch,
     ClusterView,
     Committed,
@@ -43,7 +44,7 @@ class _Life:
 
     def __init__(self, member: Member, node: Node, storage: Storage) -> None:
         self.node = node
-        self.view = NodeView(member.id, member.lives)
+        self.view = NodeView(member.id, member.lives, disk=member.disks)
         self._storage = storage
         self._stamp: Stamp = ()
         self._stamps: dict[Partition, Stamp] = {}
@@ -81,6 +82,8 @@ class _Life:
         broker = self.node.broker
         for partition in () if broker is None else broker.hosted:
             log, leader = partition.log, partition.leader
+            if partition.tp.topic.startswith(SCRATCH):
+                continue
             stamp = (
                 partition.epoch,
                 partition.partition_epoch,
@@ -221,6 +224,7 @@ class Watch:
             epoch,
             node.raft.committed,
             {**before.replicas, **replicas} if replicas else before.replicas,
+            before.disk,
         )
         if epoch != before.broker_epoch:
             replicas = dict(after.replicas)  # they count from now on
