@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.apache import free_ports
+from tests.cluster.stage import wait_until
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(console|python|sh|properties)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BIN = Path(sys.executable).parent
 
 
@@ -25,7 +26,7 @@ class Reader:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.port = free_ports(1)[0]
-        self.node: subprocess.Popen[str] | None = None
+        self._running: list[subprocess.Popen[str]] = []
         self._environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
 
     def here(self, text: str) -> str:
@@ -45,19 +46,33 @@ class Reader:
         return done.stdout
 
     def start(self, line: str) -> str:
-        """`up` stays in the foreground; its first line says that it is ready."""
+        """`up` and `node` stay in the foreground; their first line says that they are ready."""
         arguments = self.here(line).split()
-        arguments += [] if "--port" in arguments else ["--port", str(self.port)]
-        self.node = subprocess.Popen(
+        if "up" in arguments and "--port" not in arguments:
+            arguments += ["--port", str(self.port)]
+        stdout = self._begin(arguments).stdout
+        assert stdout is not None
+        return stdout.readline()
+
+    def consume(self, line: str, group: str) -> None:
+        """A consumer stays, too; it is there once its group is."""
+        self._begin(self.here(line).split())
+        listing = f"highwater groups --bootstrap-server 127.0.0.1:{self.port} --list"
+        wait_until(lambda: group in self.type(listing).split(), f"{group} is a group")
+
+    def _begin(self, arguments: list[str]) -> subprocess.Popen[str]:
+        begun = subprocess.Popen(
             arguments, cwd=self.home, env=self._environment, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
-        assert self.node.stdout is not None
-        return self.node.stdout.readline()
+        self._running.append(begun)
+        return begun
 
     def stop(self) -> None:
-        if self.node is not None:
-            self.node.send_signal(signal.SIGTERM)
-            self.node.communicate(timeout=120)
+        """The last one first: a consumer leaves its group. Each ends in order."""
+        for process in reversed(self._running):
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=120)
+            assert process.returncode == 0, process.args
 
 
 @pytest.fixture
@@ -82,7 +97,9 @@ def follow(reader: Reader, document: str) -> int:
             shown = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
             assert reader.type(f"python - <<'END'\n{block}END").splitlines() == shown
             continue
-        for line, shown in commands(block):
+        if kind == "sh":
+            typed += type_all(reader, block)
+        for line, shown in commands(block) if kind == "console" else ():
             if line.startswith("make "):
                 continue
             said = reader.start(line) if " up " in line else reader.type(line)
@@ -91,9 +108,35 @@ def follow(reader: Reader, document: str) -> int:
     return typed
 
 
+def type_all(reader: Reader, block: str) -> int:
+    """What a page says without showing what comes of it. A node of its own has a test below, Kafka's tools others."""
+    if "kafka-" in block or "server.properties" in block:
+        return 0
+    lines = block.splitlines()
+    for line in lines:
+        if group := re.fullmatch(r"highwater console-consumer .*--group (\w+)", line):
+            reader.consume(line, group[1])
+        else:
+            reader.type(line)
+    return len(lines)
+
+
 def test_a_first_session_goes_as_the_readme_says(reader: Reader) -> None:
     assert follow(reader, "README.md") >= 4
 
 
 def test_the_guide_can_be_followed(reader: Reader) -> None:
-    assert follow(reader, "docs/guide.md") >= 8
+    assert follow(reader, "docs/guide.md") >= 20
+
+
+def test_a_node_runs_from_the_file_that_the_guide_shows(reader: Reader) -> None:
+    found = BLOCK.findall((ROOT / "docs/guide.md").read_text())
+    [file] = [block for kind, block in found if kind == "properties"]
+    [(make, run)] = [block.splitlines() for kind, block in found if kind == "sh" and "highwater node" in block]
+    client, controller = free_ports(2)
+    reader.port = client
+    text = reader.here(file).replace("9093", str(controller)).replace("/var/lib/highwater", str(reader.home / "data"))
+    (reader.home / "server.properties").write_text(text)
+    reader.type(make)
+    assert reader.start(run).startswith("ready node=1 ")
+    assert not reader.type("highwater topics --bootstrap-server 127.0.0.1:9092 --list").strip()

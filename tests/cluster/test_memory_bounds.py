@@ -213,11 +213,12 @@ def test_a_decompression_bomb(node: Node, target: Target, name: str) -> None:
     assert peak(node) < LIMIT, f"{peak(node):,} bytes"
 
 
-def test_all_of_it_at_once(node: Node, target: Target) -> None:
+def test_all_of_it_at_once(node: Node, target: Target, group: str) -> None:
     fill(node, target)
     with ExitStack() as peers:
         stall(node, peers, 1_000)
         deafen(node, target, peers, 100)
+        leave_unread(node, group, peers, 60)
         for name in BOMBS:
             peers.enter_context(Peer(node.port)).send(asked(produce(target, bomb(name)), 9))
         settle(node, target)

@@ -10,7 +10,9 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from highwater import model
 from highwater.client import Admin, Client, NewTopic
+from highwater.client import Producer as OneAfterTheOther
 from tests.apache import ApacheKafka
 from tests.cluster import clients
 from tests.cluster.clients import FIRST_TIME, STEP, Record, binary_records
@@ -140,6 +142,11 @@ def write_more(bootstrap: str) -> list[Record]:
     return list(more)
 
 
+def write_one(writer: OneAfterTheOther) -> None:
+    """It fails unless the broker knows the batch before it as this producer's last."""
+    writer.send(model.TopicPartition("transactional", 0), [(FIRST_TIME, None, b"by one that goes on", ())])
+
+
 def assert_same(found: Answers, expected: Answers) -> None:
     for name, one, other in zip(Answers._fields, found, expected, strict=True):
         same = one == other
@@ -187,13 +194,18 @@ def test_apache_kafka_goes_on_where_a_node_ended(tmp_path: Path, how: str) -> No
     node = Node.fresh(tmp_path, {"metadata.log.max.record.bytes.between.snapshots": "2000"}).start()
     kafka = ApacheKafka(tmp_path)
     kafka.ports = [node.port]
+    staying = Client(node.bootstrap)
+    writer = OneAfterTheOther(staying)
     try:
         fill(node.bootstrap, transactions=False)
+        for _ in range(7):
+            write_one(writer)
         expected = asked(node.bootstrap)
         getattr(node, how)()
 
         kafka.start()
         assert_same(asked(kafka.bootstrap), expected)
+        write_one(writer)
         more = write_more(kafka.bootstrap)
         with Client(kafka.bootstrap) as client:
             Admin(client).create_topics([NewTopic("new", partitions=1)])
@@ -205,6 +217,8 @@ def test_apache_kafka_goes_on_where_a_node_ended(tmp_path: Path, how: str) -> No
         same = everything == expected.records + more
         assert same
         clients.confluent_write(node.bootstrap, "new", more)
+        write_one(writer)
     finally:
+        staying.close()
         kafka.kill()
         node.kill()

@@ -29,14 +29,14 @@ MUTATIONS: list[Mutation] = [
         scenario="F9",
         test=MISSING + "test_a_replica_that_cannot_be_made_leaves_the_lead_and_is_made_later",
         file="src/highwater/broker/missing.py",
-        line="self._directories.lose(*key)",
+        line="self._directories.lose(*key, lasting=pause is None)",
         replacement="pass",
     ),
     Mutation(
         scenario="F9",
         test=MISSING + "test_the_only_replica_that_cannot_be_made_is_made_once_there_is_room",
         file="src/highwater/broker/missing.py",
-        line="self._timer = self._broker.world.clock.call_later(RETRY_SECONDS, self._on_timer)",
+        line="self._wake_at(self._open_at[tp], now)",
         replacement="pass",
     ),
     Mutation(

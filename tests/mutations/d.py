@@ -16,7 +16,7 @@ MUTATIONS: list[Mutation] = [
         "D1",
         f"{RECOVERY}::test_d1_every_cut_of_the_last_batch_costs_that_batch_and_no_other",
         "src/highwater/log/loader.py",
-        "segment.file.truncate(bad.position)",
+        "segment.file.truncate(position)",
         "pass",
     ),
     Mutation(
@@ -58,7 +58,7 @@ MUTATIONS: list[Mutation] = [
         "D5",
         f"{RECOVERY}::test_d5_a_recovery_that_fails_claims_no_clean_stop",
         "src/highwater/log/store.py",
-        "clean = not self.unloaded and all(log.offline is None for log in logs)",
+        "clean = not self.unloaded and not self.retired.pending and all(log.offline is None for log in logs)",
         "clean = all(log.offline is None for log in logs)",
     ),
     Mutation(
@@ -192,14 +192,14 @@ MUTATIONS: list[Mutation] = [
         "D3",
         f"{_DAMAGE}::test_d3_a_damaged_replica_is_no_eligible_leader_though_it_left_the_isr_last",
         "src/highwater/controller/directories.py",
-        "record = electorate.change(place, isr, unclean_shutdown=broker.id)",
+        "record = electorate.change(place, isr, unclean_shutdown=NO_NODE if is_last else broker.id)",
         "record = electorate.change(place, isr)",
     ),
     Mutation(
         "D3",
         f"{_DAMAGE}::test_d3_damage_that_a_follower_finds_takes_it_out_of_the_isr_before_it_lets_go_of_what_it_has",
         "src/highwater/controller/directories.py",
-        "if directory == DIRECTORY_LOST and all(replica == broker.id for replica in place[2].isr):",
+        "if directory == DIRECTORY_TROUBLED and _is_last(place[2], broker):",
         "if False:",
     ),
     Mutation(

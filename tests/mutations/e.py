@@ -25,6 +25,13 @@ MUTATIONS: list[Mutation] = [
         "if offset > log_end + 6:",
     ),
     Mutation(
+        "E2",
+        f"{_PRODUCERS}::test_e2_five_batches_in_segments_of_their_own_are_known_after_the_end_of_every_node[cut_power]",
+        "src/highwater/log/producer_snapshot.py",
+        "for seen in earlier:",
+        "for seen in ():",
+    ),
+    Mutation(
         "E3",
         f"{_PRODUCERS}::test_e3_a_producer_whose_records_are_deleted_goes_on_and_no_follower_stalls",
         "src/highwater/log/loader.py",

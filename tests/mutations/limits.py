@@ -42,7 +42,7 @@ MUTATIONS: list[Mutation] = [
         "F22",
         "tests/unit/log/test_faults.py::test_an_error_of_one_file_outweighs_a_missing_descriptor_of_another",
         "src/highwater/world/__init__.py",
-        "return min(errors, key=lambda error: isinstance(error, Exhausted), default=None)",
+        "return min(errors, key=lambda error: isinstance(error, (Exhausted, FileNotFoundError)), default=None)",
         "return next(iter(errors), None)",
     ),
     Mutation(
@@ -112,7 +112,7 @@ MUTATIONS: list[Mutation] = [
         "F20",
         f"{_UNREAD}::test_answers_that_nobody_reads_have_a_limit_for_all_connections_together",
         "src/highwater/net/budget.py",
-        "return _ANSWERS if self.unsent <= self.answers else self._tight",
+        "return _ANSWERS if unread <= self._sure or unread <= self.answers else self._tight",
         "return _ANSWERS",
     ),
     Mutation(
@@ -163,5 +163,26 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/raft_node/active.py",
         "return all(self._append_batch(list(batch), why) for batch in cut(records))",
         "return self._append_batch(records, why)",
+    ),
+    Mutation(
+        "F20",
+        f"{_UNREAD}::test_requests_that_stall_leave_little_room_for_answers_that_nobody_reads",
+        "src/highwater/net/budget.py",
+        "return max(self._sure, min(self.limit // 2, self.limit - self.receiving - self.unanswered))",
+        "return self.limit // 2",
+    ),
+    Mutation(
+        "F20",
+        f"{_UNREAD}::test_answers_that_nobody_reads_leave_less_room_for_requests_that_stall",
+        "src/highwater/net/budget.py",
+        "return self.receiving + self.unanswered + self.unsent + self.written + more <= self.limit",
+        "return self.receiving + self.unanswered + more <= self.limit",
+    ),
+    Mutation(
+        "F18",
+        f"{_WAITING}::test_a_session_that_would_grow_beyond_bounds_ends",
+        "src/highwater/partition/fetch_session.py",
+        "if not self.privileged and not self._followed.has_room(1):",
+        "if False:",
     ),
 ]

@@ -5,12 +5,86 @@ from __future__ import annotations
 from tests.mutations.mutation import Mutation
 
 _LOST = "tests/scenarios/test_lost_logs.py"
+_LAST = "tests/scenarios/test_last_copies.py"
 _INCARNATIONS = "tests/scenarios/test_incarnations.py"
 _DISKS = "tests/scenarios/test_follower_disks.py"
 _AGAIN = "tests/scenarios/test_second_thoughts.py"
 _READS = "tests/unit/log/test_reads.py"
 
+_LOG = "tests/unit/log"
+
 MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F39",
+        f"{_LOG}/test_epoch_cache.py::test_a_batch_of_an_epoch_that_is_known_moves_only_what_came_after_it",
+        "src/highwater/log/epoch_cache.py",
+        "while self._epochs and self._epochs[-1] > epoch:",
+        "while False:",
+    ),
+    Mutation(
+        "F39",
+        f"{_LOG}/test_recovery.py::test_epochs_that_the_log_knows_better_are_made_anew_from_it",
+        "src/highwater/log/loader.py",
+        "elif header.next_offset > log_start and self.epochs.epoch_at(max(header.base_offset, log_start)) != epoch:",
+        "elif False:",
+    ),
+    Mutation(
+        "F39",
+        f"{_LOG}/test_recovery.py::test_a_batch_whose_offset_is_not_its_own_is_cut_and_not_the_batch_behind_it",
+        "src/highwater/log/loader.py",
+        "if leapt is not None and bad.goes_back:",
+        "if False:",
+    ),
+    Mutation(
+        "F39",
+        f"{_LOG}/test_truncation.py::test_a_log_that_would_end_with_a_gap_is_damaged",
+        "src/highwater/log/truncation.py",
+        "if plan.end < log_end and log_end > log_start and not compacted:",
+        "if False:",
+    ),
+    Mutation(
+        "F39",
+        "tests/scenarios/test_d_damage.py::"
+        "test_d3_a_leader_epoch_that_nobody_ever_gave_is_damage_and_the_log_is_fetched_anew",
+        "src/highwater/replication/follower.py",
+        "if last_epoch > leader_epoch:",
+        "if False:",
+    ),
+    Mutation(
+        "F1",
+        f"{_LAST}::test_a_damaged_log_is_kept_while_those_who_have_all_of_it_are_dead",
+        "src/highwater/broker/publisher.py",
+        "broker.store.put_aside(tp, partition.topic_id)",
+        "broker.store.delete(tp)",
+    ),
+    Mutation(
+        "F1",
+        f"{_LAST}::test_a_damaged_log_is_kept_while_those_who_have_all_of_it_are_dead",
+        "src/highwater/broker/publisher.py",
+        "if broker.node_id in part.isr and part.leader not in (broker.node_id, NO_NODE):",
+        "if True:",
+    ),
+    Mutation(
+        "F1",
+        f"{_LAST}::test_the_last_copy_that_is_damaged_keeps_the_lead_though_unclean_elections_are_allowed",
+        "src/highwater/broker/directories.py",
+        "self._untold[topic_id, index] = DIRECTORY_LOST if lasting else DIRECTORY_TROUBLED",
+        "self._untold[topic_id, index] = DIRECTORY_LOST",
+    ),
+    Mutation(
+        "F1",
+        f"{_LAST}::test_the_last_copy_whose_disk_fails_leads_no_more_until_its_broker_has_it_back",
+        "src/highwater/broker/directories.py",
+        "if directory in self._fine or (self.is_elsewhere(part) and directory != DIRECTORY_LOST):",
+        "if directory in self._fine or self.is_elsewhere(part):",
+    ),
+    Mutation(
+        "F1",
+        f"{_LAST}::test_no_empty_log_takes_the_place_of_the_last_copy_where_its_disk_is_replaced",
+        "src/highwater/broker/publisher.py",
+        "if tp in self._broker.store.unloaded or not self._directories.is_elsewhere(part):",
+        "if True:",
+    ),
     Mutation(
         "F1",
         f"{_LOST}::test_a_fetch_of_the_lost_log_that_arrives_after_all_does_not_speak_for_the_empty_one",
@@ -96,6 +170,13 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/log/truncation.py",
         "if layout == log.reads.layout and log.swapping is None and log.is_usable:",
         "if True:",
+    ),
+    Mutation(
+        "F4",
+        "tests/unit/log/test_durability.py::test_a_file_that_was_removed_before_its_sync_does_not_fail_the_log[True]",
+        "src/highwater/log/durability.py",
+        "if isinstance(result, FileNotFoundError) and str(result.filename).endswith(names.DELETED):",
+        "if False:",
     ),
     Mutation(
         "F6",

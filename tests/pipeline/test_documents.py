@@ -20,8 +20,8 @@ from pyiceberg.catalog import load_catalog
 from highwater.pipeline.project import write_project
 from highwater.pipeline.yaml_file import BadDefinition, load
 from tests.apache import ROOT, free_ports
-from tests.pipeline.landing import FORMATS, Ledger, stream
-from tests.unit.pipeline.landing.tables import ids, numbered, read, staged, table_of
+from tests.pipeline.landing import FORMATS
+from tests.unit.pipeline.landing.tables import numbered, read, staged, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,7 +113,7 @@ def test_from_nothing_to_a_running_pipeline(newcomer: Newcomer) -> None:
     assert len(bad) == 100
     assert all(re.search(r"__highwater\.errors\.reason:.*not JSON", line) for line in bad)
     told = newcomer.type("highwater pipeline status")
-    assert "orders  finished  rows=10000" in told
+    assert "orders  finished  records=10000 rows=9900" in told
     lags = [line.split() for line in told.splitlines() if line.startswith("orders-lake")]
     assert [row[1:3] for row in lags] == [["orders", str(partition)] for partition in range(3)]
     assert all(row[3] == row[4] and row[5] == "0" for row in lags)
@@ -162,23 +162,38 @@ def test_the_blocks_of_the_page_on_tables_run(
     landing, clean_up, direct = blocks("docs/tables.md", "python")
     cluster.create_topic("tabled", partitions=1)
     produce(cluster.bootstrap_servers, "tabled", [(0, None, b"value")] * 3)
-    ledger = Ledger(tmp_path / "source")
-    ledger.add(1)
 
-    def typed(block: str, lake: Path) -> None:
-        block = block.replace("/lake/", f"{lake}/").replace("localhost:9092", cluster.bootstrap_servers)
+    def typed(block: str) -> None:
+        # The JVM of this session has another working directory.
+        block = block.replace('"lake/', f'"{tmp_path}/').replace("127.0.0.1:9092", cluster.bootstrap_servers)
         block = block.replace('"subscribe", "orders"', '"subscribe", "tabled"')
-        exec(compile(block, "docs/tables.md", "exec"), {"spark": spark, "rows": stream(spark, ledger.folder)})
-        for query in spark.streams.active:
-            query.processAllAvailable()
-            query.stop()
+        exec(compile(block, "docs/tables.md", "exec"), {"spark": spark})
 
-    typed(landing, tmp_path / "rows")
-    assert ids("delta", tmp_path / "rows/orders") == ledger.ids
-    typed(clean_up, tmp_path / "rows")
-    assert ids("delta", tmp_path / "rows/orders") == ledger.ids
-    typed(direct, tmp_path / "records")
-    assert read("delta", tmp_path / "records/orders")["value"].to_pylist() == [b"value"] * 3
+    for block in (landing, clean_up, landing):
+        typed(block)
+        assert read("delta", tmp_path / "orders")["value"].to_pylist() == [b"value"] * 3
+    typed(direct)
+    assert read("delta", tmp_path / "orders-direct")["value"].to_pylist() == [b"value"] * 3
+
+
+def test_the_first_script_of_the_page_on_the_connector_reads_what_its_commands_wrote(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    [block] = [block for block in blocks("docs/connector.md", "python") if "SparkSession.builder" in block]
+    [shown] = blocks("docs/connector.md", "console")
+    newcomer = Newcomer(tmp_path)
+    for line, _ in commands(shown):
+        if not line.startswith("highwater up "):
+            line = line.replace("127.0.0.1:9092", cluster.bootstrap_servers).replace("--topic orders", "--topic seen")
+            newcomer.type(line)
+    here = block.replace("127.0.0.1:9092", cluster.bootstrap_servers).replace(
+        '"subscribe", "orders"', '"subscribe", "seen"'
+    )
+    for rows in (100, 0):
+        known: dict[str, Any] = {}
+        exec(compile(here.replace('"checkpoints/', f'"{tmp_path}/'), "docs/connector.md", "exec"), known)
+        assert sum(progress["numInputRows"] for progress in known["query"].recentProgress) == rows
+    assert "orders-seen" in newcomer.type(f"highwater groups --list --bootstrap-server {cluster.bootstrap_servers}")
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -55,7 +55,7 @@ def running(*command: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 def standing(folder: Path) -> dict[str, Any]:
     path = folder / "checkpoints/orders.status.json"
-    return dict(json.loads(path.read_text())) if path.exists() else {"rows": 0, "restarts": 0, "state": ""}
+    return dict(json.loads(path.read_text())) if path.exists() else {"records": 0, "restarts": 0, "state": ""}
 
 
 def landed(folder: Path) -> list[int]:
@@ -77,7 +77,7 @@ def test_a_worker_that_is_killed_is_started_again_and_nothing_is_lost_or_doubled
     new_project(cluster, tmp_path)
     run(sys.executable, "produce.py", "1000", folder=tmp_path)
     with running(*HIGHWATER, "pipeline", "land", "--metrics-port", "0", folder=tmp_path) as job:
-        cluster.wait_until(lambda: standing(tmp_path)["rows"] >= 1000, ENDS, "the first rows land")
+        cluster.wait_until(lambda: standing(tmp_path)["records"] >= 1000, ENDS, "the first rows land")
         # None, unless the machine was so busy that Spark did not wait for a process.
         before = standing(tmp_path)["restarts"]
         cluster.wait_until(lambda: len(children(job.pid)) == 1, ENDS, "a worker runs")
@@ -85,13 +85,14 @@ def test_a_worker_that_is_killed_is_started_again_and_nothing_is_lost_or_doubled
         os.killpg(worker, signal.SIGKILL)
         cluster.wait_until(lambda: standing(tmp_path)["restarts"] > before, ENDS, "the job sees it")
         run(sys.executable, "produce.py", "1000", folder=tmp_path)
-        cluster.wait_until(lambda: standing(tmp_path)["rows"] >= 2000, ENDS, "the others land")
+        cluster.wait_until(lambda: standing(tmp_path)["records"] >= 2000, ENDS, "the others land")
         [address] = [line for line in (tmp_path / "output.txt").read_text().splitlines() if line.startswith("metrics ")]
         with urllib.request.urlopen(address.split()[1], timeout=30) as answer:
             figures = answer.read().decode()
         restarts = standing(tmp_path)["restarts"]
     assert f'highwater_pipeline_restarts_total{{pipeline="orders"}} {restarts}.0' in figures
-    assert 'highwater_pipeline_rows_total{pipeline="orders"} 2000.0' in figures
+    assert 'highwater_pipeline_records_total{pipeline="orders"} 2000.0' in figures
+    assert 'highwater_pipeline_rows_total{pipeline="orders"} 1980.0' in figures
     assert standing(tmp_path)["state"] == "stopped"
     ids = landed(tmp_path)
     assert len(ids) == len(set(ids)) == 1980

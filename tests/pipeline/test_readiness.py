@@ -36,13 +36,34 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letters, "TOPIC_SECONDS", 0.2)
 
 
-def definition(folder: Path, servers: str, sink: dict[str, Any], **decode: Any) -> Definition:
-    data: dict[str, Any] = {"name": "n", "source": {"bootstrap_servers": servers, "topic": "orders"}, "sink": sink}
+def definition(
+    folder: Path, servers: str, sink: dict[str, Any], source: dict[str, Any] | None = None, **decode: Any
+) -> Definition:
+    read = {"bootstrap_servers": servers, **(source or {"topic": "orders"})}
+    data: dict[str, Any] = {"name": "n", "source": read, "sink": sink}
     if decode:
         data["decode"] = {"format": "json", "schema": "id INT", **decode}
     if "topic" in sink:
         data["transform"] = "pack.py:pack"
     return define(data, folder)
+
+
+def test_a_missing_source_topic_is_found_before_spark_is_started(strict: Cluster, tmp_path: Path) -> None:
+    table, at = {"table": "parquet", "path": "table"}, strict.bootstrap_servers
+    hasty = {"options": {"fetchOffset.numRetries": "1"}}
+    missing = definition(tmp_path, at, table, {"topic": ["orders", "odrers"], **hasty})
+    with pytest.raises(BadOption) as refused:
+        check_clusters(missing)
+    assert str(refused.value) == (
+        f"{at} has no topic odrers, which the query is to read: create it first (`highwater topics --create`), or read "
+        "another"
+    )
+    check_clusters(definition(tmp_path, at, table, {"pattern": "^not-yet", **hasty}))
+    # With a checkpoint it is for the query to tell what was lost.
+    offsets = Path(missing.checkpoint) / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text("v1\n")
+    check_clusters(missing)
 
 
 def test_a_missing_dead_letter_topic_is_found_before_spark_is_started(strict: Cluster, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from pathlib import PurePath
 
 import pytest
 
@@ -164,3 +165,17 @@ def test_a_leader_whose_disk_fails_is_followed_by_another_at_once() -> None:
         assert decided(stage).isr == (3,) and not decided(stage).elr
         stage.send(b"more")
         assert stage.read()[-1] == b"more"
+
+
+def test_d3_a_leader_epoch_that_nobody_ever_gave_is_damage_and_the_log_is_fetched_anew() -> None:
+    """No checksum covers a batch's leader epoch. Its replica would ask for what follows that epoch for ever."""
+    with Stage(3, watched=True) as stage:
+        stored(stage)
+        stage.kill("n3")
+        file = stage.storage("n3").file(PurePath("/data/orders-0") / f"{0:020d}.log")
+        position, _ = place(file, -1)
+        file.data[position + 12] ^= 0x40
+        stage.start("n3")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert whole(stage, "n3")
+        assert stage.log("n3").epoch_cache.entries == [(0, 0)]

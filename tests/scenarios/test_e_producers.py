@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from highwater.errors import Code
 from highwater.log.producer_state import MAX_SEQUENCE
 from tests.scenarios.mishaps import batch_as, decided
@@ -67,6 +71,35 @@ def test_e2_producers_are_known_after_a_cut_and_a_crash_as_the_log_tells_it() ->
         stage.start("n2")
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
         assert last_sequences(stage, "n2") == {PRODUCER: 6}
+
+
+@pytest.mark.parametrize("ended", [Stage.cut_power, Stage.kill], ids=["cut_power", "kill"])
+def test_e2_five_batches_in_segments_of_their_own_are_known_after_the_end_of_every_node(
+    ended: Callable[..., None],
+) -> None:
+    """Setup: leader 2 and follower 3 have five batches, and segments were rolled between them; none was answered.
+    Fault: all nodes end at once, and the client sends the five again. Must hold: whoever leads answers each with its
+    first offset and writes none, nor gives an error on which a client gives up."""
+    with Stage(3) as stage:
+        stage.create(replicas=(2, 3), internal_segment_bytes=100, flush_messages=1)
+        topic = stage.truth.topics.by_name[ORDERS.topic].id
+        for number in range(3):
+            assert sent(stage, "n2", 2 * number, b"a%d" % number, b"b%d" % number).code is Code.NONE
+        stage.cut("n2", "client", one_way=True)
+        for number in range(3, 8):
+            stage.begin(batch_as(stage.client, "n2", topic, PRODUCER, 2 * number, b"a%d" % number, b"b%d" % number))
+        stage.until(lambda: all(stage.log(name).durable_end == 16 for name in ("n2", "n3")))
+        assert len(stage.log("n2").segments) == len(stage.log("n3").segments) == 8
+        stage.pass_time(1)  # the snapshots are written
+        ended(stage, "n1", "n2", "n3")
+        stage.heal()
+        stage.start("n1", "n2", "n3")
+        stage.until(lambda: stage.leader() in ("n2", "n3"))
+        leader = stage.leader()
+        for number in range(3, 8):
+            again = sent(stage, leader, 2 * number, b"a%d" % number, b"b%d" % number)
+            assert again[:2] == (Code.NONE, 2 * number)
+        assert sent(stage, leader, 16, b"next")[:2] == (Code.NONE, 16)
 
 
 def test_e3_a_producer_whose_records_are_deleted_goes_on_and_no_follower_stalls() -> None:

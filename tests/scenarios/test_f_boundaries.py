@@ -13,12 +13,17 @@ from typing import Any
 import pytest
 
 from highwater.broker import k01_fetch
+from highwater.broker.missing import MISTAKE_SECONDS
+from highwater.controller.decision import Decision
 from highwater.errors import Code
+from highwater.log.compaction.account import Account
 from highwater.model import TopicPartition
 from highwater.net.client import CallFailed
 from highwater.partition.partition import Partition
 from highwater.raft_node import k01_fetch as quorum_fetch
+from highwater.raft_node import k62_broker_registration
 from highwater.wire import records
+from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from highwater.wire.messages.produce_response import ProduceResponse
 from highwater.world.boundary import Kind
@@ -135,6 +140,27 @@ def test_a_log_that_meets_a_mistake_while_it_is_loaded_is_left_out_and_the_other
         assert stage.values("n2") == [b"one", b"two"]
 
 
+def test_a_log_that_met_a_mistake_while_it_was_loaded_is_opened_again_later_and_not_often() -> None:
+    """What is read to meet the mistake again may be gigabytes. A neighbour that waits for room is tried more often."""
+    with forgiving() as stage:
+        for tp in (ORDERS, OTHER):
+            stage.create(tp, replicas=(2,))
+            stage.send(b"one", tp=tp)
+        stage.kill("n2")
+        fault = stage.storage("n2").fail("read", "/data/orders-0/*.log", times=2, error=MISTAKE)
+        short = stage.storage("n2").fail("read", "/data/other-0/*.log", errno.EMFILE, times=10)
+        stage.start("n2")
+        begun = stage.now
+        stage.until(lambda: short.struck == 10)
+        assert fault.struck == 1
+        stage.until(lambda: stage.has("n2") and stage.leads("n2"), 200)
+        assert fault.struck == 2
+        assert stage.now - begun > 2 * MISTAKE_SECONDS - 1
+        stage.send(b"two")
+        assert stage.values("n2") == [b"one", b"two"]
+        assert stage.values("n2", OTHER) == [b"one"]
+
+
 def test_a_log_that_meets_a_mistake_when_it_is_opened_again_is_left_out_and_the_others_serve() -> None:
     with forgiving() as stage:
         for tp in (ORDERS, OTHER):
@@ -225,6 +251,43 @@ def test_a_cleaning_that_meets_a_mistake_leaves_its_log_and_goes_on_with_the_oth
         assert failed(stage, "n2", "task") == 1
         assert "a mistake" in account.setbacks[ORDERS].reason
         stage.run(write_keyed(stage, ORDERS))
+
+
+def test_a_cleaner_that_meets_a_mistake_while_it_looks_around_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    look, mistakes = Account.forget_gone, [MISTAKE]
+
+    def mistaken(self: Account, logs: Any) -> None:
+        if mistakes:
+            raise mistakes.pop()
+        look(self, logs)
+
+    with forgiving(log_cleaner_backoff_ms=500) as stage:
+        stage.create(
+            ORDERS, replicas=(2,), cleanup_policy="compact", segment_bytes=1048576, min_cleanable_dirty_ratio=0
+        )
+        monkeypatch.setattr(Account, "forget_gone", mistaken)
+        for _ in range(4):
+            stage.run(write_keyed(stage, ORDERS))
+        stage.until(lambda: not mistakes)
+        stage.until(lambda: stage.log("n2").clean_end)
+        assert sum(failed(stage, name, "periodic") for name in stage.cluster.names) == 1
+
+
+@pytest.mark.parametrize("code", [Code.REQUEST_TIMED_OUT, Code.UNKNOWN_SERVER_ERROR])
+def test_a_broker_that_the_controller_could_not_take_in_for_once_asks_again(
+    monkeypatch: pytest.MonkeyPatch, code: Code
+) -> None:
+    decide, refusals = k62_broker_registration.register_broker, [code] * 3
+
+    def refused(*args: Any) -> Any:
+        if refusals:
+            return Decision(BrokerRegistrationResponse(error_code=refusals.pop()))
+        return decide(*args)
+
+    monkeypatch.setattr(k62_broker_registration, "register_broker", refused)
+    with forgiving() as stage:
+        assert not refusals
+        stage.create(ORDERS, replicas=(2, 3))
 
 
 def test_a_follower_that_meets_a_mistake_at_one_partition_goes_on_with_the_others(

@@ -11,6 +11,7 @@ from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.model import TopicPartition
 from tests.scenarios.mishaps import decided, delete_topic
 from tests.scenarios.stage import ORDERS, Stage
+from tests.scenarios.test_d_damage import file_of, zero_a_page
 
 FILES = "/data/orders-0/*"
 
@@ -84,3 +85,58 @@ def test_a_log_that_cannot_be_read_at_the_start_is_reported_and_stays_as_it_is()
         stage.start("n2")
         stage.until(lambda: sorted(decided(stage).isr) == [2, 3])
         assert stage.values("n2") == [b"one", b"two"]
+
+
+def exists(stage: Stage, name: str, pattern: str) -> bool:
+    return any(path.match(pattern) for path, _ in stage.storage(name).tree())
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
+def test_a_deleted_log_whose_files_cannot_be_put_aside_goes_later_and_then_a_new_one_takes_its_place(code: int) -> None:
+    with Stage() as stage:
+        stage.create(ORDERS, replicas=(2,), file_delete_delay_ms=0)
+        stage.send(b"old")
+        fault = stage.storage("n2").fail("rename", "/data/orders-0", code, times=3)
+        stage.run(delete_topic(stage.client, ORDERS.topic))
+        stage.until(lambda: fault.struck == 1)
+        stage.run(stage.client.create(ORDERS, (2,), {}))
+        stage.until(lambda: stage.has("n2") and stage.leads("n2"))
+        assert fault.struck == 3
+        stage.send(b"new")
+        assert stage.read() == [b"new"]
+        stage.until(lambda: not exists(stage, "n2", "/data/*-delete/*"))
+        assert stage.values("n2") == [b"new"]
+
+
+def test_a_deleted_log_whose_files_cannot_be_put_aside_is_gone_though_nobody_wants_its_name() -> None:
+    with Stage() as stage:
+        stage.create(ORDERS, replicas=(2,), file_delete_delay_ms=0)
+        stage.send(b"old")
+        stage.storage("n2").fail("rename", "/data/orders-0", errno.EIO, times=3)
+        stage.run(delete_topic(stage.client, ORDERS.topic))
+        stage.until(lambda: not exists(stage, "n2", "/data/orders-0*/*"))
+
+
+def test_files_of_a_deleted_log_for_which_no_descriptor_was_left_go_later() -> None:
+    with Stage() as stage:
+        stage.create(ORDERS, replicas=(2,), file_delete_delay_ms=0)
+        stage.send(b"old")
+        fault = stage.storage("n2").fail("open", "/data/*-delete", errno.EMFILE, times=3)
+        stage.run(delete_topic(stage.client, ORDERS.topic))
+        stage.until(lambda: fault.struck == 3)
+        stage.until(lambda: not exists(stage, "n2", "/data/orders-0*/*"))
+
+
+def test_a_damaged_log_that_cannot_be_put_aside_at_once_is_fetched_anew_all_the_same() -> None:
+    with Stage(watched=True) as stage:
+        stage.create(ORDERS, replicas=(2, 3))
+        for value in (b"a" * 10, b"b" * 10):
+            stage.send(value)
+        stage.until(lambda: stage.log("n3").high_watermark == 2)
+        stage.stop("n3")
+        zero_a_page(file_of(stage, "n3"))
+        fault = stage.storage("n3").fail("rename", "/data/orders-0", errno.EIO, times=3)
+        stage.start("n3")
+        stage.until(lambda: sorted(decided(stage).isr) == [2, 3])
+        assert fault.struck == 3
+        assert stage.values("n3") == [b"a" * 10, b"b" * 10]

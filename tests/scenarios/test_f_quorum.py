@@ -67,6 +67,62 @@ def test_a_vote_that_cannot_be_written_yet_is_told_once_it_is(operation: Operati
         assert all(stage.cluster.is_up(name) for name in left)
 
 
+METADATA_LOG = "/data/__cluster_metadata-0/*.log"
+
+
+def active(stage: Stage) -> str | None:
+    up = (name for name in stage.cluster.names if stage.cluster.is_up(name))
+    return next((name for name in up if (own := stage.node(name).controller) is not None and own.is_active), None)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
+def test_a_voter_that_is_elected_and_has_no_room_for_its_epoch_lets_another_lead(code: int) -> None:
+    """The first batch of an epoch is an append like others: a full disk is waited out, and ends no node."""
+    with Stage(3, voters=3, watched=True) as stage:
+        first = active(stage)
+        assert first is not None
+        left = [name for name in NAMES if name != first]
+        faults = [stage.storage(name).fail("append", METADATA_LOG, code, times=None) for name in left]
+        stage.kill(first)
+        stage.until(lambda: all(fault.struck for fault in faults))
+        assert all(stage.cluster.is_up(name) for name in left)
+        assert not any(stage.said(name, "active controller of epoch") for name in left)
+        for name in left:
+            stage.storage(name).mend()
+        stage.until(lambda: active(stage))
+        stage.create(ORDERS, replicas=[int(name[1:]) for name in left])
+        stage.send(b"one")
+
+
+def test_the_only_voter_begins_its_epoch_once_there_is_room() -> None:
+    with Stage(3, voters=1, watched=True) as stage:
+        stage.create(ORDERS, replicas=(2, 3))
+        stage.kill("n1")
+        fault = stage.storage("n1").fail("append", METADATA_LOG, errno.ENOSPC, times=None)
+        stage.start("n1", waits=False)
+        stage.until(lambda: fault.struck >= 3)
+        assert active(stage) is None
+        stage.storage("n1").mend()
+        stage.until(lambda: active(stage) == "n1")
+        stage.send(b"one")
+
+
+def test_the_first_controller_of_a_cluster_waits_for_room_for_its_first_records() -> None:
+    with Stage(3, voters=1, starts=False, watched=True) as stage:
+        fault = stage.storage("n1").fail("append", METADATA_LOG, errno.ENOSPC, nth=2, times=1)
+        stage.start("n1", "n2", "n3")
+        assert fault.struck
+        stage.create(ORDERS, replicas=(2, 3))
+
+
+def test_a_metadata_log_that_cannot_be_written_at_all_ends_its_node() -> None:
+    with Stage(3, voters=1, expects_failures=True) as stage:
+        stage.kill("n1")
+        stage.storage("n1").fail("append", METADATA_LOG, errno.EIO, times=None)
+        stage.start("n1", waits=False)
+        stage.until(lambda: stage.member("n1").hosted.gave_up is not None or stage.cluster.failures)
+
+
 def test_votes_of_a_stranger_leave_the_voters_in_the_epoch_they_are_in() -> None:
     with Stage(3, voters=3) as stage:
         before = [stage.node(name).raft.epoch for name in NAMES]

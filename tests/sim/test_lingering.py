@@ -9,9 +9,12 @@ from typing import TypeVar
 import pytest
 
 from highwater.broker.doubts import ACQUAINTED_SECONDS, DOUBT_SECONDS, PATIENCE_SECONDS
+from highwater.broker.forwarding import UNREACHED_SECONDS
 from highwater.errors import Code
 from highwater.model import TopicPartition
 from highwater.wire.codec import Message
+from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from highwater.wire.messages.create_topics_response import CreateTopicsResponse
 from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from highwater.wire.messages.find_coordinator_response import FindCoordinatorResponse
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -163,3 +166,18 @@ def test_questions_for_one_missing_topic_are_put_to_the_controller_once() -> Non
         stage.until(lambda: first.done and second.done)
         assert first.result is not None and second.result is not None
         assert [first.result[0].topics[0].error_code, second.result[0].topics[0].error_code] == [Code.NONE, Code.NONE]
+
+
+@pytest.mark.parametrize("dead_for", [0.0, 5.0])
+def test_a_topic_to_create_is_refused_when_no_controller_comes(dead_for: float) -> None:
+    """A controller may be elected: it is waited for through several elections, and no longer."""
+    topic = CreatableTopic(name="new", num_partitions=1, replication_factor=1)
+    with last_of_three() as stage:
+        stage.pass_time(dead_for)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=60_000)
+        begun, pending = stage.now, begin(stage, request, CreateTopicsResponse)
+        stage.pass_time(UNREACHED_SECONDS + 2)
+        assert pending.result is not None
+        answer, at = pending.result
+        assert answer.topics[0].error_code == Code.REQUEST_TIMED_OUT
+        assert UNREACHED_SECONDS <= at - begun < UNREACHED_SECONDS + 1

@@ -23,13 +23,21 @@ M = TypeVar("M", bound=Message)
 
 
 class _Call:
-    __slots__ = ("done", "expires", "request", "response", "versions")
+    __slots__ = ("done", "expires", "request", "response", "tried_until")
 
-    def __init__(self, request: Message, response: type[Message], done: Callable[[Any], None], expires: float) -> None:
+    def __init__(
+        self,
+        request: Message,
+        response: type[Message],
+        done: Callable[[Any], None],
+        expires: float,
+        tried_until: float,
+    ) -> None:
         self.request = request
         self.response = response
         self.done = done
         self.expires = expires
+        self.tried_until = tried_until
 
 
 class ControllerChannel:
@@ -63,12 +71,23 @@ class ControllerChannel:
         self.on_unreached: Callable[[], None] = lambda: None
         """Called at each try to reach the controller that fails."""
 
-    def ask(self, request: Message, response: type[M], done: Callable[[M | None], None], seconds: float) -> None:
+    def ask(
+        self,
+        request: Message,
+        response: type[M],
+        done: Callable[[M | None], None],
+        seconds: float,
+        patience: float | None = None,
+    ) -> None:
+        """After `seconds` there is no answer. After `patience`, if that is given, it waits only for a controller that
+        has the request already, and is put to no other."""
         if self._closed:
             self._world.clock.call_soon(done, None)
             return
-        call = _Call(request, response, done, self._world.clock.monotonic() + seconds)
-        self._deadlines.add(seconds, self._expire, call)
+        tried = seconds if patience is None else min(patience, seconds)
+        now = self._world.clock.monotonic()
+        call = _Call(request, response, done, now + seconds, now + tried)
+        self._deadlines.add(tried, self._expire, call)
         self._waiting.append(call)
         self._pump()
 
@@ -163,7 +182,7 @@ class ControllerChannel:
         connection.send(call.request, version, call.response, answered, min(left, self._answer_seconds))
 
     def _again(self, connection: ClientConnection, call: _Call) -> None:
-        if self._closed or self._world.clock.monotonic() >= call.expires:
+        if self._closed or self._world.clock.monotonic() >= call.tried_until:
             call.done(None)
             return
         self._waiting.append(call)

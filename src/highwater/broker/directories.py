@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import islice
 
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.errors import Code, code_of
-from highwater.metadata.brokers import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
+from highwater.metadata.brokers import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_TROUBLED, DIRECTORY_UNASSIGNED
 from highwater.metadata.topics import PartitionImage
 from highwater.model import NodeId, Uuid
 from highwater.wire.messages.assign_replicas_to_dirs_request import (
@@ -22,6 +23,8 @@ from highwater.world import World
 
 RETRY_SECONDS = 1.0
 PATIENCE_SECONDS = 30.0
+AT_ONCE = 500
+"""Replicas in one request: the controller decides on all of them before it does anything else."""
 _log = logging.getLogger(__name__)
 
 
@@ -47,24 +50,34 @@ class ReplicaDirectories:
         self._under_way = False
 
     def look(self, topic_id: Uuid, index: int, part: PartitionImage) -> None:
-        """A replica of ours, as metadata has it. Not while that counts it in sync: so it was, on the disk that is gone.
-        The controller takes it out of the ISR when this broker registers."""
-        if part.directory(self._local) in self._fine or self._local in part.isr:
+        """A replica of ours, as metadata has it, with a log that can be used. Not while it is counted on as it was on
+        another disk: the controller takes it out of the ISR when this broker registers. One that failed as the last of
+        its ISR is told of: nothing was made in its place, so this is what it was."""
+        directory = part.directory(self._local)
+        if directory in self._fine or (self.is_elsewhere(part) and directory != DIRECTORY_LOST):
             self._untold.pop((topic_id, index), None)
         else:
             self._untold[topic_id, index] = self._directory
 
-    def lose(self, topic_id: Uuid, index: int) -> None:
-        """A replica whose log cannot be used: others shall lead it, and nobody count on it."""
-        self._untold[topic_id, index] = DIRECTORY_LOST
+    def is_elsewhere(self, part: PartitionImage) -> bool:
+        """Whether a replica of ours is counted on as it is, or was, in a directory that is not this one: an empty log
+        must not take its place."""
+        counted = self._local in (*part.isr, *part.elr, *part.last_known_elr)
+        return counted and part.directory(self._local) not in self._fine
+
+    def lose(self, topic_id: Uuid, index: int, *, lasting: bool) -> None:
+        """A replica whose log cannot be used: others shall lead it, and nobody count on it. Unless the trouble is
+        `lasting`, so that nothing of it is served before this broker starts again, the last copy keeps its place."""
+        self._untold[topic_id, index] = DIRECTORY_LOST if lasting else DIRECTORY_TROUBLED
         self.report()
 
     def report(self) -> None:
         """Of what has been looked at, once this broker is registered."""
         if not self._untold or self._under_way or self._broker_epoch() < 0:
             return
+        told = dict(islice(self._untold.items(), AT_ONCE))
         topics: dict[tuple[Uuid, Uuid], TopicData] = {}
-        for (topic_id, index), directory in self._untold.items():
+        for (topic_id, index), directory in told.items():
             topic = topics.setdefault((directory, topic_id), TopicData(topic_id=topic_id, partitions=[]))
             topic.partitions.append(PartitionData(partition_index=index))
         directories: dict[Uuid, DirectoryData] = {}
@@ -74,7 +87,7 @@ class ReplicaDirectories:
         request = AssignReplicasToDirsRequest(
             broker_id=self._local, broker_epoch=self._broker_epoch(), directories=list(directories.values())
         )
-        told, self._untold = self._untold, {}
+        self._untold = {key: directory for key, directory in self._untold.items() if key not in told}
         self._under_way = True
         self._controller.ask(
             request, AssignReplicasToDirsResponse, lambda answer: self._answered(told, answer), PATIENCE_SECONDS

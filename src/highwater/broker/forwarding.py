@@ -17,6 +17,9 @@ from highwater.wire.messages.request_header import RequestHeader
 
 FORWARD_SECONDS = 60.0
 """Kafka's own, over all tries; a single try has controller.socket.timeout.ms."""
+UNREACHED_SECONDS = 10.0
+"""How long a request looks for a controller. An election takes a second or two: if several of them have brought none,
+nobody knows when there will be one, and the client is told. It may ask again."""
 _PRINCIPAL_VERSION = 0
 
 
@@ -61,4 +64,4 @@ def forward(
             view = memoryview(whole)
             ctx.respond(completed(view[after_tags(view, 4) if ctx.flexible_response else 4 :]))
 
-    broker.controller.ask(envelope, EnvelopeResponse, answered, FORWARD_SECONDS)
+    broker.controller.ask(envelope, EnvelopeResponse, answered, FORWARD_SECONDS, UNREACHED_SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import islice
 
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.errors import code_of
@@ -22,14 +23,16 @@ from highwater.world import World
 
 RETRY_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
+AT_ONCE = 500
+"""Partitions in one request: the controller decides on all of them before it does anything else."""
 _log = logging.getLogger(__name__)
 
 Asked = tuple[Partition, LeaderState, Proposal, Callable[[Changed], None]]
 
 
 class IsrChanges:
-    """One request under way; what is asked for meanwhile goes into the next. An answer that is lost is asked for
-    again: the controller knows a repeated change (KAFKA-14144)."""
+    """One request under way; what it has no room for, and what is asked for meanwhile, goes into the next. An answer
+    that is lost is asked for again: the controller knows a repeated change (KAFKA-14144)."""
 
     def __init__(
         self,
@@ -54,8 +57,12 @@ class IsrChanges:
             self._world.clock.call_soon(self._send)
 
     def _send(self) -> None:
-        asked, self._waiting = self._waiting, {}
-        asked = {key: each for key, each in asked.items() if each[1].proposal is each[2] and each[0].leader is each[1]}
+        waiting = self._waiting.items()
+        meant = iter(
+            [(key, each) for key, each in waiting if each[1].proposal is each[2] and each[0].leader is each[1]]
+        )
+        asked = dict(islice(meant, AT_ONCE))
+        self._waiting = dict(meant)
         if not asked:
             self._under_way = False
             return

@@ -15,7 +15,7 @@ from highwater.model import Uuid
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
 from highwater.net.registry import MOST_ELEMENTS, Api
-from highwater.net.turns import SLICE_SECONDS, Pause, Work, elsewhere
+from highwater.net.turns import Pause, Work, elsewhere
 from highwater.partition.partition import Partition
 from highwater.wire import produce
 from highwater.wire.messages.produce_request import ProduceRequest
@@ -35,7 +35,7 @@ Row = tuple[int, int, int, int, int, list[tuple[int, str]] | None, str | None, t
 def handle(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) -> Work | None:
     """Nearly always done in the first slice, and then without the cost of work that goes on."""
     work, monotonic = _appended(broker, ctx, request), broker.world.clock.monotonic
-    until = monotonic() + SLICE_SECONDS
+    until = monotonic() + ctx.connection.slice
     for pause in work:
         if pause is not None or monotonic() >= until:
             return _resumed(pause, work)

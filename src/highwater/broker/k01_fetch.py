@@ -14,7 +14,7 @@ from highwater.log.peek import WouldBlock
 from highwater.model import NodeId
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
-from highwater.net.line import MAX_WAIT_MS, Line
+from highwater.net.line import MAX_WAIT_MS
 from highwater.net.registry import MOST_ELEMENTS, Api
 from highwater.net.turns import Work
 from highwater.partition.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchEntry, FetchSession, Topic
@@ -53,8 +53,12 @@ def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> Wo
     updates = _updated(session, request)
     if sum([len(partitions) for _, partitions in request.topics]) > _AT_ONCE:
         return fetching.after(updates)
-    for _ in updates:
-        """They are few."""
+    try:
+        for _ in updates:
+            """They are few."""
+    except KafkaError as refused:
+        fetching.refuse(refused.code)
+        return None
     fetching.begin()
     return None
 
@@ -96,7 +100,7 @@ def _begun(broker: Broker, ctx: RequestContext, request: FetchRequestFlat, by_id
             broker.doubts.cast(NodeId(replica))
         broker.sessions.end_with(connection)
 
-    if connection is not None and broker.sessions.tie(session, connection):
+    if broker.sessions.tie(session, connection):
         connection.on_close(lost)
     return session
 
@@ -138,7 +142,7 @@ class _Fetch:
         self._full = full
         self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
-        self._line = Line(broker.world.clock) if ctx.connection is None else ctx.connection.line
+        self._line = ctx.connection.line
         self._deadline: Deadline | None = None
         self._woken = False
         self._hurried = False
@@ -148,8 +152,17 @@ class _Fetch:
         """By turns: meanwhile there may be news, or the time may be over."""
 
     def after(self, updates: Iterator[None]) -> Work:
-        yield from updates
-        self.begin()
+        try:
+            yield from updates
+        except KafkaError as refused:
+            self.refuse(refused.code)
+        else:
+            self.begin()
+
+    def refuse(self, code: Code) -> None:
+        """Its session may not grow: the client is to begin anew."""
+        self.broker.sessions.remove(self.session)
+        _refuse(self.ctx, code)
 
     def begin(self) -> None:
         self._line.join(self)

@@ -7,6 +7,7 @@ v10 topic ids, v13 an error for the whole answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping
+from typing import TypeVar
 
 from highwater.broker import operations
 from highwater.broker.auto_creation import MOST_AT_A_TIME
@@ -20,6 +21,7 @@ from highwater.net.context import RequestContext
 from highwater.net.registry import MOST_ELEMENTS, Api
 from highwater.net.turns import Work
 from highwater.wire.messages.create_topics_request import CreatableTopic
+from highwater.wire.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponsePartition
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from highwater.wire.messages.metadata_response import (
     MetadataResponse,
@@ -28,6 +30,7 @@ from highwater.wire.messages.metadata_response import (
     MetadataResponseTopic,
 )
 
+P = TypeVar("P", MetadataResponsePartition, DescribeTopicPartitionsResponsePartition)
 API = Api(3, (0, 13), MetadataRequest, most_elements=MOST_ELEMENTS)
 _LISTENER_ERROR_FROM = 6
 _BY_ID_FROM = 12
@@ -99,7 +102,7 @@ class _Question:
     def ask(self) -> None:
         connection = self._ctx.connection
         self._broker.departed.asked(connection)
-        self._broker.doubts.ask(self._leaders, None if connection is None else connection.since, self._tell)
+        self._broker.doubts.ask(self._leaders, connection.since, self._tell)
         if not self._answered:
             self._ctx.slot.linger(self._give_way)
 
@@ -188,7 +191,8 @@ def _topic(
         is_internal=is_internal(topic.name),
     )
     for index in sorted(topic.partitions):
-        described.partitions.append(ctx.written(_partition(broker, ctx, index, topic.partitions[index])))
+        row = told(MetadataResponsePartition(), broker, ctx, index, topic.partitions[index])
+        described.partitions.append(ctx.written(row))
         if len(described.partitions) % _PER_PIECE == 0:
             yield None
     if request.include_topic_authorized_operations and ctx.version >= 8:
@@ -196,17 +200,15 @@ def _topic(
     return described
 
 
-def _partition(broker: Broker, ctx: RequestContext, index: int, image: PartitionImage) -> MetadataResponsePartition:
-    code, leader = leader_for(broker, ctx, image)
-    return MetadataResponsePartition(
-        error_code=code,
-        partition_index=index,
-        leader_id=leader,
-        leader_epoch=image.leader_epoch,
-        replica_nodes=list(image.replicas),
-        isr_nodes=list(image.isr),
-        offline_replicas=offline(broker, ctx, image),
-    )
+def told(row: P, broker: Broker, ctx: RequestContext, index: int, image: PartitionImage) -> P:
+    """Fill in what Metadata and DescribeTopicPartitions tell alike of a partition."""
+    row.error_code, row.leader_id = leader_for(broker, ctx, image)
+    row.partition_index = index
+    row.leader_epoch = image.leader_epoch
+    row.replica_nodes = list(image.replicas)
+    row.isr_nodes = list(image.isr)
+    row.offline_replicas = _offline(broker, ctx, image)
+    return row
 
 
 def leader_for(broker: Broker, ctx: RequestContext, image: PartitionImage) -> tuple[Code, int]:
@@ -219,7 +221,7 @@ def leader_for(broker: Broker, ctx: RequestContext, image: PartitionImage) -> tu
     return Code.NONE, image.leader
 
 
-def offline(broker: Broker, ctx: RequestContext, image: PartitionImage) -> list[int]:
+def _offline(broker: Broker, ctx: RequestContext, image: PartitionImage) -> list[int]:
     """Replicas on brokers that are fenced, gone, or not to be reached through this listener."""
     reachable, brokers = broker.reached_through(ctx.listener), broker.image.brokers
     return [

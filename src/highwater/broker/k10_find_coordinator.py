@@ -79,7 +79,7 @@ def _look(broker: Broker, ctx: RequestContext, keys: list[str]) -> None:
             answered = True
             ctx.carry_out(_respond(ctx, keys, lambda key: _find(broker, ctx, key)))
 
-    connected_at = None if ctx.connection is None else ctx.connection.since
+    connected_at = ctx.connection.since
     # Who lost its coordinator asks before another one can have been elected.
     broker.doubts.ask(leaders, connected_at, answer)
     if not answered:

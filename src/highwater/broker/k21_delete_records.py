@@ -38,7 +38,8 @@ def handle(broker: Broker, ctx: RequestContext, request: DeleteRecordsRequest) -
 
 
 class _Answer:
-    """Once the new start is on disk here and every live replica has raised its own, or the time is over."""
+    """Once the new start is on disk here and every live replica has raised its own, or the time is over. It may be
+    weeks: for who sends no more, and may be gone, it is over at once."""
 
     def __init__(
         self,
@@ -62,6 +63,9 @@ class _Answer:
 
     def _check(self) -> None:
         if self._done:
+            return
+        if self._ctx.connection is not None and self._ctx.connection.ending:
+            self._expire()
             return
         waiting, self._waiting = self._waiting, []
         for partition, start, row in waiting:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from highwater.broker import operations
 from highwater.broker.broker import Broker
 from highwater.broker.internal_topics import is_internal
-from highwater.broker.k03_metadata import leader_for, offline
+from highwater.broker.k03_metadata import told
 from highwater.config import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from highwater.errors import Code
 from highwater.metadata.topics import TopicImage
@@ -63,19 +63,10 @@ def _described(
     for index in indexes:
         yield None
         image = topic.partitions[index]
-        code, leader = leader_for(broker, ctx, image)
         row = DescribeTopicPartitionsResponsePartition(
-            error_code=code,
-            partition_index=index,
-            leader_id=leader,
-            leader_epoch=image.leader_epoch,
-            replica_nodes=list(image.replicas),
-            isr_nodes=list(image.isr),
-            eligible_leader_replicas=list(image.elr),
-            last_known_elr=list(image.last_known_elr),
-            offline_replicas=offline(broker, ctx, image),
+            eligible_leader_replicas=list(image.elr), last_known_elr=list(image.last_known_elr)
         )
-        partitions.append(ctx.written(row))
+        partitions.append(ctx.written(told(row, broker, ctx, index, image)))
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,

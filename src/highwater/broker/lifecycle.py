@@ -26,6 +26,14 @@ from highwater.wire.messages.broker_registration_response import BrokerRegistrat
 from highwater.world import Timer, World
 
 RETRY_SECONDS = 0.1
+_FINAL = (
+    Code.INCONSISTENT_CLUSTER_ID,
+    Code.INVALID_REGISTRATION,
+    Code.UNSUPPORTED_VERSION,
+    Code.CLUSTER_AUTHORIZATION_FAILED,
+    Code.BROKER_ID_NOT_REGISTERED,
+)
+"""Why a controller does not take a broker in until somebody changes one of the two."""
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 _log = logging.getLogger(__name__)
 _state_change_log = logging.getLogger("highwater.state_change")
@@ -76,7 +84,8 @@ class Lifecycle:
     async def register(
         self, listeners: Sequence[ConfiguredListener], bound: dict[str, Endpoint], previous_epoch: int
     ) -> None:
-        """Until the controller takes us in. DUPLICATE_BROKER_REGISTRATION passes once the old session has expired.
+        """Until the controller takes us in. DUPLICATE_BROKER_REGISTRATION passes once the old session has expired, and
+        what befell the controller may pass, too.
 
         NotRegistered if it refuses, or says nothing for initial.broker.registration.timeout.ms.
         """
@@ -111,9 +120,12 @@ class Lifecycle:
                 return
             if answer is not None:
                 code = code_of(answer.error_code)
-                if code is not Code.DUPLICATE_BROKER_REGISTRATION:
+                if code in _FINAL:
                     raise NotRegistered(f"the controller refuses this broker: {code.name}")
-                _log.warning("a broker with this id is still registered; trying again")
+                if code is Code.DUPLICATE_BROKER_REGISTRATION:
+                    _log.warning("a broker with this id is still registered; trying again")
+                else:
+                    _log.warning("the controller did not take this broker in: %s; trying again", code.name)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _ask_registration(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse | None:

@@ -20,6 +20,8 @@ from highwater.partition.partition import Partition
 from highwater.world import Timer, WorkerDied, is_passing
 
 RETRY_SECONDS = 2.0
+MISTAKE_SECONDS = 60.0
+"""Until a log is opened again that met a mistake in the program: gigabytes may be read to meet it once more."""
 _log = logging.getLogger(__name__)
 
 
@@ -30,7 +32,10 @@ class MissingReplicas:
         self._directories = directories
         self._wake = wake
         self._reasons: dict[tuple[Uuid, int], str] = {}
+        self._open_at: dict[TopicPartition, float] = {}
+        """When those that are there are to be opened again."""
         self._timer: Timer | None = None
+        self._timer_at = 0.0
         self.due = False
 
     def note(self, tp: TopicPartition, topic_id: Uuid, failed: KafkaError) -> None:
@@ -38,34 +43,50 @@ class MissingReplicas:
         if self._reasons.get(key) != str(failed):
             _log.error("%s", failed)
         self._reasons[key] = str(failed)
+        pause = self._pause(tp)
         known = self._find(self._broker.image, key)
         if known is None or known[2].directory(self._broker.node_id) != DIRECTORY_LOST:
-            self._directories.lose(*key)
-        if self._timer is None and self._may_succeed(tp):
-            self._timer = self._broker.world.clock.call_later(RETRY_SECONDS, self._on_timer)
+            self._directories.lose(*key, lasting=pause is None)
+        if pause is not None:
+            now = self._broker.world.clock.monotonic()
+            if self._open_at.get(tp, now) <= now:
+                self._open_at[tp] = now + pause
+            self._wake_at(self._open_at[tp], now)
 
     def forget(self, topic_id: Uuid, index: int) -> None:
         """It is made, or not ours any more."""
         self._reasons.pop((topic_id, index), None)
+
+    def _wake_at(self, at: float, now: float) -> None:
+        if self._timer is not None:
+            if self._timer_at <= at:
+                return
+            self._timer.cancel()
+        self._timer_at, self._timer = at, self._broker.world.clock.call_later(at - now, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
         self.due = True
         self._wake()
 
-    def _may_succeed(self, tp: TopicPartition) -> bool:
-        """Files can always be tried again. A log that is there is opened again where its data is not the reason."""
+    def _pause(self, tp: TopicPartition) -> float | None:
+        """Until it is tried again. Files can always be; a log that is there, where its data is not the reason: else
+        None."""
         why = self._broker.store.unloaded.get(tp)
-        return why is None or is_passing(why) or isinstance(why, WorkerDied)
+        if why is None or is_passing(why) or isinstance(why, WorkerDied):
+            return RETRY_SECONDS
+        return None if isinstance(why, OSError | ValueError | EOFError) else MISTAKE_SECONDS
 
     async def take_due(self, image: MetadataImage) -> list[tuple[TopicImage, int, PartitionImage]]:
         """What is to be tried again, and was opened again where it was there."""
         self.due = False
         wanted = [found for key in list(self._reasons) if (found := self._find(image, key)) is not None]
         self._reasons = {(topic.id, index): self._reasons[topic.id, index] for topic, index, _ in wanted}
+        now, times = self._broker.world.clock.monotonic(), self._open_at
+        self._open_at = {tp: at for tp, at in times.items() if tp in self._broker.store.unloaded and at > now}
         for topic, index, _ in wanted:
             tp = TopicPartition(topic.name, index)
-            if tp in self._broker.store.unloaded and self._may_succeed(tp):
+            if tp in self._broker.store.unloaded and times.get(tp, now + 1) <= now:
                 with self._broker.world.failures.boundary("partition", str(tp)):
                     await self._open_again(topic, tp)
         return wanted

@@ -90,10 +90,19 @@ class Publisher:
             with self._around(tp):
                 if topic is None or known is None or await broker.store.topic_of_unloaded(tp) not in (None, topic.id):
                     _log.warning("%s, which could not be opened, is of a topic that is gone: dropped", tp)
-                    broker.store.give_up(tp)
+                    broker.store.delete(tp)
         wanted = [(topic, index, part) for topic, index, part in image.topics.each_partition()]
+        self._forget_strangers(image)
         await self._place(image, wanted)
         self._tell(image)
+
+    def _forget_strangers(self, image: MetadataImage) -> None:
+        """Copies that were put aside, of partitions that are not this broker's any more."""
+        for topic_id, index in self._broker.store.retired.kept():
+            topic = image.topics.by_id.get(topic_id)
+            part = None if topic is None else topic.partitions.get(index)
+            if part is None or self._broker.node_id not in part.replicas:
+                self._broker.store.replaced(TopicPartition("" if topic is None else topic.name, index), topic_id)
 
     async def apply(self, image: MetadataImage, changes: Changes) -> None:
         for topic in changes.deleted:
@@ -111,17 +120,22 @@ class Publisher:
         self._broker.groups.topics_deleted(changes.deleted)
 
     def _drop(self, name: str, topic_id: Uuid, index: int) -> None:
+        tp, store = TopicPartition(name, index), self._broker.store
         self._missing.forget(topic_id, index)
         partition = self._broker.hosted.find(topic_id, index)
         if partition is not None:
-            self._broker.hosted.remove(partition)
-            with self._around(partition.tp):
-                self._broker.fetchers.unfollow(partition)
-                self._broker.groups.removed(partition)
-                partition.close()
-                self._broker.store.delete(TopicPartition(name, index))
-        elif (tp := TopicPartition(name, index)) in self._broker.store.unloaded:
-            self._broker.store.give_up(tp)
+            with self._around(tp):
+                self._out_of_service(partition)
+                store.delete(tp)
+        elif tp in store.unloaded:
+            store.delete(tp)
+        store.replaced(tp, topic_id)
+
+    def _out_of_service(self, partition: Partition) -> None:
+        self._broker.hosted.remove(partition)
+        self._broker.fetchers.unfollow(partition)
+        self._broker.groups.removed(partition)
+        partition.close()
 
     async def _place(self, image: MetadataImage, wanted: list[tuple[TopicImage, int, PartitionImage]]) -> None:
         local, hosted = self._broker.node_id, self._broker.hosted
@@ -131,7 +145,9 @@ class Publisher:
         mine = [each for each in wanted if local in each[2].replicas]
         missing = [each for each in mine if hosted.find(each[0].id, each[1]) is None]
         self._give_up_unloaded(missing)
-        await self._create([(TopicPartition(topic.name, index), topic.id) for topic, index, _ in missing])
+        await self._create(
+            [(TopicPartition(t.name, at), t.id) for t, at, part in missing if self._may_make(t, at, part)]
+        )
         mine.sort(key=lambda each: each[2].leader != local)
         self._settle_until = self._broker.world.clock.monotonic() + SETTLE_SECONDS
         for at, (topic, index, part) in enumerate(mine):
@@ -151,6 +167,14 @@ class Publisher:
         log, failures = partition.log, self._broker.world.failures
         return failures.boundary("partition", str(partition.tp), lambda failed: log.storage_failed(as_os_error(failed)))
 
+    def _may_make(self, topic: TopicImage, index: int, part: PartitionImage) -> bool:
+        """Not in the place of a log that is counted on and gone with its disk: an empty one would be taken for it."""
+        tp = TopicPartition(topic.name, index)
+        if tp in self._broker.store.unloaded or not self._directories.is_elsewhere(part):
+            return True
+        _log.error("%s is not made: what others count on lay on a disk that is not here", tp)
+        return False
+
     def _give_up_unloaded(self, missing: list[tuple[TopicImage, int, PartitionImage]]) -> None:
         """A log damaged in what was synced once is fetched anew, where there is somebody to fetch it from."""
         store = self._broker.store
@@ -160,13 +184,13 @@ class Publisher:
                 continue
             if is_dispensable(part, self._broker.node_id):
                 _log.warning("%s is damaged, and fetched anew from broker %d", tp, part.leader)
-                store.give_up(tp)
+                store.put_aside(tp, topic.id)
             elif not is_lost(part, self._broker.node_id):
-                self._directories.lose(topic.id, index)
+                self._directories.lose(topic.id, index, lasting=True)
 
     def troubled(self, partition: Partition) -> None:
         """Its log failed, or is damaged: others are asked to take over."""
-        self._directories.lose(partition.topic_id, partition.tp.partition)
+        self._directories.lose(partition.topic_id, partition.tp.partition, lasting=partition.log.offline is not None)
 
     async def _begun_anew(self, partition: Partition, part: PartitionImage) -> Partition | None:
         """A damaged log goes once nobody counts on it, and in an epoch in which it never fetched: else a fetch of it
@@ -178,7 +202,8 @@ class Publisher:
                 self.troubled(partition)
             return partition
         why = f"fetched anew from broker {part.leader}: {partition.log.trouble}"
-        self._drop(tp.topic, partition.topic_id, tp.partition)
+        self._out_of_service(partition)
+        broker.store.put_aside(tp, partition.topic_id)
         await self._create([(tp, partition.topic_id)])
         made = broker.hosted.find(partition.topic_id, tp.partition)
         if made is not None:
@@ -212,6 +237,8 @@ class Publisher:
             partition = replaced
         if partition.log.trouble is None:
             self._directories.look(partition.topic_id, partition.tp.partition, part)
+            if broker.node_id in part.isr and part.leader not in (broker.node_id, NO_NODE):
+                broker.store.replaced(partition.tp, partition.topic_id)
         why = why_changed(image, partition, part)
         if part.leader == broker.node_id:
             broker.fetchers.unfollow(partition)

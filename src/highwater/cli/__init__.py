@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import click
 
+from highwater.cli.command_group import CommandGroup
+
 
 class Noun(NamedTuple):
     """Where a command lives (its module has a click command named `command`) and its line in --help."""
@@ -36,7 +38,7 @@ NOUNS: dict[str, Noun] = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(CommandGroup):
     """Lists its commands without importing them: --help costs no more than click itself."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

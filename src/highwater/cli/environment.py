@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 
+from highwater.cli.origins import Origins, near, of_environment
+from highwater.cluster.layout import LAID_OUT
 from highwater.config import ConfigError
 from highwater.config.node import SETTINGS
-from highwater.config.properties import environment_overrides
 from highwater.config.unsupported import is_unsupported
 
-LAID_OUT = frozenset(
-    {
-        "advertised.listeners",
-        "broker.id",
-        "broker.rack",
-        "controller.listener.names",
-        "controller.quorum.bootstrap.servers",
-        "controller.quorum.voters",
-        "highwater.http.listener",
-        "listener.security.protocol.map",
-        "listeners",
-        "log.dir",
-        "log.dirs",
-        "metadata.log.dir",
-        "node.id",
-        "process.roles",
-    }
-)
-"""Each node has its own: one value for all of them, as a container's environment has it, cannot be meant."""
+MISSPELT = 0.92
+"""So like a setting's name is one that has a letter too many or too few; no setting of a client is."""
+OF_EACH_NODE = frozenset({*LAID_OUT, "broker.rack"})
+"""One value for all of them, as a container's environment has it, cannot be meant."""
 
 
 class Environment:
@@ -36,24 +21,32 @@ class Environment:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.settings: dict[str, str] = {}
-        self._variables: dict[str, str] = {}
-        for variable in sorted(environment):
-            for name, value in environment_overrides({variable: environment[variable]}).items():
-                if name in SETTINGS and name not in LAID_OUT:
-                    self.settings[name] = value
-                    self._variables[name] = variable
+        self.misspelt: list[str] = []
+        """A line for each variable that means nothing and is nearly a setting."""
+        self.origins = Origins()
+        for name, (variable, value) in of_environment(environment).items():
+            if name in OF_EACH_NODE:
+                continue
+            if name in SETTINGS:
+                self.settings[name] = value
+                self.origins.note([name], f"the environment variable {variable}")
+            elif not is_unsupported(name):
+                meant = near(name, MISSPELT)
+                if meant is not None and meant not in OF_EACH_NODE:
+                    self.misspelt.append(
+                        f"the environment variable {variable} is ignored: {name} is no setting of a node; "
+                        f"did you mean {_as_variable(meant)}?"
+                    )
 
-    def blame(self, wrong: ConfigError) -> str:
-        """The error, with the variable that it comes from."""
-        words = str(wrong).replace(":", " ").split()
-        named = [variable for name, variable in self._variables.items() if name in words]
-        return f"{wrong} (set by the environment variable {named[0]})" if named else str(wrong)
+
+def _as_variable(name: str) -> str:
+    return "KAFKA_" + name.upper().replace(".", "_")
 
 
 def check_known(settings: Mapping[str, str]) -> None:
     """ConfigError for a name that means nothing, with the one that may be meant."""
     for name in settings:
         if name not in SETTINGS and not is_unsupported(name):
-            close = get_close_matches(name, SETTINGS, n=1)
-            hint = f": did you mean {close[0]}?" if close else ""
+            meant = near(name)
+            hint = f": did you mean {meant}?" if meant else ""
             raise ConfigError(f"{name} is no setting of a node{hint}")

@@ -64,6 +64,8 @@ class GroupReading:
         while not self._stopping:
             before_wait()
             if self._member.keep_up(self._try_to_commit):
+                if self._stopping:
+                    return
                 self._take_up()
                 last = time.monotonic()
             wait = POLL_SECONDS if timeout_ms is None else min(POLL_SECONDS, timeout_ms / 1000)
@@ -71,11 +73,11 @@ class GroupReading:
                 for header, records in fetched.batches():
                     timestamp_type = "LogAppendTime" if header.is_log_append_time else "CreateTime"
                     for record in records:
+                        if self._stopping:
+                            return
                         yield fetched.partition, timestamp_type, record
                         self._read[fetched.partition] = record.offset + 1
                         last = time.monotonic()
-                        if self._stopping:
-                            return
             if time.monotonic() - self._committed_at > COMMIT_SECONDS:
                 self._try_to_commit()
             if timeout_ms is not None and time.monotonic() - last > timeout_ms / 1000:

@@ -22,6 +22,8 @@ QUORUM_SECONDS = 5.0
 """After this long without a quorum whoever waits is told why."""
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.2
+STORY_LINES = 15
+"""Of the log of a node that did not start: an exception takes that many."""
 
 Pause = Callable[[float], bool]
 """Wait for so many seconds; True, at once, when whoever runs the cluster wants its end."""
@@ -65,9 +67,8 @@ class LocalCluster:
             for pipe in select.select(waiting, [], [], POLL_SECONDS)[0]:
                 member = waiting.pop(pipe)
                 if not pipe.is_ready():
-                    raise ClusterFailed(
-                        f"node {member.id} ended before it was ready; its log is {member.output}:\n{_tail(member)}"
-                    )
+                    member.wait(STOP_SECONDS)
+                    raise ClusterFailed(f"node {member.id} ended before it was ready{member.last_words(STORY_LINES)}")
             elapsed = time.monotonic() - begun
             if waiting and elapsed > READY_SECONDS:
                 raise ClusterFailed(self._not_ready(list(waiting.values())))
@@ -90,10 +91,8 @@ class LocalCluster:
         waits = "".join(f"\n{line}" for line in self._waits())
         first = late[0]
         ids = ", ".join(str(member.id) for member in late)
-        return (
-            f"not ready after {READY_SECONDS:g} s: node {ids}{waits}\n"
-            f"the log of node {first.id} is {first.output}:\n{_tail(first)}"
-        )
+        story = first.last_words(STORY_LINES)
+        return f"not ready after {READY_SECONDS:g} s: node {ids}{waits}\nnode {first.id} still runs{story}"
 
     def write_nodes(self) -> None:
         """nodes.json, replaced atomically."""
@@ -137,10 +136,3 @@ class LocalCluster:
             member.close()
         self._layout.release()
         self._directory.release()
-
-
-def _tail(member: NodeProcess, lines: int = 15) -> str:
-    try:
-        return "\n".join(member.output.read_text(errors="replace").splitlines()[-lines:])
-    except FileNotFoundError:
-        return "(no output)"

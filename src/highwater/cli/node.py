@@ -8,6 +8,7 @@ import errno
 import gc
 import logging
 import os
+import re
 import signal
 import sys
 import time
@@ -18,9 +19,12 @@ import click
 
 from highwater import kernel
 from highwater.broker.lifecycle import NotRegistered
+from highwater.cli.origins import near
+from highwater.cli.server_properties import read_config
 from highwater.cli.stop_signals import let_through
+from highwater.cluster.holder import holder_of_port, named
 from highwater.cluster.lock import when_released
-from highwater.config import ConfigError, NodeConfig, environment_overrides, parse_properties
+from highwater.config import ConfigError, NodeConfig
 from highwater.node import Node, NotStarted
 from highwater.world import AlreadyLocked
 from highwater.world.descriptors import raise_limit
@@ -31,22 +35,11 @@ LAST_SECONDS = 20.0
 _log = logging.getLogger("highwater")
 
 
-def read_config(path: Path, overrides: tuple[str, ...] = (), environment: Mapping[str, str] = os.environ) -> NodeConfig:
-    """The file, then KAFKA_ variables of the environment, then --override, the later over the earlier."""
-    properties = parse_properties(path.read_text(encoding="iso-8859-1"))
-    properties.update(environment_overrides(environment))
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals or not key:
-            raise ConfigError(f"--override takes key=value, not {override!r}")
-        properties[key] = value
-    return NodeConfig.parse(properties)
-
-
 def run_node(config: NodeConfig, ready: Callable[[Node], None]) -> int:
     """Until SIGTERM or SIGINT, which shut it down in order; 1 where it could not start or failed."""
     for name in config.unknown:
-        _log.warning("unknown setting %s is ignored", name)
+        meant = near(name)
+        _log.warning("unknown setting %s is ignored%s", name, f"; did you mean {meant}?" if meant else "")
     raise_limit()
     _log.log(logging.INFO if kernel.IMPLEMENTATION == "cython" else logging.WARNING, "kernel: %s", kernel.DESCRIPTION)
     loop = new_event_loop()
@@ -97,8 +90,18 @@ def exit_code(why: BaseException | None) -> int:
     expected = isinstance(why, ConfigError | AlreadyLocked | NotRegistered | NotStarted) or (
         isinstance(why, OSError) and why.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
     )
-    _log.critical("the node stops: %s", why, exc_info=None if expected else why)
+    _log.critical("the node stops: %s%s", why, _holder(why), exc_info=None if expected else why)
     return 1
+
+
+def _holder(why: BaseException) -> str:
+    """Who has the address that a node was to listen on; asyncio tells it in words alone."""
+    if not isinstance(why, OSError) or why.errno != errno.EADDRINUSE:
+        return ""
+    address = re.search(r"', (\d+)", str(why))
+    holder = None if address is None else holder_of_port(int(address[1]))
+    by = "" if holder is None else f" by {named(holder)}"
+    return f"{by}: end that process, or give another port in listeners"
 
 
 class Readiness:
@@ -172,8 +175,8 @@ def serve(
 ) -> int:
     try:
         config = read_config(path, overrides, environment)
-    except (ConfigError, ValueError, OSError) as wrong:
-        _log.critical("%s: %s", path, wrong)
+    except ConfigError as wrong:
+        _log.critical("%s", wrong)
         return 1
     if pid_file is not None:
         aside = pid_file.with_suffix(".tmp")

@@ -38,6 +38,19 @@ class Handle:
         """Whether it has ended by then."""
         return bool(select.select([self._fd], [], [], seconds)[0])
 
+    @property
+    def ending(self) -> str | None:
+        """How it ended; None while it runs, and of one that is no child of ours."""
+        try:
+            found = os.waitid(os.P_PIDFD, self._fd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return None
+        if found is None:
+            return None
+        if found.si_code == os.CLD_EXITED:
+            return f"exit code {found.si_status}"
+        return f"killed by {signal.Signals(found.si_status).name}"
+
     def close(self) -> None:
         """Take note of its end, if it is a child of ours, and let go of it."""
         with contextlib.suppress(ChildProcessError):
@@ -104,6 +117,16 @@ class NodeProcess:
                 return True
             handle.close()
         return False
+
+    def last_words(self, count: int) -> str:
+        """How it ended, where its log is, and the last lines of that."""
+        ending = None if self._handle is None else self._handle.ending
+        how = "" if ending is None else f" ({ending})"
+        try:
+            lines = self.output.read_text(errors="replace").splitlines()[-count:]
+        except OSError as failed:
+            lines = [f"({failed.strerror})"]
+        return f"{how}; its log, {self.output}, ends:\n" + "\n".join(f"  {line}" for line in lines)
 
     def signal(self, number: signal.Signals) -> None:
         if self._handle is not None:

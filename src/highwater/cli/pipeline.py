@@ -14,6 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from highwater.cli.command_group import CommandGroup
 from highwater.cli.tool import fail
 from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
@@ -39,13 +40,15 @@ def _with_spark() -> Iterator[None]:
 def _loaded(file: Path) -> Any:
     with _with_spark():
         from highwater.pipeline.yaml_file import BadDefinition, load
+    if not file.exists():
+        fail(f"{file}: there is no such file; `highwater pipeline init` writes one to begin with")
     try:
         return load(file)
     except BadDefinition as error:
         fail(str(error))
 
 
-@click.group(name="pipeline")
+@click.group(name="pipeline", cls=CommandGroup)
 def command() -> None:
     """Land topics in tables, exactly once, with Spark; against any Kafka.
 
@@ -154,15 +157,21 @@ def _standing(told: dict[str, Any]) -> Iterator[str]:
         if alive or told["state"] in ("stopped", "finished", "failed")
         else "gone (it did not stop in order)"
     )
-    yield f"{told['name']}  {state}  rows={told['rows']} batches={told['batches']} restarts={told['restarts']}"
+    counts = ("records", "rows", "batches", "restarts")
+    yield f"{told['name']}  {state}  {_counted(told, counts)}"
     if (last := told["last"]) is not None:
         ago = max(0.0, time.time() - told["last_at"])
         yield (
             f"last batch {last['batch_id']}, {ago:.0f} s ago: "
-            f"rows={last['rows']} seconds={last['seconds']:.3f} lag={last['lag']}"
+            f"{_counted(last, ('records', 'rows'))} seconds={last['seconds']:.3f} lag={last['lag']}"
         )
     if told["trouble"]:
         yield f"last trouble: {told['trouble']}"
+
+
+def _counted(told: dict[str, Any], names: tuple[str, ...]) -> str:
+    """An earlier version told of rows alone."""
+    return " ".join(f"{name}={told[name]}" for name in names if name in told)
 
 
 def _position(definition: Any) -> Iterator[str]:

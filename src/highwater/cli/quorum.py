@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from highwater.cli.command_group import CommandGroup
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import fail
 from highwater.client.admin import Admin
@@ -24,7 +25,7 @@ SOON = {"default.api.timeout.ms": "5000", "request.timeout.ms": "5000"}
 ANSWER_SECONDS = 1.0
 
 
-@click.group("quorum")
+@click.group("quorum", cls=CommandGroup)
 @click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the brokers to connect to.")
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 @click.pass_context
@@ -53,7 +54,7 @@ def describe(servers: tuple[str | None, str | None], status: bool, replication: 
         properties = {**SOON, **(load_properties(path) if path else {})}
         with open_client(bootstrap, properties, client_id="adminclient") as client:
             admin = Admin(client)
-            cluster = admin.describe_cluster()
+            cluster = admin.describe_cluster(fenced=True)
             quorum = _quorum(admin, cluster.brokers)
             cluster_id = cluster.cluster_id
     except (KafkaError, ClientFailure, ValueError, OSError) as error:

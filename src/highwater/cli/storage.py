@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 import time
@@ -10,10 +9,11 @@ from pathlib import Path
 
 import click
 
+from highwater.cli.command_group import CommandGroup
+from highwater.cli.server_properties import read_config
 from highwater.cli.tool import Tool, fail
 from highwater.config.kinds import ConfigError
 from highwater.config.node import NodeConfig
-from highwater.config.properties import environment_overrides, parse_properties
 from highwater.controller.features import BOOTSTRAP_LEVELS, unsupported_levels
 from highwater.metadata.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, FeaturesImage
 from highwater.model import Endpoint, uuid_text
@@ -23,7 +23,7 @@ from highwater.raft_node.releases import FEATURE_LEVELS, METADATA_LEVELS, metada
 from highwater.world.real_disk import RealDisk
 
 
-@click.group("storage")
+@click.group("storage", cls=CommandGroup)
 def command() -> None:
     """Format a node's directories, or show how they are formatted."""
 
@@ -137,9 +137,8 @@ def format_storage(
 
 def _load(path: str) -> NodeConfig:
     try:
-        properties = parse_properties(Path(path).read_text("latin-1"))
-        return NodeConfig.parse({**properties, **environment_overrides(os.environ)})
-    except (OSError, ValueError) as error:
+        return read_config(Path(path))
+    except ConfigError as error:
         fail(str(error))
 
 

@@ -88,7 +88,11 @@ def _parameter(option: str) -> str:
 
 def _reason(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
-        return f"{error.option_name.lstrip('-')} is not a recognized option"
+        meant = next(iter(error.possibilities or ()), None)
+        hint = f": did you mean {meant}?" if meant else ""
+        return f"{error.option_name.lstrip('-')} is not a recognized option{hint}"
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        return f'Missing required argument "[{error.param.opts[-1].lstrip("-")}]"'
     if isinstance(error, click.BadOptionUsage):
         return f"Option {error.option_name.lstrip('-')} requires an argument"
     if isinstance(error, click.BadParameter) and error.param is not None:

@@ -10,11 +10,14 @@ import click
 from highwater.cli.environment import Environment, check_known
 from highwater.cli.local_cluster import LocalCluster
 from highwater.cli.stop_signals import StopSignals
+from highwater.cluster.directory import NODES
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.ports import free_ports
 from highwater.config import ConfigError
 
 LAST_PORT = 65535
+LAST_LINES = 5
+"""Of the log of a node that died."""
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
@@ -64,6 +67,9 @@ def command(
         raise click.BadParameter(f"{brokers} ports from {port} on go beyond {LAST_PORT}", param_hint="--port")
     given = parse_settings(settings)
     environment = Environment(os.environ)
+    environment.origins.note(given, "--set")
+    for line in environment.misspelt:
+        _tell(line)
     with StopSignals() as signals:
         try:
             check_known(given)
@@ -71,16 +77,26 @@ def command(
                 data_dir, brokers, port or free_ports(brokers), {**environment.settings, **given}, controllers
             )
         except ConfigError as wrong:
-            raise click.ClickException(environment.blame(wrong)) from wrong
-        except (ClusterFailed, ValueError, OSError) as wrong:
+            raise click.ClickException(environment.origins.blame(wrong)) from wrong
+        except (ClusterFailed, ValueError) as wrong:
             raise click.ClickException(str(wrong)) from wrong
+        except OSError as wrong:
+            why = f"{wrong.filename or data_dir}: {wrong.strerror}"
+            raise click.ClickException(f"--data-dir {data_dir} cannot be used: {why}") from wrong
         try:
             if cluster.start(signals.arrived, _tell):
                 click.echo(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
                 for member, event in cluster.watch(signals.arrived, _tell):
-                    _tell(f"node {member.id} {event}")
-                    if event == "died" and restart:
+                    if event != "died":
+                        _tell(f"node {member.id} {event}")
+                        continue
+                    _tell(f"node {member.id} died{member.last_words(LAST_LINES)}")
+                    if restart:
                         cluster.restart(member)
+                    else:
+                        _tell(
+                            f"node {member.id} stays down: argv in {data_dir / NODES} starts it again, --restart does"
+                        )
             _tell("stopping")
         except ClusterFailed as failed:
             raise click.ClickException(str(failed)) from failed

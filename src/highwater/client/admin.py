@@ -12,6 +12,7 @@ from highwater.client.connection import Connection
 from highwater.client.failures import UnsupportedApi
 from highwater.errors import Code
 from highwater.model import METADATA_TOPIC, Endpoint, NodeId, TopicPartition, Uuid
+from highwater.wire.codec import UnsupportedField
 from highwater.wire.messages.create_partitions_request import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -209,12 +210,17 @@ class Admin:
 
         self.client.retrying(attempt)
 
-    def describe_cluster(self) -> ClusterDescription:
-        """From DescribeCluster, or from Metadata where the server is older than that."""
+    def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
+        """From DescribeCluster, or from Metadata where the server is older than that. With the `fenced` brokers too
+        where the server can tell them."""
+        request = DescribeClusterRequest(include_fenced_brokers=fenced)
 
         def attempt() -> ClusterDescription:
             try:
-                response = self.client.ask(DescribeClusterRequest(), DescribeClusterResponse)
+                try:
+                    response = self.client.ask(request, DescribeClusterResponse)
+                except UnsupportedField:
+                    response = self.client.ask(DescribeClusterRequest(), DescribeClusterResponse)
             except UnsupportedApi:
                 self.client.metadata([])
                 view = self.client.view

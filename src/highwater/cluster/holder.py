@@ -17,7 +17,9 @@ def named(pid: int) -> str:
         words = (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
         words = []
-    command = " ".join(filter(None, words))[:_COMMAND_LENGTH]
+    command = " ".join(filter(None, words))
+    if len(command) > _COMMAND_LENGTH:
+        command = command[:_COMMAND_LENGTH] + "…"
     return f"pid {pid} ({command})" if command else f"pid {pid}"
 
 

@@ -12,7 +12,7 @@ from highwater.cluster.directory import write_durably
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.ports import HOST, ReservedPort, taken
 from highwater.cluster.record import FIRST_CONTROLLER_ID, Record
-from highwater.config import NodeConfig, format_properties, parse_properties
+from highwater.config import ConfigError, NodeConfig, format_properties, parse_properties
 from highwater.model import Endpoint, NodeId, uuid_text
 from highwater.raft_node.format import (
     Format,
@@ -25,6 +25,26 @@ from highwater.world.real_disk import RealDisk
 
 VOTERS = 3
 _BROKER, _CONTROLLER = "PLAINTEXT", "CONTROLLER"
+
+_NUMBERED = "the nodes are numbered from 1 on, and controllers of their own from 101 on"
+_HOUSED = "each node keeps its data in a folder of its own below the cluster's directory"
+_ADDRESSED = "each node has ports of its own"
+LAID_OUT = {
+    "advertised.listeners": _ADDRESSED,
+    "broker.id": _NUMBERED,
+    "controller.listener.names": _ADDRESSED,
+    "controller.quorum.bootstrap.servers": _ADDRESSED,
+    "controller.quorum.voters": _ADDRESSED,
+    "highwater.http.listener": _ADDRESSED,
+    "listener.security.protocol.map": _ADDRESSED,
+    "listeners": _ADDRESSED,
+    "log.dir": _HOUSED,
+    "log.dirs": _HOUSED,
+    "metadata.log.dir": _HOUSED,
+    "node.id": _NUMBERED,
+    "process.roles": "the numbers of brokers and of controllers decide it",
+}
+"""Settings that one value cannot hold for all nodes, and why."""
 
 
 @dataclass(slots=True)
@@ -87,6 +107,7 @@ class Layout:
             raise ValueError(f"a cluster of {brokers} brokers and {controllers} controllers cannot be")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        _check_common(config, brokers, http)
         self._brokers = brokers
         self._first_port = first_port
         self._http = http
@@ -206,6 +227,17 @@ class Layout:
             has_lost_its_voter=has_run,
         )
         format_directories(disk, wanted, now_ms=time.time_ns() // 1_000_000, random=SystemRandom())
+
+
+def _check_common(config: Mapping[str, str], brokers: int, http: bool) -> None:
+    """ConfigError for what is laid out for each node."""
+    given = set(config) & set(LAID_OUT)
+    if brokers == 1:
+        given.discard("advertised.listeners")  # of one broker alone: what it tells its clients may be given
+    if not http:
+        given.discard("highwater.http.listener")
+    for name in sorted(given):
+        raise ConfigError(f"{name} cannot be set for a whole cluster: {LAID_OUT[name]}. Leave it out")
 
 
 def _last_ports(config: Path) -> dict[str, int]:

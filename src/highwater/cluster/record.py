@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from highwater.cluster.directory import NODES
 from highwater.cluster.failed import ClusterFailed
 from highwater.model import Endpoint, NodeId
 from highwater.quorum import VoterSet
@@ -27,6 +29,8 @@ class Record:
     """As they were formatted together; None where no directory names any."""
     has_run: bool
     """Somebody may have voted by these directories."""
+    known: frozenset[NodeId]
+    """Nodes that were here before, though the directories of some may be lost."""
 
     @classmethod
     def read(cls, disk: Disk, directory: Path) -> Record:
@@ -47,7 +51,9 @@ class Record:
                 f"{directory}: node {first} belongs to cluster {one}, node {second} to cluster {other}: "
                 "directories of different clusters cannot run together"
             )
-        return cls(directory, metas, _agreed(directory, found), any(each.has_run for each in found.values()))
+        has_run = any(each.has_run for each in found.values())
+        known = frozenset((*metas, *_left(directory), *_listed(directory)))
+        return cls(directory, metas, _agreed(directory, found), has_run, known)
 
     @property
     def cluster_id(self) -> str | None:
@@ -73,6 +79,13 @@ class Record:
                 f"{self.directory} also holds {_nodes(absent)}, whose partitions would be without them: "
                 f"start it with {self._shape()}, or choose another directory"
             )
+        new = sorted(set(nodes) - set(voters) - self.known)
+        if self.has_run and new:
+            raise ClusterFailed(
+                f"{self.directory} holds {_nodes(sorted(self.metas))}, and {_nodes(new)} would join it for good: it "
+                f"could not be started without {'it' if len(new) == 1 else 'them'} again. Start it with "
+                f"{self._shape()}, or choose another directory"
+            )
         lost = [voter for voter in voters if voter not in self.metas]
         if self.has_run and self.voters is not None and len(voters) - len(lost) < self.voters.majority:
             raise ClusterFailed(
@@ -95,11 +108,27 @@ class Record:
 
     def _shape(self) -> str:
         """In the words of `highwater up`."""
-        assert self.voters is not None or self.metas
-        known = {*self.metas, *(self.voters.ids if self.voters is not None else ())}
+        assert self.voters is not None or self.known
+        known = {*self.known, *(self.voters.ids if self.voters is not None else ())}
         brokers = sum(node < FIRST_CONTROLLER_ID for node in known)
         controllers = len(known) - brokers
         return f"--brokers {brokers}" + (f" --controllers {controllers}" if controllers else "")
+
+
+def _left(directory: Path) -> Iterator[NodeId]:
+    """Nodes with a folder, whatever is in it."""
+    for home in directory.glob("node-*"):
+        number = home.name.removeprefix("node-")
+        if number.isdecimal():
+            yield NodeId(int(number))
+
+
+def _listed(directory: Path) -> list[NodeId]:
+    """The nodes of the last start; none where no list can be read, as a power cut may leave it."""
+    try:
+        return [NodeId(int(node["id"])) for node in json.loads((directory / NODES).read_text())["nodes"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def _agreed(directory: Path, found: Mapping[NodeId, RecordedVoters]) -> VoterSet | None:

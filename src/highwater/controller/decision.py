@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
 from highwater.errors import KafkaError
 from highwater.wire.codec import Message
 
+T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 MAX_RECORDS: Final = 10_000
@@ -25,6 +27,13 @@ _MESSAGE_LENGTH: Final = 4096
 def told(error: KafkaError) -> str:
     """The error's message for a response. It may quote what the client sent, which may leave no room in a string."""
     return error.message[:_MESSAGE_LENGTH]
+
+
+def pieces_of(things: Iterable[T], size: int) -> Iterator[list[T]]:
+    """In their order, `size` of them at a time: what one request asks for may be decided by pieces."""
+    rest = iter(things)
+    while piece := list(islice(rest, size)):
+        yield piece
 
 
 def allow_all(operation: str, resource: str, name: str) -> bool:

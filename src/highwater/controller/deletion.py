@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from highwater.config import DELETE_TOPIC_ENABLE, NodeConfig
-from highwater.controller.decision import Authorize, Decision, allow_all, told
+from highwater.controller.decision import Authorize, Decision, allow_all, pieces_of, told
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import TopicImage
 from highwater.model import ZERO_UUID, Uuid
 from highwater.wire.codec import Message
-from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest
+from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from highwater.wire.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from highwater.wire.messages.remove_topic_record import RemoveTopicRecord
 
 Asked = tuple[str | None, Uuid]
 """A name, or no name and an id."""
+
+_TOPICS_PER_PIECE: Final = 20
 
 
 def delete_topics(
@@ -52,6 +55,19 @@ def delete_topics(
             results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id))
             records.append(RemoveTopicRecord(topic_id=topic.id))
     return Decision(DeleteTopicsResponse(responses=results), records)
+
+
+def in_pieces(head: MetadataImage, request: DeleteTopicsRequest) -> list[DeleteTopicsRequest]:
+    """Each to be decided by itself, in a turn of its own. All that names one topic stays together, to be refused."""
+    together: dict[Uuid | str, list[DeleteTopicState]] = {}
+    for name, topic_id in _asked(request):
+        known = None if name is None else head.topics.by_name.get(name)
+        key = known.id if known is not None else topic_id if name is None else name
+        together.setdefault(key, []).append(DeleteTopicState(name=name, topic_id=topic_id))
+    return [
+        DeleteTopicsRequest(topics=[state for states in piece for state in states], timeout_ms=request.timeout_ms)
+        for piece in pieces_of(together.values(), _TOPICS_PER_PIECE)
+    ] or [request]
 
 
 def _asked(request: DeleteTopicsRequest) -> Iterator[Asked]:

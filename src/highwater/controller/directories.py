@@ -8,11 +8,11 @@ from highwater.controller.brokers import current_registration
 from highwater.controller.decision import Decision
 from highwater.controller.elections import Election, Electorate, reelect
 from highwater.errors import Code, KafkaError
-from highwater.metadata.brokers import DIRECTORY_LOST, BrokerRegistration
+from highwater.metadata.brokers import DIRECTORY_LOST, DIRECTORY_TROUBLED, BrokerRegistration
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.partitions import LEADER_UNCHANGED, PartitionImage
 from highwater.metadata.topics import Place
-from highwater.model import Uuid
+from highwater.model import NO_NODE, Uuid
 from highwater.wire.codec import Message
 from highwater.wire.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
 from highwater.wire.messages.assign_replicas_to_dirs_response import (
@@ -28,8 +28,8 @@ def assign_replicas_to_dirs(
     head: MetadataImage, request: AssignReplicasToDirsRequest, config: NodeConfig
 ) -> Decision[AssignReplicasToDirsResponse]:
     """Each partition by itself; who is put into a directory that is offline leaves the ISR, and who has lost its log
-    the ELR as well. Then the leader epoch rises, though the leader stays: a fetch of the lost log that is still on its
-    way is refused, for nothing else in it tells that log from the one that takes its place."""
+    the ELR as well, if others have all of it. Then the leader epoch rises, though the leader stays: a fetch of the lost
+    log that is still on its way is refused, for nothing else in it tells that log from the one that takes its place."""
     try:
         broker = current_registration(head, request.broker_id, request.broker_epoch)
     except KafkaError as error:
@@ -54,8 +54,8 @@ def assign_replicas_to_dirs(
                 except KafkaError as error:
                     result.error_code = error.code
                     continue
-                if directory.id == DIRECTORY_LOST:
-                    records.append(_lost(without, broker, place))
+                if directory.id in (DIRECTORY_LOST, DIRECTORY_TROUBLED):
+                    records += _lost(without, broker, place)
                     continue
                 records += _moved(electorate, broker, place, directory.id)
                 if not broker.has_online(directory.id):
@@ -77,38 +77,57 @@ def _place(head: MetadataImage, broker: BrokerRegistration, topic_id: Uuid, inde
     return topic, index, partition
 
 
+def _is_last(partition: PartitionImage, broker: BrokerRegistration) -> bool:
+    """Whether nobody else is in its ISR, or may be elected in the place of one."""
+    return all(replica == broker.id for replica in partition.isr)
+
+
 def _check_others_have_it(place: Place, broker: BrokerRegistration, directory: Uuid) -> None:
-    """What the last of an ISR has, or of those who may be elected in its place, is not given up, whatever it says."""
-    if directory == DIRECTORY_LOST and all(replica == broker.id for replica in place[2].isr):
+    """What can be read of the last copy is not given up, whatever is damaged in it."""
+    if directory == DIRECTORY_TROUBLED and _is_last(place[2], broker):
         raise KafkaError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE)
 
 
 def _moved(electorate: Electorate, broker: BrokerRegistration, place: Place, directory: Uuid) -> list[Message]:
-    """Whatever else is due for the partition is done along with it, as with every change of one."""
+    """Whatever else is due for the partition is done along with it, as with every change of one. The last copy that
+    failed may be what an election waits for: it is back."""
     topic, index, partition = place
-    record = electorate.change(place, partition.isr, Election.ONLINE)
+    is_back = partition.directory(broker.id) == DIRECTORY_LOST and broker.has_online(directory)
+    seen = _in(partition, broker, directory) if is_back else partition
+    record = electorate.change((topic, index, seen), partition.isr, Election.ONLINE)
     if record is None:
         record = PartitionChangeRecord(topic_id=topic.id, partition_id=index)
     _put(partition, record, broker, directory)
     return [record] if record != PartitionChangeRecord(topic_id=topic.id, partition_id=index) else []
 
 
-def _lost(electorate: Electorate, broker: BrokerRegistration, place: Place) -> PartitionChangeRecord:
-    """Out of the ISR and the ELR, and in a new leader epoch, by one record."""
+def _lost(electorate: Electorate, broker: BrokerRegistration, place: Place) -> list[Message]:
+    """Out of the ISR and the ELR, and in a new leader epoch, by one record. The last copy stays in them, and leads no
+    more: it is elected again when its broker has it back, unless another was elected uncleanly in the meantime."""
     topic, index, partition = place
+    is_last = _is_last(partition, broker)
+    if is_last and partition.directory(broker.id) == DIRECTORY_LOST:
+        return []
     isr = [replica for replica in partition.isr if replica != broker.id]
-    record = electorate.change(place, isr, unclean_shutdown=broker.id)
+    record = electorate.change(place, isr, unclean_shutdown=NO_NODE if is_last else broker.id)
     if record is None:
         record = PartitionChangeRecord(topic_id=topic.id, partition_id=index)
     _put(partition, record, broker, DIRECTORY_LOST)
     if record.leader == LEADER_UNCHANGED:
         record.leader = partition.leader
-    return record
+    return [record]
 
 
 def _put(partition: PartitionImage, record: PartitionChangeRecord, broker: BrokerRegistration, directory: Uuid) -> None:
     """The broker's replica into the directory, in the partition as the record leaves it."""
-    after = partition.changed_by(record)
-    directories = [directory if replica == broker.id else after.directory(replica) for replica in after.replicas]
-    if directories != list(partition.directories):
-        record.directories = directories
+    after = _in(partition.changed_by(record), broker, directory)
+    if after.directories != partition.directories:
+        record.directories = list(after.directories)
+
+
+def _in(partition: PartitionImage, broker: BrokerRegistration, directory: Uuid) -> PartitionImage:
+    return partition._replace(
+        directories=tuple(
+            directory if replica == broker.id else partition.directory(replica) for replica in partition.replicas
+        )
+    )

@@ -51,6 +51,7 @@ def register_broker(
     """
     existing = head.brokers.get(request.broker_id)
     try:
+        _check_id(request.broker_id)
         _check_identity(head, request, existing, liveness, now, outlives)
         _check_directories(head, request)
         _check_features(request, {**head.features.levels, KRAFT_VERSION: kraft_version})
@@ -72,6 +73,12 @@ def register_broker(
         if existing is not None:
             why = "it started again after a clean stop" if clean else "it started again, and did not stop cleanly"
     return Decision(BrokerRegistrationResponse(broker_epoch=record.broker_epoch), [*records, record], why=why)
+
+
+def _check_id(node: int) -> None:
+    """Below zero are those who are no node: -1 leads a partition that has no leader."""
+    if node < 0:
+        raise KafkaError(Code.INVALID_REGISTRATION, f"{node} is no node id")
 
 
 def _check_identity(
@@ -154,6 +161,7 @@ def _registration_record(request: BrokerRegistrationRequest) -> RegisterBrokerRe
 
 def register_controller(request: ControllerRegistrationRequest) -> Decision[ControllerRegistrationResponse]:
     try:
+        _check_id(request.controller_id)
         _check_listeners(listener.security_protocol for listener in request.listeners)
     except KafkaError as error:
         return Decision(

@@ -76,7 +76,7 @@ def _elected(was: PartitionImage, now: PartitionImage) -> str:
         return f"{elected} from the ELR"
     had = [replica for replica in dict.fromkeys((*was.isr, *was.elr, *was.last_known_elr)) if replica != now.leader]
     if not had:
-        return f"{elected}, uncleanly: it led last, and what it lost since is lost"
+        return f"{elected}, which led last and did not stop in order: all that its disk kept is there"
     return f"{elected}, uncleanly: what only {ids(had)} had is lost"
 
 

@@ -16,7 +16,16 @@ from highwater.config import (
 )
 from highwater.controller.assignment import assigned_by_hand, placed
 from highwater.controller.batches import check_size
-from highwater.controller.decision import CLUSTER_NAME, MAX_RECORDS, Authorize, Decision, Randomness, allow_all, told
+from highwater.controller.decision import (
+    CLUSTER_NAME,
+    MAX_RECORDS,
+    Authorize,
+    Decision,
+    Randomness,
+    allow_all,
+    pieces_of,
+    told,
+)
 from highwater.controller.identity import fresh_uuid
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
@@ -39,8 +48,7 @@ DEFAULT: Final = -1
 
 MAX_PARTITIONS: Final = 10_000
 
-
-_TOPICS_PER_PIECE = 5
+_TOPICS_PER_PIECE: Final = 5
 
 
 class _Created(NamedTuple):
@@ -83,19 +91,21 @@ def create_topics(
 
 def in_pieces(request: CreateTopicsRequest, config: NodeConfig) -> list[CreateTopicsRequest]:
     """Each to be decided by itself, in a turn of its own: topics have nothing to do with each other, but for those of
-    one name, which are refused together. A request that is refused as a whole stays whole."""
+    one name, which stay together, to be refused. A request that is refused as a whole stays whole."""
     try:
         _check_size(request.topics, config)
     except KafkaError:
         return [request]
-    times = Counter(topic.name for topic in request.topics)
-    topics = [topic for topic in request.topics if times[topic.name] == 1]
-    pieces = [topics[at : at + _TOPICS_PER_PIECE] for at in range(0, len(topics), _TOPICS_PER_PIECE)]
-    if len(topics) < len(request.topics):
-        pieces.append([topic for topic in request.topics if times[topic.name] > 1])
+    together: dict[str, list[CreatableTopic]] = {}
+    for topic in request.topics:
+        together.setdefault(topic.name, []).append(topic)
     return [
-        CreateTopicsRequest(topics=piece, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
-        for piece in pieces
+        CreateTopicsRequest(
+            topics=[topic for topics in piece for topic in topics],
+            timeout_ms=request.timeout_ms,
+            validate_only=request.validate_only,
+        )
+        for piece in pieces_of(together.values(), _TOPICS_PER_PIECE)
     ] or [request]
 
 

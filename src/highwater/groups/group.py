@@ -8,7 +8,7 @@ from typing import Final
 
 from highwater.errors import Code
 from highwater.groups.effects import Caller
-from highwater.groups.member import Join, Member, Protocols
+from highwater.groups.member import MOST_SAID, Join, Member, Protocols, size_of
 from highwater.groups.states import State, check_transition
 from highwater.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
 
@@ -52,6 +52,7 @@ class Group:
         self.is_recorded = False
         """The log has, or may have, records of it."""
         self._support: Counter[str] = Counter()
+        self._said = 0
 
     def move(self, state: State, now_ms: int) -> None:
         check_transition(self.state, state)
@@ -142,7 +143,14 @@ class Group:
         )
         return votes.most_common(1)[0][0]
 
+    def has_room(self, join: Join) -> bool:
+        """Whether all that its members say, with this one, is within bounds."""
+        known = self.members.get(join.member_id or self.instances.get(join.instance_id or "", ""))
+        before = 0 if known is None else size_of(known.protocols)
+        return self._said - before + size_of(join.protocols) <= MOST_SAID
+
     def _count(self, protocols: Protocols, step: int) -> None:
+        self._said += step * size_of(protocols)
         for name, _ in protocols:
             self._support[name] += step
             if not self._support[name]:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from highwater.groups.effects import Caller
 from highwater.wire.messages.join_group_request import JoinGroupRequest
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Names, the preferred ones first, each with what the member has to say under it."""
+
+MOST_SAID: Final = 16 << 20
+"""Bytes that the members of one group may say, all together: the coordinator keeps them, and tells its leader."""
+_PROTOCOL: Final = 100
+"""What a protocol takes beside its bytes."""
+
+
+def size_of(protocols: Protocols) -> int:
+    return sum(_PROTOCOL + len(name) + len(metadata) for name, metadata in protocols)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class Membership:
         phase = PHASES.get(group.state)
         if group.state is State.DEAD:
             self._refuse(join, Code.COORDINATOR_NOT_AVAILABLE, join.member_id)
-        elif phase is not None and not phase.admits(group, join.member_id, self._rebalance.settings.max_size):
+        elif phase is not None and not self._admits(phase, group, join):
             self._turn_away(group, join, now)
         elif not group.supports(join.protocol_type, join.protocols):
             self._refuse(join, Code.INCONSISTENT_GROUP_PROTOCOL, join.member_id)
@@ -80,6 +80,9 @@ class Membership:
             self._refuse(join, Code.MEMBER_ID_REQUIRED, member_id)
         else:
             self._rebalance.admit(group, self._new_member_id(join), join, now)
+
+    def _admits(self, phase: Phase, group: Group, join: Join) -> bool:
+        return phase.admits(group, join.member_id, self._rebalance.settings.max_size) and group.has_room(join)
 
     def _turn_away(self, group: Group, join: Join, now: Now) -> None:
         if join.member_id in group.members:

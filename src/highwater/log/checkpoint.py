@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import PurePath
 
 from highwater.model import TopicPartition
-from highwater.world import EXHAUSTED_SECONDS, Disk, Place, Step, Timer, World, is_passing
+from highwater.world import EXHAUSTED_SECONDS, Disk, File, Place, Step, Timer, World, is_passing
 from highwater.world.jobs import finished
 
 VERSION = "0"
@@ -20,20 +21,30 @@ class BadCheckpoint(ValueError):
     """The file does not hold what its own count line promises."""
 
 
+@contextmanager
+def _in_use(file: File) -> Iterator[File]:
+    """Closed also where the disk fails. Not by a job that is dropped: its world may have ended, with all its files."""
+    try:
+        yield file
+    except OSError:
+        file.close()
+        raise
+    file.close()
+
+
 def replace_file(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, None]:
     """A job: write aside, sync, rename over, sync the directory. A crash leaves the old file or the new one."""
     aside = path.with_name(path.name + ".tmp")
-    file = disk.open(aside, create=True)
-    if file.size:  # a crash left it
-        file.truncate(0)
-    file.append(data)
-    yield Step()
-    file.sync()
-    yield Step()
-    disk.rename(aside, path)
-    yield Step()
-    disk.sync_dir(path.parent)
-    file.close()
+    with _in_use(disk.open(aside, create=True)) as file:
+        if file.size:  # a crash left it
+            file.truncate(0)
+        file.append(data)
+        yield Step()
+        file.sync()
+        yield Step()
+        disk.rename(aside, path)
+        yield Step()
+        disk.sync_dir(path.parent)
 
 
 async def replaced(world: World, path: PurePath, data: bytes, where: Place = "thread") -> None:
@@ -56,10 +67,8 @@ def read_file(disk: Disk, path: PurePath) -> bytes | None:
     """Jobs only. None where it is missing."""
     if disk.stat(path) is None:
         return None
-    file = disk.open(path)
-    data = bytes(file.read(0, file.size))
-    file.close()
-    return data
+    with _in_use(disk.open(path)) as file:
+        return bytes(file.read(0, file.size))
 
 
 def _lines(entries: Iterable[str]) -> bytes:
@@ -123,6 +132,7 @@ class CheckpointFile:
         self._waiting: list[Callable[[], None]] = []
         self._covered: list[Callable[[], None]] = []
         self._given_up: list[Callable[[Exception], None]] = []
+        self._idle: list[Callable[[], None]] = []
         self._closed = False
         self._boundary = world.failures.boundary("callback", f"who waited for {path.name}")
 
@@ -134,8 +144,10 @@ class CheckpointFile:
     def write(self, done: Callable[[], None] | None = None, failed: Callable[[Exception], None] | None = None) -> None:
         """`done` once a content taken at or after this call is durable, however often that is tried.
 
-        `failed` if the next attempt does not succeed; `done` is then for nobody.
+        `failed` if the next attempt does not succeed; `done` is then for nobody. Nothing happens once it is closed.
         """
+        if self._closed:
+            return
         if done is not None:
             self._waiting.append(done)
         if failed is not None:
@@ -144,6 +156,18 @@ class CheckpointFile:
             self._again = True
         else:
             self._begin()
+
+    async def written(self, *, patient: bool) -> None:
+        """What it says now is durable on return. A disk that refuses it is tried again and again by who is patient;
+        for others the error is raised."""
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(failed: Exception | None = None) -> None:
+            if not written.done():
+                written.set_result(None) if failed is None else written.set_exception(failed)
+
+        self.write(done, None if patient else done)
+        await written
 
     def _begin(self) -> None:
         if self._retry is not None:
@@ -166,6 +190,8 @@ class CheckpointFile:
     def _wrote(self, content: bytes, result: Exception | None) -> None:
         self._under_way = False
         if self._closed:
+            for told in self._idle:
+                told()
             return
         if result is not None:
             self._written = None
@@ -188,8 +214,15 @@ class CheckpointFile:
             self._given_up.clear()
 
     def close(self) -> None:
-        """No further attempt, and nobody is told any more."""
+        """No further attempt, and nobody is told any more but of its end."""
         self._closed, self._again = True, False
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
+
+    def when_idle(self, told: Callable[[], None]) -> None:
+        """`told` once nothing is being written, at once if nothing is: for one that is closed."""
+        if self._under_way:
+            self._idle.append(told)
+        else:
+            told()

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Generator, Sequence
 from pathlib import PurePath
 
+from highwater.log import names
 from highwater.model import Offset
 from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, File, Place, Step, World
 from highwater.world.jobs import finished
@@ -40,7 +41,8 @@ class Durability:
     """`durable_end` moves only after a sync that was begun with everything below it written.
 
     A failed sync is final (the kernel may have dropped the dirty pages): `failed` is told and no sync follows. One that
-    was not tried, since no descriptor was left, is neither failure nor success: it is tried until it is either.
+    was not tried, since no descriptor was left, is neither failure nor success: it is tried until it is either. Nor is
+    one of a file that retention or a truncation has removed meanwhile: what is left of the log is synced anew.
     """
 
     def __init__(
@@ -103,6 +105,10 @@ class Durability:
             return
         self.under_way = self._short = False
         if self._stopped:
+            return
+        if isinstance(result, FileNotFoundError) and str(result.filename).endswith(names.DELETED):
+            self.directory_changed = self.directory_changed or with_directory
+            self.flush()
             return
         if result is not None:
             self._stopped = True

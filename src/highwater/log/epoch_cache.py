@@ -44,6 +44,17 @@ class EpochCache:
         self._starts.append(start)
         return True
 
+    def follow(self, epoch: Epoch, offset: Offset) -> bool:
+        """A batch of `epoch` lies at `offset`: a later epoch cannot have begun before it. True if anything changed.
+
+        A leader that starts again with less than it had assigns its epoch too early, and learns better as a follower.
+        """
+        before = len(self._epochs)
+        while self._epochs and self._epochs[-1] > epoch:
+            self._epochs.pop()
+            self._starts.pop()
+        return (epoch >= 0 and self.assign(epoch, offset)) or len(self._epochs) != before
+
     def end_of(self, epoch: Epoch, log_end: Offset) -> tuple[Epoch, Offset]:
         """The largest epoch not above `epoch`, and where it ends. (-1, -1) where that cannot be told."""
         if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:

@@ -135,15 +135,21 @@ class TransactionIndex:
         self.file: File | None = disk.open(path) if entries else None
 
     def append(self, aborted: AbortedTransaction) -> None:
-        if self.file is None:
-            self.file = self._disk.open(self._path, create=True)
-        self.file.append(self.ENTRY.pack(self.VERSION, *aborted))
         self.entries.append(aborted)
+        self.write()
+
+    def write(self) -> None:
+        """What the file lacks, since an earlier attempt failed; OSError leaves it for the next one."""
+        written = 0 if self.file is None else self.file.size // self.ENTRY.size
+        if written < len(self.entries):
+            if self.file is None:
+                self.file = self._disk.open(self._path, create=True)
+            self.file.append(*(self.ENTRY.pack(self.VERSION, *entry) for entry in self.entries[written:]))
 
     def keep(self, entries: int) -> None:
         del self.entries[entries:]
         if self.file is not None:
-            self.file.truncate(entries * self.ENTRY.size)
+            self.file.truncate(min(entries * self.ENTRY.size, self.file.size))
 
     @classmethod
     def decode(cls, data: bytes) -> list[AbortedTransaction]:

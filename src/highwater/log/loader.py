@@ -23,7 +23,7 @@ from highwater.log.partition_metadata import read_topic_id
 from highwater.log.peek import blocking
 from highwater.log.producer_snapshot import BadSnapshot
 from highwater.log.producer_state import AbortedTransaction, Producer, ProducerState
-from highwater.log.scan import BadBatch, ScannedBatch, intact_batch_follows, replay, scan
+from highwater.log.scan import BadBatch, ScannedBatch, follow_producer, intact_batch_follows, scan
 from highwater.log.segment import MAX_RELATIVE_OFFSET, Segment
 from highwater.log.soundness import indexes_hold, max_timestamp_at
 from highwater.model import Epoch, Offset, Uuid
@@ -97,6 +97,8 @@ class _Loading:
         self.epochs_trusted = True
         self.log_end = 0
         self.mended = False
+        self.written: set[Offset] = set()
+        """Bases of segments whose files were written to."""
         self.unindexed: set[Offset] = set()
         """Bases of segments whose list of aborted transactions must be made anew."""
 
@@ -219,30 +221,43 @@ class _Loading:
         return True
 
     def _recover(self, segment: Segment, following: Offset | None) -> Generator[Step, None, bool]:
-        """Read the segment whole and rebuild its indexes; False where it had to be cut."""
+        """Read the segment whole and rebuild its indexes; False where it had to be cut.
+
+        No checksum covers a batch's base offset. One that lies beyond its segment is damaged; where the next batch
+        goes back, so is the one before it that left a gap, rather than the next.
+        """
         self.log_end = max(self.log_end, segment.base_offset)
         segment.offset_index.keep(0)
         segment.time_index.keep(0, NO_TIMESTAMP)
         segment.largest, segment.first_timestamp, segment.bytes_since_index = NO_TIMESTAMP, None, 0
         self.mended = True
+        self.written.add(segment.base_offset)
         if segment.aborted.entries:
             self.unindexed.add(segment.base_offset)
         reported = 0
+        leapt: tuple[int, Offset] | None = None
+        """The last batch, if it left a gap: its position, and where the log ended before it."""
         try:
-            for batch in _batches(segment, 0, self.log_end):
+            for batch in _batches(segment, 0, self.log_end, following):
+                leapt = (batch.position, self.log_end) if batch.header.base_offset > self.log_end else None
                 self._reindex(segment, batch)
                 self.log_end = batch.header.next_offset
                 if batch.position - reported >= _STEP_BYTES:
                     reported = batch.position
                     yield Step(progress=reported)
         except BadBatch as bad:
+            position = bad.position
+            if leapt is not None and bad.goes_back:
+                position, self.log_end = leapt
             self._judge(segment, following, bad)
-            cut = segment.size - bad.position
-            self.repairs.append(f"cut {cut} bytes off {segment.file.path.name} {bad}")
-            segment.file.truncate(bad.position)
-            segment.close_time_index()
+            self.repairs.append(f"cut {segment.size - position} bytes off {segment.file.path.name} {bad}")
+            if position < bad.position:
+                segment.cut(segment.plan_cut(position, self.log_end))
+            else:
+                segment.file.truncate(position)
+            segment.close_indexes()
             return False
-        segment.close_time_index()
+        segment.close_indexes()
         return True
 
     def _judge(self, segment: Segment, following: Offset | None, bad: BadBatch) -> None:
@@ -255,13 +270,20 @@ class _Loading:
 
     def _reindex(self, segment: Segment, batch: ScannedBatch) -> None:
         header = batch.header
-        if header.leader_epoch > self.epochs.latest:
-            self.epochs.assign(header.leader_epoch, header.base_offset)
+        self._check_epoch(header)
         if header.is_control and header.producer_id >= 0:
             self.unindexed.add(segment.base_offset)
         segment.index_batch(
             batch.position, header.size, header.last_offset, header.max_timestamp, self.request.index_interval
         )
+
+    def _check_epoch(self, header: records.Header) -> None:
+        """The file beside the log may lack the last epochs, or have one that the log has learned better of since."""
+        epoch, log_start = header.leader_epoch, self.request.log_start
+        if epoch > self.epochs.latest:
+            self.epochs.assign(epoch, header.base_offset)
+        elif header.next_offset > log_start and self.epochs.epoch_at(max(header.base_offset, log_start)) != epoch:
+            self.epochs_trusted = False
 
     def _drop_after(self, at: int) -> None:
         for segment in reversed(self.segments[at + 1 :]):
@@ -308,8 +330,7 @@ class _Loading:
             self.epochs.clear()
             for segment in self.segments:
                 for batch in scan(segment.file, 0, segment.base_offset, check=False):
-                    if batch.header.leader_epoch > self.epochs.latest:
-                        self.epochs.assign(batch.header.leader_epoch, batch.header.base_offset)
+                    self.epochs.follow(batch.header.leader_epoch, batch.header.base_offset)
                 yield Step()
         self.epochs.truncate_end(self.log_end)
         self.epochs.truncate_start(log_start)
@@ -334,6 +355,7 @@ class _Loading:
             if segment.base_offset in self.unindexed:
                 segment.aborted.keep(0)
                 self.mended = True
+                self.written.add(segment.base_offset)
         for segment, following in zip(self.segments, [*self.segments[1:], None], strict=True):
             if following is not None and following.base_offset <= start:
                 continue
@@ -341,7 +363,7 @@ class _Loading:
             if first is not None:
                 for batch in scan(segment.file, first.position, 0, check=False):
                     if batch.header.base_offset >= start:
-                        aborted = replay(batch, producers, None)
+                        aborted = follow_producer(batch.header, batch.data, producers)
                         if aborted is not None and segment.base_offset in self.unindexed:
                             segment.aborted.append(aborted)
             yield Step()
@@ -372,19 +394,25 @@ class _Loading:
         return bases[0] if start is None else start
 
     def _make_durable(self) -> Generator[Step, None, None]:
-        """What was just found readable may still be in memory only: sync it before anyone is told of it."""
+        """What was just found readable may still be in memory only: sync it before anyone is told of it.
+
+        What lies below the recovery point is durable, and there may be thousands of files of it."""
         for segment in self.segments:
-            if segment.base_offset >= self.request.recovery_point or segment is self.segments[-1] or self.mended:
+            if segment.base_offset in self.written or segment is self.segments[-1]:
                 for file in segment.files:
                     file.sync()
                 yield Step()
         self.disk.sync_dir(self.directory)
 
 
-def _batches(segment: Segment, position: int, next_offset: Offset, check: bool = True) -> Iterator[ScannedBatch]:
-    """As `scan`; but the checksum does not cover the offset, and one that no index could hold is no offset."""
+def _batches(
+    segment: Segment, position: int, next_offset: Offset, following: Offset | None = None, check: bool = True
+) -> Iterator[ScannedBatch]:
+    """As `scan`; but the checksum does not cover the offset, and one that no index could hold is no offset. Nor is one
+    that lies in the `following` segment."""
+    end = segment.base_offset + MAX_RELATIVE_OFFSET + 1 if following is None else following
     for batch in scan(segment.file, position, next_offset, check=check):
-        if batch.header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+        if batch.header.last_offset >= end:
             raise BadBatch(segment.file.path, batch.position, f"offset {batch.header.base_offset} is too far off")
         yield batch
 

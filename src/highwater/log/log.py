@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
-from highwater.log import names, producer_snapshot
+from highwater.log import names
 from highwater.log.appended import Appended, Origin
 from highwater.log.checkpoint import CheckpointFile, encode_epochs
 from highwater.log.durability import Durability
@@ -198,8 +198,8 @@ class Log:
         self.reads.written(base, Place(active.base_offset, position, len(data)))
         if max_timestamp < 0:
             active.modified_ms = self._wall_ms()
-        if header.leader_epoch > self.epoch_cache.latest:
-            self.assign_epoch(header.leader_epoch, base)
+        if header.leader_epoch != self.epoch_cache.latest and self.epoch_cache.follow(header.leader_epoch, base):
+            self.epoch_file.write()
         if header.producer_id >= 0:
             aborted = follow_producer(header, memoryview(data), self.producers)
             if aborted is not None:
@@ -208,11 +208,15 @@ class Log:
             self.flush()
 
     def _add_aborted(self, aborted: AbortedTransaction) -> None:
-        """Without its entry a reader would be shown aborted records: better no log than that (KAFKA-7866)."""
+        """Without its entry a reader would be shown aborted records: better no log than that (KAFKA-7866). Where room
+        or descriptors were short it is in memory, and in the file when the segment ends; recovery makes it anew."""
         try:
             self.active.aborted.append(aborted)
         except OSError as failed:
-            self.storage_failed(failed)
+            if is_passing(failed) and not isinstance(failed, Poisoned):
+                _log.error("%s: an aborted transaction is not in its index yet: %s", self.partition, failed)
+            else:
+                self.storage_failed(failed)
 
     def assign_epoch(self, epoch: Epoch, start: Offset) -> None:
         if self.epoch_cache.assign(epoch, start):
@@ -226,20 +230,17 @@ class Log:
         old = self.active
         if base <= old.base_offset:
             return
-        old.close_time_index()
+        old.close_indexes()
         self.segments.append(self._new_segment(base))
         self._bases.append(base)
         self._roll_jitter_ms = self._draw_jitter()
         self.durability.directory_changed = True
-        self.snapshots.write(base, self.encode_producers(), self._snapshot_written)
+        self.snapshots.write(base, self.producers.copies(), self._snapshot_written)
         self.flush()
 
     def _draw_jitter(self) -> int:
         limit = min(self.config.segment_jitter_ms, self.config.roll_ms)
         return self._jitter.randrange(limit) if limit > 0 else 0
-
-    def encode_producers(self) -> bytes:
-        return producer_snapshot.encode(self.producers.producers.items())
 
     def _snapshot_written(self, result: Exception | None) -> None:
         if result is not None:
@@ -299,6 +300,11 @@ class Log:
             damage = self.reads.damage[base] = Damaged(bad)
             _log.error("%s: %s", self.partition, damage)
             self._troubled(self)
+
+    def has_strange_epoch(self, epoch: Epoch, highest: Epoch) -> None:
+        """Its last epoch is above the highest that there can be."""
+        segment = self.segments[self.segment_of(self.epoch_cache.entries[-1][1])]
+        self.found_damaged(BadBatch(segment.file.path, 0, f"leader epoch {epoch} where the highest is {highest}"))
 
     # Reading
 
@@ -435,3 +441,7 @@ class Log:
         self.snapshots.stop()
         for segment in self.segments:
             segment.close()
+
+    def when_idle(self, told: Callable[[], None]) -> None:
+        """`told` once it is closed and no job writes in its directory any more, which another log may get."""
+        self.snapshots.when_idle(lambda: self.epoch_file.when_idle(told))

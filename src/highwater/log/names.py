@@ -32,6 +32,7 @@ LOCK = ".lock"
 DIRECTORY_NAME_LIMIT = 255
 _PARTITION_DIRECTORY = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)$")
 _DELETED_DIRECTORY = re.compile(r"^.+\.[0-9a-f]{32}-delete$")
+_STRAY_DIRECTORY = re.compile(r"^.+-(?P<partition>[0-9]+)\.[0-9a-f]{32}-stray$")
 
 
 def segment_file(directory: PurePath, base_offset: int, suffix: str) -> PurePath:
@@ -53,9 +54,24 @@ def partition_of(directory_name: str) -> TopicPartition | None:
 
 def deleted_directory(partition: TopicPartition, unique: str) -> str:
     """The name a partition's directory gets while it waits for its deletion, within the file system's limit."""
-    suffix = f"-{partition.partition}.{unique}-delete"
+    return _aside(partition, unique, "delete")
+
+
+def stray_directory(partition: TopicPartition, unique: str) -> str:
+    """The name it gets while it is out of service and kept."""
+    return _aside(partition, unique, "stray")
+
+
+def _aside(partition: TopicPartition, unique: str, why: str) -> str:
+    suffix = f"-{partition.partition}.{unique}-{why}"
     return partition.topic[: DIRECTORY_NAME_LIMIT - len(suffix)] + suffix
 
 
 def is_deleted_directory(name: str) -> bool:
     return _DELETED_DIRECTORY.match(name) is not None
+
+
+def stray_partition(name: str) -> int | None:
+    """The partition whose stray directory this is; its topic's name may have been cut off."""
+    matched = _STRAY_DIRECTORY.match(name)
+    return None if matched is None else int(matched["partition"])

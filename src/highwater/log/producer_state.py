@@ -35,6 +35,11 @@ class Producer:
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = txn_first_offset
 
+    def copy(self) -> Producer:
+        same = Producer(self.epoch, self.timestamp, self.coordinator_epoch, self.txn_first_offset)
+        same.batches = self.batches.copy()
+        return same
+
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else -1
@@ -156,6 +161,10 @@ class ProducerState:
         for pid in gone:
             del self._producers[pid]
         return len(gone)
+
+    def copies(self) -> list[tuple[int, Producer]]:
+        """As they are now, whatever is appended afterwards."""
+        return [(pid, producer.copy()) for pid, producer in self._producers.items()]
 
     def restore(self, pid: int, producer: Producer) -> None:
         self._producers[pid] = producer

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import NamedTuple
 
-from highwater.log.epoch_cache import EpochCache
 from highwater.log.producer_state import AbortedTransaction, ProducerState
 from highwater.wire import records
 from highwater.wire.records import HEADER_SIZE, Header
@@ -24,14 +23,16 @@ class ScannedBatch(NamedTuple):
 
 
 class BadBatch(ValueError):
-    """What lies at `position` is no whole, intact batch that continues the log; `cut_off` if the file just ends."""
+    """What lies at `position` is no whole, intact batch that continues the log; `cut_off` if the file just ends, and
+    `goes_back` if its offsets lie before the end of the batch before it."""
 
-    def __init__(self, path: PurePath, position: int, why: str, cut_off: bool = False) -> None:
-        super().__init__(path, position, why, cut_off)  # as they are: it comes out of worker processes, too
+    def __init__(self, path: PurePath, position: int, why: str, cut_off: bool = False, goes_back: bool = False) -> None:
+        super().__init__(path, position, why, cut_off, goes_back)  # as they are: it comes out of worker processes, too
         self.path = path
         self.position = position
         self.why = why
         self.cut_off = cut_off
+        self.goes_back = goes_back
 
     def __str__(self) -> str:
         return f"at {self.position}: {self.why}"
@@ -64,7 +65,8 @@ def scan(file: File, position: int, next_offset: int, check: bool = True) -> Ite
         if len(data) < size:
             raise BadBatch(file.path, position, "the file is shorter than it said")
         if header.base_offset < next_offset or header.last_offset_delta < 0:
-            raise BadBatch(file.path, position, f"offset {header.base_offset} where {next_offset} or more is due")
+            why = f"offset {header.base_offset} where {next_offset} or more is due"
+            raise BadBatch(file.path, position, why, goes_back=True)
         if check and not records.is_intact(data):
             raise BadBatch(file.path, position, "its checksum is wrong")
         yield ScannedBatch(position, header, data)
@@ -89,14 +91,6 @@ def intact_batch_follows(file: File, position: int, next_offset: int) -> bool:
             if records.is_intact(memoryview(file.read(at, header.size))):
                 return True
     return False
-
-
-def replay(batch: ScannedBatch, producers: ProducerState, epochs: EpochCache | None) -> AbortedTransaction | None:
-    """Let the state beside the log follow a batch that is in it."""
-    header = batch.header
-    if epochs is not None and header.leader_epoch > epochs.latest:
-        epochs.assign(header.leader_epoch, header.base_offset)
-    return follow_producer(header, batch.data, producers)
 
 
 def follow_producer(header: Header, data: memoryview, producers: ProducerState) -> AbortedTransaction | None:

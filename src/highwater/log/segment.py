@@ -34,6 +34,8 @@ class SegmentCut(NamedTuple):
     """What of a segment and its indexes stays when its tail is cut off."""
 
     position: int
+    end: int
+    """Behind the last offset that stays."""
     offset_entries: int
     time_entries: int
     time_index_last: TimestampOffset
@@ -164,10 +166,12 @@ class Segment:
                 raise Poisoned(failed.errno, f"index and trim failed: {trim_failed}", str(self.file.path)) from failed
             raise
 
-    def close_time_index(self) -> None:
-        """The last entry of a segment that is rolled or closed: its largest timestamp."""
+    def close_indexes(self) -> None:
+        """What the files beside a segment that is rolled or closed lack: its largest timestamp, and aborted
+        transactions for which there was no room before."""
         if self.largest.timestamp >= 0:
             self.time_index.maybe_append(self.largest)
+        self.aborted.write()
 
     def locate(self, offset: int, peek: Peek) -> BatchAt | None:
         """The first batch whose last offset is at or beyond `offset`; None where all end before it."""
@@ -199,15 +203,17 @@ class Segment:
         times = self.time_index.entries_below(next_offset, blocking)
         last = self.time_index.entry(times - 1, blocking) if times else NO_TIMESTAMP
         largest = last
+        end = self.base_offset
         begin = self.locate(last.offset, blocking) if times else None
         for batch in scan(self.file, begin.position if begin else 0, 0, check=False):
             if batch.position >= position:
                 break
+            end = batch.header.next_offset
             if batch.header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(batch.header.max_timestamp, batch.header.last_offset)
         indexed = self.offset_index.entry(offsets - 1, blocking)[1] if offsets else 0
         aborted = sum(1 for entry in self.aborted.entries if entry.last_offset < next_offset)
-        return SegmentCut(position, offsets, times, last, largest, aborted, position - indexed)
+        return SegmentCut(position, end, offsets, times, last, largest, aborted, position - indexed)
 
     def cut(self, cut: SegmentCut) -> None:
         self.file.truncate(cut.position)

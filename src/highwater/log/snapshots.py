@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import PurePath
 
-from highwater.log import names
+from highwater.log import names, producer_snapshot
 from highwater.log.checkpoint import replace_file
+from highwater.log.producer_state import Producer
 from highwater.model import Offset
-from highwater.world import World
+from highwater.world import Disk, Step, World
 
 Done = Callable[[Exception | None], None]
+Producers = list[tuple[int, Producer]]
+
+
+def write_snapshot(disk: Disk, path: PurePath, producers: Producers) -> Generator[Step, None, None]:
+    """A job: ten thousand producers are megabytes, and the loop would be held by their encoding."""
+    yield from replace_file(disk, path, producer_snapshot.encode(producers))
 
 
 class ProducerSnapshots:
@@ -20,12 +27,13 @@ class ProducerSnapshots:
     def __init__(self, world: World, directory: PurePath) -> None:
         self._world = world
         self._directory = directory
-        self._queue: deque[tuple[Offset, bytes, Done]] = deque()
+        self._queue: deque[tuple[Offset, Producers, Done]] = deque()
         self._idle: list[Callable[[], None]] = []
         self._stopped = False
 
-    def write(self, offset: Offset, content: bytes, done: Done) -> None:
-        self._queue.append((offset, content, done))
+    def write(self, offset: Offset, producers: Producers, done: Done) -> None:
+        """The producers are the queue's own: copies."""
+        self._queue.append((offset, producers, done))
         if len(self._queue) == 1:
             self._begin()
 
@@ -37,9 +45,9 @@ class ProducerSnapshots:
             told()
 
     def _begin(self) -> None:
-        offset, content, _ = self._queue[0]
+        offset, producers, _ = self._queue[0]
         path = names.segment_file(self._directory, offset, names.SNAPSHOT)
-        self._world.run(replace_file, path, content, done=self._wrote)
+        self._world.run(write_snapshot, path, producers, done=self._wrote)
 
     def _wrote(self, result: Exception | None) -> None:
         _, _, done = self._queue.popleft()

@@ -17,7 +17,7 @@ from highwater.log.durability import synced
 from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log
 from highwater.log.retention import RetentionClock, SegmentFacts, expired
-from highwater.log.truncation import remove_files
+from highwater.log.retired import Retired
 from highwater.model import METADATA_TOPIC, Offset, TopicPartition, Uuid
 from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
@@ -38,6 +38,8 @@ class Found:
         self.partitions: list[tuple[TopicPartition, PurePath, int]] = []
         """Partition, its directory, bytes of its segments."""
         self.leftovers: list[PurePath] = []
+        self.kept: list[tuple[Uuid, int, PurePath]] = []
+        """Damaged copies: topic, partition, directory."""
         self.recovery_points: dict[TopicPartition, Offset] = {}
         self.log_starts: dict[TopicPartition, Offset] = {}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
@@ -87,17 +89,17 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
             continue
         if names.is_deleted_directory(name):
             found.leftovers.append(path)
+        elif (index := names.stray_partition(name)) is not None:
+            topic_id = yield from read_topic_id_if_there(disk, path)
+            if topic_id is None:
+                _log.warning("%s is kept: whose copy it is cannot be read", path)
+            else:
+                found.kept.append((topic_id, index, path))
         elif partition is not None and partition.topic != METADATA_TOPIC:
             sizes = (disk.stat(path / file) for file in disk.list(path) if file.endswith(names.LOG))
             found.partitions.append((partition, path, sum(size.size for size in sizes if size is not None)))
         yield Step()
     return found
-
-
-def remove_directory(disk: Disk, directory: PurePath) -> Generator[Step, None, None]:
-    yield from remove_files(disk, [directory / name for name in disk.list(directory)])
-    disk.rmdir(directory)
-    disk.sync_dir(directory.parent)
 
 
 class LogStore:
@@ -116,10 +118,13 @@ class LogStore:
         self._config_of = config_of
         self._troubled = troubled
         self._random = world.random("log")
+        self.retired = Retired(world, directory)
         self.logs: dict[TopicPartition, Log] = {}
         self.found = Found()
         self.unloaded: dict[TopicPartition, Exception] = {}
         """Partitions that are there and could not be opened, and why: left as they are, for a later start to try."""
+        self._ending: dict[TopicPartition, Log] = {}
+        """Deleted ones, in whose directories a job may still write: the next log of that name waits for its end."""
         clock = world.clock
         self._retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic())
         self.recovery_points = self._checkpoint(
@@ -163,7 +168,9 @@ class LogStore:
         """Load every partition that is there; one that cannot be loaded is left out and reported."""
         self.found = await finished(self._world, look_around, self.directory)
         for leftover in self.found.leftovers:
-            self._remove_later(leftover, 0.0)
+            self.retired.remove_later(leftover, 0.0)
+        for topic_id, index, path in self.found.kept:
+            self.retired.found(topic_id, index, path)
         remaining = iter(self.found.partitions)
 
         async def load_one_after_another() -> None:
@@ -260,7 +267,9 @@ class LogStore:
 
     async def create_all(self, wanted: Sequence[tuple[TopicPartition, Uuid]]) -> list[Log | KafkaError]:
         """As one job; in the order in which they are wanted."""
-        new = [each for each in wanted if each[0] not in self.unloaded]
+        for partition, _ in wanted:
+            await self._ended(partition)
+        new = [each for each in wanted if each[0] not in self.unloaded and not self.retired.is_in_the_way(each[0])]
         try:
             made = await finished(self._world, make_partitions, self.directory, new, self._world.clock.wall_ms())
         except OSError as failed:
@@ -270,7 +279,11 @@ class LogStore:
 
     def _created(self, partition: TopicPartition, made: LoadedLog | Exception | None) -> Log | KafkaError:
         if made is None:
-            return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} is not loaded: {self.unloaded[partition]}")
+            unloaded = self.unloaded.get(partition)
+            why = (
+                "its directory is still that of a deleted log" if unloaded is None else f"it is not loaded: {unloaded}"
+            )
+            return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {why}")
         if isinstance(made, Exception):
             if not isinstance(made, OSError):
                 self._world.failures.note("partition", f"{partition} while it is made", made)
@@ -279,27 +292,44 @@ class LogStore:
 
     def delete(self, partition: TopicPartition) -> None:
         """Out of service at once; the files go after file.delete.delay.ms."""
-        log = self.logs.pop(partition)
-        log.close()
-        log.generation.valid = False
-        self._put_aside(partition, log.directory, log.config)
+        delay = self._delete_delay(partition)
+        self.retired.delete(partition, self._taken_out(partition), delay)
 
-    def give_up(self, partition: TopicPartition) -> None:
-        """One that is there and could not be loaded: as if it had been deleted, so that it can be made anew."""
-        del self.unloaded[partition]
-        directory, _ = self._found_at(partition)
-        self._put_aside(partition, directory, self._config_of(partition.topic))
+    def put_aside(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """A damaged log, so that it can be made anew. Its files are kept until `replaced`: those who are to have all of
+        it may be dead."""
+        self.retired.keep(partition, topic_id, self._taken_out(partition))
 
-    def _put_aside(self, partition: TopicPartition, directory: PurePath, config: LogConfig) -> None:
+    def replaced(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """What was put aside is not needed: its log is whole again, or its topic gone."""
+        if self.retired.keeps(topic_id, partition.partition):
+            self.retired.let_go(topic_id, partition.partition, self._delete_delay(partition))
+
+    def _taken_out(self, partition: TopicPartition) -> PurePath:
+        """Its directory, of which nothing is known here any more."""
         self.found.forget(partition)
-        unique = f"{self._random.getrandbits(128):032x}"
-        aside = self.directory / names.deleted_directory(partition, unique)
-        try:
-            self._world.disk.rename(directory, aside)
-        except OSError as failed:
-            _log.error("%s is left behind: %s", partition, failed)
-            return
-        self._remove_later(aside, config.file_delete_delay_ms / 1000)
+        if self.unloaded.pop(partition, None) is not None:
+            return self._found_at(partition)[0]
+        log = self._ending[partition] = self.logs.pop(partition)
+        log.close()
+        log.when_idle(lambda: self._forget_ended(partition, log))
+        log.generation.valid = False
+        return log.directory
+
+    def _delete_delay(self, partition: TopicPartition) -> float:
+        log = self.logs.get(partition)
+        config = self._config_of(partition.topic) if log is None else log.config
+        return config.file_delete_delay_ms / 1000
+
+    def _forget_ended(self, partition: TopicPartition, log: Log) -> None:
+        if self._ending.get(partition) is log:
+            del self._ending[partition]
+
+    async def _ended(self, partition: TopicPartition) -> None:
+        if partition in self._ending:
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._ending[partition].when_idle(lambda: None if idle.done() else idle.set_result(None))
+            await idle
 
     async def truncate(self, log: Log, offset: Offset, still_meant: Callable[[], bool] = lambda: True) -> bool:
         """As `truncation.truncate`, and no recovery point lies beyond the cut when it returns."""
@@ -311,25 +341,9 @@ class LogStore:
         return await truncation.restart(self._world, log, offset, batches) and await self._kept_within(log)
 
     async def _kept_within(self, log: Log) -> bool:
-        """Tried until the disk takes it: a full one has room again some time."""
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.recovery_points.write(lambda: None if written.done() else written.set_result(None))
-        await written
+        """A full disk has room again some time."""
+        await self.recovery_points.written(patient=True)
         return log.is_usable
-
-    def remove_later(self, files: list[PurePath], delay: float) -> None:
-        """Files that were renamed for deletion: a reader may still be at them."""
-        self._world.clock.call_later(delay, self._remove, remove_files, files)
-
-    def _remove_later(self, directory: PurePath, delay: float) -> None:
-        self._world.clock.call_later(delay, self._remove, remove_directory, directory)
-
-    def _remove(self, job: Callable[..., Generator[Step, None, None]], *args: object) -> None:
-        self._world.run(job, *args, done=self._removed)
-
-    def _removed(self, result: Exception | None) -> None:
-        if result is not None and not isinstance(result, FileNotFoundError):
-            _log.error("deleted files are left behind: %s", result)
 
     def aging_ms(self) -> int:
         """The time by which records, tombstones and producers grow old."""
@@ -361,18 +375,19 @@ class LogStore:
                 gone -= 1
         if gone == 0:
             return 0
-        self.remove_later(log.drop_segments(gone), log.config.file_delete_delay_ms / 1000)
+        self.retired.remove_files_later(log.drop_segments(gone), log.config.file_delete_delay_ms / 1000)
         return gone
 
     async def close(self, broker_epoch: int) -> None:
         """A clean stop: all durable, all checkpoints written, the mark last. A log that failed forbids the mark."""
+        self.retired.close()
         logs = list(self.logs.values())
         for at in range(0, len(logs), SETTLE_AT_ONCE):
             await asyncio.gather(*(self._settle(log) for log in logs[at : at + SETTLE_AT_ONCE]))
-        clean = not self.unloaded and all(log.offline is None for log in logs)
+        clean = not self.unloaded and not self.retired.pending and all(log.offline is None for log in logs)
         try:
             for file in (self.recovery_points, self.log_starts, self.high_watermarks):
-                await _written(file)
+                await file.written(patient=False)
             if clean:
                 mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
                 await finished(self._world, checkpoint.replace_file, self.directory / names.CLEAN_SHUTDOWN, mark)
@@ -387,11 +402,11 @@ class LogStore:
         if log.offline is not None:
             return
         try:
-            log.active.close_time_index()
+            log.active.close_indexes()
             end, files = log.unsynced()
             await synced(self._world, [*files, *log.active.files], log.directory, SETTLE_TRIES)
             if not log.epoch_file.in_step:
-                await _written(log.epoch_file)
+                await log.epoch_file.written(patient=False)
         except OSError as failed:
             log.storage_failed(failed)
             return
@@ -400,7 +415,7 @@ class LogStore:
 
     async def _snapshot(self, log: Log) -> None:
         written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        log.snapshots.write(log.log_end, log.encode_producers(), written.set_result)
+        log.snapshots.write(log.log_end, log.producers.copies(), written.set_result)
         failed = await written
         if failed is not None:
             log.storage_failed(failed)
@@ -410,15 +425,3 @@ def _log_start_beside(log: Log) -> Offset | None:
     """None where the first segment's name says it as well; but a deleted one may come back until that is synced."""
     named = log.segments and log.log_start <= log.segments[0].base_offset and log.durability.directory_in_step
     return None if named or log.log_start == 0 else log.log_start
-
-
-async def _written(file: CheckpointFile) -> None:
-    """Raises where the disk refuses it."""
-    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def done(failed: Exception | None = None) -> None:
-        if not written.done():
-            written.set_result(None) if failed is None else written.set_exception(failed)
-
-    file.write(done, done)
-    await written

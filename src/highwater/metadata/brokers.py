@@ -18,6 +18,9 @@ from highwater.wire.messages.unregister_broker_record import UnregisterBrokerRec
 DIRECTORY_MIGRATING = ZERO_UUID
 DIRECTORY_UNASSIGNED = Uuid(bytes(15) + b"\x01")
 DIRECTORY_LOST = Uuid(bytes(15) + b"\x02")
+DIRECTORY_TROUBLED = Uuid(bytes(15) + b"\x63")
+"""Highwater's own, in what a broker tells its controller and never in metadata: as DIRECTORY_LOST where others have all
+of the replica. The last copy goes on serving what can be read of it."""
 FENCE, UNFENCE, UNCHANGED = 1, -1, 0
 
 

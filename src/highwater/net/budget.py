@@ -25,15 +25,16 @@ class Budget:
     a follower's fetch, which answers the writes that fill the budget, is never kept waiting behind them. Large frames
     stop growing but for one favoured receiver, since many half-received frames could otherwise wait for each other.
 
-    Answers have a limit of their own, half of that. Beyond it a connection has one that is not read, and `on_crowded`
-    is told: the connection that has the most unread bytes is given up.
+    Answers that are not read count too. They may take half of the limit, and an eighth of it while requests take the
+    rest. Beyond that a connection has one that is not read, and `on_crowded` is told: the connection that has the most
+    unread bytes is given up.
     """
 
     __slots__ = (
         "_ample",
         "_favoured",
+        "_sure",
         "_tight",
-        "answers",
         "crowded",
         "limit",
         "on_crowded",
@@ -41,11 +42,12 @@ class Budget:
         "unanswered",
         "unsent",
         "waiting",
+        "written",
     )
 
     def __init__(self, limit: int, ample: int, tight: int) -> None:
         self.limit = limit
-        self.answers = limit // 2
+        self._sure = limit // 8
         self._ample = ample
         self._tight = tight
         self.unanswered = 0
@@ -54,6 +56,8 @@ class Budget:
         """Memory of large frames that are not yet whole."""
         self.unsent = 0
         """Bytes of answers that wait in memory."""
+        self.written = 0
+        """And those that transports hold of connections whose peers do not read."""
         self.crowded = False
         self.on_crowded: Callable[[], None] = lambda: None
         self.waiting: dict[Receiver, int] = {}
@@ -65,14 +69,35 @@ class Budget:
         return self._ample if self.unanswered <= self.limit else self._tight
 
     @property
+    def unread(self) -> int:
+        return self.unsent + self.written
+
+    @property
+    def answers(self) -> int:
+        """What all connections together may keep of answers, by what requests leave of the limit."""
+        return max(self._sure, min(self.limit // 2, self.limit - self.receiving - self.unanswered))
+
+    @property
     def answer_bound(self) -> int:
         """What one connection may keep of answers before it is read no further."""
-        return _ANSWERS if self.unsent <= self.answers else self._tight
+        unread = self.unsent + self.written
+        return _ANSWERS if unread <= self._sure or unread <= self.answers else self._tight
 
-    def crowd(self) -> None:
-        """Answers are beyond their limit."""
-        self.crowded = True
-        self.on_crowded()
+    def answered(self, memory: int) -> None:
+        """There are so many more bytes of answers."""
+        self.unsent += memory
+        if self.unsent > self._sure:
+            self._crowd()
+
+    def unreading(self, memory: int) -> None:
+        """A peer does not read, and its transport holds so much of what was written."""
+        self.written += memory
+        self._crowd()
+
+    def _crowd(self) -> None:
+        if not self.crowded and self.unread > self.answers:
+            self.crowded = True
+            self.on_crowded()
 
     def admit(self, receiver: Receiver, more: int) -> bool:
         """Whether its large frame may take `more` memory, which then counts; else it waits for `go_on`."""
@@ -101,4 +126,4 @@ class Budget:
             receiver.go_on()
 
     def _fits(self, more: int) -> bool:
-        return self.receiving + self.unanswered + more <= self.limit
+        return self.receiving + self.unanswered + self.unsent + self.written + more <= self.limit

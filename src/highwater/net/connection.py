@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from asyncio import BaseTransport, BufferedProtocol, Transport
-from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
 
 from highwater.model import Endpoint
 from highwater.net.api_versions import API_VERSIONS, unsupported_version
@@ -13,12 +13,11 @@ from highwater.net.context import ANONYMOUS, RequestContext
 from highwater.net.header import HeaderReader, after_tags
 from highwater.net.line import Line
 from highwater.net.outbox import Outbox, Slot
-from highwater.net.registry import Registered
+from highwater.net.registry import ELEMENTS_AT_ONCE, Registered, decode_at_length
 from highwater.net.stats import CloseReason
-from highwater.net.turns import SLICE_SECONDS, Errand, Work, elsewhere
+from highwater.net.turns import Errand, Work, elsewhere
 from highwater.wire.codec import Malformed, TooMany
 from highwater.wire.framing import CHUNK, FrameFault, FrameReader
-from highwater.world import Disk, Step
 
 if TYPE_CHECKING:
     from highwater.net.server import Listening, Server
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 _ANSWERED_WHILE_HELD: Final = API_VERSIONS.key.to_bytes(2, "big")
 _TAKEN_PER_TURN: Final = 1 << 20
 """After so many bytes a connection lets the others have their turn; the loop alone would read on while more comes."""
-
-ELEMENTS_AT_ONCE: Final = 500
-"""Array elements that a request may have to be decoded on the loop, in some milliseconds at most."""
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +124,10 @@ class Connection(BufferedProtocol):
             self._watchers.append(fn)
 
     @property
+    def ending(self) -> bool:
+        return self._ending or self._transport is None
+
+    @property
     def owes(self) -> bool:
         """The peer waits for us, and takes what we send: not idle, however long it takes."""
         waits = self._parked is not None or self._starved or self._tired or not self._outbox.empty
@@ -138,8 +138,9 @@ class Connection(BufferedProtocol):
         return self._outbox.unread_since
 
     @property
-    def unsent(self) -> int:
-        return self._outbox.unsent
+    def unread(self) -> int:
+        """Bytes of answers that it keeps in memory."""
+        return self._outbox.unsent + self._outbox.written
 
     @property
     def stalls(self) -> bool:
@@ -204,8 +205,9 @@ class Connection(BufferedProtocol):
         """Dispatch the frames at hand for as long as nothing blocks."""
         frames = self._frames
         listening = self._listening
-        monotonic = self._clock.monotonic
-        until = monotonic() + SLICE_SECONDS
+        turns = self._server.turns
+        monotonic = turns.monotonic
+        until = monotonic() + turns.slice
         try:
             if self._parked is not None and not listening.held:
                 frame, self._parked = self._parked, None
@@ -218,7 +220,7 @@ class Connection(BufferedProtocol):
                 self._dispatch(cut)
                 if monotonic() >= until:
                     self._tired = True
-                    self._server.turns.add(self._go_on_pumping)
+                    turns.add(self._go_on_pumping)
         except FrameFault:
             self.finish(CloseReason.FRAME)
         frames.settle()
@@ -324,6 +326,10 @@ class Connection(BufferedProtocol):
 
     # --- requests that take long
 
+    @property
+    def slice(self) -> float:
+        return self._server.turns.slice
+
     def carry_out(self, ctx: RequestContext, work: Work) -> None:
         slot = cast(Slot, ctx.slot)
         errand = Errand(
@@ -340,7 +346,7 @@ class Connection(BufferedProtocol):
         """Of many elements: decoded off the loop, and few of them at a time, for the memory that they take."""
         with self._server.turns.large() as room:
             yield room
-            request = yield from elsewhere(self._server.world, _decode, entry, body, ctx.version)
+            request = yield from elsewhere(self._server.world, decode_at_length, entry, body, ctx.version)
             if isinstance(request, Exception):
                 raise request
             work = entry.handle(ctx, request)
@@ -370,8 +376,3 @@ class Connection(BufferedProtocol):
         for fn in watchers:
             with self._server.world.failures.boundary("connection", "who waited for its end"):
                 fn()
-
-
-def _decode(disk: Disk, entry: Registered, body: memoryview, version: int) -> Generator[Step, None, Any]:
-    yield Step()
-    return entry.decode(body, version, entry.api.most_elements)

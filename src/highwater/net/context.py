@@ -67,6 +67,16 @@ class Connected(Protocol):
     """When it was made, by the monotonic clock."""
     line: Line
 
+    @property
+    def ending(self) -> bool:
+        """The peer sends no more, and may be gone: as `Line.end` says, nobody waits from here on."""
+        ...
+
+    @property
+    def slice(self) -> float:
+        """Seconds that one of its requests may take of the loop now, before it gives way."""
+        ...
+
     def carry_out(self, ctx: RequestContext, work: Work) -> None:
         """Do the rest of what one of its requests asks for, by turns with other requests."""
         ...
@@ -110,7 +120,7 @@ class RequestContext:
         slot: ResponseSlot,
         authorizer: Authorize,
         flexible_response: bool,
-        connection: Connected | None = None,
+        connection: Connected,
     ) -> None:
         self.api_key = api_key
         self.version = version
@@ -145,16 +155,10 @@ class RequestContext:
 
     def carry_out(self, work: Work) -> None:
         """For an answer that is made later than its handler returned."""
-        if self.connection is not None:
-            self.connection.carry_out(self, work)
-        else:
-            for _ in work:
-                """Nobody else waits where there is no connection."""
+        self.connection.carry_out(self, work)
 
     def failed(self, failed: Exception) -> None:
         """What was done for it after its handler returned met a mistake: as if the handler had."""
-        if self.connection is None:
-            raise failed
         self.connection.failed(self, failed)
 
     def respond_parts(self, body: Sequence[Part]) -> None:

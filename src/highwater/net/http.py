@@ -78,7 +78,7 @@ class HttpServer:
         return _response(200, page if words[0] == "GET" else Page(page.content_type, ()))
 
     def admit(self, request: _Request) -> None:
-        """Where there are too many, whoever has said nothing for longest makes room; if all have, the last must go."""
+        """Beyond MAX_CONNECTIONS one is closed: the oldest that has not asked yet, or the new one where all have."""
         self._connections[request] = None
         if len(self._connections) > MAX_CONNECTIONS:
             next((each for each in self._connections if not each.is_answered), request).abort()

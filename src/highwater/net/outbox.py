@@ -6,6 +6,7 @@ import logging
 from asyncio import Transport
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from struct import Struct
 from typing import Final, Protocol
 
@@ -15,7 +16,10 @@ from highwater.net.stats import CloseReason, NetStats
 from highwater.world import EXHAUSTED_SECONDS, Buffer, Disk, Exhausted, File, FileSlice, Job, Step, World
 
 WINDOW: Final = 256 * 1024
-"""Written per turn, and the fill level at which the transport pauses us: together they bound its buffer."""
+"""Written per turn."""
+CROWDED_WINDOW: Final = 64 * 1024
+"""The same while unread answers take all the memory that there is for them; and the fill level at which the transport
+pauses us: together they bound its buffer."""
 _JOINED: Final = 64 * 1024
 """Below this one buffer is cheaper to write than many."""
 _PREFIX: Final = Struct(">i")
@@ -125,6 +129,7 @@ class Outbox:
         "slots",
         "unread_since",
         "unsent",
+        "written",
     )
 
     def __init__(self, world: World, transport: Transport, budget: Budget, stats: NetStats, owner: Owner) -> None:
@@ -141,6 +146,8 @@ class Outbox:
         """Bytes of answers that wait in memory: for those before them, or for the peer to read."""
         self._under_way = 0
         """How many of them belong to the answer whose parts are being written."""
+        self.written = 0
+        """Bytes that the transport holds since the peer does not read."""
         self.unread_since: float | None = None
         """Since when the peer has not read what was written."""
         self.mutes = 0
@@ -151,7 +158,7 @@ class Outbox:
         self._paused = False
         self._scheduled = False
         self._reason = CloseReason.ASKED
-        transport.set_write_buffer_limits(high=WINDOW, low=WINDOW // 4)
+        transport.set_write_buffer_limits(high=CROWDED_WINDOW, low=CROWDED_WINDOW // 4)
 
     @property
     def empty(self) -> bool:
@@ -161,6 +168,10 @@ class Outbox:
     def paused(self) -> bool:
         """The peer does not read."""
         return self._paused
+
+    @property
+    def _window(self) -> int:
+        return CROWDED_WINDOW if self._budget.crowded else WINDOW
 
     def reserve(self, request_bytes: int) -> Slot:
         slot = Slot(self, request_bytes)
@@ -176,9 +187,7 @@ class Outbox:
         budget.unanswered -= slot.request_bytes
         self.owed -= slot.request_bytes
         self.unsent += memory
-        budget.unsent += memory
-        if budget.unsent > budget.answers and not budget.crowded:
-            budget.crowd()
+        budget.answered(memory)
         if slot.muting:
             self.mutes -= 1
         if self.lingering and self.lingering.pop(slot, None) is None:
@@ -215,13 +224,21 @@ class Outbox:
             self.flush()
 
     def pause(self) -> None:
+        assert self._transport is not None
         self._paused = True
         self.unread_since = self._world.clock.monotonic()
+        self.written = self._transport.get_write_buffer_size()
+        self._budget.unreading(self.written)
 
     def resume(self) -> None:
         self._paused = False
-        self.unread_since = None
+        self._read()
         self.flush()
+
+    def _read(self) -> None:
+        self.unread_since = None
+        self._budget.written -= self.written
+        self.written = 0
 
     def stop(self) -> None:
         """The connection is gone: later answers go nowhere."""
@@ -231,7 +248,7 @@ class Outbox:
             self._job = None
         self._budget.unanswered -= sum(slot.request_bytes for slot in self.slots if slot.parts is None)
         self._release(self.unsent)
-        self.unread_since = None
+        self._read()
         self.slots.clear()
         self.lingering.clear()
         self._parts.clear()
@@ -245,7 +262,7 @@ class Outbox:
         if self._transport is None or self._paused or self._job is not None:
             return
         out: list[Buffer] = []
-        room = WINDOW
+        room = self._window
         closing = False
         while room > 0 and not closing:
             if self._parts:
@@ -311,13 +328,14 @@ class Outbox:
             return None
         if data is None:
             self._stats.file_reads_off_loop += 1
-            wanted = min(rest, WINDOW)
-            self._job = self._world.run(_read, part.file, position, wanted, done=self._was_read, where="reading")
+            wanted = min(rest, self._window)
+            done = partial(self._was_read, wanted)
+            self._job = self._world.run(_read, part.file, position, wanted, done=done, where="reading")
             return None
         return data if self._accept(part, data, wanted) else None
 
     def _next_of(self, part: Buffer, room: int) -> Buffer:
-        """Of a large one no more than the transport should hold at a time: what it holds counts nowhere."""
+        """Of a large one no more than the transport should hold at a time."""
         rest = memoryview(part)[self._sent :] if self._sent else part
         if len(rest) <= room:
             self._parts.popleft()
@@ -326,7 +344,7 @@ class Outbox:
         self._sent += room
         return memoryview(rest)[:room]
 
-    def _was_read(self, result: Buffer | Exception) -> None:
+    def _was_read(self, wanted: int, result: Buffer | Exception) -> None:
         self._job = None
         part = self._parts[0]
         assert isinstance(part, FileSlice)
@@ -334,7 +352,7 @@ class Outbox:
             self._world.clock.call_later(EXHAUSTED_SECONDS, self.flush)
         elif isinstance(result, Exception):
             self._unreadable(part, result)
-        elif self._accept(part, result, min(part.size - self._sent, WINDOW)):
+        elif self._accept(part, result, wanted):
             self._write([result])
             self.flush()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
@@ -10,6 +10,7 @@ from typing import Any, Final
 from highwater.net.context import RequestContext
 from highwater.net.turns import Work
 from highwater.wire.codec import Message
+from highwater.world import Disk, Step
 
 Handle = Callable[[RequestContext, Any], Work | None]
 """(context, decoded request): answers through the context, now or later. Runs on the loop, never blocks; what grows
@@ -19,6 +20,8 @@ Decode = Callable[[memoryview, int, int], Any]
 """(body, version, most elements) -> request; raises wire.codec.Malformed, and TooMany where it has more."""
 
 
+ELEMENTS_AT_ONCE: Final = 500
+"""Array elements that a request may have to be decoded on the loop, in some milliseconds at most."""
 MOST_ELEMENTS: Final = 100_000
 """What the arrays of any request may hold, all together: more would take too much memory."""
 ELEMENTS_IN_ONE_GO: Final = 2_000
@@ -58,6 +61,12 @@ class Registered:
     highest: int
     flexible: int
     """The first version with the flexible request header."""
+
+
+def decode_at_length(disk: Disk, entry: Registered, body: memoryview, version: int) -> Generator[Step, None, Any]:
+    """A job: a request of more elements than are decoded on the loop."""
+    yield Step()
+    return entry.decode(body, version, entry.api.most_elements)
 
 
 class Registry:

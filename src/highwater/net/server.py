@@ -29,8 +29,8 @@ class Limits:
     max_frame: int = MAX_FRAME
     """socket.request.max.bytes"""
     queued_bytes: int = 128 * 1024 * 1024
-    """queued.max.request.bytes: requests arriving and not yet answered, over all connections. Answers that are not yet
-    read may take half as much again (file slices not counted)."""
+    """queued.max.request.bytes: requests arriving and not yet answered, over all connections, and answers that are not
+    yet read (file slices not counted), for which there is at most half of it and at least an eighth."""
     connections: int = 10_000
     """max.connections"""
     reserved_connections: int = 100
@@ -199,11 +199,11 @@ class Server:
         read nothing for a while, is given up."""
         budget, before = self.budget, self.world.clock.monotonic() - UNREAD_SECONDS
         deaf = [each for each in self._connections if each.unread_since is not None and each.unread_since <= before]
-        for connection in sorted(deaf, key=lambda each: each.unsent, reverse=True):
-            if budget.unsent <= budget.answers // 2:
+        for connection in sorted(deaf, key=lambda each: each.unread, reverse=True):
+            if budget.unread <= budget.answers // 2:
                 break
             connection.abort(CloseReason.UNREAD)
-        budget.crowded = budget.unsent > budget.answers
+        budget.crowded = budget.unread > budget.answers
         if budget.crowded and not self._closing:
             self.world.clock.call_later(UNREAD_SECONDS / 4, self._relieve)
 

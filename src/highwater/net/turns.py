@@ -12,7 +12,7 @@ from highwater.world import Clock, Place, Step, World
 SLICE_SECONDS: Final = 0.003
 """What one request takes of the loop at a time, and all requests that take long between two looks at the sockets."""
 _CROWDED_SECONDS: Final = 0.0005
-"""What a new request gets at once while others wait for their turn: enough for nearly all there are."""
+"""The same while others wait for their turn: enough for nearly all requests, and a turn comes soon."""
 MOST_LARGE: Final = 2
 """Requests of very many elements that are in memory, decoded, at a time."""
 
@@ -20,8 +20,9 @@ T = TypeVar("T")
 Resume = Callable[[], None]
 Pause = Callable[[Resume], None]
 Work = Generator[Pause | None, None, None]
-"""What a handler has to do, in pieces of far less than a millisecond: it yields None between them. To wait, it yields
-what begins the wait, and is gone on with when that calls back."""
+"""What is left to do for one request, in pieces of far less than a millisecond. It yields None after each piece. Where
+it has to wait, it yields a function that begins the wait and calls the `resume` that it is given when the wait is over.
+"""
 
 
 class Turns:
@@ -37,7 +38,7 @@ class Turns:
 
     @property
     def slice(self) -> float:
-        """For who begins now."""
+        """For whoever begins or goes on now."""
         return _CROWDED_SECONDS if self._waiting else SLICE_SECONDS
 
     def add(self, go_on: Callable[[], None]) -> None:
@@ -124,7 +125,7 @@ class Errand:
         if not self._wanted():
             self._work.close()
             return
-        if self._run(SLICE_SECONDS):
+        if self._run(self._turns.slice):
             self._done()
 
 

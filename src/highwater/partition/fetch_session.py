@@ -21,7 +21,7 @@ INITIAL_EPOCH = 0
 MAX_EPOCH = 2**31 - 1
 EVICT_IDLE_SECONDS = 120.0
 MOST_ENTRIES = 200_000
-"""Partitions in all sessions, beyond which a consumer gets none: each takes some 400 bytes."""
+"""Partitions in all sessions, beyond which a consumer gets none and its own may not grow: each takes some 400 bytes."""
 
 Topic = str | Uuid
 
@@ -89,10 +89,24 @@ class FetchEntry:
             partition.watch(self, self.session.privileged)
 
 
+class Followed:
+    """How many partitions all sessions follow together."""
+
+    __slots__ = ("count", "most")
+
+    def __init__(self, most: int) -> None:
+        self.count = 0
+        self.most = most
+
+    def has_room(self, partitions: int) -> bool:
+        return self.count + partitions <= self.most
+
+
 class FetchSession:
     """The entries a reader follows. A sessionless fetch is a session that lives for one answer."""
 
     __slots__ = (
+        "_followed",
         "by_id",
         "dirty",
         "entries",
@@ -106,8 +120,12 @@ class FetchSession:
         "ties",
     )
 
-    def __init__(self, session_id: int, by_id: bool, privileged: bool, now: float) -> None:
+    def __init__(
+        self, session_id: int, by_id: bool, privileged: bool, now: float, followed: Followed | None = None
+    ) -> None:
         self.id = session_id
+        self._followed = followed
+        """None where it lives for one answer."""
         self.epoch = 1
         self.by_id = by_id
         self.privileged = privileged
@@ -138,8 +156,13 @@ class FetchSession:
         log_start: Offset,
         max_bytes: int,
     ) -> None:
+        """KafkaError where a consumer's session may not grow: it is to be ended, and the client begins anew."""
         entry = self.entries.get((topic, index))
         if entry is None:
+            if self._followed is not None:
+                if not self.privileged and not self._followed.has_room(1):
+                    raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
+                self._followed.count += 1
             entry = self.entries[topic, index] = FetchEntry(self, topic, index)
         entry.epoch = epoch
         entry.offset = offset
@@ -153,6 +176,8 @@ class FetchSession:
         for index in indexes:
             entry = self.entries.pop((topic, index), None)
             if entry is not None:
+                if self._followed is not None:
+                    self._followed.count -= 1
                 entry.bind(None)
                 self.dirty.pop(entry, None)
                 self.restated.pop(entry, None)
@@ -181,6 +206,8 @@ class FetchSession:
         self.on_mark = None
         for entry in self.entries.values():
             entry.bind(None)
+        if self._followed is not None:
+            self._followed.count -= len(self.entries)
         self.entries.clear()
         self.dirty.clear()
         self.restated.clear()
@@ -189,10 +216,11 @@ class FetchSession:
 class FetchSessions:
     """The sessions of one broker, bounded. Followers' sessions are never evicted for a consumer's."""
 
-    def __init__(self, slots: int, random: Random) -> None:
+    def __init__(self, slots: int, random: Random, most: int = MOST_ENTRIES) -> None:
         self._slots = slots
         self._random = random
         self._sessions: dict[int, FetchSession] = {}
+        self._followed = Followed(most)
         self._tied: dict[object, dict[int, None]] = {}
         """Sessions, by the connection that they were begun on."""
 
@@ -204,12 +232,12 @@ class FetchSessions:
         have room for as many `partitions` as they follow."""
         if len(self._sessions) >= self._slots and not self._evict(privileged, now):
             return FetchSession(0, by_id, privileged, now)
-        if not privileged and partitions + sum(len(each.entries) for each in self._sessions.values()) > MOST_ENTRIES:
+        if not privileged and not self._followed.has_room(partitions):
             return FetchSession(0, by_id, privileged, now)
         session_id = 0
         while session_id == 0 or session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
-        session = self._sessions[session_id] = FetchSession(session_id, by_id, privileged, now)
+        session = self._sessions[session_id] = FetchSession(session_id, by_id, privileged, now, self._followed)
         return session
 
     def tie(self, session: FetchSession, connection: object) -> bool:

@@ -435,11 +435,13 @@ class Fetcher:
 
     def _apply_reset(self, followed: Followed, leader_start: Offset, leader_end: Offset) -> None:
         log = followed.partition.log
-        reset = out_of_range(log.log_start, log.log_end, leader_start, leader_end)
-        if reset.truncate_to is not None:
-            _log.warning(
-                "%s: the leader ends at %d, we at %d: the tail is dropped", log.partition, leader_end, log.log_end
-            )
+        last = log.epoch_cache.latest
+        reset = out_of_range(log.log_start, log.log_end, last, leader_start, leader_end, followed.epoch)
+        if reset.is_damaged:
+            followed.state = State.PARKED
+            log.has_strange_epoch(last, followed.epoch)
+        elif reset.truncate_to is not None:
+            _log.warning("%s: leader ends at %d, we at %d: the tail is dropped", log.partition, leader_end, log.log_end)
             self._cut(followed, reset.truncate_to, f"leader {self.leader} ends at {leader_end}")
         elif reset.restart_at is not None:
             self._restart(followed, reset.restart_at, f"leader {self.leader} has nothing before it any more")

@@ -17,6 +17,10 @@ from pathlib import Path
 from highwater.pipeline.landing.folder import make_folder, sync
 from highwater.pipeline.offsets import Positions, is_initial
 
+ROWS = "highwater-rows"
+"""Beside what Spark keeps in the folder."""
+NOTED_BATCHES = 200
+"""Spark itself tells of the last hundred."""
 _VERSION = "v1"
 _NONE_YET = "-"
 
@@ -58,6 +62,27 @@ class Checkpoint:
 
     def is_empty(self) -> bool:
         return self.first() is None
+
+    def note_rows(self, number: int, rows: int) -> None:
+        """How many rows a batch lands, for whoever reports of it: it may be lost with the power."""
+        if not self.folder.is_dir():
+            return
+        lines = [*self._noted(), f"{number} {rows}"][-NOTED_BATCHES:]
+        path = self.folder / ROWS
+        new = path.with_name(f".{ROWS}.new")
+        new.write_text("\n".join(lines) + "\n")
+        new.replace(path)
+
+    def rows(self, number: int) -> int:
+        """0 of a batch that noted none: without a task there are none."""
+        noted = (line.split() for line in reversed(self._noted()))
+        return next((int(rows) for batch, rows in noted if int(batch) == number), 0)
+
+    def _noted(self) -> list[str]:
+        try:
+            return (self.folder / ROWS).read_text().splitlines()
+        except FileNotFoundError:
+            return []
 
     def sync(self, number: int) -> None:
         """The offsets of a batch, before its rows are in a table."""

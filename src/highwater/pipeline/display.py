@@ -24,7 +24,7 @@ class Display:
         self._live = Live(console=console, auto_refresh=False, transient=False) if console.is_terminal else None
         self._state = ""
         self._shown_at = 0.0
-        self._shown_rows = -1
+        self._shown_records = -1
 
     def __enter__(self) -> Display:
         if self._live is not None:
@@ -41,9 +41,9 @@ class Display:
             self._live.update(Text(text), refresh=True)
             return
         now = time.monotonic()
-        news = standing.rows != self._shown_rows and now - self._shown_at >= PLAIN_SECONDS
+        news = standing.records != self._shown_records and now - self._shown_at >= PLAIN_SECONDS
         if standing.state != self._state or news:
-            self._state, self._shown_at, self._shown_rows = standing.state, now, standing.rows
+            self._state, self._shown_at, self._shown_records = standing.state, now, standing.records
             self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def trouble(self, text: str) -> None:
@@ -54,11 +54,12 @@ class Display:
 def line(standing: Standing) -> str:
     parts = [f"{standing.name} {standing.state}"]
     if (last := standing.last) is not None:
-        rate = last.rows / last.seconds if last.seconds else 0.0
+        rate = last.records / last.seconds if last.seconds else 0.0
         parts += [
             f"batch {last.batch_id}",
+            f"{standing.records:,} records",
             f"{standing.rows:,} rows",
-            f"{rate:,.0f} rows/s",
+            f"{rate:,.0f} records/s",
             f"lag {last.lag:,}",
             f"batch time {last.seconds:.2f} s",
         ]

@@ -120,7 +120,7 @@ class Pipeline:
 
         query = start(spark, definition, self._transform)
         try:
-            for report in follow(query, lambda: False):
+            for report in follow(query, definition, lambda: False):
                 standing.took(report)
                 if metrics is not None:
                     metrics.batch(report)

@@ -35,6 +35,7 @@ class Standing:
     name: str
     started_at: float = field(default_factory=time.time)
     state: str = "starting"
+    records: int = 0
     rows: int = 0
     batches: int = 0
     restarts: int = 0
@@ -46,6 +47,7 @@ class Standing:
         """Counts a finished batch."""
         self.state = "running"
         self.last, self.last_at = report, time.time()
+        self.records += report.records
         self.rows += report.rows
         self.batches += 1
 
@@ -56,6 +58,7 @@ class Standing:
             "pid": os.getpid(),
             "state": self.state,
             "started_at": self.started_at,
+            "records": self.records,
             "rows": self.rows,
             "batches": self.batches,
             "restarts": self.restarts,

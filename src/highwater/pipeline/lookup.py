@@ -127,7 +127,7 @@ class Lookup:
 
     def resolve(self, bound: Bound, *, starting: bool) -> Positions:
         """The bound as positions. Raises BadOption where it does not fit the partitions that there are."""
-        found = self._existing()
+        found = self.existing()
         partitions = found.partitions
         match bound:
             case Everywhere.EARLIEST:
@@ -163,7 +163,7 @@ class Lookup:
         known = {each: ends[each] for each in begin.at if each in ends}
         return Positions(begin.topic_ids, {**begin.at, **known, **self.earliest(new)})
 
-    def _existing(self) -> Found:
+    def existing(self) -> Found:
         """All that is selected, which a broker may learn of a little late. Raises BadOption."""
         attempts = 1
         while True:
@@ -172,16 +172,19 @@ class Lookup:
             if not missing:
                 return found
             if attempts >= self._options.offset_attempts:
-                raise BadOption(f"the cluster has no {', '.join(missing)}, which the query is to read")
+                raise BadOption(
+                    f"{self._options.reading.bootstrap_servers} has no {', '.join(missing)}, which the query is to "
+                    "read: create it first (`highwater topics --create`), or read another"
+                )
             attempts += 1
             time.sleep(self._options.offset_retry_seconds)
 
     def _missing(self, found: Found) -> list[str]:
         match self._options.selection:
             case Subscribed(topics):
-                return [topic for topic in topics if topic not in found.topic_ids]
+                return [f"topic {topic}" for topic in topics if topic not in found.topic_ids]
             case Assigned(partitions):
-                return [str(each) for each in partitions if each not in found.partitions]
+                return [f"partition {each}" for each in partitions if each not in found.partitions]
             case Matching():
                 return []
 

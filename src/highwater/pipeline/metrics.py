@@ -22,7 +22,8 @@ class Metrics:
         def named(kind: type[Counter] | type[Gauge] | type[Histogram], name: str, text: str) -> Any:
             return kind(f"highwater_pipeline_{name}", text, ["pipeline"], registry=registry).labels(definition.name)
 
-        self._rows = named(Counter, "rows", "Records read, by offsets.")
+        self._records = named(Counter, "records", "Records read, by offsets.")
+        self._rows = named(Counter, "rows", "Rows landed in the table, or written to the topic.")
         self._batches = named(Counter, "batches", "Micro-batches that were finished.")
         self._seconds = named(Histogram, "batch_seconds", "How long a micro-batch took.")
         self._lag = named(Gauge, "lag", "Records that were there and not yet read, at the end of the last batch.")
@@ -36,6 +37,7 @@ class Metrics:
         self.port: int = self._server.server_port
 
     def batch(self, report: Report) -> None:
+        self._records.inc(report.records)
         self._rows.inc(report.rows)
         self._batches.inc()
         self._seconds.observe(report.seconds)

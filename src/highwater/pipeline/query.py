@@ -37,8 +37,10 @@ class Report:
     """What one finished micro-batch did."""
 
     batch_id: int
+    records: int
+    """Read, by offsets: gaps of compaction count as well."""
     rows: int
-    """By offsets, so that in direct mode, too, records are counted and not ranges; gaps of compaction count as well."""
+    """Landed in the table or written to the topic: dead letters are none, nor what a transform left out."""
     seconds: float
     lag: int
     """Offsets that were there and not yet read."""
@@ -135,7 +137,7 @@ def start(spark: SparkSession, definition: Definition, transform: Transform | No
     return writer.start()
 
 
-def follow(query: StreamingQuery, stopping: Callable[[], bool]) -> Iterator[Report]:
+def follow(query: StreamingQuery, definition: Definition, stopping: Callable[[], bool]) -> Iterator[Report]:
     """Reports of finished batches until the query ends, or `stopping` says so. Raises what made the query fail."""
     seen = -1
     ended = False
@@ -145,20 +147,29 @@ def follow(query: StreamingQuery, stopping: Callable[[], bool]) -> Iterator[Repo
             told = json.loads(progress.json)
             if told["batchId"] > seen and told["sources"]:
                 seen = told["batchId"]
-                yield report(told)
+                yield report(told, _landed(definition, told))
         if stopping() and not ended:
             query.stop()
 
 
-def report(progress: dict[str, Any]) -> Report:
-    """From what Spark tells of a batch."""
+def _landed(definition: Definition, progress: dict[str, Any]) -> int | None:
+    """None where nobody knows, as of a table whose checkpoint is elsewhere."""
+    if definition.sink_format != "highwater-table":
+        return int(progress["numInputRows"])
+    checkpoint = Checkpoint.at(definition.checkpoint)
+    return None if checkpoint is None else checkpoint.rows(progress["batchId"])
+
+
+def report(progress: dict[str, Any], rows: int | None = None) -> Report:
+    """From what Spark tells of a batch. Where the rows are not known, the records count for them."""
     source = progress["sources"][0]
     start, end, latest = (_positions(source.get(name)) for name in ("startOffset", "endOffset", "latestOffset"))
-    rows = sum(_count(at, position.offset, start, end) for at, position in end.at.items()) if start.at else 0
+    records = sum(_count(at, position.offset, start, end) for at, position in end.at.items()) if start.at else 0
     lag = sum(max(0, position.offset - _offset(end, at)) for at, position in latest.at.items())
     return Report(
         batch_id=progress["batchId"],
-        rows=rows,
+        records=records,
+        rows=records if rows is None else rows,
         seconds=progress.get("durationMs", {}).get("triggerExecution", 0) / 1000,
         lag=lag,
         query_id=str(progress["id"]),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from highwater.client.client import Client
+from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.dead_letters import find_topic
 from highwater.pipeline.definition import Definition
+from highwater.pipeline.lookup import Lookup
 from highwater.pipeline.options import SourceOptions
 from highwater.pipeline.selection import BadOption, selects
 
@@ -12,12 +14,13 @@ REQUEST_SECONDS = 15.0
 
 
 def check_clusters(definition: Definition) -> None:
-    """The topics that the pipeline writes to are there, and it reads none of them.
+    """The topics that the pipeline reads and writes to are there, and it reads none that it writes to.
 
     Raises BadOption where they are not, ClientFailure or KafkaError where nobody answers.
     """
     with _client(definition.bootstrap_servers) as source:
         source.refresh([])
+        _check_source(definition)
         if definition.dead_letter_topic is not None:
             find_topic(source, definition.dead_letter_topic)
         if definition.sink_topic is None:
@@ -25,6 +28,17 @@ def check_clusters(definition: Definition) -> None:
         with _client(definition.sink_servers) as sink:
             find_topic(sink, definition.sink_topic, "the rows go to")
             _check_no_loop(definition, definition.sink_topic, source, sink)
+
+
+def _check_source(definition: Definition) -> None:
+    """Of a query that begins. One that goes on may do without a topic that is gone (failOnDataLoss=false)."""
+    checkpoint = Checkpoint.at(definition.checkpoint)
+    if checkpoint is None or checkpoint.is_empty():
+        lookup = Lookup(SourceOptions.parse(definition.source, streaming=True))
+        try:
+            lookup.existing()
+        finally:
+            lookup.close()
 
 
 def _check_no_loop(definition: Definition, topic: str, source: Client, sink: Client) -> None:

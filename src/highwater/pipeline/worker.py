@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from highwater.pipeline.definition import AVAILABLE_NOW, Definition
+from highwater.pipeline.definition import AVAILABLE_NOW, Definition, Transform
 from highwater.pipeline.failures import failure_of
 from highwater.pipeline.query import follow, session, sole_driver, start, transform_of
 from highwater.pipeline.readiness import check_clusters
@@ -28,8 +28,11 @@ def main() -> int:
     arguments = parser.parse_args()
     parent = os.getppid()
     stops: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _: stops.append(received))
+
+    def stop_in_order() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda received, _: stops.append(received))
+
     with os.fdopen(arguments.reports, "w", encoding="utf-8") as reports:
 
         def tell(**what: Any) -> None:
@@ -42,23 +45,29 @@ def main() -> int:
                 definition = replace(definition, trigger=AVAILABLE_NOW)
             # Without a parent nobody would ever stop this process.
             with sole_driver(definition):
-                _run(definition, arguments.master, lambda: bool(stops) or os.getppid() != parent, tell)
+                transform = transform_of(definition)
+                check_clusters(definition)
+                # Until here a signal ends this process at once: it may be waiting for a cluster that does not answer.
+                stop_in_order()
+                _run(definition, transform, arguments.master, lambda: bool(stops) or os.getppid() != parent, tell)
         except Exception as error:
             tell(event="failed", **asdict(failure_of(error)))
             raise
     return 0
 
 
-def _run(definition: Definition, master: str | None, stopping: Callable[[], bool], tell: Callable[..., None]) -> None:
-    transform = transform_of(definition)
-    check_clusters(definition)
-    if stopping():
-        return
+def _run(
+    definition: Definition,
+    transform: Transform | None,
+    master: str | None,
+    stopping: Callable[[], bool],
+    tell: Callable[..., None],
+) -> None:
     spark = session(definition, master)
     try:
         query = start(spark, definition, transform)
         tell(event="started", query_id=str(query.id))
-        for report in follow(query, stopping):
+        for report in follow(query, definition, stopping):
             tell(event="batch", **report.to_json())
     finally:
         spark.stop()

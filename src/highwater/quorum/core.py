@@ -212,9 +212,13 @@ class Core:
             self.high_watermark = self.effects.high_watermark = offset
 
     def check_not_committed(self, offset: Offset) -> None:
-        """Whoever asks us to drop records from `offset` on must not mean committed ones (KAFKA-12460)."""
+        """Whoever asks us to drop records from `offset` on must not mean committed ones (KAFKA-12460): those below the
+        high watermark, and after a start, before that is told, those of the snapshot."""
         if self.high_watermark is not None and offset < self.high_watermark:
             raise QuorumViolation(f"told to cut the log at {offset}, below the high watermark {self.high_watermark}")
+        snapshot = self.log.latest_snapshot
+        if snapshot is not None and offset < snapshot.offset:
+            raise QuorumViolation(f"told to cut the log at {offset}, below {snapshot.offset}, the end of a snapshot")
 
     def truncate(self, offset: Offset) -> None:
         self.check_not_committed(offset)

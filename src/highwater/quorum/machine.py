@@ -217,6 +217,11 @@ class Quorum:
             core.links.pause(role.leader_id, now)
         return self._done(now)
 
+    def epoch_not_begun(self, epoch: Epoch, now: float) -> Ready:
+        """The last Ready's epoch start could not be written: this leader decides nothing, and another may lead."""
+        self._core.log_busy = self._core.log.written_end != self._core.log.durable_end
+        return self.resign(epoch, now)
+
     def snapshot_answered(
         self, error: Code, leader_id: NodeId | None, leader_epoch: Epoch, listeners: Listeners, now: float
     ) -> Ready:

@@ -215,7 +215,7 @@ class ActiveController:
                 self._probe(broker.id, broker.epoch)
         records = activation_records(self.head, self._bootstrap, self._config)
         if records and not self._append(records, "a cluster's first records"):
-            self.raft.fail(OSError("the first records of the cluster could not be written"))
+            self.raft.resign(epoch)  # whoever is elected next writes them, once there is room
         self._last_append = now
         self._rebalance_at = now + rebalance_interval(self._config)
         self._unclean_at = now + unclean_interval(self._config)

@@ -10,6 +10,7 @@ from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.net.turns import Work
 from highwater.raft_node.active import ActiveController
+from highwater.raft_node.pieces import decide_in_pieces
 from highwater.wire import refusals
 from highwater.wire.messages.create_topics_request import CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse
@@ -21,22 +22,14 @@ def handle(controller: ActiveController, ctx: RequestContext, request: CreateTop
     if not controller.is_active:
         ctx.respond(refusals.create_topics(request, Code.NOT_CONTROLLER))
         return
-    pieces = in_pieces(request, controller.config)
-    decided: dict[int, CreateTopicsResponse] = {}
-
-    def decide(at: int, piece: CreateTopicsRequest) -> None:
-        def answer(response: CreateTopicsResponse | None) -> None:
-            decided[at] = response or refusals.create_topics(piece, Code.NOT_CONTROLLER)
-            if len(decided) == len(pieces):
-                ctx.carry_out(_respond(ctx, [decided[each] for each in range(len(pieces))]))
-
-        controller.decide(
-            lambda: create_topics(controller.head, piece, controller.config, controller.random, ctx.authorize), answer
-        )
-
-    for at, piece in enumerate(pieces):
-        decide(at, piece)
-        yield None
+    yield from decide_in_pieces(
+        controller,
+        ctx,
+        in_pieces(request, controller.config),
+        lambda piece: create_topics(controller.head, piece, controller.config, controller.random, ctx.authorize),
+        lambda piece: refusals.create_topics(piece, Code.NOT_CONTROLLER),
+        lambda decided: _respond(ctx, decided),
+    )
 
 
 def _respond(ctx: RequestContext, decided: Sequence[CreateTopicsResponse]) -> Work:

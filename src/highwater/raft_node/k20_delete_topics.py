@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from highwater.controller.deletion import delete_topics
+from collections.abc import Sequence
+
+from highwater.controller.deletion import delete_topics, in_pieces
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
+from highwater.net.turns import Work
 from highwater.raft_node.active import ActiveController
+from highwater.raft_node.pieces import decide_in_pieces
 from highwater.wire import refusals
 from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest
 from highwater.wire.messages.delete_topics_response import DeleteTopicsResponse
@@ -14,11 +18,24 @@ from highwater.wire.messages.delete_topics_response import DeleteTopicsResponse
 API = Api(20, (1, 6), DeleteTopicsRequest, most_elements=MANY_ELEMENTS)
 
 
-def handle(controller: ActiveController, ctx: RequestContext, request: DeleteTopicsRequest) -> None:
-    def answer(response: DeleteTopicsResponse | None) -> None:
-        ctx.respond(response or refusals.delete_topics(request, Code.NOT_CONTROLLER))
-
-    controller.decide(
-        lambda: delete_topics(controller.head, request, ctx.version, controller.config, ctx.authorize),
-        answer,
+def handle(controller: ActiveController, ctx: RequestContext, request: DeleteTopicsRequest) -> Work:
+    if not controller.is_active:
+        ctx.respond(refusals.delete_topics(request, Code.NOT_CONTROLLER))
+        return
+    yield from decide_in_pieces(
+        controller,
+        ctx,
+        in_pieces(controller.head, request),
+        lambda piece: delete_topics(controller.head, piece, ctx.version, controller.config, ctx.authorize),
+        lambda piece: refusals.delete_topics(piece, Code.NOT_CONTROLLER),
+        lambda decided: _respond(ctx, decided),
     )
+
+
+def _respond(ctx: RequestContext, decided: Sequence[DeleteTopicsResponse]) -> Work:
+    response = DeleteTopicsResponse(throttle_time_ms=ctx.throttle_ms)
+    for piece in decided:
+        for row in piece.responses:
+            response.responses.append(ctx.written(row))
+            yield None
+    ctx.respond(response)

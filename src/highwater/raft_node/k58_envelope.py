@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
 
 from highwater.errors import Code, KafkaError
 from highwater.model import Endpoint
 from highwater.net.context import ANONYMOUS, Part, Principal, RequestContext
-from highwater.net.registry import Api, Registered, Registry
+from highwater.net.registry import ELEMENTS_AT_ONCE, Api, Registered, Registry, decode_at_length
 from highwater.net.stats import CloseReason
-from highwater.net.turns import Work
+from highwater.net.turns import Pause, Work, elsewhere
 from highwater.raft_node.active import ActiveController
-from highwater.wire.codec import FlexibleReader, Malformed, Message, Reader
+from highwater.wire.codec import FlexibleReader, Malformed, Reader, TooMany
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData
 from highwater.wire.messages.envelope_request import EnvelopeRequest
 from highwater.wire.messages.envelope_response import EnvelopeResponse
@@ -71,7 +71,8 @@ def handle(controller: ActiveController, registry: Registry, ctx: RequestContext
         slot.refuse(Code.NOT_CONTROLLER)
         return
     try:
-        found, inner, inside = _opened(registry, ctx, request, slot)
+        found, inner, body = _opened(registry, ctx, request, slot)
+        inside = yield from _decoded(controller, found, body, inner.version)
     except KafkaError as refused:
         slot.refuse(refused.code)
         return
@@ -89,8 +90,8 @@ def handle(controller: ActiveController, registry: Registry, ctx: RequestContext
 
 def _opened(
     registry: Registry, ctx: RequestContext, request: EnvelopeRequest, slot: _Inner
-) -> tuple[Registered, RequestContext, Message]:
-    """The request inside, with whoever made it; raises KafkaError or Malformed."""
+) -> tuple[Registered, RequestContext, memoryview]:
+    """The body of the request inside, with whoever made it; raises KafkaError or Malformed."""
     data = memoryview(request.request_data)
     if len(data) < 4:
         raise Malformed("an envelope without a request")
@@ -115,7 +116,21 @@ def _opened(
         flexible,
         ctx.connection,
     )
-    return found, inner, found.decode(data[reader.pos :], version, found.api.most_elements)
+    return found, inner, data[reader.pos :]
+
+
+def _decoded(
+    controller: ActiveController, found: Registered, body: memoryview, version: int
+) -> Generator[Pause, None, Any]:
+    """Off the loop where it has many elements, as if it had come without an envelope."""
+    try:
+        return found.decode(body, version, ELEMENTS_AT_ONCE)
+    except TooMany:
+        whole = memoryview(bytes(body))
+        inside = yield from elsewhere(controller.world, decode_at_length, found, whole, version)
+    if isinstance(inside, Exception):
+        raise inside
+    return inside
 
 
 def _host(request: EnvelopeRequest) -> str:

@@ -33,6 +33,7 @@ from highwater.net.deadlines import DeadlineQueue
 from highwater.quorum import (
     NEVER_LOGGED,
     Caller,
+    EpochStart,
     FetchAnswer,
     FollowerFetch,
     Identity,
@@ -227,15 +228,7 @@ class RaftNode:
         if ready.append is not None:
             self._append_fetched(bytes(ready.append))
         if ready.epoch_start is not None:
-            if ready.epoch_start.voters is not None:
-                self._voters.append((self.log.written_end, VoterSet.from_record(ready.epoch_start.voters)))
-                self._voters_changed()
-            try:
-                batch = self.log.append_epoch_start(ready.epoch_start, self.world.clock.wall_ms())
-            except KafkaError as failed:
-                self.fail(failed)
-                return
-            self._pending.append(batch)
+            self._begin_epoch(ready.epoch_start)
         if ready.fetch_snapshot is not None:
             self._fetch_snapshot(ready.fetch_snapshot)
         if answer is not None:
@@ -251,6 +244,20 @@ class RaftNode:
             news, self._news = self._news, []
             for wake in news:
                 self.world.clock.call_soon(wake)
+
+    def _begin_epoch(self, start: EpochStart) -> None:
+        """Where room or descriptors are short it steps down: nothing is decided yet, and others may have room."""
+        offset = self.log.written_end
+        try:
+            self._pending.append(self.log.append_epoch_start(start, self.world.clock.wall_ms()))
+        except KafkaError as failed:
+            if not is_passing(failed.__cause__):
+                raise
+            self._inputs.append((lambda now: self.quorum.epoch_not_begun(start.epoch, now), None))
+            return
+        if start.voters is not None:
+            self._voters.append((offset, VoterSet.from_record(start.voters)))
+            self._voters_changed()
 
     def _tell(self, listener: Callable[..., None], *news: object) -> None:
         """A node that missed what was committed would go on with metadata that nobody has."""
@@ -346,16 +353,8 @@ class RaftNode:
             else:
                 self._block(partial(self._install, snapshot))
 
-        Installation(
-            self.world,
-            self._peers,
-            self.identity,
-            self.directory,
-            position,
-            (leader, endpoint, self.quorum.epoch),
-            told,
-            done,
-        )
+        source = (leader, endpoint, self.quorum.epoch)
+        Installation(self.world, self._peers, self.identity, self.directory, position, source, told, done)
 
     async def _install(self, snapshot: Snapshot) -> None:
         """Only while it is still wanted, and ahead of the log in Raft's order: epoch first."""

@@ -53,13 +53,19 @@ def first_batch(log_start: Offset, log_end: Offset, base: Offset, last: Offset) 
 
 
 class Reset(NamedTuple):
+    is_damaged: bool = False
     truncate_to: Offset | None = None
     restart_at: Offset | None = None
     fetch_at: Offset | None = None
 
 
-def out_of_range(log_start: Offset, log_end: Offset, leader_start: Offset, leader_end: Offset) -> Reset:
-    """Our end is beyond the leader's (an unclean election, KAFKA-7414): cut to it. Below its start: begin there."""
+def out_of_range(
+    log_start: Offset, log_end: Offset, last_epoch: Epoch, leader_start: Offset, leader_end: Offset, leader_epoch: Epoch
+) -> Reset:
+    """Our end is beyond the leader's (an unclean election, KAFKA-7414): cut to it. Below its start: begin there. A last
+    epoch above the leader's was never given by a controller: no checksum covers the one in a batch."""
+    if last_epoch > leader_epoch:
+        return Reset(is_damaged=True)
     if leader_end < log_end:
         return Reset(truncate_to=max(leader_end, log_start))
     if leader_start > log_end:

@@ -180,6 +180,7 @@ class SimDisk:
 
     def list(self, path: PurePath) -> list[str]:
         self._process.check()
+        self._storage.raise_if_struck("open", path)
         return sorted(self._storage.directory(path).entries)
 
     def mkdir(self, path: PurePath) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from mmap import mmap
 from typing import TYPE_CHECKING
@@ -43,7 +43,10 @@ _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK = 64 * 1024
 _LZ4_STORED = 0x80000000
 _LZ4_BLOCK_SIZE = struct.Struct("<I")
+_LZ4_CHECKED_BLOCKS = 0x10
 _LZ4_HAS_SIZE = 0x08
+_LZ4_HAS_CHECKSUM = 0x04
+_LZ4_HAS_DICTIONARY = 0x01
 _LZ4_FAST_LEVEL = 9
 _LZ4_HC_LEVELS = (3, 12)
 
@@ -52,6 +55,7 @@ _ZSTD_LEVEL = 3
 
 _FIRST_GUESS = 64 * 1024
 _PLAIN_BUFFER = 1 << 20
+_COPIED = 1 << 20
 _GROWTH = 4
 _OUTPUT_FULL = "failed to write whole buffer"
 
@@ -124,9 +128,47 @@ def decompress(codec: int, data: Buffer, limit: int) -> memoryview:
     return _inflate(inflate, view, limit)
 
 
+def _inflate_lz4(data: memoryview, out: bytearray | mmap) -> int:
+    """Frame by frame where there is much: cramjam copies all that it is given of this codec."""
+    if len(data) <= _COPIED:
+        return cramjam.lz4.decompress_into(data, out)
+    filled = 0
+    with memoryview(out) as room:
+        for frame in _lz4_frames(data):
+            with room[filled:] as rest:
+                filled += cramjam.lz4.decompress_into(frame, rest)
+    return filled
+
+
+def _lz4_frames(data: memoryview) -> Iterator[memoryview]:
+    """One after the other. What is no frame, or is cut off, is left to the decoder to refuse."""
+    begin = 0
+    while begin < len(data):
+        end = min(_lz4_frame_end(data, begin), len(data))
+        yield data[begin:end]
+        begin = end
+
+
+def _lz4_frame_end(data: memoryview, begin: int) -> int:
+    if data[begin : begin + 4] != _LZ4_HEADER[:4]:
+        return len(data)
+    try:
+        flags = data[begin + 4]
+        at = begin + len(_LZ4_HEADER)
+        at += (8 if flags & _LZ4_HAS_SIZE else 0) + (4 if flags & _LZ4_HAS_DICTIONARY else 0)
+        while True:
+            (size,) = _LZ4_BLOCK_SIZE.unpack_from(data, at)
+            at += _LZ4_BLOCK_SIZE.size
+            if size == 0:
+                return at + (4 if flags & _LZ4_HAS_CHECKSUM else 0)
+            at += (size & ~_LZ4_STORED) + (4 if flags & _LZ4_CHECKED_BLOCKS else 0)
+    except (IndexError, struct.error):
+        return len(data)
+
+
 _INFLATE: dict[int, Callable[[memoryview, bytearray | mmap], int]] = {
     Codec.GZIP: cramjam.gzip.decompress_into,
-    Codec.LZ4: cramjam.lz4.decompress_into,
+    Codec.LZ4: _inflate_lz4,
     Codec.ZSTD: cramjam.zstd.decompress_into,
 }
 

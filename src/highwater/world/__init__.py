@@ -55,8 +55,8 @@ EXHAUSTED_SECONDS = 0.1
 
 
 def gravest(errors: Iterable[OSError]) -> OSError | None:
-    """Of what befell the files of one sync: what is final comes before what passes."""
-    return min(errors, key=lambda error: isinstance(error, Exhausted), default=None)
+    """Of what befell the files of one sync: what is final comes before what passes, and before a file that is gone."""
+    return min(errors, key=lambda error: isinstance(error, (Exhausted, FileNotFoundError)), default=None)
 
 
 class WorkerDied(EOFError):

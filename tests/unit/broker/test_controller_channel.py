@@ -5,6 +5,8 @@ from __future__ import annotations
 from asyncio import BufferedProtocol
 from itertools import pairwise
 
+import pytest
+
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.config import NodeConfig
 from highwater.model import Endpoint
@@ -43,16 +45,17 @@ class Scene:
     def times(self, kind: str) -> list[float]:
         return [at for at, seen in self.events if seen == kind]
 
-    def ask(self, seconds: float) -> None:
+    def ask(self, seconds: float, patience: float | None = None) -> None:
         request = BrokerHeartbeatRequest(broker_id=1)
-        self.broker.call(self.channel.ask, request, BrokerHeartbeatResponse, self.answers.append, seconds)
+        self.broker.call(self.channel.ask, request, BrokerHeartbeatResponse, self.answers.append, seconds, patience)
         self.sim.run(self.sim.until(lambda: bool(self.answers), limit=1000))
 
 
 class MuteController(Peer):
-    """Answers ApiVersions, and nothing else."""
+    """Answers ApiVersions, and nothing else; or heartbeats too."""
 
     heard = 0
+    answers = False
 
     def buffer_updated(self, nbytes: int) -> None:
         super().buffer_updated(nbytes)
@@ -62,6 +65,8 @@ class MuteController(Peer):
                 known = ApiVersion(api_key=BrokerHeartbeatRequest.API_KEY, min_version=0, max_version=1)
                 body = ApiVersionsResponse(api_keys=[known]).encode(int.from_bytes(frame[2:4], "big"))
                 self.send(framed(frame[4:8] + body))
+            elif self.answers:
+                self.send(framed(frame[4:8] + b"\x00" + BrokerHeartbeatResponse().encode(1)))
 
 
 def test_the_time_for_a_dial_grows_from_setup_timeout_ms_up_to_its_max() -> None:
@@ -113,3 +118,68 @@ def test_what_a_stopped_controller_does_not_answer_is_asked_of_its_successor_at_
         scene.at = successor
         scene.broker.call(scene.channel.controller_moved)
         scene.sim.run(scene.sim.until(lambda: len(made) == 2 and made[1].heard == 2, limit=1))
+
+
+def test_a_request_that_cannot_be_made_costs_no_other_its_answer() -> None:
+    scene = Scene()
+    with scene.sim:
+        scene.sim.forgives = True
+
+        def accept() -> BufferedProtocol:
+            controller = MuteController()
+            controller.answers = True
+            return controller
+
+        scene.sim.run(scene.controller.perform(scene.controller.net.listen(accept, CONTROLLER)))
+        for broker in (1 << 40, 1):
+            request = BrokerHeartbeatRequest(broker_id=broker)
+            scene.broker.call(scene.channel.ask, request, BrokerHeartbeatResponse, scene.answers.append, 9.0)
+        scene.sim.run(scene.sim.until(lambda: len(scene.answers) == 2, limit=5))
+        assert scene.answers == [None, BrokerHeartbeatResponse()]
+        assert scene.broker.failures.counts["callback"] == 1
+
+
+def test_who_asks_while_the_way_to_the_controller_meets_a_mistake_is_told_in_time() -> None:
+    """So nobody who marks a request as under way waits for ever for its end."""
+    scene = Scene()
+    with scene.sim:
+        mistakes = [ZeroDivisionError("a mistake")]
+
+        def mistaken() -> Endpoint:
+            if mistakes:
+                raise mistakes.pop()
+            return scene.at
+
+        scene.channel._controller = mistaken
+        request = BrokerHeartbeatRequest(broker_id=1)
+        with pytest.raises(ZeroDivisionError):
+            scene.broker.call(scene.channel.ask, request, BrokerHeartbeatResponse, scene.answers.append, 9.0)
+        scene.sim.run(scene.sim.until(lambda: bool(scene.answers), limit=10))
+        assert scene.answers == [None]
+
+
+def test_who_is_not_patient_waits_no_longer_than_that_for_a_controller_that_can_be_asked() -> None:
+    scene = Scene()
+    with scene.sim:
+        scene.sim.cut("broker", "controller")
+        begun = scene.broker.clock.monotonic()
+        scene.ask(seconds=60.0, patience=10.0)
+        assert scene.answers == [None]
+        assert 10 <= scene.broker.clock.monotonic() - begun < 11
+
+
+def test_a_controller_that_has_the_request_is_waited_for_and_then_no_other_is_asked() -> None:
+    scene = Scene(controller_socket_timeout_ms="15000")
+    with scene.sim:
+        made: list[MuteController] = []
+
+        def accept() -> BufferedProtocol:
+            made.append(MuteController())
+            return made[-1]
+
+        scene.sim.run(scene.controller.perform(scene.controller.net.listen(accept, CONTROLLER)))
+        begun = scene.broker.clock.monotonic()
+        scene.ask(seconds=60.0, patience=10.0)
+        assert scene.answers == [None]
+        assert 15 <= scene.broker.clock.monotonic() - begun < 16
+        assert len(made) == 1

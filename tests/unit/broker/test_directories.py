@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from highwater.broker.controller_channel import ControllerChannel
-from highwater.broker.directories import RETRY_SECONDS, ReplicaDirectories
+from highwater.broker.directories import AT_ONCE, RETRY_SECONDS, ReplicaDirectories
 from highwater.errors import Code
 from highwater.metadata.brokers import DIRECTORY_UNASSIGNED
 from highwater.metadata.topics import PartitionImage
@@ -106,6 +106,22 @@ def test_what_is_seen_while_a_request_is_under_way_goes_into_the_next(subject: S
     assert told == [0]
     done(AssignReplicasToDirsResponse())
     assert subject.asked()[0] == [1]
+
+
+def test_many_are_told_in_pieces(subject: Subject) -> None:
+    for index in range(2 * AT_ONCE + 1):
+        subject.look(index, GONE)
+    subject.directories.report()
+    first, done = subject.asked()
+    subject.look(0, GONE)
+    done(None)
+    subject.sim.advance(RETRY_SECONDS * 1.1)
+    second, done = subject.asked()
+    done(AssignReplicasToDirsResponse())
+    third, done = subject.asked()
+    done(AssignReplicasToDirsResponse())
+    assert [len(first), len(second), len(third)] == [AT_ONCE] * 3
+    assert sorted({*second, *third, *subject.asked()[0]}) == list(range(2 * AT_ONCE + 1))
 
 
 @pytest.mark.parametrize("answer", [None, AssignReplicasToDirsResponse(error_code=Code.STALE_BROKER_EPOCH)])

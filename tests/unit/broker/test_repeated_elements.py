@@ -9,15 +9,14 @@ import pytest
 
 from highwater.model import Endpoint
 from highwater.net.client import ClientConnection
-from highwater.net.connection import ELEMENTS_AT_ONCE
 from highwater.net.deadlines import DeadlineQueue
-from highwater.net.registry import MOST_ELEMENTS, Role
+from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_ELEMENTS, Role
 from highwater.wire.codec import Message, UnsupportedField
 from tests.subjects import Subject
 from tests.unit.broker.living import NODE, Living
 from tests.unit.broker.repeated import TOPIC, Long, all_long, labour_of
 
-MOST_CALLS = 50_000
+MOST_CALLS = 40_000
 """Of functions, in one go: some five milliseconds."""
 PORTS = {Role.BROKER: 9092, Role.CONTROLLER: 9093}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from highwater.errors import Code
 from highwater.model import METADATA_TOPIC_ID, Endpoint, TopicPartition
 from highwater.net.client import CallFailed, ClientConnection, Gone
@@ -148,6 +150,24 @@ def test_a_session_ends_with_its_connection() -> None:
         other.close()
         assert sessions(living) == 0
         assert not partition(living)._readers
+
+
+@pytest.mark.parametrize("more", [2, 400], ids=["at once", "by turns"])
+def test_a_session_that_would_grow_beyond_bounds_ends(more: int) -> None:
+    with begun() as living:
+        reader = Reader(living)
+        reader.ask(wanted(session_epoch=0, max_wait_ms=0))
+        assert living.node.broker is not None
+        living.node.broker.sessions._followed.most = more
+        request = wanted(session_epoch=1, session_id=reader.answers[0].session_id, max_wait_ms=0)
+        rows = request.topics[0].partitions
+        request.topics[0].partitions = [FetchPartition(partition=index) for index in range(1, more + 1)]
+        reader.ask(request)
+        assert reader.answers[1].error_code == Code.FETCH_SESSION_ID_NOT_FOUND
+        assert sessions(living) == 0
+        request.topics[0].partitions, request.session_id, request.session_epoch = rows, 0, 0
+        reader.ask(request)
+        assert (reader.answers[2].error_code, sessions(living)) == (0, 1), "it begins anew"
 
 
 def test_a_followers_session_ends_with_its_connection() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from highwater.broker.lifecycle import NotRegistered
-from highwater.cli.node import exit_code, read_config
+from highwater.cli.node import exit_code
+from highwater.cli.server_properties import read_config
 from highwater.config import BROKER_RACK, ConfigError
 from highwater.node import NotStarted
 from tests.unit.broker.living import PROPERTIES
@@ -36,6 +40,63 @@ def test_overrides_win_over_the_environment_and_that_over_the_file(
 
 
 @pytest.mark.parametrize(
+    ("file", "variable", "overrides", "told"),
+    [
+        ("soon", "", (), "{path}: Invalid value soon for configuration log.retention.ms: Not a number of type LONG"),
+        (
+            "1",
+            "soon",
+            (),
+            "Invalid value soon for configuration log.retention.ms: Not a number of type LONG "
+            "(log.retention.ms is set by the environment variable KAFKA_LOG_RETENTION_MS)",
+        ),
+        (
+            "1",
+            "2",
+            ("log.retention.ms=soon",),
+            "Invalid value soon for configuration log.retention.ms: Not a number of type LONG "
+            "(log.retention.ms is set by --override log.retention.ms=soon)",
+        ),
+        ("1", "2", ("soon",), "--override takes key=value, not 'soon'"),
+    ],
+)
+def test_a_wrong_setting_is_told_with_the_place_that_it_comes_from(
+    tmp_path: Path, file: str, variable: str, overrides: tuple[str, ...], told: str
+) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("\n".join(f"{key}={value}" for key, value in {**PROPERTIES, "log.retention.ms": file}.items()))
+    environment = {"KAFKA_LOG_RETENTION_MS": variable} if variable else {}
+    with pytest.raises(ConfigError) as wrong:
+        read_config(path, overrides, environment)
+    assert str(wrong.value) == told.format(path=path)
+
+
+def test_node_and_storage_do_not_blame_the_file_for_a_variable(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("\n".join(f"{key}={value}" for key, value in PROPERTIES.items()))
+    for command in (["node", "--config"], ["storage", "info", "-c"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "highwater", *command, str(path)],
+            env={**os.environ, "KAFKA_LOG_RETENTION_MS": "soon"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 1
+        assert "(log.retention.ms is set by the environment variable KAFKA_LOG_RETENTION_MS)" in done.stderr
+        assert str(path) not in done.stderr
+
+
+def test_a_setting_that_is_nearly_one_is_logged_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    lines = {**PROPERTIES, "log.dirs": str(tmp_path / "missing"), "log.retenton.ms": "1"}
+    path.write_text("\n".join(f"{key}={value}" for key, value in lines.items()))
+    command = [sys.executable, "-m", "highwater", "node", "--config", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert "unknown setting log.retenton.ms is ignored; did you mean log.retention.ms?" in done.stderr
+
+
+@pytest.mark.parametrize(
     ("why", "traced"),
     [
         (ConfigError("a setting"), False),
@@ -53,6 +114,19 @@ def test_a_reason_that_the_operator_can_mend_is_told_without_a_traceback(
         assert exit_code(why) == 1
     assert str(why) in caplog.text
     assert bool(caplog.records[-1].exc_info) is traced
+
+
+def test_an_address_that_is_taken_is_told_with_who_has_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def listen(port: int) -> None:
+        await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", port)
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        with pytest.raises(OSError) as failed:
+            asyncio.run(listen(taken.getsockname()[1]))
+        assert exit_code(failed.value) == 1
+    told = caplog.records[-1].getMessage()
+    assert f"address already in use by pid {os.getpid()} (" in told
+    assert told.endswith(": end that process, or give another port in listeners")
 
 
 def test_a_node_that_was_told_to_stop_ends_well() -> None:

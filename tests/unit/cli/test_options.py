@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -39,13 +40,33 @@ def test_help_loads_no_tool() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "get-offsets" in done.stdout
     loaded = done.stdout.splitlines()[-1].split()
-    assert [name for name in loaded if name.startswith("highwater.")] == ["highwater.cli"]
+    ours = [name for name in loaded if name.startswith("highwater.")]
+    assert sorted(ours) == ["highwater.cli", "highwater.cli.command_group"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (["topcs"], "No such command 'topcs': did you mean 'topics'?"),
+        (["console_consumer"], "No such command 'console_consumer': did you mean 'console-consumer'?"),
+        (["kafka-consumer-groups.sh", "--list"], "No such command 'kafka-consumer-groups.sh': did you mean 'groups'?"),
+        (["zork"], "No such command 'zork'; 'highwater --help' lists them all"),
+        (["pipeline", "lnad"], "No such command 'lnad': did you mean 'land'?"),
+        (["storage", "frmat"], "No such command 'frmat': did you mean 'format'?"),
+        (["quorum", "decsribe"], "No such command 'decsribe': did you mean 'describe'?"),
+    ],
+)
+def test_a_mistyped_command_is_told_with_the_one_that_may_be_meant(typed: list[str], told: str) -> None:
+    done = CliRunner().invoke(main, typed, prog_name="highwater")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == f"Error: {told}"
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (["--zork"], "zork is not a recognized option"),
+        (["--parttions", "3"], "parttions is not a recognized option: did you mean --partitions?"),
         (["--topic"], "Option topic requires an argument"),
         (["--partitions", "x"], "Option partitions: 'x' is not a valid integer."),
         ([], "Create, delete, describe or change topics."),
@@ -56,6 +77,23 @@ def test_misuse_is_told_with_the_usage_on_stderr(arguments: list[str], reason: s
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.splitlines()[0] == reason
     assert "Usage: " in done.stderr
+
+
+def test_an_option_that_is_missing_is_named() -> None:
+    done = CliRunner().invoke(main, ["storage", "info", "--config"])
+    assert done.stderr.splitlines()[0] == "Option config requires an argument"
+    done = CliRunner().invoke(main, ["storage", "format", "--standalone"])
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (1, 'Missing required argument "[config]"')
+
+
+def test_a_pipeline_without_its_file_is_told_how_to_begin(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yml"
+    for command in ("land", "status", "position"):
+        done = CliRunner().invoke(main, ["pipeline", command, str(file)])
+        assert (done.exit_code, done.stderr) == (
+            1,
+            f"{file}: there is no such file; `highwater pipeline init` writes one to begin with\n",
+        )
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,28 @@ def test_a_node_that_has_ended_is_dead_though_whoever_started_it_has_not_looked(
         handle.close()
 
 
+@pytest.mark.parametrize(
+    ("program", "ending"),
+    [
+        ("raise SystemExit(3)", " (exit code 3)"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", " (killed by SIGKILL)"),
+    ],
+)
+def test_the_last_words_of_a_node_are_how_it_ended_and_the_end_of_its_log(
+    tmp_path: Path, program: str, ending: str
+) -> None:
+    node = NodeProcess(Member(NodeId(1), ("broker",), tmp_path), tmp_path / "lock")
+    node.output.write_text("".join(f"line {number}\n" for number in range(100)))
+    node.hold(os.posix_spawn(sys.executable, [sys.executable, "-c", program], os.environ))
+    assert node.wait()
+    first, *rest = node.last_words(15).splitlines()
+    assert first == f"{ending}; its log, {tmp_path}/node.log, ends:"
+    assert rest == [f"  line {number}" for number in range(85, 100)]
+    node.output.unlink()
+    assert node.last_words(15).endswith("(No such file or directory)")
+    node.close()
+
+
 def test_a_node_whose_disk_cannot_be_read_ends_neither_up_nor_the_other_nodes(tmp_path: Path) -> None:
     """`up` looks for the pid of each node several times a second."""
     member = Member(NodeId(1), ("broker",), tmp_path)
@@ -47,6 +69,14 @@ def test_a_port_that_is_taken_is_named_with_its_holder_before_anything_starts(tm
     assert f"127.0.0.1:{port}, the client port of node 1, is taken by pid {os.getpid()} (" in done.output
     assert "choose another --port" in done.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    directory = tmp_path / "file/data"
+    done = CliRunner().invoke(main, ["up", "--brokers", "1", "--data-dir", str(directory)])
+    assert done.exit_code == 1
+    assert done.output == f"Error: --data-dir {directory} cannot be used: {directory}: Not a directory\n"
 
 
 def refusal(tmp_path: Path, *options: str) -> str:
@@ -67,6 +97,31 @@ def refusal(tmp_path: Path, *options: str) -> str:
             "log.retention.msec is no setting of a node: did you mean log.retention.ms?",
         ),
         (("--set", "log.retention.ms=soon"), "Invalid value soon for configuration log.retention.ms"),
+        (
+            ("--set", "node.id=7"),
+            "node.id cannot be set for a whole cluster: the nodes are numbered from 1 on, and controllers of their own "
+            "from 101 on. Leave it out",
+        ),
+        (("--set", "broker.id=7"), "broker.id cannot be set for a whole cluster: the nodes are numbered from 1 on"),
+        (
+            ("--set", "log.dirs=/lake"),
+            "log.dirs cannot be set for a whole cluster: each node keeps its data in a folder of its own below the "
+            "cluster's directory. Leave it out",
+        ),
+        (("--set", "log.dir=/lake"), "log.dir cannot be set for a whole cluster: "),
+        (("--set", "metadata.log.dir=/lake"), "metadata.log.dir cannot be set for a whole cluster: "),
+        (
+            ("--set", "process.roles=broker"),
+            "process.roles cannot be set for a whole cluster: the numbers of brokers and of controllers decide it",
+        ),
+        (
+            ("--set", "listeners=PLAINTEXT://:9092"),
+            "listeners cannot be set for a whole cluster: each node has ports of its own",
+        ),
+        (
+            ("--set", "advertised.listeners=PLAINTEXT://h:9092"),
+            "advertised.listeners cannot be set for a whole cluster: each node has ports of its own",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_reason(tmp_path: Path, options: tuple[str, ...], why: str) -> None:
@@ -79,7 +134,48 @@ def test_a_variable_of_the_environment_that_breaks_a_setting_is_named(
     monkeypatch.setenv("KAFKA_LOG_RETENTION_MS", "soon")
     told = refusal(tmp_path)
     assert "configuration log.retention.ms" in told
-    assert "(set by the environment variable KAFKA_LOG_RETENTION_MS)" in told
+    assert "(log.retention.ms is set by the environment variable KAFKA_LOG_RETENTION_MS)" in told
+    assert "(log.retention.ms is set by --set)" in refusal(tmp_path, "--set", "log.retention.ms=later")
+
+
+def test_a_variable_that_is_nearly_a_setting_is_told_with_the_right_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_LOG_RETENTION_MSEC", "1000")
+    told = refusal(tmp_path, "--set", "log.roll.ms=soon").splitlines()
+    assert told[0] == (
+        "the environment variable KAFKA_LOG_RETENTION_MSEC is ignored: log.retention.msec is no setting of a node; "
+        "did you mean KAFKA_LOG_RETENTION_MS?"
+    )
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "KAFKA_ADVERTISED_HOST_NAME",
+        "KAFKA_BOOTSTRAP_SERVERS",
+        "KAFKA_BROKERS",
+        "KAFKA_BROKER_IDS",
+        "KAFKA_BROKER_LIST",
+        "KAFKA_COMPRESSION_LEVEL",
+        "KAFKA_FETCH_MIN_BYTES",
+        "KAFKA_GROUP_ID",
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_HEARTBEAT_INTERVAL_MS",
+        "KAFKA_JMX_PORT",
+        "KAFKA_NODE_IDS",
+        "KAFKA_RECEIVE_BUFFER_BYTES",
+        "KAFKA_SASL_PASSWORD",
+        "KAFKA_SESSION_TIMEOUT_MS",
+        "KAFKA_TOPIC",
+        "KAFKA_TOPIC_REPLICATION_FACTOR",
+        "KAFKA_TRANSACTION_TIMEOUT_MS",
+        "KAFKA_ZOOKEEPER_CONNECT",
+    ],
+)
+def test_a_variable_of_a_client_is_never_taken_for_a_misspelt_setting(variable: str) -> None:
+    environment = Environment({variable: "x"})
+    assert (environment.misspelt, environment.settings) == ([], {})
 
 
 def test_variables_of_clients_and_of_single_nodes_mean_nothing_to_a_cluster() -> None:

@@ -35,8 +35,8 @@ def addresses(layout: Layout) -> list[str]:
 
 def let_vote(directory: Path) -> None:
     """As if every voter had run."""
-    for home in directory.glob("node-*"):
-        (home / METADATA / QUORUM_STATE).write_text("{}")
+    for log in directory.glob(f"node-*/{METADATA}"):
+        (log / QUORUM_STATE).write_text("{}")
 
 
 def directory_id(directory: Path, node: int) -> Uuid | None:
@@ -115,11 +115,44 @@ def test_a_directory_keeps_its_kind_of_quorum(tmp_path: Path) -> None:
     assert "start it with --brokers 2 --controllers 1" in refusal(tmp_path, 2)
 
 
-def test_brokers_without_a_vote_may_be_added_and_not_left_out(tmp_path: Path) -> None:
-    lay_out(tmp_path, 3)
-    lay_out(tmp_path, 5)
+def test_a_broker_is_neither_added_to_a_directory_that_has_run_nor_left_out(tmp_path: Path) -> None:
+    """Partitions may be put on a fourth broker, and the directory could never be started with three again."""
+    lay_out(tmp_path, 4)
+    let_vote(tmp_path)
+    told = refusal(tmp_path, 6)
+    assert f"{tmp_path} holds the nodes 1, 2, 3, 4, and the nodes 5, 6 would join it for good" in told
+    assert told.endswith("without them again. Start it with --brokers 4, or choose another directory")
     told = refusal(tmp_path, 3)
-    assert "also holds the nodes 4, 5" in told and "--brokers 5" in told
+    assert "also holds node 4" in told and "--brokers 4" in told
+
+
+def test_a_broker_that_lost_its_directory_comes_back(tmp_path: Path) -> None:
+    """It was there before: the list of the last start, or what is left of its folder, tells that."""
+    lay_out(tmp_path, 4)
+    let_vote(tmp_path)
+    shutil.rmtree(tmp_path / "node-4/data")
+    lay_out(tmp_path, 4)
+    assert directory_id(tmp_path, 4) is not None
+    shutil.rmtree(tmp_path / "node-4")
+    assert "node 4 would join it" in refusal(tmp_path, 4)
+    (tmp_path / "nodes.json").write_text('{"nodes": [{"id": 1}, {"id": 2}, {"id": 3}, {"id": 4}]}')
+    lay_out(tmp_path, 4)
+    assert directory_id(tmp_path, 4) is not None
+
+
+def test_a_first_start_of_several_brokers_that_was_interrupted_is_completed(tmp_path: Path) -> None:
+    lay_out(tmp_path, 5)
+    for node in (4, 5):
+        shutil.rmtree(tmp_path / f"node-{node}")
+    lay_out(tmp_path, 5)
+    assert directory_id(tmp_path, 5) is not None
+
+
+def test_a_single_broker_may_be_told_what_to_tell_its_clients(tmp_path: Path) -> None:
+    told = {"advertised.listeners": "PLAINTEXT://example:9092"}
+    layout = Layout(tmp_path, 1, 0, None, told)
+    layout.release()
+    assert layout.members[0].properties["advertised.listeners"] == "PLAINTEXT://example:9092"
 
 
 def test_a_voter_that_lost_its_directory_comes_back_without_its_vote(tmp_path: Path) -> None:

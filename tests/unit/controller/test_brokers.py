@@ -133,6 +133,8 @@ def test_with_elr_only_a_clean_stop_keeps_a_broker_eligible(
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
+        ({"broker_id": -1}, Code.INVALID_REGISTRATION),
+        ({"broker_id": -(2**31)}, Code.INVALID_REGISTRATION),
         ({"cluster_id": "another"}, Code.INCONSISTENT_CLUSTER_ID),
         ({"is_migrating_zk_broker": True}, Code.BROKER_ID_NOT_REGISTERED),
         ({"log_dirs": []}, Code.INVALID_REGISTRATION),
@@ -169,6 +171,12 @@ def test_a_controller_registers_with_its_endpoints_and_features() -> None:
     controller = then(FRESH, register_controller(asked).records).controllers.by_id[NodeId(1)]
     assert controller.listeners == (KnownListener("CONTROLLER", "h", 9093, 0),)
     assert controller.features == {"metadata.version": VersionRange(30, 30)}
+
+
+def test_a_controller_below_zero_is_refused() -> None:
+    decision = register_controller(ControllerRegistrationRequest(controller_id=-1, incarnation_id=incarnation(1)))
+    assert decision.response.error_code == Code.INVALID_REGISTRATION
+    assert not decision.records
 
 
 def beat(

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from highwater.controller.decision import Decision
 from highwater.controller.directories import assign_replicas_to_dirs
 from highwater.errors import Code
+from highwater.metadata.brokers import DIRECTORY_LOST, DIRECTORY_TROUBLED
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import Uuid
 from highwater.wire.messages.assign_replicas_to_dirs_request import (
@@ -84,3 +87,54 @@ def test_who_lies_in_a_directory_that_is_offline_leaves_the_isr() -> None:
     head = with_topic(cluster(1, 2, 3), "a", [2, 1, 3], leader=2)
     after = partition(then(head, assign(head, 0).records), "a")
     assert (after["directories"], after["isr"], after["leader"]) == ((NEW, directory(1), directory(3)), (1, 3), 1)
+
+
+def trouble(head: MetadataImage, what: Uuid, **settings: str) -> tuple[int, MetadataImage]:
+    """What broker 2 is answered for its replica of `a`, and what comes of it."""
+    topic = TopicData(topic_id=topic_id("a"), partitions=[PartitionData(partition_index=0)])
+    request = AssignReplicasToDirsRequest(
+        broker_id=2, broker_epoch=epoch(2), directories=[DirectoryData(id=what, topics=[topic])]
+    )
+    decision = assign_replicas_to_dirs(head, request, node_config(**settings))
+    return decision.response.directories[0].topics[0].partitions[0].error_code, then(head, decision.records)
+
+
+@pytest.mark.parametrize("what", [DIRECTORY_LOST, DIRECTORY_TROUBLED])
+def test_a_replica_in_trouble_is_lost_where_others_have_all_of_it(what: Uuid) -> None:
+    code, head = trouble(with_topic(cluster(1, 2, 3), "a", [2, 1, 3], leader=2), what)
+    after = partition(head, "a")
+    assert (code, after["isr"], after["leader"]) == (Code.NONE, (1, 3), 1)
+    assert after["directories"] == (DIRECTORY_LOST, directory(1), directory(3))
+
+
+@pytest.mark.parametrize("unclean", ["true", "false"])
+def test_the_last_copy_is_not_given_up_for_what_is_damaged_in_it(unclean: str) -> None:
+    before = with_topic(cluster(1, 2, 3), "a", [2, 1], leader=2, isr=[2])
+    assert trouble(before, DIRECTORY_TROUBLED, unclean_leader_election_enable=unclean) == (
+        Code.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        before,
+    )
+
+
+def test_the_last_copy_that_failed_stays_in_the_isr_and_leads_no_more() -> None:
+    code, head = trouble(with_topic(cluster(1, 2, 3), "a", [2, 1], leader=2, isr=[2]), DIRECTORY_LOST)
+    after = partition(head, "a")
+    assert (code, after["isr"], after["leader"]) == (Code.NONE, (2,), -1)
+    assert after["directories"] == (DIRECTORY_LOST, directory(1))
+    assert trouble(head, DIRECTORY_LOST)[1] == head, "it is known by now"
+    back = then(head, assign(head, 0, to=directory(2)).records)
+    assert (partition(back, "a")["isr"], partition(back, "a")["leader"]) == ((2,), 2)
+
+
+def test_the_last_copy_that_failed_is_eligible_and_leads_no_more() -> None:
+    code, head = trouble(with_topic(cluster(1, 2, 3, elr=True), "a", [2, 1], leader=2, isr=[2]), DIRECTORY_LOST)
+    after = partition(head, "a")
+    assert (code, after["isr"], after["elr"], after["leader"]) == (Code.NONE, (), (2,), -1)
+    back = then(head, assign(head, 0, to=directory(2)).records)
+    assert (partition(back, "a")["isr"], partition(back, "a")["leader"]) == ((2,), 2)
+
+
+def test_another_is_elected_for_the_last_copy_that_failed_where_unclean_elections_are_allowed() -> None:
+    head = with_topic(cluster(1, 2, 3), "a", [2, 1], leader=2, isr=[2])
+    after = partition(trouble(head, DIRECTORY_LOST, unclean_leader_election_enable="true")[1], "a")
+    assert (after["isr"], after["leader"], after["directories"][0]) == ((1,), 1, DIRECTORY_LOST)

@@ -126,20 +126,41 @@ def test_a_controlled_shutdown_moves_leaders_for_that_reason() -> None:
     ]
 
 
+def registered(head: MetadataImage, broker: int, previous: int) -> tuple[list[Message], str]:
+    """A broker's next life, by the epoch that it knows of its last one: -1 where that was not stopped in order."""
+    request = BrokerRegistrationRequest(
+        broker_id=broker,
+        cluster_id=CLUSTER,
+        incarnation_id=incarnation(broker, 2),
+        features=[
+            Feature(name="metadata.version", min_supported_version=30, max_supported_version=30),
+            Feature(name="eligible.leader.replicas.version", min_supported_version=0, max_supported_version=1),
+        ],
+        log_dirs=[directory(broker)],
+        previous_broker_epoch=previous,
+    )
+    decision = register_broker(head, request, 4, CONFIG, Liveness(9.0), 0.0, 200, 0)
+    return list(decision.records), decision.why
+
+
+def test_a_lone_broker_that_was_killed_leads_again_and_no_loss_is_claimed() -> None:
+    """Its process lost nothing; only a power cut could, and the controller knows of none."""
+    head = orders(2, elr=True)
+    records, why = registered(head, 2, -1)
+    assert told(head, records, why)[0].startswith("orders-0 no leader in epoch 6, ")
+    killed = then(head, records)
+    back = unfence_broker(killed, CONFIG, NodeId(2), 200)
+    assert told(killed, back)[1].startswith(
+        "orders-0 elected 2 for epoch 7, which led last and did not stop in order: all that its disk kept is there; "
+    )
+
+
 def test_a_new_life_of_a_broker_tells_how_the_last_one_ended() -> None:
     head = orders(2, 3)
 
     def registration(previous: int) -> str:
-        request = BrokerRegistrationRequest(
-            broker_id=3,
-            cluster_id=CLUSTER,
-            incarnation_id=incarnation(3, 2),
-            features=[Feature(name="metadata.version", min_supported_version=30, max_supported_version=30)],
-            log_dirs=[directory(3)],
-            previous_broker_epoch=previous,
-        )
-        decision = register_broker(head, request, 4, CONFIG, Liveness(9.0), 0.0, 200, 0)
-        lines = told(head, list(decision.records), decision.why)
+        records, why = registered(head, 3, previous)
+        lines = told(head, records, why)
         assert lines[0] == "orders-0 ISR 2,3 -> 2: 3 began a new life"
         return lines[1]
 

@@ -1,13 +1,17 @@
-"""CreateTopics of many topics: each piece is decided in a turn of its own."""
+"""CreateTopics and DeleteTopics of many topics: each piece is decided in a turn of its own."""
 
 from __future__ import annotations
 
 from highwater.config import NodeConfig
+from highwater.controller.deletion import in_pieces as to_delete
 from highwater.controller.topics import in_pieces
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from tests.unit.broker.living import PROPERTIES
+from tests.unit.controller.clusters import cluster, topic_id, with_topic
 
 CONFIG = NodeConfig.parse(PROPERTIES)
+ONE = cluster(1)
 
 
 def request(*names: str, partitions: int = 1) -> CreateTopicsRequest:
@@ -26,9 +30,29 @@ def test_many_topics_are_decided_few_at_a_time() -> None:
 def test_topics_of_one_name_stay_together_to_be_refused() -> None:
     names = [f"t{number}" for number in range(20)]
     pieces = in_pieces(request("twice", *names, "twice"), CONFIG)
-    assert [[topic.name for topic in piece.topics] for piece in pieces if piece.topics[0].name == "twice"] == [
-        ["twice", "twice"]
-    ]
+    assert [[topic.name for topic in piece.topics].count("twice") for piece in pieces] == [2, 0, 0, 0, 0]
+
+
+def test_topics_to_delete_are_decided_few_at_a_time() -> None:
+    states = [DeleteTopicState(name=f"t{number}") for number in range(45)]
+    pieces = to_delete(ONE, DeleteTopicsRequest(topics=states, timeout_ms=7))
+    assert [topic for piece in pieces for topic in piece.topics] == states
+    assert max(len(piece.topics) for piece in pieces) == 20
+    assert {piece.timeout_ms for piece in pieces} == {7}
+
+
+def test_all_that_names_one_topic_to_delete_stays_together() -> None:
+    """By its name and by its id: one of them alone would be deleted."""
+    head = with_topic(ONE, "a", [1])
+    others = [DeleteTopicState(name=f"t{number}") for number in range(45)]
+    twice = [DeleteTopicState(name="a"), DeleteTopicState(topic_id=topic_id("a"))]
+    pieces = to_delete(head, DeleteTopicsRequest(topics=[twice[0], *others, twice[1]]))
+    assert [[state for state in piece.topics if state in twice] for piece in pieces] == [twice, [], []]
+
+
+def test_names_of_older_versions_are_taken_apart_too() -> None:
+    pieces = to_delete(ONE, DeleteTopicsRequest(topic_names=[f"t{number}" for number in range(45)]))
+    assert [len(piece.topics) for piece in pieces] == [20, 20, 5]
 
 
 def test_what_is_refused_as_a_whole_is_not_taken_apart() -> None:

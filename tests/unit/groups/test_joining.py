@@ -277,3 +277,25 @@ def test_a_protocol_named_twice_counts_once() -> None:
     bench.pass_time(3)
     assert isinstance(caller.token, int)
     assert [m.metadata for m in bench.joined(caller.token).members] == [b"first"]
+
+
+def test_what_all_members_of_a_group_say_is_bounded() -> None:
+    bench = Bench()
+    large = {"range": bytes(1 << 20)}
+    tokens = [bench.ask_join(protocols=large, version=3) for _ in range(15)]
+    assert bench.refusal(bench.ask_join(protocols={"range": bytes(2 << 20)}, version=3)) is Code.GROUP_MAX_SIZE_REACHED
+    tokens.append(bench.ask_join(protocols={"range": bytes(500_000)}, version=3))
+    bench.pass_time(60)
+    members = [bench.joined(token).member_id for token in tokens]
+    assert len(members) == 16, "whoever has been let in stays"
+
+
+def test_a_member_that_joins_again_needs_room_only_for_what_is_new() -> None:
+    bench = Bench()
+    first = bench.ask_join(protocols={"range": bytes(10 << 20)}, version=3)
+    bench.pass_time(3)
+    member = bench.joined(first).member_id
+    again = bench.ask_join(member, protocols={"range": bytes(11 << 20)}, version=3)
+    assert bench.joined(again).member_id == member
+    larger = bench.ask_join(member, protocols={"range": bytes(17 << 20)}, version=3)
+    assert bench.refusal(larger) is Code.GROUP_MAX_SIZE_REACHED

@@ -110,9 +110,20 @@ async def answers(world: World, log: Log, times: Sequence[int]) -> dict[str, obj
         ],
         "by time": by_time,
         "latest": await finished(world, lookup.with_largest_timestamp, list(log.segments), log.log_start),
-        "producers": log.encode_producers(),
+        "producers": known_producers(log),
         "epochs": log.epoch_cache.entries,
         "aborted": log.aborted_transactions(0, log.log_end),
+    }
+
+
+def known_producers(log: Log) -> dict[int, object]:
+    """All but the times of batches before the last one, which a snapshot keeps only where they rise."""
+    return {
+        pid: (
+            [seen[:4] for seen in known.batches],
+            (known.epoch, known.timestamp, known.coordinator_epoch, known.txn_first_offset),
+        )
+        for pid, known in log.producers.producers.items()
     }
 
 

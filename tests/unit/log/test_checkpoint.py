@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -14,6 +14,7 @@ from highwater.model import TopicPartition
 from highwater.sim import Simulation, SimWorld
 from highwater.world import Dead
 from highwater.world.jobs import finished
+from highwater.world.real_disk import RealDisk
 
 DATA = PurePath("/data")
 FILE = DATA / "recovery-point-offset-checkpoint"
@@ -153,3 +154,40 @@ def test_a_failure_that_is_final_is_told_to_who_asked_and_not_repeated() -> None
         sim.advance(10)
         assert (len(value.errors), value.told, value.file.in_step) == (1, [], True)
         assert sim.storage("a").durable_bytes(FILE) is None
+
+
+def test_a_file_that_is_closed_is_written_no_more() -> None:
+    """Its directory may be that of another log by then."""
+    with Simulation(7) as sim:
+        value = Value(sim)
+        value.write(1)
+        sim.run(sim.until(lambda: bool(value.told)))
+        value.world.call(value.file.close)
+        value.write(2)
+        sim.advance(5)
+        assert sim.storage("a").durable_bytes(FILE) == b"1"
+        assert len(value.told) == 1
+
+
+def is_open(path: Path) -> bool:
+    """Whether this process has a descriptor of the file."""
+
+    def target(link: Path) -> str:
+        try:
+            return str(link.readlink())
+        except FileNotFoundError:
+            return ""  # closed while one looked
+
+    return str(path) in map(target, Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists the descriptors of a process")
+def test_a_file_that_cannot_be_replaced_keeps_no_descriptor(tmp_path: Path) -> None:
+    """However long somebody remembers why: with the error its file would be remembered, too."""
+    target = tmp_path / "checkpoint"
+    (target / "in the way").mkdir(parents=True)
+    with pytest.raises(OSError, match="checkpoint") as remembered:
+        for _ in replace_file(RealDisk(), PurePath(target), b"0\n0\n"):
+            assert is_open(tmp_path / "checkpoint.tmp")
+    assert remembered.value is not None
+    assert not is_open(tmp_path / "checkpoint.tmp")

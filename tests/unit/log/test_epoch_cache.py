@@ -100,3 +100,24 @@ def test_it_agrees_with_a_list_of_the_epoch_of_every_record(
         below = [each for each in there if each <= asked]
         end = start + len(below)
         assert cache.end_of(asked, len(log)) == (max(below) if below else asked, end)
+
+
+def test_a_batch_puts_right_where_its_epoch_and_later_ones_began() -> None:
+    cache = EpochCache([(0, 0), (2, 1)])
+    assert cache.follow(1, 1), "epoch 2 had begun too early"
+    assert cache.entries == [(0, 0), (1, 1)]
+    assert cache.follow(2, 2)
+    assert not cache.follow(2, 3)
+    assert cache.entries == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_a_batch_of_an_epoch_that_is_known_moves_only_what_came_after_it() -> None:
+    cache = EpochCache([(0, 0), (1, 10), (900, 20)])
+    assert cache.follow(1, 21)
+    assert cache.entries == [(0, 0), (1, 10)]
+
+
+def test_a_batch_without_an_epoch_adds_none() -> None:
+    cache = EpochCache()
+    assert not cache.follow(-1, 5)
+    assert cache.entries == []

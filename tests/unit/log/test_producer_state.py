@@ -10,7 +10,7 @@ from crc32c import crc32c
 from highwater.errors import Code, KafkaError
 from highwater.log import producer_snapshot
 from highwater.log.producer_snapshot import BadSnapshot
-from highwater.log.producer_state import MAX_SEQUENCE, AbortedTransaction, ProducerState
+from highwater.log.producer_state import MAX_SEQUENCE, AbortedTransaction, BatchSeen, ProducerState
 
 PID = 9
 
@@ -101,25 +101,60 @@ def test_the_last_stable_offset_waits_for_the_marker_to_be_committed() -> None:
     assert state.first_unstable(18) is None
 
 
-def test_a_snapshot_is_kafkas_and_holds_only_the_last_batch() -> None:
+def test_a_snapshot_is_kafkas_and_has_an_entry_for_each_of_the_last_batches() -> None:
+    """Of a producer's entries Kafka keeps the last one, so that one has what Kafka would have written."""
     state = ProducerState()
     for number in range(3):
         write(state, number * 2, 2)
     state.appended(4, 1, 0, 0, 6, 6, 77, transactional=True)
+    state.appended(4, 1, 1, 1, 7, 7, 70, transactional=True)
+    state.marker_appended(11, 2, 8, 99, 3, aborted=False)
     data = producer_snapshot.encode(state.producers.items())
-    entries = struct.pack(">qhiqiqiq", 4, 1, 0, 6, 0, 77, -1, 6) + struct.pack(
-        ">qhiqiqiq", PID, 0, 5, 5, 1, 1004, -1, -1
-    )
-    body = struct.pack(">i", 2) + entries
+    entries = [
+        (4, 1, 0, 6, 0, 70, -1, -1),
+        (4, 1, 1, 7, 0, 70, -1, 6),
+        (PID, 0, 1, 1, 1, 1000, -1, -1),
+        (PID, 0, 3, 3, 1, 1002, -1, -1),
+        (PID, 0, 5, 5, 1, 1004, -1, -1),
+        (11, 2, -1, -1, 0, 99, 3, -1),
+    ]
+    body = struct.pack(">i", len(entries)) + b"".join(struct.pack(">qhiqiqiq", *entry) for entry in sorted(entries))
     assert data == struct.pack(">hI", 1, crc32c(body)) + body
 
     restored = ProducerState()
     restored.restore_all(producer_snapshot.decode(data))
     assert producer_snapshot.encode(restored.producers.items()) == data
-    assert restored.find_duplicate(PID, 0, 4, 5) is not None
-    assert restored.find_duplicate(PID, 0, 2, 3) is None
+    assert {pid: known.batches for pid, known in restored.producers.items()} == {
+        4: [seen._replace(timestamp=70) for seen in state.producers[4].batches],
+        PID: state.producers[PID].batches,
+        11: [],
+    }
     assert restored.first_unstable(100) == 6
     restored.check(PID, 0, 6)
+
+
+def test_an_earlier_batch_is_never_younger_than_the_last_since_kafka_leaves_out_what_is_too_old() -> None:
+    """Else Kafka would go on with an earlier batch than the last."""
+    state = ProducerState()
+    for sequence, timestamp in enumerate([900, 100, 500]):
+        state.appended(PID, 0, sequence, sequence, sequence, sequence, timestamp)
+    data = producer_snapshot.encode(state.producers.items())
+    stamps = [entry[5] for entry in struct.iter_unpack(">qhiqiqiq", data[10:])]
+    assert stamps == [500, 100, 500]
+
+
+def test_a_snapshot_of_kafkas_has_one_batch_and_one_with_too_many_entries_leaves_the_last_five() -> None:
+    def snapshot(*entries: tuple[int, ...]) -> bytes:
+        body = struct.pack(">i", len(entries)) + b"".join(struct.pack(">qhiqiqiq", *entry) for entry in entries)
+        return struct.pack(">hI", 1, crc32c(body)) + body
+
+    ((_, one),) = producer_snapshot.decode(snapshot((PID, 3, 9, 20, 1, 77, -1, -1)))
+    assert one.batches == [BatchSeen(8, 9, 19, 20, 77)]
+    many = [(PID, 3 if number > 1 else 2, number, number, 0, 77, -1, -1) for number in range(9)]
+    ((_, last),) = producer_snapshot.decode(snapshot(*many))
+    assert [seen.last_sequence for seen in last.batches] == [4, 5, 6, 7, 8]
+    ((_, renewed),) = producer_snapshot.decode(snapshot(*many[:4]))
+    assert [seen.last_sequence for seen in renewed.batches] == [2, 3], "those of an older epoch are forgotten"
 
 
 def test_a_snapshot_of_a_wrapped_batch_knows_where_it_began() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from highwater.log import names, producer_snapshot
 from highwater.log.appended import Origin
+from highwater.log.checkpoint import decode_epochs, encode_epochs
 from highwater.log.loader import CorruptLog, LoadRequest, load_log
 from highwater.log.log import Log
 from highwater.model import TopicPartition
@@ -193,6 +194,53 @@ def test_a_gap_between_segments_that_were_not_synced_ends_the_log(tmp_path: Path
         assert len(log.segments) == 2
 
     on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+@pytest.mark.parametrize("leap", [1, 3, 4, 1 << 23])
+def test_a_batch_whose_offset_is_not_its_own_is_cut_and_not_the_batch_behind_it(tmp_path: Path, leap: int) -> None:
+    """No checksum covers the offset. The batch would leave a hole, and its records would be found where others were."""
+
+    async def first_life(bench: Bench) -> tuple[list[tuple[int, bytes]], Path]:
+        log = await bench.create()
+        fill(log)
+        stored = await all_records(bench.world, log)
+        await bench.abandon()
+        return stored, Path(log.segments[1].file.path)
+
+    before, path = on_real_disk(tmp_path, first_life, segment_bytes=1500)
+    data = bytearray(path.read_bytes())
+    position, _, header = list(records.walk(data))[2]
+    data[position : position + 8] = (header.base_offset + leap).to_bytes(8, "big")
+    path.write_bytes(data)
+
+    async def second_life(bench: Bench) -> None:
+        log = await bench.reopen(clean=False)
+        assert log.log_end == header.base_offset
+        assert await all_records(bench.world, log) == before[: log.log_end]
+        append(log, batch())
+        assert (await all_records(bench.world, log))[-1] == (header.base_offset, b"value")
+
+    on_real_disk(tmp_path, second_life, segment_bytes=1500)
+
+
+def test_epochs_that_the_log_knows_better_are_made_anew_from_it(tmp_path: Path) -> None:
+    """The file beside it was not written any more when the node died."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log)
+        right = log.epoch_cache.entries
+        assert len(right) == 3
+        path = Path(log.directory) / names.EPOCH_CHECKPOINT
+        await bench.abandon()
+        for wrong in ([right[0], (2, right[1][1])], [right[0], (1, right[1][1] + 3), right[2]], [(7, 0)]):
+            path.write_bytes(encode_epochs(wrong))
+            log = await bench.reopen(clean=False)
+            assert log.epoch_cache.entries == right
+            assert decode_epochs(path.read_bytes()) == right
+            await bench.abandon()
+
+    on_real_disk(tmp_path, play)
 
 
 def test_records_of_an_unknown_topic_are_left_alone(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from highwater.errors import Code
 from highwater.log import names
+from highwater.log.log import Log
 from highwater.log.truncation import restart
 from highwater.world import FileSlice
 from tests.unit.log.bench import START_MS, TP, Bench, all_records, answers, append, batch, on_real_disk, refusal
@@ -158,3 +159,48 @@ def test_a_cut_below_the_log_start_is_a_mistake(tmp_path: Path) -> None:
         assert START_MS
 
     on_real_disk(tmp_path, play)
+
+
+async def with_a_gap(bench: Bench) -> Log:
+    """Offsets 0 to 2, and 10 to 12."""
+    log = await bench.create()
+    append(log, batch([b"0", b"1", b"2"]))
+    far = bytearray(batch([b"10", b"11", b"12"]))
+    far[:8] = (10).to_bytes(8, "big")
+    log.append_as_follower(memoryview(far))
+    assert log.log_end == 13
+    return log
+
+
+@pytest.mark.parametrize("cut", [4, 9, 10, 12])
+def test_a_log_that_would_end_with_a_gap_is_damaged(tmp_path: Path, cut: int) -> None:
+    """Whoever fetches from beyond the gap would never have what lies in it."""
+
+    async def play(bench: Bench) -> None:
+        log = await with_a_gap(bench)
+        assert not await bench.store.truncate(log, cut)
+        assert log.trouble is not None and "3 to" in str(log.trouble)
+        assert log.offline is None and log.log_end == 13
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_log_is_cut_before_a_gap(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await with_a_gap(bench)
+        assert await bench.store.truncate(log, 3)
+        assert (log.log_end, log.trouble) == (3, None)
+
+    on_real_disk(tmp_path, play)
+
+
+@pytest.mark.parametrize("cut", [4, 10])
+def test_a_compacted_log_may_end_with_a_gap(tmp_path: Path, cut: int) -> None:
+    """Offsets that were there once are not given to other records."""
+
+    async def play(bench: Bench) -> None:
+        log = await with_a_gap(bench)
+        assert await bench.store.truncate(log, cut)
+        assert (log.log_end, log.trouble) == (cut, None)
+
+    on_real_disk(tmp_path, play, cleanup_policy=("compact",))

@@ -6,9 +6,8 @@ from itertools import count
 
 import pytest
 
-from highwater.net.connection import ELEMENTS_AT_ONCE
 from highwater.net.context import RequestContext
-from highwater.net.registry import ELEMENTS_IN_ONE_GO, Registry
+from highwater.net.registry import ELEMENTS_AT_ONCE, ELEMENTS_IN_ONE_GO, Registry
 from highwater.net.stats import CloseReason
 from highwater.net.turns import MOST_LARGE, Resume, Work, elsewhere
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -178,3 +177,20 @@ def test_work_waits_for_a_job_and_goes_on_with_what_it_gave() -> None:
         peer.send(topics(1, 2))
         answered(scene, peer, 1)
         assert peer.frames[0].endswith(b"42")
+
+
+def test_connections_that_pipeline_many_requests_take_turns() -> None:
+    """Each request takes a fifth of a millisecond: a connection does not have all of its own answered first."""
+    with Scene() as scene:
+        toil = Toil(scene)
+        scene.server.turns.monotonic = lambda: len(toil.done) * 0.0002
+        scene.world.call(scene.server.hold)
+        peers = [scene.dial() for _ in range(60)]
+        for number, peer in enumerate(peers):
+            peer.send(*(topics(each, 2, client=b"%d" % number) for each in range(20)))
+        scene.settle()
+        scene.world.call(scene.server.release)
+        scene.wait(lambda: all(len(peer.correlations) == 20 for peer in peers))
+        first = [toil.done.index(f"{number}-0") for number in range(60)]
+        assert max(first) * 0.0002 < 0.05, "nobody waits for longer"
+        assert toil.done.index("0-19") > max(first)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from highwater.net.context import RequestContext
-from highwater.net.outbox import WINDOW
+from highwater.net.outbox import CROWDED_WINDOW, WINDOW
 from highwater.net.server import UNREAD_SECONDS, Limits
 from highwater.net.stats import CloseReason
 from tests.unit.net.parties import Peer, Scene, ask
@@ -44,7 +44,46 @@ def test_answers_that_nobody_reads_have_a_limit_for_all_connections_together() -
             deaf(scene)
         scene.settle()
         assert len(scene.asked) < 30 * 8, "of the 40 that each has asked"
-        assert scene.server.budget.unsent <= ANSWERS + LARGE
+        assert in_memory(scene) <= ANSWERS + 30 * (LARGE + 2 * CROWDED_WINDOW), "one answer each, beyond the limit"
+
+
+def test_requests_that_stall_leave_little_room_for_answers_that_nobody_reads() -> None:
+    """All that is kept stays within one limit, whatever a peer keeps it with."""
+    limit = 32 * MIB
+    with Scene(limits=Limits(queued_bytes=limit)) as scene:
+        scene.asked.react = answer_large
+        for _ in range(40):
+            scene.dial().transport.write((100 * MIB).to_bytes(4, "big") + bytes(MIB))
+        scene.settle()
+        assert scene.server.budget.receiving > limit * 3 // 4
+        for _ in range(60):
+            deaf(scene)
+        scene.settle()
+        assert in_memory(scene) <= limit // 4 + 60 * (LARGE + 2 * CROWDED_WINDOW)
+
+
+def test_answers_that_nobody_reads_leave_less_room_for_requests_that_stall() -> None:
+    limit = 32 * MIB
+    with Scene(limits=Limits(queued_bytes=limit)) as scene:
+        scene.asked.react = answer_large
+        for _ in range(20):
+            deaf(scene)
+        scene.settle()
+        assert in_memory(scene) > 8 * MIB
+        for _ in range(40):
+            scene.dial().transport.write((100 * MIB).to_bytes(4, "big") + bytes(MIB))
+        scene.settle()
+        kept = scene.server.budget.receiving + in_memory(scene)
+        assert kept <= limit + 2 * MIB, "the limit, and one frame that is favoured"
+
+
+def in_memory(scene: Scene) -> int:
+    """Bytes of answers, those in the transports included."""
+    found = 0
+    for connection in scene.server._connections:
+        assert connection._transport is not None
+        found += connection._outbox.unsent + connection._transport.get_write_buffer_size()
+    return found
 
 
 def test_who_has_the_most_that_he_does_not_read_is_given_up_when_there_is_too_much() -> None:

@@ -93,6 +93,24 @@ def test_consumers_get_no_session_beyond_what_all_sessions_may_hold_and_follower
     assert held.create(True, False, 0.0, 10).id > 0
 
 
+def test_a_session_grows_within_what_all_sessions_may_hold_and_not_beyond() -> None:
+    held = FetchSessions(10, Random(1), most=5)
+    consumer, other, follower = held.create(True, False, 0.0), held.create(True, False, 0.0), held.create(True, True, 0)
+    for index in range(3):
+        consumer.update("t", index, -1, 0, -1, -1, 100)
+    other.update("t", 0, -1, 0, -1, -1, 100)
+    follower.update("t", 0, -1, 0, -1, -1, 100)
+    refused(lambda: consumer.update("t", 3, -1, 0, -1, -1, 100), Code.FETCH_SESSION_ID_NOT_FOUND)
+    consumer.update("t", 2, -1, 7, -1, -1, 100)
+    follower.update("t", 1, -1, 0, -1, -1, 100)
+    consumer.forget("t", [0, 1])
+    other.update("t", 1, -1, 0, -1, -1, 100)
+    held.remove(follower)
+    other.update("t", 2, -1, 0, -1, -1, 100)
+    other.update("t", 3, -1, 0, -1, -1, 100)
+    refused(lambda: other.update("t", 4, -1, 0, -1, -1, 100), Code.FETCH_SESSION_ID_NOT_FOUND)
+
+
 def test_what_a_reader_has_forgotten_is_not_stated_again() -> None:
     held = sessions(slots=10)
     session = held.create(True, True, 0.0)

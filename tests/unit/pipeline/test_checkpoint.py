@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from highwater.model import TopicPartition
-from highwater.pipeline.checkpoint import Checkpoint, InUse
+from highwater.pipeline.checkpoint import NOTED_BATCHES, ROWS, Checkpoint, InUse
 from highwater.pipeline.landing.spark_offsets import has_past, reaches_of
 from highwater.pipeline.offsets import INITIAL, Position, Positions
 
@@ -130,3 +130,15 @@ def test_two_sources_that_read_one_topic_have_no_offsets_to_compare(tmp_path: Pa
     wrote(tmp_path, 0, at(0), at(0))
     wrote(tmp_path, 1, at(4), at(6))
     assert reaches_of(checkpoint, 1) is None
+
+
+def test_the_rows_of_the_last_batches_are_noted(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "checkpoint")
+    checkpoint.note_rows(0, 1)
+    assert checkpoint.rows(0) == 0, "without a checkpoint there is nothing to note it in"
+    checkpoint.folder.mkdir()
+    for number in range(NOTED_BATCHES + 1):
+        checkpoint.note_rows(number, number * 10)
+    checkpoint.note_rows(7, 3)  # tried again, with other rows
+    assert [checkpoint.rows(number) for number in (1, 7, NOTED_BATCHES)] == [0, 3, NOTED_BATCHES * 10]
+    assert len((checkpoint.folder / ROWS).read_text().splitlines()) == NOTED_BATCHES

@@ -18,7 +18,7 @@ from highwater.pipeline.job import Standing, status_file
 from highwater.pipeline.metrics import Metrics
 from highwater.pipeline.query import Report
 
-REPORT = Report(batch_id=3, rows=1500, seconds=0.5, lag=20, query_id="q")
+REPORT = Report(batch_id=3, records=1500, rows=1400, seconds=0.5, lag=20, query_id="q")
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ def definition(tmp_path: Path) -> Definition:
 
 
 def test_the_line_has_rows_rate_lag_and_batch_time() -> None:
-    standing = Standing("orders", state="running", rows=12_500, restarts=2, last=REPORT)
+    standing = Standing("orders", state="running", records=12_500, rows=12_400, restarts=2, last=REPORT)
     assert line(standing) == (
-        "orders running  batch 3  12,500 rows  3,000 rows/s  lag 20  batch time 0.50 s  2 restarts"
+        "orders running  batch 3  12,500 records  12,400 rows  3,000 records/s  lag 20  batch time 0.50 s  2 restarts"
     )
 
 
@@ -40,13 +40,13 @@ def test_without_a_terminal_lines_are_plain_and_few(monkeypatch: pytest.MonkeyPa
     standing = Standing("orders", state="starting")
     with Display(Console(file=output, width=40)) as display:
         display.show(standing)
-        for rows in (10, 20, 30):
-            standing.state, standing.rows, standing.last = "running", rows, REPORT
+        for records in (10, 20, 30):
+            standing.state, standing.records, standing.last = "running", records, REPORT
             display.show(standing)
         display.trouble("a broker is gone")
     lines = output.getvalue().splitlines()
     assert lines[0] == "orders starting"
-    assert lines[1].startswith("orders running  batch 3  10 rows")
+    assert lines[1].startswith("orders running  batch 3  10 records")
     assert lines[2:] == ["a broker is gone"]
 
 
@@ -63,7 +63,8 @@ def test_figures_are_served_for_prometheus(definition: Definition, tmp_path: Pat
     finally:
         metrics.close()
     for name, value in {
-        "rows_total": 3000,
+        "records_total": 3000,
+        "rows_total": 2800,
         "batches_total": 2,
         "batch_seconds_sum": 1,
         "lag": 20,
@@ -101,4 +102,4 @@ def test_a_folder_that_is_gone_before_it_is_looked_into_has_no_size(
 
 def test_the_status_lies_beside_a_checkpoint_that_is_on_this_machine(definition: Definition, tmp_path: Path) -> None:
     assert status_file(definition) == tmp_path / "checkpoints/orders.status.json"
-    assert Standing("orders", last=REPORT).to_json()["last"]["rows"] == 1500
+    assert Standing("orders", last=REPORT).to_json()["last"]["rows"] == 1400

@@ -24,25 +24,30 @@ def told(start: Any, end: Any, latest: Any) -> dict[str, Any]:
 
 def test_rows_are_counted_by_offsets_and_lag_by_what_is_left() -> None:
     seen = report(told(positions(10, 5), positions(30, 5), positions(31, 9)))
-    assert seen == Report(batch_id=7, rows=20, seconds=0.25, lag=5, query_id="abc")
+    assert seen == Report(batch_id=7, records=20, rows=20, seconds=0.25, lag=5, query_id="abc")
+
+
+def test_records_are_counted_by_offsets_and_rows_by_what_landed() -> None:
+    seen = report(told(positions(10, 5), positions(30, 5), positions(31, 9)), rows=18)
+    assert (seen.records, seen.rows) == (20, 18)
 
 
 def test_the_first_batch_which_only_finds_the_start_has_no_rows() -> None:
-    assert report(told(INITIAL, positions(10, 5), positions(10, 5))).rows == 0
+    assert report(told(INITIAL, positions(10, 5), positions(10, 5))).records == 0
     assert report(told(None, positions(10, 5), None)).lag == 0
 
 
 def test_a_partition_that_is_new_counts_from_where_it_was_first_seen() -> None:
-    assert report(told(positions(10), positions(12, 4), positions(12, 4))).rows == 2
+    assert report(told(positions(10), positions(12, 4), positions(12, 4))).records == 2
 
 
 def test_a_topic_that_was_made_anew_counts_from_its_beginning_and_a_log_that_was_cut_counts_nothing() -> None:
     def of(life: str, offset: int) -> dict[str, Any]:
         return Positions({"t": life}, {TopicPartition("t", 0): Position(offset)}).to_json()
 
-    assert report(told(of("first", 20), of("second", 5), of("second", 9))) == Report(7, 5, 0.25, 4, "abc")
-    assert report(told(of("first", 20), of("first", 12), of("first", 12))).rows == 0
-    assert report(told(positions(20), positions(12), positions(12))).rows == 0
+    assert report(told(of("first", 20), of("second", 5), of("second", 9))) == Report(7, 5, 5, 0.25, 4, "abc")
+    assert report(told(of("first", 20), of("first", 12), of("first", 12))).records == 0
+    assert report(told(positions(20), positions(12), positions(12))).records == 0
 
 
 def definition(folder: Path, transform: str) -> Definition:

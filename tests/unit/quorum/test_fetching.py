@@ -121,6 +121,20 @@ def test_a_snapshot_below_the_high_watermark_ends_the_node() -> None:
         bench.answer(2, replace(records(2, 3), snapshot=LogPosition(2, 2)))
 
 
+def test_a_node_that_was_told_no_high_watermark_yet_knows_that_its_snapshot_is_committed() -> None:
+    for answer in (
+        replace(records(2, 3), diverging=LogPosition(0, 2)),
+        replace(records(2, 3), snapshot=LogPosition(1, 2)),
+    ):
+        log = MemoryLog.of_epochs(1, 1, 2, 2)
+        log.take_snapshot(3)
+        bench = Bench(log=log, stored=ElectionState(2))
+        follow(bench)
+        assert bench.quorum.high_watermark is None
+        with pytest.raises(QuorumViolation, match="below 3"):
+            bench.answer(2, answer)
+
+
 def test_a_high_watermark_that_goes_back_ends_the_node() -> None:
     bench = Bench(log=MemoryLog.of_epochs(1, 1))
     follow(bench)

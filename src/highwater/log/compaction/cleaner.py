@@ -105,6 +105,11 @@ class Cleaner:
         self._timer = self._world.clock.call_later(max(self._backoff(), 0.01), self._look)
 
     def _look(self) -> None:
+        with self._world.failures.boundary("periodic", "the cleaner"):
+            self._begin_some()
+        self._look_later()
+
+    def _begin_some(self) -> None:
         """As many cleanings as there may be at a time; rest where there is nothing more to do."""
         config = self._config()
         enabled = config.get(settings.LOG_CLEANER_ENABLE)
@@ -118,7 +123,6 @@ class Cleaner:
             self.account.under_way[log.partition] = Cleaning(log, dirt, self._world.clock.monotonic())
             cleaning = self._clean(self.account.under_way[log.partition])
             self._world.spawn(f"clean {log.partition}", cleaning, partial(self._broken, log))
-        self._look_later()
 
     def _dirtiest(self) -> tuple[Log, Dirt] | None:
         found: list[tuple[float, TopicPartition, Log, Dirt]] = []
@@ -244,7 +248,7 @@ class Cleaner:
             raise
         if removed is None:
             raise Abandoned
-        self._store.remove_later(removed, log.config.file_delete_delay_ms / 1000)
+        self._store.retired.remove_files_later(removed, log.config.file_delete_delay_ms / 1000)
 
     def _work(self, log: Log, dirt: Dirt) -> Work:
         config = self._config()

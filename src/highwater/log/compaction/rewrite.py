@@ -221,7 +221,7 @@ class _Output:
 
     def finish(self, aborted: Sequence[AbortedTransaction]) -> Generator[Step, None, LoadedSegment]:
         self._flush()
-        self._segment.close_time_index()
+        self._segment.close_indexes()
         for each in aborted:
             self._segment.aborted.append(each)
         yield Step()

@@ -91,6 +91,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         ranges = [range_ for message in staged for range_ in message.ranges]
         if self.checkpoint is not None:
             self.checkpoint.sync(batchId)
+            self.checkpoint.note_rows(batchId, sum(file.rows for file in files))
         batch = Batch(
             landing_id=self.landing_id or query_id,
             query_id=query_id,

@@ -1,0 +1,33 @@
+"""Commands that hold others, and name the one that a mistyped word may mean."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+import click
+
+KAFKAS = {
+    "consumer-groups": "groups",
+    "metadata-quorum": "quorum",
+    "server-start": "node",
+}
+"""Kafka's own names of tools that are called otherwise here, without `kafka-` and `.sh`."""
+
+
+class CommandGroup(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        typed = args[0]
+        if typed.startswith("-") or self.get_command(ctx, typed) is not None:
+            return super().resolve_command(ctx, args)
+        meant = close_command(typed, self.list_commands(ctx))
+        hint = f": did you mean '{meant}'?" if meant else f"; '{ctx.command_path} --help' lists them all"
+        raise click.UsageError(f"No such command '{typed}'{hint}", ctx)
+
+
+def close_command(typed: str, names: list[str]) -> str | None:
+    word = typed.lower().removeprefix("kafka-").removesuffix(".sh").replace("_", "-")
+    if KAFKAS.get(word) in names:
+        return KAFKAS[word]
+    return next(iter(get_close_matches(word, names, n=1)), None)

@@ -1,0 +1,45 @@
+"""Where settings come from, so that a wrong one is looked for in the right place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from highwater.config.node import SETTINGS
+from highwater.config.properties import environment_overrides
+
+
+def of_environment(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """By the name of the setting: the variable that stands for it, and its value."""
+    found = {}
+    for variable in sorted(environment):
+        for name, value in environment_overrides({variable: environment[variable]}).items():
+            found[name] = variable, value
+    return found
+
+
+def near(name: str, likeness: float = 0.6) -> str | None:
+    """The setting that a name which is none may mean."""
+    return next(iter(get_close_matches(name, SETTINGS, n=1, cutoff=likeness)), None)
+
+
+class Origins:
+    """Of the settings that do not come from a node's file."""
+
+    def __init__(self) -> None:
+        self._origins: dict[str, str] = {}
+
+    def note(self, names: Iterable[str], origin: str) -> None:
+        self._origins.update(dict.fromkeys(names, origin))
+
+    def of(self, text: str) -> list[str]:
+        """Of all settings that a message names, as `log.roll.ms is set by --override`."""
+        words = (word.rstrip(".") for word in re.findall(r"[\w.]+", text))
+        named = dict.fromkeys(word for word in words if word in self._origins)
+        return [f"{name} is set by {self._origins[name]}" for name in named]
+
+    def blame(self, wrong: Exception) -> str:
+        """The error, with what it comes from."""
+        named = self.of(str(wrong))
+        return f"{wrong} ({', '.join(named)})" if named else str(wrong)

@@ -1,0 +1,113 @@
+"""Directories of partitions that are out of service: to be deleted, or kept while theirs may be the last copy.
+
+Both get a name by which Kafka, too, knows that they are no partition of a topic: `-delete` and `-stray`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from pathlib import PurePath
+
+from highwater.log import names
+from highwater.log.truncation import remove_files
+from highwater.model import TopicPartition, Uuid
+from highwater.world import Disk, Exhausted, Step, Timer, World
+
+AGAIN_SECONDS = 1.0
+_log = logging.getLogger(__name__)
+
+
+def remove_directory(disk: Disk, directory: PurePath) -> Generator[Step, None, None]:
+    yield from remove_files(disk, [directory / name for name in disk.list(directory)])
+    disk.rmdir(directory)
+    disk.sync_dir(directory.parent)
+
+
+class Retired:
+    """Of one log directory."""
+
+    def __init__(self, world: World, directory: PurePath) -> None:
+        self._world = world
+        self._directory = directory
+        self._random = world.random("retired")
+        self._kept: dict[tuple[Uuid, int], list[PurePath]] = {}
+        """Damaged copies, by topic and partition. Another log is to take their place and has not done so yet."""
+        self._in_the_way: dict[TopicPartition, Timer] = {}
+
+    def delete(self, partition: TopicPartition, directory: PurePath, delay: float) -> None:
+        """Out of the way at once, and gone after `delay` seconds: a reader may still be at the files."""
+        name = names.deleted_directory(partition, self._unique())
+        self._rename(partition, directory, name, lambda aside: self.remove_later(aside, delay))
+
+    def keep(self, partition: TopicPartition, topic_id: Uuid, directory: PurePath) -> None:
+        """Out of the way of another log, and there until `let_go`."""
+
+        def kept(aside: PurePath) -> None:
+            _log.warning("%s: what it was is kept as %s until another copy is in sync", partition, aside)
+            self.found(topic_id, partition.partition, aside)
+
+        self._rename(partition, directory, names.stray_directory(partition, self._unique()), kept)
+
+    def is_in_the_way(self, partition: TopicPartition) -> bool:
+        """Whether its directory still has its name. Until it has another nothing can be made there."""
+        return partition in self._in_the_way
+
+    @property
+    def pending(self) -> bool:
+        return bool(self._in_the_way)
+
+    def close(self) -> None:
+        for timer in self._in_the_way.values():
+            timer.cancel()
+
+    def found(self, topic_id: Uuid, index: int, directory: PurePath) -> None:
+        """One that is kept already, by an earlier life."""
+        self._kept.setdefault((topic_id, index), []).append(directory)
+
+    def kept(self) -> list[tuple[Uuid, int]]:
+        return list(self._kept)
+
+    def keeps(self, topic_id: Uuid, index: int) -> bool:
+        return (topic_id, index) in self._kept
+
+    def let_go(self, topic_id: Uuid, index: int, delay: float) -> None:
+        """Nobody needs what is kept of it any more."""
+        for directory in self._kept.pop((topic_id, index), ()):
+            _log.info("%s is not needed any more, and deleted", directory)
+            self.remove_later(directory, delay)
+
+    def _unique(self) -> str:
+        return f"{self._random.getrandbits(128):032x}"
+
+    def _rename(
+        self, partition: TopicPartition, directory: PurePath, name: str, then: Callable[[PurePath], None]
+    ) -> None:
+        """Tried until it succeeds: whoever has the next log of this name waits for it."""
+        aside = self._directory / name
+        try:
+            self._world.disk.rename(directory, aside)
+        except OSError as failed:
+            if partition not in self._in_the_way:
+                _log.error("%s is not out of the way yet, and that is tried again: %s", partition, failed)
+            again = self._world.clock.call_later(AGAIN_SECONDS, self._rename, partition, directory, name, then)
+            self._in_the_way[partition] = again
+            return
+        self._in_the_way.pop(partition, None)
+        then(aside)
+
+    def remove_later(self, directory: PurePath, delay: float) -> None:
+        self._world.clock.call_later(delay, self._remove, remove_directory, directory)
+
+    def remove_files_later(self, files: list[PurePath], delay: float) -> None:
+        """Files that were renamed for deletion: a reader may still be at them."""
+        self._world.clock.call_later(delay, self._remove, remove_files, files)
+
+    def _remove(self, job: Callable[..., Generator[Step, None, None]], *args: object) -> None:
+        def removed(result: Exception | None) -> None:
+            if isinstance(result, Exhausted):
+                self._world.clock.call_later(AGAIN_SECONDS, self._remove, job, *args)
+            elif result is not None and not isinstance(result, FileNotFoundError):
+                _log.error("deleted files are left behind until the next start: %s", result)
+
+        self._world.run(job, *args, done=removed)

@@ -1,0 +1,196 @@
+"""The last copy of a partition: what is damaged is kept until another log is in sync, and what failed leads no more."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from highwater.log.scan import BadBatch
+from highwater.metadata.brokers import DIRECTORY_LOST
+from highwater.model import TopicPartition
+from tests.scenarios.mishaps import decided, delete_topic, replace_disk
+from tests.scenarios.stage import ORDERS, Stage
+
+SENT = [b"v%d" % at for at in range(20)]
+DELAY_SECONDS = 61.0
+"""A little more than file.delete.delay.ms."""
+UNCLEAN = 1
+
+
+def send_all(stage: Stage) -> None:
+    for value in SENT:
+        stage.send(value)
+    for replica in decided(stage).isr:
+        stage.until(lambda name=f"n{replica}": stage.log(name).high_watermark == len(SENT))  # type: ignore[misc]
+
+
+def damage(stage: Stage, name: str) -> None:
+    log = stage.log(name)
+    log.found_damaged(BadBatch(log.active.file.path, 0, "its checksum is wrong"))
+
+
+def fail(stage: Stage, name: str) -> None:
+    stage.log(name).storage_failed(OSError(5, "EIO"))
+
+
+def aside(stage: Stage, name: str, tp: TopicPartition = ORDERS) -> list[str]:
+    """Directories of the partition that are out of service."""
+    entries = stage.storage(name).directory(PurePath("/data")).entries
+    return [entry for entry in entries if entry.startswith(f"{tp}.")]
+
+
+def begun_anew(stage: Stage, name: str) -> bool:
+    return stage.has(name) and stage.log(name).log_end == 0
+
+
+def alone_in_sync(stage: Stage, **configs: object) -> None:
+    """Everything is on 2 and 3; then 3 dies, and 2 is the last of the ISR."""
+    stage.create(replicas=(2, 3), **configs)
+    send_all(stage)
+    stage.kill("n3")
+    stage.until(lambda: set(decided(stage).isr) == {2})
+
+
+def test_a_damaged_log_is_kept_while_those_who_have_all_of_it_are_dead() -> None:
+    """3 is in the ISR and dead, which nobody knows yet. So 2 may begin anew; but 3 never comes back."""
+    with Stage(3, broker_session_timeout_ms=9_000) as stage:
+        stage.create(replicas=(2, 3))
+        send_all(stage)
+        stage.cut_power("n3")
+        damage(stage, "n2")
+        stage.until(lambda: begun_anew(stage, "n2"))
+        stage.pass_time(2 * DELAY_SECONDS)
+        (kept,) = aside(stage, "n2")
+        file = stage.storage("n2").file(PurePath("/data") / kept / f"{0:020d}.log")
+        assert all(value in bytes(file.data) for value in SENT)
+        stage.kill("n2")
+        stage.start("n2")
+        stage.pass_time(DELAY_SECONDS)
+        assert aside(stage, "n2") == [kept], "a new life keeps it as well"
+
+
+def test_a_damaged_log_is_deleted_once_the_log_in_its_place_is_in_sync() -> None:
+    with Stage(3, watched=True) as stage:
+        stage.create(replicas=(2, 3))
+        send_all(stage)
+        damage(stage, "n3")
+        stage.until(lambda: aside(stage, "n3"))
+        (kept,) = aside(stage, "n3")
+        assert kept.endswith("-stray")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        stage.pass_time(DELAY_SECONDS)
+        assert aside(stage, "n3") == []
+        assert stage.values("n3") == SENT
+
+
+def test_a_damaged_log_that_an_earlier_life_kept_is_deleted_once_its_log_is_in_sync() -> None:
+    with Stage(3, watched=True) as stage:
+        stage.create(replicas=(2, 3))
+        send_all(stage)
+        stage.cut("n3", "n2")
+        damage(stage, "n3")
+        stage.until(lambda: aside(stage, "n3"))
+        stage.kill("n3")
+        stage.heal()
+        stage.start("n3")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        stage.pass_time(DELAY_SECONDS)
+        assert aside(stage, "n3") == []
+
+
+def test_a_damaged_log_that_was_kept_goes_with_its_topic() -> None:
+    with Stage(3, broker_session_timeout_ms=9_000) as stage:
+        stage.create(replicas=(2, 3))
+        send_all(stage)
+        stage.cut_power("n3")
+        damage(stage, "n2")
+        stage.until(lambda: begun_anew(stage, "n2"))
+        stage.run(delete_topic(stage.client, ORDERS.topic))
+        stage.pass_time(DELAY_SECONDS)
+        assert aside(stage, "n2") == []
+
+
+def test_a_damaged_log_that_was_kept_goes_with_a_topic_that_is_deleted_while_its_broker_is_down() -> None:
+    with Stage(3, broker_session_timeout_ms=9_000) as stage:
+        stage.create(replicas=(2, 3))
+        send_all(stage)
+        stage.cut_power("n3")
+        damage(stage, "n2")
+        stage.until(lambda: begun_anew(stage, "n2"))
+        stage.kill("n2")
+        stage.run(delete_topic(stage.visitor("operator"), ORDERS.topic), by="operator")
+        stage.start("n2")
+        stage.pass_time(DELAY_SECONDS)
+        assert aside(stage, "n2") == []
+
+
+def test_the_last_copy_that_is_damaged_keeps_the_lead_though_unclean_elections_are_allowed() -> None:
+    with Stage(3) as stage:
+        alone_in_sync(stage, unclean_leader_election_enable="true")
+        stage.start("n3", waits=False)
+        stage.cut("n3", "n2")
+        stage.until(lambda: stage.serves("n3"))
+        damage(stage, "n2")
+        stage.holds_for(5.0, lambda: decided(stage).leader == 2)
+        assert decided(stage).directory(2) != DIRECTORY_LOST
+
+
+def test_the_last_copy_whose_disk_fails_gives_the_lead_to_another_where_unclean_elections_are_allowed() -> None:
+    with Stage(3) as stage:
+        alone_in_sync(stage, unclean_leader_election_enable="true")
+        stage.start("n3", waits=False)
+        stage.cut("n3", "n2")
+        stage.until(lambda: stage.serves("n3"))
+        fail(stage, "n2")
+        stage.until(lambda: stage.leader() == "n3")
+        stage.heal()
+        stage.write("n3", b"after")
+        stage.kill("n2")
+        stage.start("n2")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.values("n2") == stage.values("n3") == [*SENT, b"after"]
+
+
+def test_the_last_copy_whose_disk_fails_leads_no_more_until_its_broker_has_it_back() -> None:
+    with Stage(3, watched=True) as stage:
+        alone_in_sync(stage)
+        fail(stage, "n2")
+        stage.until(lambda: decided(stage).leader == -1)
+        assert (*decided(stage).isr, *decided(stage).elr) == (2,), "it alone is known to have everything"
+        epoch = decided(stage).leader_epoch
+        stage.start("n3")
+        stage.holds_for(5.0, lambda: (decided(stage).leader, decided(stage).leader_epoch) == (-1, epoch))
+        stage.kill("n2")
+        stage.start("n2")
+        stage.until(lambda: stage.leader() == "n2")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.values("n2") == stage.values("n3") == SENT
+
+
+def test_an_operator_may_elect_another_where_the_last_copy_failed() -> None:
+    with Stage(3) as stage:
+        alone_in_sync(stage)
+        fail(stage, "n2")
+        stage.until(lambda: decided(stage).leader == -1)
+        stage.start("n3")
+        stage.run(stage.client.elect(UNCLEAN))
+        stage.until(lambda: stage.leader() == "n3")
+
+
+def test_no_empty_log_takes_the_place_of_the_last_copy_where_its_disk_is_replaced() -> None:
+    """Neither in its first life with the new disk nor in the next: what is empty must not be taken for what it had."""
+    with Stage(3) as stage:
+        alone_in_sync(stage)
+        fail(stage, "n2")
+        stage.until(lambda: decided(stage).leader == -1)
+        stage.kill("n2")
+        replace_disk(stage, "n2")
+        for _ in range(2):
+            stage.start("n2")
+            stage.holds_for(5.0, lambda: decided(stage).leader == -1)
+            assert not stage.has("n2")
+            stage.kill("n2")
+        stage.start("n2", "n3")
+        stage.run(stage.client.elect(UNCLEAN))
+        stage.until(lambda: stage.leader() == "n3")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.values("n2") == SENT
