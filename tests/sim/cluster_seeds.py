@@ -55,8 +55,7 @@ FAULTS = {
     "deletions of records": 10,
     "retentions": 2,
     "settings changed": 5,
-    "topics created": 10,
-    "topics deleted": 3,
+    "topics created or deleted": 20,
     "partitions added": 2,
 }
 ROLES = ("a leader", "the controller")

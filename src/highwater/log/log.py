@@ -168,9 +168,6 @@ class Log:
             if header.base_offset < self.log_end or header.last_offset_delta < 0:
                 why = f"fetched offset {header.base_offset}, the log ends at {self.log_end}"
                 raise KafkaError(Code.OFFSET_OUT_OF_RANGE, why)
-            if header.leader_epoch < self.epoch_cache.latest:
-                # It led here once and wrote nothing: that epoch began elsewhere, or never had a record.
-                self.forget_epochs_from(header.base_offset)
             self._write(batch, header)
 
     def _write(self, data: bytearray | memoryview, header: records.Header) -> None:

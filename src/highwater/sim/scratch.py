@@ -40,13 +40,15 @@ class Scratch:
         self._acked: dict[TopicPartition, list[bytes]] = {}
         self._partitions: dict[str, int] = {}
 
-    def _name(self, dice: Random, there: bool) -> str:
-        """One that is there or not, if there is such a one."""
-        return dice.choice([name for name, known in self._there.items() if known is there] or NAMES)
+    async def turn_over(self, client: Client, dice: Random, seconds: float) -> bool:
+        """What is there is deleted, what is not is created."""
+        name = dice.choice(NAMES)
+        if self._there[name]:
+            return await self._delete(client, name, seconds)
+        return await self._create(client, name, dice, seconds)
 
-    async def create(self, client: Client, dice: Random, seconds: float) -> bool:
+    async def _create(self, client: Client, name: str, dice: Random, seconds: float) -> bool:
         """And write to it, once it is there."""
-        name = self._name(dice, False)
         brokers = sum(member.is_broker for member in self._cluster.members.values())
         topic = CreatableTopic(
             name=name,
@@ -82,9 +84,8 @@ class Scratch:
         if sent[0].outcome is Outcome.ACKED:
             self._acked.setdefault(at, []).extend(values)
 
-    async def delete(self, client: Client, dice: Random, seconds: float) -> bool:
-        name = self._name(dice, True)
-        self._there[name] = None if self._there[name] else self._there[name]
+    async def _delete(self, client: Client, name: str, seconds: float) -> bool:
+        self._there[name] = None
         self._acked = {at: values for at, values in self._acked.items() if at.topic != name}
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=1000)
         answer = await client.ask_any(request, DeleteTopicsResponse, seconds)
@@ -94,7 +95,8 @@ class Scratch:
         return code is Code.NONE
 
     async def add_partitions(self, client: Client, dice: Random, seconds: float) -> bool:
-        name, count = self._name(dice, True), dice.randint(3, 5)
+        name = dice.choice([name for name, there in self._there.items() if there] or NAMES)
+        count = dice.randint(3, 5)
         topics = [CreatePartitionsTopic(name=name, count=count, assignments=None)]
         request = CreatePartitionsRequest(topics=topics, timeout_ms=1000)
         answer = await client.ask_any(request, CreatePartitionsResponse, seconds)

@@ -89,10 +89,8 @@ class Operations:
                 return await self._elect(client, PREFERRED, self._scene.partitions)
             case "elect uncleanly for":
                 return await self._elect(client, UNCLEAN, [dice.choice(self._scene.partitions)])
-            case "create a topic beside":
-                return await self.scratch.create(client, dice, SECONDS)
-            case "delete a topic beside":
-                return await self.scratch.delete(client, dice, SECONDS)
+            case "create or delete a topic beside":
+                return await self.scratch.turn_over(client, dice, SECONDS)
             case "add partitions beside":
                 return await self.scratch.add_partitions(client, dice, SECONDS)
         raise AssertionError(verb)
@@ -151,8 +149,7 @@ VERBS = {
     "change a setting of": "settings changed",
     "elect preferred leaders for": "preferred elections",
     "elect uncleanly for": "unclean elections asked for",
-    "create a topic beside": "topics created",
-    "delete a topic beside": "topics deleted",
+    "create or delete a topic beside": "topics created or deleted",
     "add partitions beside": "partitions added",
 }
 """And the names under which they are counted."""

@@ -55,8 +55,7 @@ FAMILIES: Mapping[str, Mapping[str, Verb]] = {
         "change a setting of": Verb(2),
         "elect preferred leaders for": Verb(2),
         "elect uncleanly for": Verb(0.5),
-        "create a topic beside": Verb(4),
-        "delete a topic beside": Verb(3),
+        "create or delete a topic beside": Verb(6),
         "add partitions beside": Verb(2),
     },
     "losses": {
