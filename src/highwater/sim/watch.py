@@ -84,6 +84,9 @@ class _Life:
             log, leader = partition.log, partition.leader
             if partition.tp.topic.startswith(SCRATCH):
                 continue
+            if log.offline is not None:
+                self._forget(partition.tp)
+                continue
             stamp = (
                 partition.epoch,
                 partition.partition_epoch,
@@ -95,7 +98,7 @@ class _Life:
                 log.durability.durable_end,
                 log.high_watermark,
             )
-            if stamp == self._stamps.get(partition) or log.offline is not None:
+            if stamp == self._stamps.get(partition):
                 continue
             self._stamps[partition] = stamp
             before = self.view.replicas.get(partition.tp)
@@ -106,6 +109,12 @@ class _Life:
             batches = self._read(partition, log) if rose and is_whole else None
             changed[partition.tp] = view_replica(self.node, partition, batches)
         return changed
+
+    def _forget(self, tp: TopicPartition) -> None:
+        """What was seen of a log before it failed says nothing of its replica now."""
+        if tp in self.view.replicas:
+            others = {each: replica for each, replica in self.view.replicas.items() if each != tp}
+            self.view = replace(self.view, replicas=others)
 
     def _read(self, key: object, log: Log) -> tuple[Batch, ...]:
         reader = self._logs.get(key)
