@@ -43,6 +43,7 @@ from highwater.wire.records import build
 from highwater.wire.records import header as layout
 from highwater.wire.records.header import HEADER_SIZE
 from tests.cluster.peer import Peer, asked
+from tests.cluster.unread_answers import leave_unread, make_large_group
 
 ALLOWED_MEMORY = 300e6
 NOW = 1_700_000_000_000
@@ -98,6 +99,19 @@ def sent(victim: Victim, message: Message, version: int, connections: int = 1) -
 
 
 # Requests that are small and cost much
+
+
+def metadata_pipelined_on_many_connections(victim: Victim) -> None:
+    """Sent to all before any is read: answers of all connections are due at once."""
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=victim.narrow)])
+    pipelined = b"".join(asked(wanted, 12, number) for number in range(100))
+    with ExitStack() as peers:
+        asking = [peers.enter_context(Peer(victim.port, 120.0)) for _ in range(60)]
+        for peer in asking:
+            peer.send(pipelined)
+        for peer in asking:
+            for _ in range(100):
+                peer.answer()
 
 
 def metadata_of_one_topic_many_times(victim: Victim) -> None:
@@ -171,6 +185,13 @@ def write(victim: Victim, count: int) -> None:
             peer.ask(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data]), 9, ProduceResponse)
 
 
+def answers_that_nobody_reads(victim: Victim) -> None:
+    make_large_group(victim.port)
+    with ExitStack() as deaf:
+        leave_unread(victim.port, deaf, 60)
+        write(victim, 200)
+
+
 def fetches_that_wait_for_days(victim: Victim) -> None:
     row = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 30)
     topics = [FetchTopic(topic=victim.wide, partitions=[row])]
@@ -200,7 +221,9 @@ ATTACKS: Sequence[Attack] = (
     Attack("C18", "DescribeConfigs of one broker 200 times", descriptions_of_one_broker_many_times),
     Attack("C18", "Fetch v4 of 250 000 partitions", fetch_of_many_partitions),
     Attack("C18", "FindCoordinator of 60 keys of 32 000 bytes", coordinators_of_long_names),
+    Attack("C18", "100 Metadata pipelined on 60 connections", metadata_pipelined_on_many_connections),
     Attack("C19", "ListOffsets by time of 10 partitions on 5 connections", look_ups_by_time, 1),
+    Attack("C20", "40 DescribeGroups of 0.5 MB on 60 connections, unread", answers_that_nobody_reads, 1),
     Attack("C21", "250 fetches that wait for days on 20 connections", fetches_that_wait_for_days, 1),
     Attack("C22", "1 200 connections that say nothing", connections_that_say_nothing, 1),
 )

@@ -83,8 +83,7 @@ class Node:
                 "controller.quorum.voters: a fixed quorum of several voters is not supported; name the voters when "
                 "the directory is formatted (--initial-controllers) and set controller.quorum.bootstrap.servers"
             )
-        self.world = world
-        self.config = config
+        self.world, self.config = world, config
         self._failed = failed
         self.directory = PurePath(config.log_dirs[0])
         self.deadlines = DeadlineQueue(world.clock)
@@ -97,6 +96,7 @@ class Node:
         self.broker: Broker | None = None
         self.http: HttpServer | None = None
         self.http_endpoint: Endpoint | None = None
+        self.recovers: Callable[[], None] = lambda: None  # told again and again while the logs are opened
 
     async def start(self) -> None:
         """Returns when this node does what its roles say: a broker then is unfenced and serves clients."""
@@ -245,7 +245,7 @@ class Node:
         patience = self.world.clock.call_later(
             HELD_AFTER_SECONDS, lambda: listening.append(self.world.spawn("listeners", self.server.start(*names)))
         )
-        await publisher.begin(image)
+        await publisher.begin(image, self.recovers)
         patience.cancel()
         self._publisher = publisher
         publisher.offer(self.raft.committed, difference(image, self.raft.committed))

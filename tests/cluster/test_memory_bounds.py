@@ -14,21 +14,15 @@ from time import monotonic
 import pytest
 
 from highwater.wire.compression import Codec, compress
-from highwater.wire.messages.describe_groups_request import DescribeGroupsRequest
 from highwater.wire.messages.fetch_response import FetchResponse
-from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
-from highwater.wire.messages.find_coordinator_response import FindCoordinatorResponse
-from highwater.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from highwater.wire.messages.join_group_response import JoinGroupResponse
 from highwater.wire.messages.produce_response import ProduceResponse
-from highwater.wire.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from highwater.wire.messages.sync_group_response import SyncGroupResponse
 from highwater.wire.records import build
 from highwater.wire.records import header as layout
 from highwater.wire.records.header import HEADER_SIZE
 from tests.cluster.hostile_inputs import Target, create, fetch, produce
-from tests.cluster.nodes import Node, wait_until
+from tests.cluster.nodes import Node
 from tests.cluster.peer import Peer, asked
+from tests.cluster.unread_answers import leave_unread, make_large_group
 from tests.wire.bombs import PART, zstd_of_runs
 
 LIMIT = 300 * 1024 * 1024
@@ -132,46 +126,14 @@ def test_a_hundred_consumers_that_stop_reading(node: Node, target: Target) -> No
 
 
 @pytest.fixture(scope="module")
-def group(node: Node) -> str:
-    """A group of one member, of which a small question has an answer of half a megabyte."""
-    metadata = bytes(250_000)
-    join = JoinGroupRequest(
-        group_id="large",
-        session_timeout_ms=300_000,
-        rebalance_timeout_ms=1000,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
-    )
-    with Peer(node.port) as peer:
-        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["large"])
-        wait_until(lambda: peer.ask(find, 4, FindCoordinatorResponse).coordinators[0].error_code == 0)
-
-        def joined() -> JoinGroupResponse | None:
-            answer = peer.ask(join, 5, JoinGroupResponse)
-            join.member_id = answer.member_id
-            return answer if answer.error_code == 0 else None
-
-        wait_until(joined)
-        answer = joined()
-        assert answer is not None
-        assigned = SyncGroupRequestAssignment(member_id=join.member_id, assignment=metadata)
-        sync = SyncGroupRequest(
-            group_id="large", generation_id=answer.generation_id, member_id=join.member_id, assignments=[assigned]
-        )
-        assert peer.ask(sync, 3, SyncGroupResponse).error_code == 0
-    return "large"
+def large_group(node: Node) -> None:
+    make_large_group(node.port)
 
 
-def leave_unread(node: Node, group: str, peers: ExitStack, count: int) -> None:
-    """Pipeline small questions, and read none of the answers: 20 MB for each peer."""
-    wanted = b"".join(asked(DescribeGroupsRequest(groups=[group]), 5, number) for number in range(40))
-    for _ in range(count):
-        peers.enter_context(Peer(node.port, receive_buffer=4096)).send_at_most(wanted)
-
-
-def test_sixty_connections_that_do_not_read_their_answers(node: Node, target: Target, group: str) -> None:
+@pytest.mark.usefixtures("large_group")
+def test_sixty_connections_that_do_not_read_their_answers(node: Node, target: Target) -> None:
     with ExitStack() as peers:
-        leave_unread(node, group, peers, 60)
+        leave_unread(node.port, peers, 60)
         settle(node, target)
     settle(node, target)
 
@@ -213,12 +175,13 @@ def test_a_decompression_bomb(node: Node, target: Target, name: str) -> None:
     assert peak(node) < LIMIT, f"{peak(node):,} bytes"
 
 
-def test_all_of_it_at_once(node: Node, target: Target, group: str) -> None:
+@pytest.mark.usefixtures("large_group")
+def test_all_of_it_at_once(node: Node, target: Target) -> None:
     fill(node, target)
     with ExitStack() as peers:
         stall(node, peers, 1_000)
         deafen(node, target, peers, 100)
-        leave_unread(node, group, peers, 60)
+        leave_unread(node.port, peers, 60)
         for name in BOMBS:
             peers.enter_context(Peer(node.port)).send(asked(produce(target, bomb(name)), 9))
         settle(node, target)

@@ -294,3 +294,42 @@ def test_a_storm_of_signals_leaves_no_node_running(tmp_path: Path, ready: bool) 
                 running.process.send_signal(number)
         assert running.process.returncode == 0
         assert not nodes_of(directory)
+
+
+LIVES = """
+import signal, sys
+from pathlib import Path
+from highwater.cli.local_cluster import LocalCluster
+from highwater.cli.node import News
+from highwater.client import Admin, Client, NewTopic
+
+cluster = LocalCluster(Path(sys.argv[1]), 1, int(sys.argv[2]), {})
+try:
+    assert cluster.start()
+    with Client(cluster.bootstrap) as client:
+        Admin(client).create_topics([NewTopic("orders", 2)])
+    (member,) = cluster.members
+    member.look()
+    member.signal(signal.SIGKILL)
+    member.wait()
+    node = cluster.fork(member)
+    news = [node.news()]
+    while news[-1] is News.RECOVERS:
+        news.append(node.news())
+    print(*(each.name for each in news))
+finally:
+    cluster.stop()
+"""
+
+
+def test_a_node_that_opens_its_logs_says_that_it_is_at_work_before_it_is_ready(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIVES, str(tmp_path / "data"), str(free_ports(1)[0])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=WAIT_SECONDS,
+    )
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^(RECOVERS )+READY$", done.stdout, re.MULTILINE), done.stdout

@@ -36,7 +36,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "D2",
         f"{RECOVERY}::test_d2_a_mark_of_a_clean_stop_that_cannot_be_removed_keeps_the_directory_closed",
-        "src/highwater/log/store.py",
+        "src/highwater/log/found.py",
         "disk.unlink(mark)",
         "pass",
     ),

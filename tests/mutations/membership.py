@@ -10,6 +10,13 @@ _UP = "tests/cluster/test_up.py"
 MUTATIONS: list[Mutation] = [
     Mutation(
         "F5",
+        "tests/unit/cli/test_up.py::test_a_node_that_recovers_its_logs_has_all_the_time_that_it_needs",
+        "src/highwater/cli/local_cluster.py",
+        "heard[pipe] = now()",
+        "now()",
+    ),
+    Mutation(
+        "F5",
         f"{_LAYOUT}::test_voters_keep_their_ports_though_a_power_cut_emptied_their_settings",
         "src/highwater/cluster/layout.py",
         "wanted = last.get(_CONTROLLER, 0) if recorded is None else recorded.port",

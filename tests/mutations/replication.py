@@ -13,7 +13,23 @@ _READS = "tests/unit/log/test_reads.py"
 
 _LOG = "tests/unit/log"
 
+_NAMES = "tests/scenarios/test_same_names.py"
+
 MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F40",
+        f"{_NAMES}::test_the_start_of_a_deleted_log_does_not_empty_the_next_one_of_its_name",
+        "src/highwater/log/store.py",
+        "self._outdated.add(partition)",
+        "pass",
+    ),
+    Mutation(
+        "F40",
+        f"{_NAMES}::test_the_start_of_a_log_that_was_deleted_in_an_earlier_life_does_not_hold_either",
+        "src/highwater/log/store.py",
+        "self._outdated = self.found.forget_absent()",
+        "pass",
+    ),
     Mutation(
         "F39",
         f"{_LOG}/test_epoch_cache.py::test_a_batch_of_an_epoch_that_is_known_moves_only_what_came_after_it",

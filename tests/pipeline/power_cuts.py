@@ -26,6 +26,8 @@ from tests.pipeline.ledger import Ledger, check, table_rows
 from tests.pipeline.quick_python import written_to
 
 PACE_SECONDS = 0.1
+ROLLING = SETTINGS | {"segment.ms": "2000"}
+"""A cut comes once in a minute here: segments of less would take all the files that a disk has."""
 STARTS = 300.0
 """Of Spark, on a busy machine."""
 PIPELINE = """
@@ -59,7 +61,7 @@ class Cuts:
     def run(self) -> None:
         self._up()
         with Client(self.bootstrap) as client:
-            Admin(client).create_topics([NewTopic(TOPIC, PARTITIONS, NODES, configs=SETTINGS)])
+            Admin(client).create_topics([NewTopic(TOPIC, PARTITIONS, NODES, configs=ROLLING)])
         writers = Writers(1, self.bootstrap, TOPIC, PARTITIONS, PACE_SECONDS)
         ledger = Ledger()
         with writers:
@@ -73,6 +75,7 @@ class Cuts:
         account = ledger.account(self._kind, sends, table_rows(self._kind, self.lake / "table"))
         print(account.text())
         check([account])
+        assert not writers.replaced, [feed.errors[:3] for feed in writers.feeds]
 
     def _up(self) -> None:
         up = self._machine.up("--brokers", str(NODES), "--port", str(self._port), "--set", SYNCED)

@@ -75,7 +75,7 @@ def test_the_bounds_of_a_batch_are_found_by_offset_time_and_group(cluster: Clust
     assert batch_rows(servers, subscribe="bounds", **late) == []
     with pytest.raises(BadOption, match="not named: bounds-1"):
         batch_rows(servers, subscribe="bounds", startingOffsets='{"bounds":{"0":3}}')
-    with pytest.raises(BadOption, match="the cluster has no nowhere"):
+    with pytest.raises(BadOption, match="has no topic nowhere, which the query is to read"):
         batch_rows(servers, subscribe="nowhere,bounds")
 
 

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from highwater.errors import Code
 from highwater.model import NO_NODE
+from tests.scenarios.mishaps import decided
 from tests.scenarios.pair import in_step, lead, write_alone
 from tests.scenarios.stage import Stage
 from tests.scenarios.visitor import Told
@@ -182,3 +183,28 @@ def test_a18_a_follower_ahead_of_an_unclean_leader_cuts_what_was_committed_and_s
         assert stage.read() == [b"m1", b"m5"]
         stage.until(lambda: in_step(stage))
         assert stage.records("n2") == stage.records("n3")
+
+
+def test_a_follower_whose_log_begins_beyond_the_end_of_its_leader_begins_anew() -> None:
+    """Setup: 2 has [8, 10), since what came before was deleted; 3, elected uncleanly, has [0, 5). Must hold: 2 follows,
+    and a crash finds no log start beyond its end."""
+    with Stage(3) as stage:
+        stage.create(replicas=(2, 3))
+        for at in range(5):
+            stage.write("n2", b"v%d" % at)
+        stage.until(lambda: stage.log("n3").log_end == 5)
+        stage.kill("n3")
+        stage.until(lambda: set(decided(stage).isr) == {2})
+        for _ in range(5):
+            stage.write("n2", b"only here")
+        assert stage.run(stage.client.delete_records("n2", 8)) is Code.NONE
+        stage.kill("n2")
+        stage.until(lambda: decided(stage).leader == -1)
+        stage.start("n3")
+        assert stage.run(stage.client.elect(1)) is Code.NONE
+        stage.start("n2")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.values("n2") == [b"v%d" % at for at in range(5)]
+        stage.kill("n2")
+        stage.start("n2")
+        assert (stage.log("n2").log_start, stage.log("n2").log_end) == (0, 5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from highwater.errors import Code
 from highwater.log.scan import BadBatch
 from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.model import TopicPartition
@@ -194,3 +195,32 @@ def test_no_empty_log_takes_the_place_of_the_last_copy_where_its_disk_is_replace
         stage.until(lambda: stage.leader() == "n3")
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
         assert stage.values("n2") == SENT
+
+
+def test_an_operator_may_begin_a_partition_anew_whose_only_copy_is_damaged_and_put_away() -> None:
+    """As docs/guide.md says: the node is stopped, the directory moved away, and an unclean election asked for."""
+    fast = {"log_flush_offset_checkpoint_interval_ms": 1000, "log_initial_task_delay_ms": 500}
+    with Stage(1, **fast) as stage:
+        stage.create(replicas=(1,))
+        for value in SENT:
+            stage.write("n1", value)
+        log = stage.log("n1")
+        stage.node("n1").world.call(log.flush)
+        stage.until(lambda: log.durable_end == len(SENT))
+        stage.pass_time(2.1)
+        stage.kill("n1")
+        stage.storage("n1").file(PurePath("/data/orders-0") / f"{0:020d}.log").data[70] ^= 0x10
+        stage.start("n1")
+        stage.until(lambda: decided(stage).leader == -1)
+        assert stage.run(stage.client.elect(UNCLEAN)) is Code.NONE
+        stage.until(lambda: decided(stage).leader == -1)  # the damaged log is there still
+        stage.kill("n1")
+        data = stage.storage("n1").directory(PurePath("/data"))
+        del data.entries["orders-0"]
+        data.durable.pop("orders-0", None)
+        stage.start("n1")
+        stage.holds_for(5.0, lambda: not stage.has("n1"))
+        assert stage.run(stage.client.elect(UNCLEAN)) is Code.NONE
+        stage.until(lambda: stage.leader() == "n1")
+        stage.write("n1", b"anew")
+        assert stage.read() == [b"anew"]

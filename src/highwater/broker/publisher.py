@@ -70,11 +70,12 @@ class Publisher:
             if self._pending is None:
                 self._broker.applied()
 
-    async def begin(self, image: MetadataImage) -> None:
-        """The first image: what is on disk is set against it, strays are dropped, the rest is given its role."""
+    async def begin(self, image: MetadataImage, progress: Callable[[], None] = lambda: None) -> None:
+        """The first image: what is on disk is set against it, strays are dropped, the rest is given its role.
+        `progress` is told while the logs are opened."""
         broker = self._broker
         self._take_settings(image)
-        await broker.store.open()
+        await broker.store.open(progress)
         for tp, log in list(broker.store.logs.items()):
             topic = image.topics.by_name.get(tp.topic)
             known = None if topic is None else topic.partitions.get(tp.partition)

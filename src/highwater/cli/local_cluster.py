@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from highwater.cli.node import Readiness, fork_node
+from highwater.cli.node import News, Readiness, fork_node
 from highwater.cli.node_process import NodeProcess
 from highwater.cluster.directory import NODES, DataDirectory, write_durably
 from highwater.cluster.failed import ClusterFailed
@@ -18,6 +18,8 @@ from highwater.cluster.room import Room
 from highwater.cluster.waiting import waits_for
 
 READY_SECONDS = 60.0
+"""For a node of which nothing is heard. One that recovers its logs says so, and has all the time that it needs: if it
+were ended, it would begin at the beginning the next time, and never be ready."""
 QUORUM_SECONDS = 5.0
 """After this long without a quorum whoever waits is told why."""
 STOP_SECONDS = 20.0
@@ -55,30 +57,48 @@ class LocalCluster:
     def start(self, pause: Pause = _sleep, tell: Callable[[str], None] = lambda line: None) -> bool:
         """All nodes as forks of this process, which has everything imported; returns when each is ready.
 
-        False if its end was wanted first. ClusterFailed where a node ended, or took too long.
+        False if its end was wanted first. ClusterFailed where a node ended, or nothing was heard of it for too long.
         """
-        waiting = {self._fork(member): member for member in self.members}
+        waiting = {self.fork(member): member for member in self.members}
         self.write_nodes()
-        begun = time.monotonic()
-        told = False
+        return self.wait_for(waiting, pause, tell)
+
+    def wait_for(
+        self,
+        waiting: dict[Readiness, NodeProcess],
+        pause: Pause,
+        tell: Callable[[str], None],
+        now: Callable[[], float] = time.monotonic,
+    ) -> bool:
+        begun = now()
+        heard = dict.fromkeys(waiting, begun)
+        told: set[NodeProcess] = set()
+        quorum_told = False
         while waiting:
             if pause(0):
                 return False
             for pipe in select.select(waiting, [], [], POLL_SECONDS)[0]:
-                member = waiting.pop(pipe)
-                if not pipe.is_ready():
+                member, news = waiting[pipe], pipe.news()
+                if news is News.RECOVERS:
+                    heard[pipe] = now()
+                    if heard[pipe] - begun > QUORUM_SECONDS and member not in told:
+                        told.add(member)
+                        tell(f"node {member.id} recovers its logs")
+                    continue
+                del waiting[pipe]
+                if news is News.ENDED:
                     member.wait(STOP_SECONDS)
                     raise ClusterFailed(f"node {member.id} ended before it was ready{member.last_words(STORY_LINES)}")
-            elapsed = time.monotonic() - begun
-            if waiting and elapsed > READY_SECONDS:
-                raise ClusterFailed(self._not_ready(list(waiting.values())))
-            if waiting and not told and elapsed > QUORUM_SECONDS:
-                told = True
+            late = [member for pipe, member in waiting.items() if now() - heard[pipe] > READY_SECONDS]
+            if late:
+                raise ClusterFailed(self._not_ready(late))
+            if waiting and not quorum_told and now() - begun > QUORUM_SECONDS:
+                quorum_told = True
                 for line in self._waits():
                     tell(f"no quorum after {QUORUM_SECONDS:g} s: {line}")
         return True
 
-    def _fork(self, member: NodeProcess) -> Readiness:
+    def fork(self, member: NodeProcess) -> Readiness:
         lock = self._directory.lock
         pid, ready = fork_node(member.config, member.pid_file, member.output, lock.path, lock.release)
         member.hold(pid)
@@ -120,7 +140,7 @@ class LocalCluster:
                     yield member, "is back"
 
     def restart(self, member: NodeProcess) -> None:
-        self._fork(member).close()
+        self.fork(member).close()
         self.write_nodes()
 
     def stop(self) -> None:

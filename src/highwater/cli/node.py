@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from enum import Enum
 from pathlib import Path
 
 import click
@@ -32,11 +33,13 @@ from highwater.world.real import RealWorld, new_event_loop
 
 LAST_SECONDS = 20.0
 """For the shutdown of a node that nobody waits for."""
+RECOVERS_SECONDS = 1.0
 _log = logging.getLogger("highwater")
 
 
-def run_node(config: NodeConfig, ready: Callable[[Node], None]) -> int:
-    """Until SIGTERM or SIGINT, which shut it down in order; 1 where it could not start or failed."""
+def run_node(config: NodeConfig, ready: Callable[[Node], None], recovers: Callable[[], None]) -> int:
+    """Until SIGTERM or SIGINT, which shut it down in order; 1 where it could not start or failed. `recovers` is called
+    again and again while its logs are opened."""
     for name in config.unknown:
         meant = near(name)
         _log.warning("unknown setting %s is ignored%s", name, f"; did you mean {meant}?" if meant else "")
@@ -45,12 +48,12 @@ def run_node(config: NodeConfig, ready: Callable[[Node], None]) -> int:
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        return loop.run_until_complete(_live(config, ready))
+        return loop.run_until_complete(_live(config, ready, recovers))
     finally:
         loop.close()
 
 
-async def _live(config: NodeConfig, ready: Callable[[Node], None]) -> int:
+async def _live(config: NodeConfig, ready: Callable[[Node], None], recovers: Callable[[], None]) -> int:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[BaseException | None] = loop.create_future()
 
@@ -64,6 +67,7 @@ async def _live(config: NodeConfig, ready: Callable[[Node], None]) -> int:
         loop.add_signal_handler(number, end)
     world = RealWorld(loop, lambda name, failed: end(failed))
     node = Node(world, config, end)
+    node.recovers = recovers
     starting = loop.create_task(node.start())
     starting.add_done_callback(lambda _: woken.set())
     ended.add_done_callback(lambda _: woken.set())
@@ -104,8 +108,14 @@ def _holder(why: BaseException) -> str:
     return f"{by}: end that process, or give another port in listeners"
 
 
+class News(Enum):
+    RECOVERS = b"."
+    READY = b"+"
+    ENDED = b""
+
+
 class Readiness:
-    """The far end of a pipe that a forked node writes to when it is ready; it can be selected."""
+    """The far end of a pipe that a forked node writes to as it recovers and when it is ready; it can be selected."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
@@ -113,11 +123,12 @@ class Readiness:
     def fileno(self) -> int:
         return self._pipe
 
-    def is_ready(self) -> bool:
-        """Waits for it; False if the node ended first."""
-        ready = os.read(self._pipe, 1) == b"+"
-        self.close()
-        return ready
+    def news(self) -> News:
+        """Waits for the next; unless that is that it recovers, there is no more."""
+        news = News(os.read(self._pipe, 1))
+        if news is not News.RECOVERS:
+            self.close()
+        return news
 
     def close(self) -> None:
         os.close(self._pipe)
@@ -149,14 +160,31 @@ def fork_node(
         _log_to(output)
         when_released(cluster_lock, _end_with_the_cluster)
 
-        def ready(node: Node) -> None:
-            with contextlib.suppress(BrokenPipeError):  # nobody waits for a node that was started again
-                os.write(write_end, b"+")
-
-        code = serve(path, (), pid_file, ready, {})
+        tell = _Teller(write_end)
+        code = serve(path, (), pid_file, lambda node: tell.ready(), {}, tell.recovers)
     finally:
         logging.shutdown()
         os._exit(code)
+
+
+class _Teller:
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+        self._told = 0.0
+
+    def ready(self) -> None:
+        self._tell(News.READY)
+
+    def recovers(self) -> None:
+        """Once in a second: a pipe that nobody reads would be full one day."""
+        now = time.monotonic()
+        if now - self._told >= RECOVERS_SECONDS:
+            self._told = now
+            self._tell(News.RECOVERS)
+
+    def _tell(self, news: News) -> None:
+        with contextlib.suppress(BrokenPipeError):  # nobody waits for a node that was started again
+            os.write(self._pipe, news.value)
 
 
 def _end_with_the_cluster() -> None:
@@ -172,6 +200,7 @@ def serve(
     pid_file: Path | None,
     ready: Callable[[Node], None],
     environment: Mapping[str, str],
+    recovers: Callable[[], None] = lambda: None,
 ) -> int:
     try:
         config = read_config(path, overrides, environment)
@@ -182,7 +211,7 @@ def serve(
         aside = pid_file.with_suffix(".tmp")
         aside.write_text(str(os.getpid()))
         aside.replace(pid_file)
-    return run_node(config, ready)
+    return run_node(config, ready, recovers)
 
 
 def _log_to(output: Path | None) -> None:

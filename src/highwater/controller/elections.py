@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from highwater.config import NodeConfig
 from highwater.controller.reassignment import assignment, completed
 from highwater.controller.settings import ElectionRules, election_rules
+from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import PartitionImage, Place, Recovery, TopicImage
 from highwater.model import NO_NODE, NodeId, Uuid
@@ -196,6 +197,26 @@ class Electorate:
             election = Election.UNCLEAN if rules.unclean else Election.ONLINE
         return partition_change(
             topic.id, index, partition, isr, self.acceptable(partition), rules, election, unclean_shutdown, recovery
+        )
+
+    def begin_anew(self, place: Place) -> PartitionChangeRecord | None:
+        """A leader for a partition whose replicas have all lost their logs: the first whose broker is present, with an
+        empty one. For an operator who asks for it, and has given up what it had."""
+        topic, index, partition = place
+        lost = [each for each in partition.replicas if partition.directory(each) == DIRECTORY_LOST]
+        broker = next((self._present[each] for each in lost if each in self._present), None)
+        if broker is None:
+            return None
+        home = {broker.id: broker.default_directory}
+        return PartitionChangeRecord(
+            topic_id=topic.id,
+            partition_id=index,
+            leader=broker.id,
+            isr=[broker.id],
+            directories=[home.get(each, partition.directory(each)) for each in partition.replicas],
+            leader_recovery_state=int(Recovery.RECOVERING),
+            eligible_leader_replicas=[] if partition.elr else None,
+            last_known_elr=[] if partition.last_known_elr else None,
         )
 
 

@@ -86,7 +86,10 @@ def _elected(head: MetadataImage, name: str, index: int, kind: ElectionType, ele
     if partition.has_preferred_leader if preferred else partition.has_leader:
         raise KafkaError(Code.ELECTION_NOT_NEEDED)
     election = Election.PREFERRED if preferred else Election.UNCLEAN
-    record = electorate.change((topic, index, partition), partition.isr, election)
+    place = (topic, index, partition)
+    record = electorate.change(place, partition.isr, election)
+    if record is None and not preferred:
+        record = electorate.begin_anew(place)
     if record is None:
         raise KafkaError(Code.PREFERRED_LEADER_NOT_AVAILABLE if preferred else Code.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     return record

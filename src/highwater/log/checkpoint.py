@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import PurePath
 
 from highwater.model import TopicPartition
-from highwater.world import EXHAUSTED_SECONDS, Disk, File, Place, Step, Timer, World, is_passing
-from highwater.world.jobs import finished
+from highwater.world import Disk, File, Place, Step, Timer, World
+from highwater.world.jobs import finished, patiently
 
 VERSION = "0"
 RETRY_SECONDS = 1.0
@@ -50,17 +51,8 @@ def replace_file(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, Non
 async def replaced(world: World, path: PurePath, data: bytes, where: Place = "thread") -> None:
     """The same, however often room, a descriptor or memory is short: each attempt writes the whole file. Any other
     error is raised."""
-    told = False
-    while True:
-        try:
-            return await finished(world, replace_file, path, data, where=where)
-        except OSError as failed:
-            if not is_passing(failed):
-                raise
-            if not told:
-                _log.error("%s is not written yet: %s", path, failed)
-            told = True
-        await asyncio.sleep(EXHAUSTED_SECONDS)
+    job = partial(finished, world, replace_file, path, data, where=where)
+    await patiently(job, told=lambda failed: _log.error("%s is not written yet: %s", path, failed))
 
 
 def read_file(disk: Disk, path: PurePath) -> bytes | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from pathlib import PurePath
 
 from highwater.log import names
 from highwater.model import Offset
 from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, File, Place, Step, World
-from highwater.world.jobs import finished
+from highwater.world.jobs import finished, is_exhausted, patiently
 
 _log = logging.getLogger(__name__)
 
@@ -26,15 +26,10 @@ def sync_with_directory(disk: Disk, files: Sequence[File], directory: PurePath) 
 async def synced(
     world: World, files: Sequence[File], directory: PurePath, tries: int | None = None, where: Place = "sync"
 ) -> None:
-    """The same, however often a descriptor is missing; at most so many times. An error of a sync is final."""
-    while True:
-        try:
-            return await finished(world, sync_with_directory, files, directory, where=where)
-        except Exhausted:
-            tries = None if tries is None else tries - 1
-            if tries == 0:
-                raise
-            await asyncio.sleep(EXHAUSTED_SECONDS)
+    """Sync the files and the directory, as `sync_with_directory` does. Where no descriptor was left nothing was synced:
+    that is tried again, up to `tries` times, or for ever. Any other error is final and raised."""
+    job = partial(finished, world, sync_with_directory, files, directory, where=where)
+    await patiently(job, is_exhausted, tries)
 
 
 class Durability:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
 from highwater.log import checkpoint, names, truncation
-from highwater.log.checkpoint import BadCheckpoint, CheckpointFile
+from highwater.log.checkpoint import CheckpointFile
 from highwater.log.creation import make_partitions, read_topic_id_if_there
 from highwater.log.durability import synced
+from highwater.log.found import Found, look_around
 from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log
 from highwater.log.retention import RetentionClock, SegmentFacts, expired
 from highwater.log.retired import Retired
-from highwater.model import METADATA_TOPIC, Offset, TopicPartition, Uuid
-from highwater.world import Disk, Step, World
+from highwater.model import Offset, TopicPartition, Uuid
+from highwater.world import World
 from highwater.world.jobs import finished
 
 PROCESS_ABOVE_BYTES = 32 << 20
@@ -27,79 +28,6 @@ PROCESS_ABOVE_BYTES = 32 << 20
 SETTLE_AT_ONCE = 16
 SETTLE_TRIES = 50
 _log = logging.getLogger(__name__)
-
-
-class Found:
-    """What the directory held when it was opened."""
-
-    def __init__(self) -> None:
-        self.clean = False
-        self.broker_epoch = -1
-        self.partitions: list[tuple[TopicPartition, PurePath, int]] = []
-        """Partition, its directory, bytes of its segments."""
-        self.leftovers: list[PurePath] = []
-        self.kept: list[tuple[Uuid, int, PurePath]] = []
-        """Damaged copies: topic, partition, directory."""
-        self.recovery_points: dict[TopicPartition, Offset] = {}
-        self.log_starts: dict[TopicPartition, Offset] = {}
-        self.high_watermarks: dict[TopicPartition, Offset] = {}
-        self.clean_ends: dict[TopicPartition, Offset] = {}
-
-    def forget(self, partition: TopicPartition) -> None:
-        """What was said of a log that is gone does not hold for the next one of its name."""
-        for said in (self.recovery_points, self.log_starts, self.high_watermarks, self.clean_ends):
-            said.pop(partition, None)
-
-
-def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]:
-    """A job: read the directory and its checkpoints. The clean-shutdown mark is taken away: it holds for one start."""
-    found = Found()
-    mark = directory / names.CLEAN_SHUTDOWN
-    data = checkpoint.read_file(disk, mark)
-    if data is not None:
-        found.clean = True
-        try:
-            found.broker_epoch = int(json.loads(data)["brokerEpoch"]) if data.strip() else -1
-        except (ValueError, KeyError, TypeError):
-            found.broker_epoch = -1
-        disk.unlink(mark)
-        disk.sync_dir(directory)
-    yield Step()
-    for file_name, target in (
-        (names.RECOVERY_POINTS, found.recovery_points),
-        (names.LOG_STARTS, found.log_starts),
-        (names.HIGH_WATERMARKS, found.high_watermarks),
-    ):
-        try:
-            target.update(checkpoint.decode_offsets(checkpoint.read_file(disk, directory / file_name) or b"0\n0\n"))
-        except BadCheckpoint as bad:
-            _log.warning("%s is unreadable (%s): everything is recovered from the logs", file_name, bad)
-            found.clean = False
-    try:
-        found.clean_ends = checkpoint.decode_offsets(
-            checkpoint.read_file(disk, directory / names.CLEANER_POINTS) or b"0\n0\n"
-        )
-    except BadCheckpoint as bad:
-        _log.warning("%s is unreadable (%s): compaction begins anew", names.CLEANER_POINTS, bad)
-    for name in disk.list(directory):
-        path = directory / name
-        partition = names.partition_of(name)
-        status = disk.stat(path)
-        if status is None or not status.is_dir:
-            continue
-        if names.is_deleted_directory(name):
-            found.leftovers.append(path)
-        elif (index := names.stray_partition(name)) is not None:
-            topic_id = yield from read_topic_id_if_there(disk, path)
-            if topic_id is None:
-                _log.warning("%s is kept: whose copy it is cannot be read", path)
-            else:
-                found.kept.append((topic_id, index, path))
-        elif partition is not None and partition.topic != METADATA_TOPIC:
-            sizes = (disk.stat(path / file) for file in disk.list(path) if file.endswith(names.LOG))
-            found.partitions.append((partition, path, sum(size.size for size in sizes if size is not None)))
-        yield Step()
-    return found
 
 
 class LogStore:
@@ -123,6 +51,9 @@ class LogStore:
         self.found = Found()
         self.unloaded: dict[TopicPartition, Exception] = {}
         """Partitions that are there and could not be opened, and why: left as they are, for a later start to try."""
+        self._outdated: set[TopicPartition] = set()
+        """Logs that are gone, of which the checkpoints on disk may still speak: the next log of such a name is not made
+        before they do no more. They have no topic id, and it would be cut, or emptied, by what they say."""
         self._ending: dict[TopicPartition, Log] = {}
         """Deleted ones, in whose directories a job may still write: the next log of that name waits for its end."""
         clock = world.clock
@@ -164,9 +95,11 @@ class LogStore:
             self._world.failures.note("job", f"a checkpoint in {self.directory}", failed)
         return True
 
-    async def open(self, progress: Callable[[TopicPartition, object], None] | None = None) -> None:
-        """Load every partition that is there; one that cannot be loaded is left out and reported."""
+    async def open(self, progress: Callable[[], None] = lambda: None) -> None:
+        """Load every partition that is there; one that cannot be loaded is left out and reported. `progress` is told
+        again and again meanwhile: after a crash this may take minutes."""
         self.found = await finished(self._world, look_around, self.directory)
+        self._outdated = self.found.forget_absent()
         for leftover in self.found.leftovers:
             self.retired.remove_later(leftover, 0.0)
         for topic_id, index, path in self.found.kept:
@@ -185,7 +118,7 @@ class LogStore:
         partition: TopicPartition,
         path: PurePath,
         size: int,
-        progress: Callable[[TopicPartition, object], None] | None = None,
+        progress: Callable[[], None] = lambda: None,
     ) -> None:
         def left_out(failed: Exception) -> None:
             self.unloaded[partition] = failed
@@ -198,7 +131,7 @@ class LogStore:
         partition: TopicPartition,
         path: PurePath,
         size: int,
-        progress: Callable[[TopicPartition, object], None] | None,
+        progress: Callable[[], None],
     ) -> None:
         config = self._config_of(partition.topic)
         request = LoadRequest(
@@ -215,7 +148,7 @@ class LogStore:
                 self._world,
                 load_log,
                 request,
-                step=None if progress is None else lambda step: progress(partition, step.progress),
+                step=lambda step: progress(),
                 where="process" if scans else "thread",
             )
             if loaded.topic_id is None and loaded.log_end > 0:
@@ -271,11 +204,20 @@ class LogStore:
             await self._ended(partition)
         new = [each for each in wanted if each[0] not in self.unloaded and not self.retired.is_in_the_way(each[0])]
         try:
+            if any(partition in self._outdated for partition, _ in new):
+                await self._bring_up_to_date()
             made = await finished(self._world, make_partitions, self.directory, new, self._world.clock.wall_ms())
         except OSError as failed:
             made = [failed] * len(new)
         results = dict(zip((partition for partition, _ in new), made, strict=True))
         return [self._created(partition, results.get(partition)) for partition, _ in wanted]
+
+    async def _bring_up_to_date(self) -> None:
+        """OSError where a checkpoint cannot be written."""
+        outdated = set(self._outdated)
+        for file in (self.recovery_points, self.log_starts, self.high_watermarks, self.clean_ends):
+            await file.written(patient=False)
+        self._outdated -= outdated
 
     def _created(self, partition: TopicPartition, made: LoadedLog | Exception | None) -> Log | KafkaError:
         if made is None:
@@ -308,6 +250,7 @@ class LogStore:
     def _taken_out(self, partition: TopicPartition) -> PurePath:
         """Its directory, of which nothing is known here any more."""
         self.found.forget(partition)
+        self._outdated.add(partition)
         if self.unloaded.pop(partition, None) is not None:
             return self._found_at(partition)[0]
         log = self._ending[partition] = self.logs.pop(partition)
@@ -337,8 +280,11 @@ class LogStore:
         return cut and await self._kept_within(log)
 
     async def restart(self, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
-        """As `truncation.restart`, and no recovery point lies beyond the new end when it returns."""
-        return await truncation.restart(self._world, log, offset, batches) and await self._kept_within(log)
+        """As `truncation.restart`, and no recovery point or log start lies beyond the new end when it returns."""
+        if not await truncation.restart(self._world, log, offset, batches):
+            return False
+        await self.log_starts.written(patient=True)
+        return await self._kept_within(log)
 
     async def _kept_within(self, log: Log) -> bool:
         """A full disk has room again some time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -17,11 +18,11 @@ from highwater.log.producer_state import ProducerState
 from highwater.log.scan import BadBatch, follow_producer, scan
 from highwater.log.segment import Segment, SegmentCut
 from highwater.model import Offset
-from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, Place, Step, World, is_passing
-from highwater.world.jobs import finished
+from highwater.world import Disk, Place, Step, World, is_passing
+from highwater.world.jobs import finished, is_exhausted, patiently
 
 
-class Places(NamedTuple):
+class Workplaces(NamedTuple):
     """Where the jobs of a truncation run."""
 
     files: Place
@@ -29,8 +30,8 @@ class Places(NamedTuple):
 
 
 PASSING_SECONDS = 1.0
-DATA = Places("thread", "sync")
-QUORUM = Places("quorum", "quorum")
+DATA = Workplaces("thread", "sync")
+QUORUM = Workplaces("quorum", "quorum")
 
 
 class Cut(NamedTuple):
@@ -46,7 +47,7 @@ async def truncate(
     world: World,
     log: Log,
     offset: Offset,
-    places: Places = DATA,
+    places: Workplaces = DATA,
     still_meant: Callable[[], bool] = lambda: True,
 ) -> bool:
     """Keep only batches that end below `offset`. The caller keeps all others from appending, and has the recovery
@@ -82,10 +83,11 @@ async def truncate(
 
 
 async def restart(
-    world: World, log: Log, offset: Offset, batches: memoryview | None = None, places: Places = DATA
+    world: World, log: Log, offset: Offset, batches: memoryview | None = None, places: Workplaces = DATA
 ) -> bool:
-    """Drop everything: the log begins anew at `offset`, empty or with these batches. They may begin below the log
-    start, which stays where it was. False and durable as above."""
+    """Drop everything. The log begins anew at `offset`: empty, or with these batches, which may begin below the log
+    start; that stays where it was. As with `truncate`, all of it is durable when this returns; and False says that the
+    log was deleted meanwhile, or has failed and is offline."""
     await _settled(log)
     if not log.is_usable:
         return False
@@ -115,7 +117,7 @@ async def _begun_anew(log: Log, offset: Offset, batches: memoryview | None) -> l
     return None
 
 
-async def _found(world: World, log: Log, offset: Offset, places: Places) -> Cut | None:
+async def _found(world: World, log: Log, offset: Offset, places: Workplaces) -> Cut | None:
     """Retention and compaction go on meanwhile: a place in other segments is looked up again, and what was read of
     files that are gone is no damage. None where the log cannot be cut any more."""
     while True:
@@ -124,12 +126,9 @@ async def _found(world: World, log: Log, offset: Offset, places: Places) -> Cut 
             return None
         layout, at = log.reads.layout, log.segment_of(offset)
         found: Cut | Exception
+        wanted = (list(log.segments), at, offset, log.log_start, log.config.compact)
         try:
-            wanted = (list(log.segments), at, offset, log.log_start, log.config.compact)
-            found = await finished(world, find_cut, *wanted, where=places.files)
-        except Exhausted:
-            await asyncio.sleep(EXHAUSTED_SECONDS)
-            continue
+            found = await patiently(partial(finished, world, find_cut, *wanted, where=places.files), is_exhausted)
         except (BadBatch, OSError) as failed:
             found = failed
         if layout == log.reads.layout and log.swapping is None and log.is_usable:

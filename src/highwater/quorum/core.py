@@ -183,7 +183,7 @@ class Core:
         """Move to a later epoch, or to the leader of this one. What peers tell of earlier epochs is ignored."""
         if epoch < self.role.epoch:
             return
-        if leader_id == self.local.id and epoch > self.role.epoch:
+        if leader_id == self.local.id and self.contradicts(leader_id, epoch):
             # We led that epoch and have forgotten it with our disk: neither vote in it nor follow ourselves.
             self.become_unattached(epoch + 1, now)
             return

@@ -70,7 +70,8 @@ def settle(
     if epoch > max(before.epoch, LAST_TOLD):
         return False
     stale = error in (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
-    if epoch > before.epoch or stale:
+    forgotten = leader_id == core.local.id and core.contradicts(leader_id, epoch)
+    if epoch > before.epoch or stale or forgotten:
         core.learn(leader_id, epoch, listeners, now)
         return core.role is not before
     core.check_consistent(leader_id, epoch)

@@ -7,7 +7,6 @@ file for its metadata log; it ignores ours.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from pathlib import PurePath
 
@@ -15,7 +14,8 @@ from highwater.log import names
 from highwater.log.checkpoint import BadCheckpoint, CheckpointFile, decode_offsets, encode_offsets, read_file
 from highwater.log.log import Log
 from highwater.model import METADATA_TOPIC, Offset, TopicPartition
-from highwater.world import EXHAUSTED_SECONDS, Disk, World, is_passing
+from highwater.world import Disk, World
+from highwater.world.jobs import patiently
 from highwater.world.periodic import Periodic
 
 _PARTITION = TopicPartition(METADATA_TOPIC, 0)
@@ -63,14 +63,9 @@ class RecoveryPoint:
         """Durably, before the log is cut there, however often room or descriptors are short; it rises again after
         `release`. Raises OSError."""
         self._limit = offset
-        while self._told > offset:
-            try:
-                await self._written()
-                self._told = offset
-            except OSError as failed:
-                if not is_passing(failed):
-                    raise
-                await asyncio.sleep(EXHAUSTED_SECONDS)
+        if self._told > offset:
+            await patiently(lambda: self._file.written(patient=False))
+            self._told = offset
 
     def release(self) -> None:
         self._limit = None
@@ -79,17 +74,7 @@ class RecoveryPoint:
         """The log closes: all that is synced now is known to be."""
         self._writing.stop()
         try:
-            await self._written()
+            await self._file.written(patient=False)
         except OSError as failed:
             _log.error("the recovery point of the metadata log is left behind: %s", failed)
         self._file.close()
-
-    async def _written(self) -> None:
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(failed: Exception | None = None) -> None:
-            if not written.done():
-                written.set_result(None) if failed is None else written.set_exception(failed)
-
-        self._file.write(done, done)
-        await written

@@ -62,12 +62,15 @@ class Reset(NamedTuple):
 def out_of_range(
     log_start: Offset, log_end: Offset, last_epoch: Epoch, leader_start: Offset, leader_end: Offset, leader_epoch: Epoch
 ) -> Reset:
-    """Our end is beyond the leader's (an unclean election, KAFKA-7414): cut to it. Below its start: begin there. A last
-    epoch above the leader's was never given by a controller: no checksum covers the one in a batch."""
+    """Our end is beyond the leader's (an unclean election, KAFKA-7414): cut to it. All of our log is, or our end lies
+    below its start: begin where the leader does. A last epoch above the leader's was never given by a controller: no
+    checksum covers the one in a batch."""
     if last_epoch > leader_epoch:
         return Reset(is_damaged=True)
+    if leader_end < log_start:
+        return Reset(restart_at=leader_start)  # nothing of ours is in its log
     if leader_end < log_end:
-        return Reset(truncate_to=max(leader_end, log_start))
+        return Reset(truncate_to=leader_end)
     if leader_start > log_end:
         return Reset(restart_at=leader_start)
     return Reset(fetch_at=log_end)

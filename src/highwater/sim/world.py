@@ -122,19 +122,9 @@ class SimWorld:
             raise
         context = self._process.context()
         task = self._loop.create_task(coroutine, name=name, context=context)
-        task.add_done_callback(lambda task: self._ended(task, failed), context=context)
+        ended = self.failures.task_ended
+        task.add_done_callback(lambda task: ended(task, failed, self._on_failure), context=context)
         return task
-
-    def _ended(self, task: asyncio.Task[None], decide: Callable[[Exception], None] | None) -> None:
-        failed = None if task.cancelled() else task.exception()
-        if failed is None or isinstance(failed, Dead):
-            return
-        if decide is not None and isinstance(failed, Exception):
-            self.failures.note("task", task.get_name(), failed)
-            decide(failed)
-        else:
-            self.failures.counts["node"] += 1
-            self._on_failure(task.get_name(), failed)
 
     async def perform(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine as this node and wait for it from outside; Dead if the node crashes meanwhile."""

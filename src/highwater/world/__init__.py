@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import errno
 from asyncio import BufferedProtocol, Task, Transport
-from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
 from random import Random
@@ -16,6 +17,7 @@ from ssl import SSLContext
 from typing import Any, Literal, Protocol, TypeVar
 
 from highwater.model import Endpoint
+from highwater.world.boundary import Dead as Dead
 from highwater.world.boundary import Failures
 
 Buffer = bytes | bytearray | memoryview
@@ -25,10 +27,6 @@ Place = Literal["thread", "quorum", "sync", "reading", "client", "inflating", "p
 own files; for what an election or a commit of the quorum waits for; for syncs; for bytes that clients read; for what
 clients have looked up or worked out, where jobs take turns; for batches that inflate, one at a time for their memory. A
 process is for what loops in Python; one in the background gives way to everything else on the machine."""
-
-
-class Dead(BaseException):
-    """Raised by every handle of a crashed world: nothing may catch it and go on."""
 
 
 class Refused(ConnectionError):
@@ -67,7 +65,19 @@ class AlreadyLocked(OSError):
     """Another process holds the lock file."""
 
 
-_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_PASSING = _EXHAUSTED | {errno.ENOSPC, errno.EDQUOT}
+
+
+@contextmanager
+def telling_exhaustion(path: PurePath) -> Iterator[None]:
+    """Around what opens a file or a directory: where the system had nothing to open it with, Exhausted is raised."""
+    try:
+        yield
+    except OSError as failed:
+        if failed.errno not in _EXHAUSTED:
+            raise
+        raise Exhausted(failed.errno, failed.strerror, str(path)) from failed
 
 
 def is_passing(failed: BaseException | None) -> bool:

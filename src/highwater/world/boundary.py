@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from asyncio import Task
 from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, get_args
@@ -22,6 +23,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 QUIET_SECONDS = 60.0
 """The same failure is told once in that time; what repeats itself ten times a second would fill the disk."""
 _log = logging.getLogger(__name__)
+
+
+class Dead(BaseException):
+    """Raised by every handle of a crashed world: nothing may catch it and go on."""
 
 
 def as_os_error(failed: Exception) -> OSError:
@@ -57,6 +62,20 @@ class Failures:
             _log.error("%s: an unexpected error stops here (%s)%s", name, kind, more, exc_info=failed)
         if self._witness is not None:
             self._witness(f"{kind} {name}", failed)
+
+    def task_ended(
+        self, task: Task[None], decide: Decide | None, ends_node: Callable[[str, BaseException], None]
+    ) -> None:
+        """What becomes of a task that failed is for `decide`; where there is none, the node ends, and says so."""
+        failed = None if task.cancelled() else task.exception()
+        if failed is None or isinstance(failed, Dead):
+            return
+        if decide is not None and isinstance(failed, Exception):
+            self.note("task", task.get_name(), failed)
+            decide(failed)
+        else:
+            self.counts["node"] += 1
+            ends_node(task.get_name(), failed)
 
     def boundary(self, kind: Kind, name: str, decide: Decide | None = None) -> Boundary:
         return Boundary(self, kind, name, decide)

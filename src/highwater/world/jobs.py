@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import TypeVar
 
-from highwater.world import Place, Step, World
+from highwater.world import EXHAUSTED_SECONDS, Exhausted, Place, Step, World, is_passing
 
 T = TypeVar("T")
 
@@ -50,3 +50,30 @@ async def finished(
     except asyncio.CancelledError:
         started.cancel()
         raise
+
+
+def is_exhausted(failed: OSError) -> bool:
+    """For syncs, whose other errors are final whatever they say."""
+    return isinstance(failed, Exhausted)
+
+
+async def patiently(
+    attempt: Callable[[], Awaitable[T]],
+    passes: Callable[[OSError], bool] = is_passing,
+    tries: int | None = None,
+    told: Callable[[OSError], None] = lambda failed: None,
+) -> T:
+    """What the attempt gives. Where what befell it passes, it is made again after a pause, at most so many times;
+    `told` of the first such error."""
+    waiting = False
+    while True:
+        try:
+            return await attempt()
+        except OSError as failed:
+            tries = None if tries is None else tries - 1
+            if not passes(failed) or tries == 0:
+                raise
+            if not waiting:
+                told(failed)
+            waiting = True
+        await asyncio.sleep(EXHAUSTED_SECONDS)

@@ -107,15 +107,7 @@ class RealWorld:
 
     def _ended(self, task: Task[None], decide: Callable[[Exception], None] | None) -> None:
         self._tasks.discard(task)
-        failed = None if task.cancelled() else task.exception()
-        if failed is None or isinstance(failed, Dead):
-            return
-        if decide is not None and isinstance(failed, Exception):
-            self.failures.note("task", task.get_name(), failed)
-            decide(failed)
-        else:
-            self.failures.counts["node"] += 1  # told by whoever ends the node
-            self._on_failure(task.get_name(), failed)
+        self.failures.task_ended(task, decide, self._on_failure)
 
     def _relieve_disk(self) -> None:
         if not self._loop.is_closed():

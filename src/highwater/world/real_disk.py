@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
 
-from highwater.world import AlreadyLocked, Buffer, Dead, Exhausted, File, Poisoned
+from highwater.world import AlreadyLocked, Buffer, Dead, Exhausted, File, Poisoned, telling_exhaustion
 from highwater.world.flusher import Flusher
 
 _IOV_MAX = 1024
 _OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
 _RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
-_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _FEWEST_KEPT = 16
 _TRIES = 10
 _APART_SECONDS = 0.05
@@ -32,12 +31,8 @@ _datasync = getattr(os, "fdatasync", os.fsync)
 
 
 def _open(path: PurePath, flags: int) -> int:
-    try:
+    with telling_exhaustion(path):
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
-    except OSError as failed:
-        if failed.errno in _PASSING:
-            raise Exhausted(failed.errno, failed.strerror, str(path)) from failed
-        raise
 
 
 class RealFile:
@@ -288,12 +283,8 @@ class RealDisk:
         return RealStat(status.st_size, status.st_mtime_ns // 1_000_000, os.path.isdir(path))
 
     def list(self, path: PurePath) -> list[str]:
-        try:
+        with telling_exhaustion(path):
             return sorted(os.listdir(path))
-        except OSError as failed:
-            if failed.errno in _PASSING:
-                raise Exhausted(failed.errno, failed.strerror, str(path)) from failed
-            raise
 
     def mkdir(self, path: PurePath) -> None:
         os.makedirs(path, exist_ok=True)

@@ -106,3 +106,19 @@ def test_nobody_waits_longer_than_a_second_for_a_leader_that_refuses_and_is_not_
             scene.pass_time(DOUBT_SECONDS / 2)
         assert len(scene.answered) == 1
         assert PATIENCE_SECONDS - STEP < scene.answered[0] < PATIENCE_SECONDS + DOUBT_SECONDS
+
+
+def test_a_broker_that_was_heard_of_again_is_doubted_anew() -> None:
+    """However long the hints before that went on: they were about another death."""
+    scene = Scene()
+    with scene.sim:
+        while scene.now < PATIENCE_SECONDS + DOUBT_SECONDS:
+            scene.cast()
+            scene.pass_time(DOUBT_SECONDS / 2)
+        scene.cast()
+        scene.ask()
+        assert len(scene.answered) == 1, "nobody fenced it: hints tell nothing new"
+        scene.doubts.clear(DEAD)
+        scene.cast()
+        scene.ask()
+        assert len(scene.answered) == 1

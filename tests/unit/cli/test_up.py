@@ -13,8 +13,12 @@ from click.testing import CliRunner
 
 from highwater.cli import main
 from highwater.cli.environment import Environment
+from highwater.cli.local_cluster import LocalCluster
+from highwater.cli.node import Readiness
 from highwater.cli.node_process import Handle, NodeProcess
+from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.layout import Member
+from highwater.cluster.ports import free_ports
 from highwater.model import NodeId
 
 
@@ -58,6 +62,49 @@ def test_a_node_whose_disk_cannot_be_read_ends_neither_up_nor_the_other_nodes(tm
     node = NodeProcess(member, tmp_path / "lock")
     node.pid_file.mkdir()  # to read it is an error, and not that it is missing
     assert not node.look()
+
+
+class Late:
+    """A cluster of one node, which says the next of these each time `up` looks. Half a minute goes by each time."""
+
+    def __init__(self, directory: Path, *said: bytes) -> None:
+        self._said = list(said)
+        self._read, self._write = os.pipe()
+        self.told: list[str] = []
+        self.seconds = 0.0
+        self._cluster = LocalCluster(directory, 1, free_ports(1), {})
+
+    def _look(self, _: float) -> bool:
+        self.seconds += 30
+        if self._said:
+            os.write(self._write, self._said.pop(0))
+        return False
+
+    def is_waited_for(self) -> bool:
+        cluster = self._cluster
+        waiting = {Readiness(self._read): cluster.members[0]}
+        try:
+            return cluster.wait_for(waiting, self._look, self.told.append, lambda: self.seconds)
+        finally:
+            os.close(self._write)
+            for pipe in waiting:
+                pipe.close()
+            cluster.stop()
+
+
+def test_a_node_that_recovers_its_logs_has_all_the_time_that_it_needs(tmp_path: Path) -> None:
+    """Else it would begin anew each time, and never be ready."""
+    late = Late(tmp_path / "data", *[b"."] * 10, b"+")
+    assert late.is_waited_for()
+    assert late.seconds == 330
+    assert late.told.count("node 1 recovers its logs") == 1
+
+
+def test_a_node_of_which_nothing_is_heard_for_a_minute_is_given_up(tmp_path: Path) -> None:
+    late = Late(tmp_path / "data", b".", b".", b"", b"", b"", b"", b"+")
+    with pytest.raises(ClusterFailed, match="not ready after 60 s: node 1"):
+        late.is_waited_for()
+    assert late.seconds == 150
 
 
 def test_a_port_that_is_taken_is_named_with_its_holder_before_anything_starts(tmp_path: Path) -> None:

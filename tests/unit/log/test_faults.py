@@ -9,6 +9,7 @@ import pytest
 
 from highwater.errors import Code, KafkaError
 from highwater.log.log import Log
+from highwater.log.truncation import restart
 from highwater.sim import Knobs, Simulation, SimWorld
 from highwater.world import Exhausted, gravest
 from tests.unit.log.bench import TOPIC_ID, TP, Bench, all_records, append, batch, settings
@@ -240,6 +241,25 @@ def test_a_new_segment_whose_directory_could_not_be_opened_is_synced_with_it_lat
         assert machine.log.log_end == end
 
 
+def test_a_deletion_whose_directory_could_not_be_opened_is_synced_later() -> None:
+    """Until then a power cut may bring the segment back, and its log start must be written elsewhere."""
+    with Simulation(11, QUICK) as sim:
+        machine = Machine(sim, flush_messages=1, segment_bytes=300)
+        while len(machine.log.segments) < 3:
+            machine.append(b"value")
+        machine.settle()
+        sim.run(sim.until(lambda: machine.log.durability.directory_in_step))
+        path = machine.log.segments[0].file.path
+        assert machine.storage.durable_bytes(path) is not None
+        machine.log.high_watermark = machine.log.log_end
+        fault = machine.storage.fail("open", "*/orders-0", errno.EMFILE, times=2)
+        machine.world.call(machine.log.drop_segments, 1)
+        machine.world.call(machine.log.flush)
+        sim.run(sim.until(lambda: machine.log.durability.directory_in_step))
+        assert fault.struck == 2
+        assert machine.storage.durable_bytes(path) is None
+
+
 def test_an_error_of_one_file_outweighs_a_missing_descriptor_of_another() -> None:
     short, broken = Exhausted(errno.EMFILE, "none left"), OSError(errno.EIO, "broken")
     assert gravest([short, broken]) is gravest([broken, short]) is broken
@@ -279,3 +299,31 @@ def test_what_a_deleted_log_was_still_writing_is_not_found_in_the_next_log_of_it
             sim.advance(5)
             found = machine.world.disk.list(machine.bench.partition_directory)
             assert not [name for name in found if not name.startswith(f"{0:020d}.") and name != "partition.metadata"]
+
+
+def test_a_log_that_began_anew_does_so_after_a_power_cut_too() -> None:
+    """The old one would be whole, and its end beyond what the leader has now."""
+    for seed in range(20):
+        with Simulation(seed, QUICK) as sim:
+            machine = Machine(sim, segment_bytes=300, flush_messages=1)
+            for number in range(6):
+                machine.append(b"%d" % number)
+            machine.settle()
+            # What is synced in the background, and the directory beside the epochs, has to wait.
+            fault = machine.storage.fail("open", f"*/{10:020d}.log", errno.EMFILE, nth=2)
+            machine.storage.fail("append", "*/leader-epoch-checkpoint*", errno.ENOSPC, times=None)
+            assert sim.run(machine.world.perform(restart(machine.world, machine.log, 10)))
+            assert fault.struck
+            machine.storage.mend()
+            machine.restart(power_loss=True)
+            assert (machine.log.log_start, machine.log.log_end) == (10, 10)
+
+
+def test_a_cut_that_nobody_means_any_more_is_not_made() -> None:
+    with Simulation(1, QUICK) as sim:
+        machine = Machine(sim)
+        for number in range(3):
+            machine.append(b"%d" % number)
+        cut = machine.bench.store.truncate(machine.log, 1, still_meant=lambda: False)
+        assert not sim.run(machine.world.perform(cut))
+        assert machine.values() == [b"0", b"1", b"2"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Callable
+from itertools import count
 
 import pytest
 
@@ -260,3 +262,62 @@ def test_counters_tell_what_went_through() -> None:
         assert stats.bytes_in == 2 * len(ask(1))
         assert stats.bytes_out == 2 * 13
         assert (stats.accepted, stats.connections) == (1, 1)
+
+
+def test_a_half_closed_peer_gets_the_answers_that_have_not_had_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn has time for one request. The end comes when the first is answered: nothing is left to send, and a
+    transport whose reading is paused may tell of an end all the same."""
+    with Scene() as scene:
+        turns, add, ends = scene.server.turns, scene.server.turns.add, [True]
+        seconds = count()
+        monkeypatch.setattr(turns, "monotonic", lambda: float(next(seconds)))
+        peer = scene.dial()
+        (served,) = scene.server._connections
+
+        def end() -> None:
+            if not served.eof_received():
+                served.close(CloseReason.PEER)
+
+        def added(turn: Callable[[], None]) -> None:
+            if ends:
+                ends.pop()
+                scene.world.clock.call_later(0.1, end)
+            scene.world.clock.call_later(0.2, add, turn)
+
+        monkeypatch.setattr(turns, "add", added)
+        scene.asked.react = lambda ctx, body: ctx.respond_parts([b"done"])
+        frames = b"".join(ask(number) for number in range(3))
+        served.get_buffer(-1)[: len(frames)] = frames
+        scene.world.call(served.buffer_updated, len(frames))
+        scene.wait(lambda: peer.lost)
+        assert peer.correlations == [0, 1, 2]
+
+
+class Patient:
+    """Waits for what never happens."""
+
+    hung_up = False
+
+    def look(self, at_once: bool) -> None:
+        """There is none."""
+
+    def hang_up(self) -> None:
+        self.hung_up = True
+
+
+@pytest.mark.parametrize("ends", ["abort", "close"])
+def test_who_waits_for_an_answer_is_told_when_the_connection_is_gone(ends: str) -> None:
+    with Scene() as scene:
+        patient = Patient()
+
+        def wait(ctx: RequestContext, body: memoryview) -> None:
+            assert ctx.connection is not None
+            ctx.connection.line.join(patient)
+
+        scene.asked.react = wait
+        peer = scene.dial()
+        peer.send(ask(1))
+        scene.wait(lambda: len(scene.asked) == 1)
+        (served,) = scene.server._connections
+        scene.world.call(getattr(served, ends), CloseReason.SHUTDOWN)
+        assert patient.hung_up

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import BaseTransport, BufferedProtocol, Protocol, Transport, WriteTransport
+from asyncio import BaseTransport, Protocol, WriteTransport
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -14,6 +14,7 @@ from highwater.net.http import ASK_SECONDS, MAX_CONNECTIONS, TAKE_SECONDS, HttpS
 from highwater.net.metrics import counter, exposition, gauge, labels
 from highwater.sim import Simulation
 from highwater.world.real import RealWorld
+from tests.unit.net.parties import Peer
 
 GET = b"GET /page HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -103,13 +104,13 @@ class Caller(Protocol):
     def __init__(self, request: bytes, ended: asyncio.Future[None]) -> None:
         self._request = request
         self._ended = ended
-        self.got = b""
+        self.data = b""
 
     def connection_made(self, transport: BaseTransport) -> None:
         cast(WriteTransport, transport).write(self._request)
 
     def data_received(self, data: bytes) -> None:
-        self.got += data
+        self.data += data
 
     def connection_lost(self, failed: Exception | None) -> None:
         self._ended.set_result(None)
@@ -128,7 +129,7 @@ def called(request: bytes, page: Callable[[], Page]) -> bytes:
         await asyncio.wait_for(ended, 30)
         server.close()
         world.close()
-        return caller.got
+        return caller.data
 
     return asyncio.run(call())
 
@@ -169,26 +170,6 @@ def test_a_page_that_cannot_be_made_is_not_taken_for_whole(caplog: pytest.LogCap
 # --- whoever comes and says nothing, on virtual time
 
 
-class Idler(BufferedProtocol):
-    def __init__(self) -> None:
-        self.transport: Transport
-        self.got = bytearray()
-        self.lost = False
-        self._buffer = bytearray(64 * 1024)
-
-    def connection_made(self, transport: BaseTransport) -> None:
-        self.transport = cast(Transport, transport)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return memoryview(self._buffer)
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.got += self._buffer[:nbytes]
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost = True
-
-
 class Hall:
     """An HTTP server in the simulated world, and those who dial it."""
 
@@ -198,8 +179,8 @@ class Hall:
         self.server = HttpServer(self.world, {"/page": page})
         self.at = sim.run(self.world.perform(self.server.start(Endpoint("node", 8080))))
 
-    def dial(self) -> Idler:
-        caller = Idler()
+    def dial(self) -> Peer:
+        caller = Peer()
         self.sim.run(self.others.perform(self.others.net.dial(lambda: caller, self.at)))
         return caller
 
@@ -220,7 +201,7 @@ def test_who_does_not_ask_in_time_is_sent_away() -> None:
         asking = hall.dial()
         hall.others.call(asking.transport.write, GET)
         sim.run(sim.until(lambda: asking.lost))
-        assert asking.got.endswith(b"fine")
+        assert asking.data.endswith(b"fine")
 
 
 def test_whoever_asks_is_answered_however_many_only_sit_there() -> None:
@@ -232,7 +213,7 @@ def test_whoever_asks_is_answered_however_many_only_sit_there() -> None:
         asking = hall.dial()
         hall.others.call(asking.transport.write, GET)
         sim.run(sim.until(lambda: asking.lost))
-        assert asking.got.endswith(b"fine")
+        assert asking.data.endswith(b"fine")
 
 
 def test_a_page_is_made_no_faster_than_it_is_read_and_not_for_ever() -> None:

@@ -120,3 +120,25 @@ def test_what_a_reader_has_forgotten_is_not_stated_again() -> None:
     session.forget("t", [0])
     session.restate()
     assert not session.dirty
+
+
+class Stuck(Random):
+    """Draws the same number for every session."""
+
+    def randrange(self, *_: int) -> int:  # type: ignore[override]
+        return 7
+
+
+def test_a_session_that_is_gone_is_no_longer_tied_to_its_connection() -> None:
+    """Another one may have its id by the time the connection closes."""
+    held = FetchSessions(2, Stuck())
+    first = held.create(True, False, 0.0)
+    held.tie(first, "a connection")
+    held.remove(first)
+    second = held.create(True, False, 0.0)
+    held.tie(second, "another")
+    assert first.id == second.id
+    held.end_with("a connection")
+    assert held.resume(second.id, 1, True, 1.0) is second
+    held.end_with("another")
+    assert len(held) == 0

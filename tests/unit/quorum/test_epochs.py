@@ -134,6 +134,18 @@ def test_a_leader_that_lost_its_disk_neither_votes_nor_follows_itself_in_its_old
     assert (bench.role(), bench.quorum.epoch) == (Role.UNATTACHED, 7)
 
 
+@pytest.mark.parametrize("error", [Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER, Code.NONE])
+def test_nor_does_it_where_another_peer_has_told_it_of_that_epoch_first(error: Code) -> None:
+    """A peer may know of the epoch and not who led it. Two leaders of one epoch these are not: we lead none."""
+    bench = Bench().to_prospective()
+    bench.answer(3, wire.vote_answer(Standing(Code.FENCED_LEADER_EPOCH, None, 6), granted=False))
+    assert (bench.role(), bench.quorum.epoch) == (Role.UNATTACHED, 6)
+    while bench.role() != Role.PROSPECTIVE:
+        bench.pass_time_to_deadline()
+    bench.answer(2, wire.vote_answer(Standing(error, NodeId(1), 6), granted=False))
+    assert (bench.role(), bench.quorum.epoch) == (Role.UNATTACHED, 7)
+
+
 # Resigning
 
 

@@ -60,7 +60,8 @@ def test_an_empty_log_begins_with_the_batch_around_its_end(
     ("log_start", "log_end", "leader_start", "leader_end", "reset"),
     [
         (0, 30, 0, 20, Reset(truncate_to=20)),  # an unclean election took the rest
-        (25, 30, 0, 20, Reset(truncate_to=25)),
+        (20, 30, 0, 20, Reset(truncate_to=20)),
+        (25, 30, 3, 20, Reset(restart_at=3)),  # nothing of ours is in the leader's log
         (0, 30, 40, 50, Reset(restart_at=40)),  # the leader has deleted what comes next
         (0, 30, 30, 50, Reset(fetch_at=30)),
         (0, 30, 10, 30, Reset(fetch_at=30)),  # it is in range by now

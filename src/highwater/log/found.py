@@ -1,0 +1,99 @@
+"""What a log directory held when it was opened: its partitions, its checkpoints, and what deletions left."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Generator, Sequence
+from pathlib import PurePath
+
+from highwater.log import checkpoint, names
+from highwater.log.checkpoint import BadCheckpoint
+from highwater.log.creation import read_topic_id_if_there
+from highwater.model import METADATA_TOPIC, Offset, TopicPartition, Uuid
+from highwater.world import Disk, Step
+
+_log = logging.getLogger(__name__)
+
+
+class Found:
+    def __init__(self) -> None:
+        self.clean = False
+        self.broker_epoch = -1
+        self.partitions: list[tuple[TopicPartition, PurePath, int]] = []
+        """Partition, its directory, bytes of its segments."""
+        self.leftovers: list[PurePath] = []
+        self.kept: list[tuple[Uuid, int, PurePath]] = []
+        """Damaged copies: topic, partition, directory."""
+        self.recovery_points: dict[TopicPartition, Offset] = {}
+        self.log_starts: dict[TopicPartition, Offset] = {}
+        self.high_watermarks: dict[TopicPartition, Offset] = {}
+        self.clean_ends: dict[TopicPartition, Offset] = {}
+
+    @property
+    def _said(self) -> Sequence[dict[TopicPartition, Offset]]:
+        return self.recovery_points, self.log_starts, self.high_watermarks, self.clean_ends
+
+    def forget(self, partition: TopicPartition) -> None:
+        """What was said of a log that is gone does not hold for the next one of its name."""
+        for said in self._said:
+            said.pop(partition, None)
+
+    def forget_absent(self) -> set[TopicPartition]:
+        """Logs that the checkpoints speak of and that are not there."""
+        absent = {partition for said in self._said for partition in said}
+        absent.difference_update(partition for partition, _, _ in self.partitions)
+        for partition in absent:
+            self.forget(partition)
+        return absent
+
+
+def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]:
+    """A job: read the directory and its checkpoints. The clean-shutdown mark is taken away: it holds for one start."""
+    found = Found()
+    mark = directory / names.CLEAN_SHUTDOWN
+    data = checkpoint.read_file(disk, mark)
+    if data is not None:
+        found.clean = True
+        try:
+            found.broker_epoch = int(json.loads(data)["brokerEpoch"]) if data.strip() else -1
+        except (ValueError, KeyError, TypeError):
+            found.broker_epoch = -1
+        disk.unlink(mark)
+        disk.sync_dir(directory)
+    yield Step()
+    for file_name, target in (
+        (names.RECOVERY_POINTS, found.recovery_points),
+        (names.LOG_STARTS, found.log_starts),
+        (names.HIGH_WATERMARKS, found.high_watermarks),
+    ):
+        try:
+            target.update(checkpoint.decode_offsets(checkpoint.read_file(disk, directory / file_name) or b"0\n0\n"))
+        except BadCheckpoint as bad:
+            _log.warning("%s is unreadable (%s): everything is recovered from the logs", file_name, bad)
+            found.clean = False
+    try:
+        found.clean_ends = checkpoint.decode_offsets(
+            checkpoint.read_file(disk, directory / names.CLEANER_POINTS) or b"0\n0\n"
+        )
+    except BadCheckpoint as bad:
+        _log.warning("%s is unreadable (%s): compaction begins anew", names.CLEANER_POINTS, bad)
+    for name in disk.list(directory):
+        path = directory / name
+        partition = names.partition_of(name)
+        status = disk.stat(path)
+        if status is None or not status.is_dir:
+            continue
+        if names.is_deleted_directory(name):
+            found.leftovers.append(path)
+        elif (index := names.stray_partition(name)) is not None:
+            topic_id = yield from read_topic_id_if_there(disk, path)
+            if topic_id is None:
+                _log.warning("%s is kept: whose copy it is cannot be read", path)
+            else:
+                found.kept.append((topic_id, index, path))
+        elif partition is not None and partition.topic != METADATA_TOPIC:
+            sizes = (disk.stat(path / file) for file in disk.list(path) if file.endswith(names.LOG))
+            found.partitions.append((partition, path, sum(size.size for size in sizes if size is not None)))
+        yield Step()
+    return found

@@ -1,0 +1,50 @@
+"""Topics that are made because somebody asked about them: never more than some at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from highwater.broker.auto_creation import MOST_AT_A_TIME, AutoCreation
+from highwater.broker.controller_channel import ControllerChannel
+from highwater.errors import Code
+from highwater.sim import Simulation
+from highwater.wire.codec import Message
+from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from highwater.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+
+
+class Channel(ControllerChannel):
+    """Holds what is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[str], Callable[[Any], None]]] = []
+
+    @property
+    def reaches_controller(self) -> bool:
+        return True
+
+    def ask(self, request: Message, response: type[Any], done: Callable[[Any], None], seconds: float) -> None:
+        assert isinstance(request, CreateTopicsRequest)
+        self.asked.append(([topic.name for topic in request.topics], done))
+
+
+def topics(first: int, end: int) -> list[CreatableTopic]:
+    return [CreatableTopic(name=f"t{number}") for number in range(first, end)]
+
+
+def test_no_more_topics_are_asked_for_than_some_at_a_time() -> None:
+    with Simulation(1) as sim:
+        world, channel = sim.world("n1"), Channel()
+        creation = AutoCreation(world.clock, channel, lambda: 5000, lambda name: False)
+        told: list[Mapping[str, Code]] = []
+        assert world.call(creation.want, topics(0, MOST_AT_A_TIME + 500), told.append) is not None
+        ((names, done),) = channel.asked
+        assert len(names) == MOST_AT_A_TIME
+        assert world.call(creation.want, topics(MOST_AT_A_TIME, MOST_AT_A_TIME + 9), told.append) is None
+        assert told == [{}], "who asks for more is answered at once, and asks again"
+        assert len(channel.asked) == 1
+        refused = [CreatableTopicResult(name=name, error_code=Code.INVALID_PARTITIONS) for name in names]
+        world.call(done, CreateTopicsResponse(topics=refused))
+        assert world.call(creation.want, topics(MOST_AT_A_TIME, MOST_AT_A_TIME + 9), told.append) is not None
+        assert len(channel.asked) == 2
