@@ -59,3 +59,28 @@ def test_a_follower_that_does_not_tell_its_broker_epoch_is_refused() -> None:
         told = stage.run(stage.client.fetch("n2", 0, epoch=0, replica=3, broker_epoch=-1))
         assert told.code is Code.UNSUPPORTED_VERSION
         assert stage.partition("n2").require_leader().followers[3].end == before
+
+
+def test_a_leader_that_lost_its_tail_learns_from_the_next_one_where_each_epoch_began() -> None:
+    """n2 starts with less than it had. Before it registers it takes up its old role: epoch 2 seems to begin where its
+    log ends now. Then it follows n3, and gets a record of epoch 1 there: with epoch 2 left in its place, n2 would make
+    its own followers cut committed records off, once it leads again."""
+    with Stage(3, watched=True) as stage:
+        stage.create(replicas=(2, 3))
+        stage.send(b"epoch 0")
+        for victim, heir in (("n2", "n3"), ("n3", "n2")):
+            stage.kill(victim)
+            stage.until(lambda heir=heir: stage.leader() == heir)  # type: ignore[misc]
+            stage.start(victim)
+            stage.until(lambda: set(decided(stage).isr) == {2, 3})
+            stage.send(f"epoch {decided(stage).leader_epoch}".encode())
+        stage.until(lambda: stage.log("n3").high_watermark == 3)
+        history = stage.log("n3").epoch_cache.entries
+        assert stage.leader() == "n2" and [start for _, start in history] == [0, 1, 2]
+        stage.cut_power("n2")
+        stage.lose_records("n2", 1)
+        stage.start("n2", waits=False)
+        stage.until(lambda: stage.has("n2") and stage.log("n2").log_end == 1 and stage.leads("n2"))
+        stage.until(lambda: stage.leader() == "n3" and set(decided(stage).isr) == {2, 3})
+        assert stage.values("n2") == stage.values("n3")
+        assert stage.log("n2").epoch_cache.entries[:3] == history

@@ -25,21 +25,57 @@ SHAPES = {
     "cached": 30,
     "unclean off": 60,
     "unclean on": 10,
+    "a table": 5,
+    "a group": 10,
 }
 FAULTS = {
-    "kills": 40,
-    "kills after a write": 3,
-    "power cuts": 40,
+    "kills": 60,
+    "kills after a write": 1,
+    "kills before registration": 5,
+    "second kills": 8,
+    "power cuts": 25,
     "torn writes": 6,
-    "pauses": 20,
-    "cuts": 20,
-    "one-way cuts": 20,
-    "isolations": 30,
-    "slow links": 12,
-    "resets": 8,
-    "clock jumps": 5,
-    "controlled restarts": 12,
+    "pauses": 10,
+    "clock jumps": 2,
+    "controlled restarts": 15,
+    "rolled clusters": 2,
+    "cuts": 6,
+    "one-way cuts": 5,
+    "isolations": 12,
+    "slow links": 4,
+    "resets": 4,
+    "full disks": 5,
+    "descriptors gone": 5,
+    "slow disks": 3,
+    "failed writes": 2,
+    "failed syncs": 4,
+    "failed creations": 3,
+    "failed renamings": 3,
+    "damaged bytes": 4,
+    "deletions of records": 10,
+    "retentions": 2,
+    "settings changed": 5,
+    "topics created or deleted": 20,
+    "partitions added": 2,
 }
+ROLES = ("a leader", "the controller")
+MET = {
+    **{
+        f"{kind} of {role}": 5
+        for kind in ("kills", "power cuts", "isolations", "controlled restarts")
+        for role in ROLES
+    },
+    **{
+        f"{kind} of {role}": 2
+        for kind in ("full disks", "failed syncs", "descriptors gone", "pauses")
+        for role in ROLES
+    },
+    "kills of a follower": 5,
+    "kills of a node that starts": 3,
+    "second kills of a node that starts": 3,
+    "damaged bytes of a leader": 2,
+}
+"""Faults, by what the node was to its cluster that they happened to."""
 EVENTS = {
     "leader changes": 150,
     "partitions without a leader": 10,
@@ -54,7 +90,17 @@ EVENTS = {
     "metadata prefixes dropped": 200,
     "snapshots installed": 10,
 }
-RECORDS = {"acked": 20_000, "acked and judged": 20_000, "unknown": 10, "read": 50_000}
+RECORDS = {
+    "acked": 20_000,
+    "acked and judged": 20_000,
+    "deleted unread": 50,
+    "unknown": 2,
+    "read": 50_000,
+    "keys acked": 150,
+    "keys compacted away": 100,
+    "group: joined": 60,
+    "group: committed": 600,
+}
 STEPS = 500_000
 
 
@@ -68,6 +114,7 @@ def keep_their_promises(seeds: Sequence[int]) -> None:
     assert tally.steps > STEPS
     assert too_few(tally.clusters, SHAPES) == {}
     assert too_few(tally.faults, FAULTS) == {}
+    assert too_few(tally.met, MET) == {}
     assert too_few(tally.events, EVENTS) == {}
     assert too_few(tally.records, RECORDS) == {}
 

@@ -11,9 +11,11 @@ from highwater.metadata.cluster import MetadataImage
 from highwater.model import TopicPartition
 from highwater.sim.client import Client
 from highwater.sim.cluster import SimCluster
+from highwater.sim.faults.fault import LEADER, Fault
+from highwater.sim.faults.nemesis import Nemesis
 from highwater.sim.group_load import CALL_SECONDS, GroupLoad
+from highwater.sim.group_load import SETTINGS as GROUP_SETTINGS
 from highwater.sim.load import create_topics
-from highwater.sim.schedule import LEADER, Fault, Nemesis
 from highwater.sim.shape import TopicShape
 from highwater.sim.simulation import Simulation
 from highwater.sim.view import Observer
@@ -21,13 +23,7 @@ from highwater.sim.view import Observer
 GROUP, OFFSETS = "g", "__consumer_offsets"
 SHAPE = TopicShape(replicas=3, min_isr=2, flushed=False)
 MEMBERS = ("c1", "c2", "c3")
-SETTINGS = {
-    "offsets.topic.num.partitions": "1",
-    "offsets.commit.timeout.ms": "1000",
-    "group.initial.rebalance.delay.ms": "100",
-    "group.min.session.timeout.ms": "500",
-    "auto.leader.rebalance.enable": "true",
-}
+SETTINGS = {**GROUP_SETTINGS, "auto.leader.rebalance.enable": "true"}
 VERBS = ("kill", "kill after a write of", "pause", "isolate", "isolate from nodes", "cut one way from", "restart")
 SECONDS, FAULTS = 5.0, 5
 HEAL_SECONDS, RUN_SECONDS = 60.0, 400.0

@@ -67,6 +67,15 @@ def test_the_command_wants_either_one_seed_or_many() -> None:
     assert CliRunner().invoke(command, ["--seed", "1", "--seeds", "2"]).exit_code == 2
 
 
+def test_the_command_draws_from_a_profile_and_knows_no_other() -> None:
+    of_disks = CliRunner().invoke(command, ["--seed", "4", "--seconds", "1", "--profile", "disks"])
+    usual = CliRunner().invoke(command, ["--seed", "4", "--seconds", "1"])
+    assert (of_disks.exit_code, usual.exit_code) == (0, 0)
+    assert of_disks.output.splitlines()[-1] != usual.output.splitlines()[-1]
+    unknown = CliRunner().invoke(command, ["--seed", "4", "--profile", "weather"])
+    assert unknown.exit_code == 2 and "'all', 'crashes', 'disks', 'operations', 'losses'" in unknown.output
+
+
 class _NeverContent(OneQuorumLeader):
     def node(self, view: ClusterView, node: NodeView) -> None:
         if all(each.replicas for each in view.nodes):
@@ -80,6 +89,8 @@ def test_a_failing_seed_is_told_with_its_schedule_and_exit_code(monkeypatch: pyt
         assert ran.exit_code == 1
         for part in ("seed 4: ", "what went wrong:", "_NeverContent: crafted", "faults:", "timeline", "--seed 4"):
             assert part in ran.output
+    of_disks = CliRunner().invoke(command, ["--seed", "4", "--seconds", "2", "--profile", "disks"])
+    assert of_disks.output.rstrip().endswith("highwater sim --seed 4 --profile disks")
 
 
 def test_what_is_wrong_for_one_callback_only_is_seen() -> None:

@@ -189,3 +189,64 @@ def test_a_round_reports_the_error_to_those_who_asked_for_the_file(sim: Simulati
         assert [getattr(answer, "errno", None) for answer in answers] == [None, errno.EIO, errno.EIO]
 
     sim.run(scenario())
+
+
+def test_one_fault_is_mended_and_the_others_stay(sim: Simulation, world: SimWorld) -> None:
+    storage = sim.storage("a")
+    first = storage.fail("append", "*/log", times=None)
+    storage.fail("append", "*/other", times=None)
+    storage.mend(first)
+    world.disk.open(LOG, create=True).append(b"kept")
+    with pytest.raises(OSError):
+        world.disk.open(DATA / "other", create=True).append(b"lost")
+    assert [(strike.operation, strike.path.name, strike.code) for strike in storage.struck] == [
+        ("append", "other", errno.EIO)
+    ]
+
+
+def test_damage_is_known_until_the_bytes_are_cut_off(sim: Simulation, world: SimWorld) -> None:
+    file = world.disk.open(LOG, create=True)
+    file.append(b"written")
+    sim.storage("a").damage(LOG, 3, b"X")
+    assert (sim.storage("a").damaged(), file.read_cached(0, 10)) == ([LOG], b"wriXten")
+    file.truncate(4)
+    assert sim.storage("a").damaged() == [LOG]
+    file.truncate(3)
+    assert sim.storage("a").damaged() == []
+
+
+def test_pages_that_a_sync_failed_to_write_are_gone_for_the_next_process(sim: Simulation, world: SimWorld) -> None:
+    """They count as clean, so that the kernel drops them when it likes, and reads again what is on the disk."""
+    file = world.disk.open(LOG, create=True)
+    file.append(b"synced")
+    assert sim.run(flushed(world, file)) is None
+    file.append(b" never")
+    sim.storage("a").fail("sync", "*/log")
+    assert sim.run(flushed(world, file)) is not None
+    assert file.read_cached(0, 100) == b"synced never"
+    again = sim.restart("a")
+    assert len(bytes(again.disk.open(LOG).read_cached(0, 100) or b"")) <= len(b"synced never")
+    node = sim.storage("a").file(LOG)
+    assert node.durable_bytes() == bytes(node.data) and not node.lost_pages
+
+
+def test_a_slow_disk_takes_as_many_times_as_long(sim: Simulation, world: SimWorld) -> None:
+    file = world.disk.open(LOG, create=True)
+
+    def seconds_of_a_sync() -> float:
+        file.append(b"x")
+        begun = sim.now
+        sim.run(flushed(world, file))
+        return sim.now - begun
+
+    usual = max(seconds_of_a_sync() for _ in range(20))
+    sim.storage("a").drag = 1000.0
+    assert min(seconds_of_a_sync() for _ in range(20)) > 10 * usual
+
+
+def test_an_empty_disk_has_nothing_of_the_one_before(sim: Simulation, world: SimWorld) -> None:
+    world.disk.open(LOG, create=True).append(b"x" * 100)
+    sim.crash("a")
+    sim.storage("a").wipe()
+    sim.storage("a").provide(DATA)
+    assert (sim.restart("a").disk.list(DATA), sim.storage("a").used) == ([], 0)

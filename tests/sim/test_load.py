@@ -6,6 +6,7 @@ import pytest
 
 from highwater.audit import Outcome, Read, Sent
 from highwater.model import TopicPartition
+from highwater.sim.faults.permitted import Permitted
 from highwater.sim.load import Load
 from highwater.sim.reader import Page
 
@@ -29,8 +30,8 @@ def load(left: list[bytes], sent: tuple[bytes, ...] = (b"a", b"b"), read: tuple[
     return made
 
 
-def verdict(made: Load, lossy: bool = False) -> str:
-    made.judge(frozenset({TP}) if lossy else frozenset())
+def verdict(made: Load, lossy: bool = False, permitted: Permitted | None = None) -> str:
+    made.judge(frozenset({TP}) if lossy else frozenset(), permitted or Permitted())
     return " ".join(made.wrong)
 
 
@@ -72,3 +73,29 @@ def test_what_an_unclean_election_gave_up_is_counted_and_not_called_lost() -> No
 )
 def test_what_an_unclean_election_left_is_whole_unique_and_in_order(left: list[bytes], wrong: str) -> None:
     assert f"the audit finds {wrong}" in verdict(load(left), lossy=True)
+
+
+def beginning_at(start: int, made: Load) -> Load:
+    """Records below `start` are gone."""
+    page = made.whole[TP]
+    made.whole[TP] = page._replace(reads=[read for read in page.reads if read.offset >= start], log_start=start)
+    return made
+
+
+def test_what_was_asked_to_be_deleted_is_not_missed_and_nothing_beyond_it_may_go() -> None:
+    sent = (b"a", b"b", b"c")
+    made = beginning_at(2, load([*sent], sent, read=(1,)))
+    assert verdict(made, permitted=Permitted(deleted={TP: 2})) == ""
+    assert (made.seen["deleted unread"], made.seen["acked and judged"]) == (1, 2)
+    assert "begins at 2, and nobody asked for that" in verdict(
+        beginning_at(2, load([*sent], sent)), permitted=Permitted(deleted={TP: 1})
+    )
+    assert verdict(beginning_at(2, load([*sent], sent)), permitted=Permitted(retained={"t"})) == ""
+
+
+def test_what_lies_behind_the_deleted_records_is_judged_as_ever() -> None:
+    sent = (b"a", b"b", b"c")
+    permitted = Permitted(deleted={TP: 1})
+    assert "the audit finds lost" in verdict(beginning_at(1, load([b"a", b"b"], sent)), permitted=permitted)
+    assert "is not there any more" in verdict(beginning_at(1, load([b"a", b"b"], sent, read=(2,))), permitted=permitted)
+    assert "the audit finds foreign" in verdict(beginning_at(1, load([b"x", b"a", b"c"], sent)), permitted=permitted)

@@ -18,6 +18,8 @@ from highwater.world import World
 M = TypeVar("M", bound=Message)
 CONNECT_SECONDS = 1.0
 BACKOFF_SECONDS = (0.01, 0.1)
+WELL_SECONDS = 6.0
+"""Within which every request of a cluster that is well has its answer."""
 
 
 class NotConnected(CallFailed):
@@ -65,10 +67,18 @@ class Client:
         self._deadlines = DeadlineQueue(world.clock)
         self._lines: dict[Endpoint, _Line] = {}
         self._random = world.random(f"client {client_id}")
+        self._well_since = float("inf")
+        self.unanswered: list[str] = []
+        """Requests that had no answer in time though the cluster was well when they were sent."""
 
     @property
     def now(self) -> float:
         return self.world.clock.monotonic()
+
+    def expect_answers(self) -> None:
+        """From now on: the cluster is well. A follower that counts as in sync may still lag for a second or so."""
+        self._well_since = self.now
+        self._patience = max(self._patience, WELL_SECONDS)
 
     async def back_off(self) -> None:
         await asyncio.sleep(self._random.uniform(*BACKOFF_SECONDS))
@@ -92,9 +102,12 @@ class Client:
             if not answered.done():
                 answered.set_result(answer)
 
+        sent = self.now
         connection.send(request, version, response, done, min(seconds, self._patience))
         answer = await answered
         if isinstance(answer, CallFailed):
+            if answer.reason is Gone.TIMED_OUT and sent >= self._well_since:
+                self.unanswered.append(f"{self.client_id}: {type(request).__name__} to {to}")
             raise answer
         found: M = answer
         return found

@@ -63,6 +63,8 @@ class Member:
         self.hosted = HostedNode(sim, self.name, {**self._properties(voters), **own})
         self.serves = False
         self.lives = 0
+        self.disks = 1
+        """How many it has had."""
         self.wanted = False
         """Whether it is to run: a node that is down and not wanted was taken down."""
 
@@ -110,6 +112,8 @@ class SimCluster:
         self._directories = {name: Uuid(random.randbytes(16)) for name in self.members}
         self.failures: list[str] = []
         """Nodes that gave up of their own accord, or could not start."""
+        self.excuses: Callable[[Member, BaseException], bool] = lambda member, failed: False
+        """Whether a node may have given up, as one does whose disk fails."""
         self._starting: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -158,8 +162,7 @@ class SimCluster:
         except Dead:
             pass
         except Exception as failed:  # noqa: BLE001 - whatever keeps a node from starting is a finding
-            self.failures.append(f"{member.name} cannot start: {failed!r}")
-            self.note(member.name, f"cannot start: {failed!r}")
+            self._fell(member, "cannot start", failed)
             self.sim.crash(member.name, power_loss=False)
         else:
             if member.lives == life:
@@ -171,9 +174,15 @@ class SimCluster:
     def look_for_failures(self) -> None:
         for member in self.members.values():
             if member.hosted.gave_up is not None:
-                self.failures.append(f"{member.name} gave up: {member.hosted.gave_up!r}")
-                self.note(member.name, f"gave up: {member.hosted.gave_up!r}")
+                self._fell(member, "gave up", member.hosted.gave_up)
                 member.hosted.gave_up = None
+
+    def _fell(self, member: Member, how: str, failed: BaseException) -> None:
+        self.note(member.name, f"{how}: {failed!r}")
+        if self.excuses(member, failed):
+            self.take_down(member.name, power_loss=False)
+        else:
+            self.failures.append(f"{member.name} {how}: {failed!r}")
 
     async def stop(self, name: str) -> bool:
         """A controlled shutdown of a node that serves. False if it crashed before its end."""
@@ -192,6 +201,13 @@ class SimCluster:
         member = self.members[name]
         self.sim.crash(name, power_loss)
         member.wanted = member.serves = False
+
+    def replace_disk(self, name: str) -> None:
+        """Of a node that is down and no voter: an empty disk, formatted for the same cluster and the same node."""
+        member = self.members[name]
+        assert not member.is_voter and not self.sim.is_alive(name)
+        member.disks += 1
+        member.hosted.begin_anew(CLUSTER_ID)
 
     # What a scenario aims at
 

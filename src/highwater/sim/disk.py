@@ -16,7 +16,7 @@ from highwater.sim.flusher import Flusher
 from highwater.sim.inode import DirNode, FileNode
 from highwater.sim.knobs import Knobs
 from highwater.sim.process import Process
-from highwater.sim.storage import Storage, os_error
+from highwater.sim.storage import Storage, Strike, os_error
 from highwater.world import AlreadyLocked, Buffer, File, Poisoned
 
 
@@ -82,6 +82,7 @@ class SimFile:
             error = os_error(fault.code, self.path)
         elif storage.room is not None and storage.room < len(data):
             error = os_error(errno.ENOSPC, self.path)
+            storage.struck.append(Strike("append", self.path, errno.ENOSPC))
         part = self._machine.random.randint(0, len(data))
         if storage.room is not None:
             part = min(part, storage.room)

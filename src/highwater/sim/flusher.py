@@ -61,7 +61,11 @@ class Flusher:
                 if id(node) not in begun:
                     begun[id(node)] = (path, node, node.begin_sync())
         self._loop.call_later(
-            self._random.uniform(*self._knobs.flush_round), self._end, calls, begun, context=self._process.context()
+            self._storage.drag * self._random.uniform(*self._knobs.flush_round),
+            self._end,
+            calls,
+            begun,
+            context=self._process.context(),
         )
 
     def _end(self, calls: list[tuple[list[Named], Done]], begun: dict[int, tuple[PurePath, FileNode, Version]]) -> None:

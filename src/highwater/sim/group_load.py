@@ -21,6 +21,13 @@ CALL_SECONDS = 5.0
 """A JoinGroup waits for a whole rebalance."""
 SESSION_MS = 1000
 """Short of Kafka's least: the cluster is to be told that it may be."""
+SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.commit.timeout.ms": "1000",
+    "group.initial.rebalance.delay.ms": "100",
+    "group.min.session.timeout.ms": "500",
+}
+"""Of the brokers: as short."""
 ROUNDS = (3, 40)
 """Commits of a member before it goes away, drawn anew each time."""
 

@@ -24,11 +24,22 @@ class HostedNode:
         self.node: Node | None = None
         self.gave_up: BaseException | None = None
         """Why the node itself ended its last life."""
+        self._to_format: str | None = None
 
     async def format(self, cluster_id: str, voters: Sequence[InitialVoter]) -> None:
-        directory = PurePath(self.config.log_dirs[0])
         world = self._sim.world(self.name)
-        self._sim.storage(self.name).provide(directory)
+        self._sim.storage(self.name).provide(PurePath(self.config.log_dirs[0]))
+        await self._format(world, cluster_id, voters)
+
+    def begin_anew(self, cluster_id: str) -> None:
+        """On an empty disk, which is formatted when the next life begins."""
+        storage = self._sim.storage(self.name)
+        storage.wipe()
+        storage.provide(PurePath(self.config.log_dirs[0]))
+        self._to_format = cluster_id
+
+    async def _format(self, world: SimWorld, cluster_id: str, voters: Sequence[InitialVoter]) -> None:
+        directory = PurePath(self.config.log_dirs[0])
         wanted = Format(
             cluster_id,
             self.config.node_id,
@@ -48,6 +59,9 @@ class HostedNode:
         """Begin a life; returns when the node serves its clients. Dead if it crashes before that."""
         world = self._sim.restart(self.name)
         self.gave_up = None
+        if self._to_format is not None:
+            await self._format(world, self._to_format, [])
+            self._to_format = None
         node = self.node = world.call(Node, world, self.config, lambda failed: self._end(world, failed))
         await world.perform(node.start())
         self._world = world

@@ -32,7 +32,17 @@ class FileNode:
     file makes anything durable.
     """
 
-    __slots__ = ("_versions", "data", "durable", "linked", "lost_pages", "modified_ms", "rounds", "warm_from")
+    __slots__ = (
+        "_versions",
+        "damaged_at",
+        "data",
+        "durable",
+        "linked",
+        "lost_pages",
+        "modified_ms",
+        "rounds",
+        "warm_from",
+    )
 
     def __init__(self, modified_ms: int = 0) -> None:
         self.data = bytearray()
@@ -40,6 +50,8 @@ class FileNode:
         self.rounds: list[Version] = []
         self.linked = True
         self.lost_pages = False
+        self.damaged_at: int | None = None
+        """From where on it may not hold what was written to it."""
         self.modified_ms = modified_ms
         self.warm_from = 0
         self._versions = 0
@@ -52,6 +64,8 @@ class FileNode:
         else:
             self.data.extend(bytes(size - len(self.data)))
         self.warm_from = min(self.warm_from, size)
+        if self.damaged_at is not None and size <= self.damaged_at:
+            self.damaged_at = None
 
     def begin_sync(self) -> Version:
         """The version that a sync begun now makes durable when it ends."""
@@ -95,6 +109,8 @@ class FileNode:
         self.durable = Version(self._versions, len(self.data))
         self.rounds.clear()
         self.lost_pages = False
+        if self.damaged_at is not None and self.damaged_at >= len(self.data):
+            self.damaged_at = None
 
 
 def torn(written: bytes, at: int, random: Random) -> bytes:

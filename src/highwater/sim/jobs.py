@@ -37,7 +37,9 @@ class SimJob:
         done: Callable[[Any], None],
         step: Callable[[Step], None] | None,
         carry: Callable[[Any], Any],
+        drag: Callable[[], float],
     ) -> None:
+        """`drag`: how many times as long as usual a step takes just now."""
         self._process = process
         self._loop = loop
         self._random = random
@@ -47,6 +49,7 @@ class SimJob:
         self._done = done
         self._step = step
         self._carry = carry
+        self._drag = drag
         self._cancelled = False
         self._closed: Callable[[], None] | None = None
         self._pace = Pace(loop.time())
@@ -64,7 +67,7 @@ class SimJob:
             self._tell_closed()
 
     def _later(self, pause: float, fn: Callable[..., None], *args: object) -> asyncio.TimerHandle:
-        delay = pause + self._random.uniform(*self._knobs.job_step)
+        delay = pause + self._drag() * self._random.uniform(*self._knobs.job_step)
         return self._loop.call_later(delay, fn, *args, context=self._process.context())
 
     def _advance(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from highwater.audit import History, Outcome, Read, Sent, judge
@@ -12,6 +12,7 @@ from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
 from highwater.net.client import CallFailed
 from highwater.sim.client import Client
+from highwater.sim.faults.permitted import Permitted
 from highwater.sim.producer import Producer
 from highwater.sim.reader import Page, Reader
 from highwater.sim.shape import PARTITIONS, TopicShape
@@ -37,22 +38,27 @@ class Witness(Protocol):
 
 async def create_topics(client: Client, topics: Sequence[TopicShape]) -> None:
     for topic in topics:
-        wanted = CreatableTopic(
-            name=topic.name,
-            num_partitions=PARTITIONS,
-            replication_factor=topic.replicas,
-            configs=[CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()],
-        )
-        request = CreateTopicsRequest(topics=[wanted], timeout_ms=5000)
-        while True:
-            try:
-                answer = await client.ask_any(request, CreateTopicsResponse, SEND_SECONDS)
-                if answer.topics[0].error_code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-                    break
-            except CallFailed:
-                pass
-            await client.back_off()
+        await create_topic(client, topic.name, PARTITIONS, topic.replicas, topic.configs)
     client.close()
+
+
+async def create_topic(client: Client, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
+    """Asked for until it is there."""
+    wanted = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+    request = CreateTopicsRequest(topics=[wanted], timeout_ms=5000)
+    while True:
+        try:
+            answer = await client.ask_any(request, CreateTopicsResponse, SEND_SECONDS)
+            if answer.topics[0].error_code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+                return
+        except CallFailed:
+            pass
+        await client.back_off()
 
 
 class Load:
@@ -165,12 +171,21 @@ class Load:
                 return end
             await client.back_off()
 
-    def judge(self, lossy: frozenset[TopicPartition]) -> None:
+    def judge(self, lossy: frozenset[TopicPartition], permitted: Permitted) -> None:
         """Of a partition whose topic allowed data to be given up, and that did, the end alone is judged: what is still
-        there is there once, in order, and was sent."""
+        there is there once, in order, and was sent. What lies before the start of a log was deleted, if that was asked
+        for, or retained no longer."""
+        starts = {partition: page.log_start for partition, page in self.whole.items()}
+        for partition, start in starts.items():
+            if not permitted.start(partition, start):
+                self.wrong.append(f"{partition}: begins at {start}, and nobody asked for that")
         sends = [*self.sends]
         sends += [Sent(at, value, producer, Outcome.UNKNOWN) for value, (at, producer) in self._begun.items()]
         before = [read for read in self.reads if read.partition not in lossy]
+        read = {each.value for each in before}
+        unread = {each for each in sends if 0 <= each.offset < starts[each.partition] and each.value not in read}
+        self.seen["deleted unread"] += len(unread)
+        sends = [each for each in sends if each not in unread]
         after = [read for page in self.whole.values() for read in page.reads]
         kept = {read.value for read in after if read.partition in lossy}
         given_up = {sent.value for sent in sends if sent.partition in lossy and sent.value not in kept}
@@ -181,7 +196,7 @@ class Load:
             wrong = {name: n for name, n in verdict.counts.items() if name not in ("acked", "delivered") and n}
             self.wrong += [f"the audit finds {name}: {getattr(verdict, name)[:3]}" for name in wrong]
         for partition, at in self._out_of_range:
-            if partition not in lossy:
+            if partition not in lossy and at >= starts[partition]:
                 self.wrong.append(f"{partition}: {at} was committed, and is out of range")
         for partition, page in self.whole.items():
             self._judge_whole(partition, page, before)
@@ -192,5 +207,5 @@ class Load:
             self.wrong.append(f"{partition}: the offsets have gaps")
         there = set(offsets)
         for read in before:
-            if read.partition == partition and read.offset not in there:
+            if read.partition == partition and read.offset >= page.log_start and read.offset not in there:
                 self.wrong.append(f"{partition}: offset {read.offset} was read, and is not there any more")

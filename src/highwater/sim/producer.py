@@ -39,13 +39,15 @@ class Producer:
         self.ids: list[int] = []
         """Every id that it was given."""
 
-    async def send(self, partition: TopicPartition, values: Sequence[bytes], seconds: float) -> list[Sent]:
+    async def send(
+        self, partition: TopicPartition, values: Sequence[bytes], seconds: float, key: bytes | None = None
+    ) -> list[Sent]:
         """Retried until answered or out of time. A batch in doubt ends the producer's identity: no gap may follow."""
         deadline = self._client.now + seconds
         outcome, base = Outcome.FAILED, -1
         try:
             await self._identify(deadline)
-            outcome, base = await self._deliver(partition, values, deadline)
+            outcome, base = await self._deliver(partition, values, deadline, key)
         except TimeoutError:
             pass
         if outcome is Outcome.ACKED:
@@ -78,11 +80,11 @@ class Producer:
         return left
 
     async def _deliver(
-        self, partition: TopicPartition, values: Sequence[bytes], deadline: float
+        self, partition: TopicPartition, values: Sequence[bytes], deadline: float, key: bytes | None
     ) -> tuple[Outcome, int]:
         now_ms = self._client.world.clock.wall_ms()
         batch = records.build(
-            [(now_ms, None, value, ()) for value in values],
+            [(now_ms, key, value, ()) for value in values],
             producer_id=self._id,
             producer_epoch=0,
             base_sequence=self._sequences.get(partition, 0),

@@ -73,14 +73,15 @@ class Reader:
         return row.offset
 
     async def read_all(self, partition: TopicPartition, seconds: float) -> Page:
-        """From the log's start to its high watermark. TimeoutError if that does not succeed in time."""
+        """From the log's start to its high watermark, as both were when they were read: retention may be at work.
+        TimeoutError if that does not succeed in time."""
         deadline = self._client.now + seconds
         reads: list[Read] = []
-        offset = -1
+        offset = begun = -1
         while self._client.now < deadline:
             try:
                 if offset < 0:
-                    offset = await self.earliest(partition, seconds)
+                    offset = begun = await self.earliest(partition, seconds)
                 page = await self.fetch(partition, offset, seconds)
             except (KafkaError, CallFailed) as failed:
                 if isinstance(failed, KafkaError) and failed.code is Code.OFFSET_OUT_OF_RANGE:
@@ -91,5 +92,5 @@ class Reader:
             reads += page.reads
             offset = page.next_offset
             if offset >= page.high_watermark:
-                return page._replace(reads=reads)
+                return page._replace(reads=reads, log_start=begun)
         raise TimeoutError(f"{partition} could not be read to its end in {seconds} s")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from highwater.model import TopicPartition
+from highwater.sim import group_load, table_load
 from highwater.sim.knobs import Knobs
 
 SEGMENT_BYTES = "4000"
@@ -51,6 +52,10 @@ class Shape:
     topics: tuple[TopicShape, ...]
     knobs: Knobs
     settings: Mapping[str, str]
+    table: bool = False
+    """Whether there is a compacted topic, too."""
+    groups: bool = False
+    """Whether consumers of a group commit what they have read."""
 
     @classmethod
     def drawn(cls, plan: Random) -> Shape:
@@ -62,7 +67,17 @@ class Shape:
         if not all_flushed:
             topics.append(cls._topic(plan, brokers, flushed=False))
         knobs = Knobs.swarm(plan) if plan.random() < 0.4 else Knobs()
-        return cls(brokers, voters, controllers, tuple(topics), knobs, SHORT_METADATA if plan.random() < 0.5 else {})
+        settings = dict(SHORT_METADATA) if plan.random() < 0.5 else {}
+        extra = plan.random()
+        table, groups = extra < 0.15, 0.15 <= extra < 0.4
+        if table:
+            settings |= table_load.SETTINGS
+        if groups:
+            settings |= group_load.SETTINGS
+            settings["offsets.topic.replication.factor"] = str(min(3, brokers))
+            if all_flushed:
+                settings["log.flush.interval.messages"] = "1"  # the offsets' topic has no settings of its own
+        return cls(brokers, voters, controllers, tuple(topics), knobs, settings, table, groups)
 
     @staticmethod
     def _topic(plan: Random, brokers: int, flushed: bool) -> TopicShape:
@@ -83,11 +98,13 @@ class Shape:
 
     def text(self) -> str:
         where = f"{self.controllers} apart" if self.controllers else f"{self.voters} of them"
-        return f"brokers {self.brokers}, controllers {where}; topics {', '.join(topic.name for topic in self.topics)}"
+        topics = [topic.name for topic in self.topics] + ["a table"] * self.table + ["a group's offsets"] * self.groups
+        return f"brokers {self.brokers}, controllers {where}; topics {', '.join(topics)}"
 
     def features(self) -> list[str]:
         """What a run of it covers, by names to count."""
         found = [f"{self.brokers + self.controllers} nodes", "apart" if self.controllers else "combined"]
+        found += ["a table"] * self.table + ["a group"] * self.groups
         for topic in self.topics:
             found += [f"RF {topic.replicas}", f"min ISR {topic.min_isr}", "flushed" if topic.flushed else "cached"]
             found.append("unclean on" if topic.unclean else "unclean off")

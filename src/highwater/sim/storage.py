@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 from random import Random
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from highwater.sim.inode import Change, DirNode, FileNode, Node
 from highwater.world import Exhausted
@@ -25,7 +25,7 @@ def os_error(code: int, path: PurePath) -> OSError:
     return OSError(code, os.strerror(code), str(path))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Fault:
     """Fails (or, for a sync, fakes) an operation on matching paths, from the nth on, so many times."""
 
@@ -49,6 +49,14 @@ class Fault:
         return True
 
 
+class Strike(NamedTuple):
+    """An operation that failed."""
+
+    operation: Operation
+    path: PurePath
+    code: int
+
+
 class Storage:
     """Survives crashes. Names are durable by `sync_dir` of their directory alone, bytes by a sync of their file."""
 
@@ -60,6 +68,10 @@ class Storage:
         self._used = 0
         self.capacity: int | None = None
         """Bytes of file content that fit; None is endless."""
+        self.drag = 1.0
+        """How many times as long as usual everything takes."""
+        self.struck: list[Strike] = []
+        """What has failed in the present life of the node."""
         self.locks: set[PurePath] = set()
 
     # What a scenario does to it
@@ -85,8 +97,12 @@ class Storage:
         self._faults.append(fault)
         return fault
 
-    def mend(self) -> None:
-        self._faults.clear()
+    def mend(self, fault: Fault | None = None) -> None:
+        """Undo one fault, or all."""
+        if fault is None:
+            self._faults.clear()
+        elif fault in self._faults:
+            self._faults.remove(fault)
 
     def provide(self, path: PurePath) -> None:
         """A directory that was there, durable, before anything started."""
@@ -101,6 +117,17 @@ class Storage:
         node = self.file(path)
         assert pos + len(data) <= len(node.data)
         node.data[pos : pos + len(data)] = data
+        node.damaged_at = pos if node.damaged_at is None else min(node.damaged_at, pos)
+
+    def damaged(self) -> list[PurePath]:
+        """Files that do not hold what was written to them."""
+        return [path for path, node in self.tree() if node.damaged_at is not None]
+
+    def wipe(self) -> None:
+        """An empty disk takes the place of this one."""
+        self._root = DirNode()
+        self._pending.clear()
+        self._used = 0
 
     def durable_bytes(self, path: PurePath) -> bytes | None:
         """What of the file a power cut is bound to leave; None where its name might be gone."""
@@ -127,12 +154,22 @@ class Storage:
         self._used = sum(len(node.data) for node in self._root.files())
 
     def restart(self) -> None:
-        """A new process uses the disk: nothing in it was written lately, no lock is held."""
+        """A new process uses the disk: nothing in it was written lately, no lock is held. Pages that a sync failed to
+        write count as clean, so that the kernel has dropped them by now."""
         self.locks.clear()
+        self.struck.clear()
         for node in self._root.files():
+            if node.lost_pages:
+                self.occupy(node, -len(node.data))
+                node.lose_power(self._random)
+                self.occupy(node, len(node.data))
             node.warm_from = len(node.data)
 
     # What the disk handles use
+
+    @property
+    def used(self) -> int:
+        return self._used
 
     @property
     def room(self) -> int | None:
@@ -147,6 +184,8 @@ class Storage:
             if fault.strikes(operation, path):
                 if fault.error is not None:
                     raise fault.error
+                if fault.code is not None:
+                    self.struck.append(Strike(operation, path, fault.code))
                 return fault
         return None
 

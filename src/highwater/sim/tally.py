@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from highwater.sim.faults.profiles import USUAL
 from highwater.sim.timeline import Finding
-from highwater.sim.trial import Trial
+from highwater.sim.trial import SECONDS, Trial
 
 
 @dataclass
@@ -18,11 +19,13 @@ class Tally:
     """Callbacks of nodes, after each of which the invariants were asked."""
     clusters: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
+    met: Counter[str] = field(default_factory=Counter)
+    """Faults, by what the node was to its cluster that they happened to."""
     events: Counter[str] = field(default_factory=Counter)
     records: Counter[str] = field(default_factory=Counter)
 
-    def run(self, seed: int, seconds: float | None = None) -> Finding | None:
-        trial = Trial(seed) if seconds is None else Trial(seed, seconds)
+    def run(self, seed: int, seconds: float = SECONDS, profile: str = USUAL) -> Finding | None:
+        trial = Trial(seed, seconds, profile)
         found = trial()
         self.add(trial, found)
         return found
@@ -35,15 +38,17 @@ class Tally:
         self.steps += trial.watch.steps
         self.clusters.update(trial.shape.features())
         self.faults += trial.nemesis.struck
+        self.met += trial.nemesis.met
         self.events += trial.watch.seen
-        self.records += trial.load.seen
+        self.records += trial.load.seen + trial.table.seen
+        self.records += Counter({f"group: {what}": count for what, count in trial.group.seen.items()})
 
     def text(self) -> str:
         lines = [
             f"seeds     {self.seeds}, failed {self.failed}",
             f"time      {self.virtual_seconds:.0f} virtual seconds, {self.steps} steps of nodes",
         ]
-        for name in ("clusters", "faults", "events", "records"):
+        for name in ("clusters", "faults", "met", "events", "records"):
             counts: Counter[str] = getattr(self, name)
             lines.append(f"{name:8}  " + ", ".join(f"{what} {counts[what]}" for what in sorted(counts)))
         return "\n".join(lines)

@@ -22,12 +22,15 @@ class Finding:
     faults: list[str]
     schedule: list[str]
     timeline: list[str]
+    profile: str = ""
+    """Of faults, if it is not the usual one."""
 
     def text(self, last: int = LAST_LINES) -> str:
         parts = [f"seed {self.seed}: {self.shape}", "", "what went wrong:"]
         parts += [f"  {fault}" for fault in self.faults[:5]]
         parts += ["", "faults:", *self.schedule, "", f"timeline (the last {last} lines):", *self.timeline[-last:]]
-        parts += ["", f"run it again: highwater sim --seed {self.seed}"]
+        profile = f" --profile {self.profile}" if self.profile else ""
+        parts += ["", f"run it again: highwater sim --seed {self.seed}{profile}"]
         return "\n".join(parts)
 
 

@@ -16,6 +16,9 @@ from highwater.sim.cluster import Member, SimCluster
 from highwater.sim.storage import Storage
 from highwater.wire import records
 
+SCRATCH = "scratch"
+"""Topics whose names begin so come and go while others look."""
+
 
 class Batch(NamedTuple):
     base_offset: int
@@ -73,6 +76,8 @@ class NodeView:
     image: MetadataImage | None = None
     """Committed, as far as it knows."""
     replicas: Mapping[TopicPartition, ReplicaView] = field(default_factory=dict)
+    disk: int = 1
+    """Which of its disks it has: what it said before, it said of another."""
 
 
 class Told(NamedTuple):
@@ -122,7 +127,10 @@ class Committed:
             if base < self._base:
                 continue
             position = self._position if base == self._base else 0
-            data = bytes(self._storage.file(log.directory / f"{base:020d}.log").data)
+            file = self._storage.file(log.directory / f"{base:020d}.log")
+            if file.damaged_at is not None:  # what nobody can read says nothing
+                return tuple(found)
+            data = bytes(file.data)
             for at, size, header in records.walk(data, position):
                 if header.last_offset >= log.high_watermark:
                     self._base, self._position = base, at
@@ -185,11 +193,12 @@ def view_node(member: Member, storage: Storage | None) -> NodeView | None:
     replicas: dict[TopicPartition, ReplicaView] = {}
     if node.broker is not None:
         for partition in node.broker.hosted:
-            if partition.log.offline is None:
+            if partition.log.offline is None and not partition.tp.topic.startswith(SCRATCH):
                 replicas[partition.tp] = view_replica(node, partition, batches(partition.log))
     return NodeView(
         id=member.id,
         life=member.lives,
+        disk=member.disks,
         quorum=view_quorum(node, batches(node.raft.log.log)),
         broker_epoch=node.lifecycle.epoch if node.broker is not None else -1,
         image=node.raft.committed,

@@ -22,6 +22,7 @@ from highwater.sim.invariants.invariant import partitions_of
 from highwater.sim.process import Process
 from highwater.sim.storage import Storage
 from highwater.sim.view import (
+    SCRATCH,
     Batch,
     ClusterView,
     Committed,
@@ -43,7 +44,7 @@ class _Life:
 
     def __init__(self, member: Member, node: Node, storage: Storage) -> None:
         self.node = node
-        self.view = NodeView(member.id, member.lives)
+        self.view = NodeView(member.id, member.lives, disk=member.disks)
         self._storage = storage
         self._stamp: Stamp = ()
         self._stamps: dict[Partition, Stamp] = {}
@@ -81,6 +82,11 @@ class _Life:
         broker = self.node.broker
         for partition in () if broker is None else broker.hosted:
             log, leader = partition.log, partition.leader
+            if partition.tp.topic.startswith(SCRATCH):
+                continue
+            if log.offline is not None:
+                self._forget(partition.tp)
+                continue
             stamp = (
                 partition.epoch,
                 partition.partition_epoch,
@@ -92,7 +98,7 @@ class _Life:
                 log.durability.durable_end,
                 log.high_watermark,
             )
-            if stamp == self._stamps.get(partition) or log.offline is not None:
+            if stamp == self._stamps.get(partition):
                 continue
             self._stamps[partition] = stamp
             before = self.view.replicas.get(partition.tp)
@@ -103,6 +109,12 @@ class _Life:
             batches = self._read(partition, log) if rose and is_whole else None
             changed[partition.tp] = view_replica(self.node, partition, batches)
         return changed
+
+    def _forget(self, tp: TopicPartition) -> None:
+        """What was seen of a log before it failed says nothing of its replica now."""
+        if tp in self.view.replicas:
+            others = {each: replica for each, replica in self.view.replicas.items() if each != tp}
+            self.view = replace(self.view, replicas=others)
 
     def _read(self, key: object, log: Log) -> tuple[Batch, ...]:
         reader = self._logs.get(key)
@@ -221,6 +233,7 @@ class Watch:
             epoch,
             node.raft.committed,
             {**before.replicas, **replicas} if replicas else before.replicas,
+            before.disk,
         )
         if epoch != before.broker_epoch:
             replicas = dict(after.replicas)  # they count from now on

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from hashlib import blake2b
+from inspect import CORO_CREATED, getcoroutinestate
 from random import Random
 from typing import Any, TypeVar
 
@@ -59,6 +60,7 @@ class SimWorld:
         self._job_random = self._fork("jobs")
         clock = SimClock(process, loop, wall, boot=self._fork("boot").uniform(0.0, BOOT_SPREAD))
         flusher = Flusher(process, loop, storage, self._fork("flusher"), knobs)
+        self._storage = storage
         self._machine = Machine(process, storage, clock, flusher, self._fork("disk"), knobs)
         self.clock: Clock = clock
         self.net: Net = SimNet(network, process)
@@ -98,7 +100,16 @@ class SimWorld:
             carry = over_the_border
         generator = job(SimDisk(self._machine), *args)
         return SimJob(
-            self._process, self._loop, self._job_random, self._knobs, job.__qualname__, generator, done, step, carry
+            self._process,
+            self._loop,
+            self._job_random,
+            self._knobs,
+            job.__qualname__,
+            generator,
+            done,
+            step,
+            carry,
+            lambda: self._storage.drag,
         )
 
     def spawn(
@@ -145,6 +156,8 @@ class SimWorld:
             self._process.on_crash.remove(die)
             if self._process.alive:
                 task.cancel()
+            elif getcoroutinestate(coroutine) == CORO_CREATED:
+                coroutine.close()  # it crashed before the first step
 
     def call(self, fn: Callable[..., T], *args: object) -> T:
         """Call a plain function as this node, on its loop."""

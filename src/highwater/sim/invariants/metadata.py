@@ -73,6 +73,6 @@ class EligibleReplicas(Invariant):
             isr, elr = set(part.isr), set(part.elr)
             if isr & elr or len(isr) + len(elr) != len(part.isr) + len(part.elr) or not isr | elr <= {*part.replicas}:
                 raise Violation(self, f"{tp}: replicas {part.replicas}, ISR {part.isr}, ELR {part.elr}")
-            wanted = int(truth.configs.of(topic_resource(tp.topic)).get("min.insync.replicas", "1"))
-            if elr and len(isr) >= wanted:
+            wanted = truth.configs.of(topic_resource(tp.topic)).get("min.insync.replicas")
+            if elr and wanted is not None and len(isr) >= int(wanted):
                 raise Violation(self, f"{tp}: ELR {part.elr} beside an ISR of {wanted} or more: {part.isr}")

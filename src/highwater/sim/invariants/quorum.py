@@ -22,18 +22,18 @@ class OneQuorumLeader(Invariant):
 
 
 class QuorumEpochRises(Invariant):
-    """A node's quorum epoch never goes back, crashes included."""
+    """A node's quorum epoch never goes back, crashes included, while it has its disk."""
 
     def __init__(self) -> None:
-        self._epochs: dict[int, int] = {}
+        self._epochs: dict[tuple[int, int], int] = {}
 
     def node(self, view: ClusterView, node: NodeView) -> None:
-        epoch, before = node.quorum.epoch, self._epochs.get(node.id, 0)
+        epoch, before = node.quorum.epoch, self._epochs.get((node.id, node.disk), 0)
         if epoch is None:
             return
         if epoch < before:
             raise Violation(self, f"node {node.id} went back from epoch {before} to {epoch}")
-        self._epochs[node.id] = epoch
+        self._epochs[node.id, node.disk] = epoch
 
 
 class OneVote(Invariant):

@@ -25,13 +25,13 @@ class OnePartitionLeader(Invariant):
 
 
 class ReplicaEpochRises(Invariant):
-    """Within a life a replica's leader epoch never goes back."""
+    """Within a life a replica's leader epoch never goes back, unless it begins anew with another log."""
 
     def __init__(self) -> None:
-        self._epochs: dict[tuple[int, int, TopicPartition], int] = {}
+        self._epochs: dict[tuple[int, int, TopicPartition, object], int] = {}
 
     def replica(self, view: ClusterView, node: NodeView, tp: TopicPartition, replica: ReplicaView) -> None:
-        key = (node.id, node.life, tp)
+        key = (node.id, node.life, tp, replica.log)
         if replica.epoch < self._epochs.get(key, -1):
             raise Violation(self, f"{tp} on {node.id}: from epoch {self._epochs[key]} to {replica.epoch}")
         self._epochs[key] = replica.epoch

@@ -1,0 +1,228 @@
+"""Faults of disks: full, slow, without descriptors, with errors; bytes that rot, and a disk that is replaced."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import PurePath
+from random import Random
+
+from highwater.sim.cluster import Member
+from highwater.sim.faults.fault import Fault
+from highwater.sim.faults.losses import Losses
+from highwater.sim.faults.outages import Outages
+from highwater.sim.faults.scene import Scene
+from highwater.sim.inode import FileNode
+from highwater.sim.storage import Fault as Planned
+from highwater.sim.storage import Operation
+
+METADATA, RECORDS, CHECKPOINTS, ANYTHING = (
+    "/data/__cluster_metadata-*",
+    "/data/[!_]*-[0-9]*/*",
+    "/data/*checkpoint*",
+    "*",
+)
+ERRORS: dict[str, tuple[str, Operation, str]] = {
+    "fail a write of": ("failed writes", "append", "a write"),
+    "fail a sync of": ("failed syncs", "sync", "a sync"),
+    "fail a truncation of": ("failed truncations", "truncate", "a truncation"),
+    "fail a creation of": ("failed creations", "create", "a creation"),
+    "fail a renaming of": ("failed renamings", "rename", "a renaming"),
+    "fail a read of": ("failed reads", "read", "a read"),
+}
+SLOW = (5.0, 200.0)
+
+
+class Disks:
+    def __init__(self, scene: Scene, losses: Losses, outages: Outages) -> None:
+        self._scene = scene
+        self._cluster = scene.cluster
+        self._sim = scene.sim
+        self._losses = losses
+        self._outages = outages
+        self._planned: list[tuple[str, str, Planned]] = []
+        """Errors by their kind and by what the node was: most of them strike some time later, or never."""
+
+    def trouble(self, fault: Fault, name: str, until: float) -> bool:
+        """Whether the verb is one of these."""
+        match fault.verb:
+            case "fill the disk of":
+                self._fill(fault, name, until)
+            case "take the descriptors of":
+                self._exhaust(name, until)
+            case "slow the disk of":
+                self._slow(fault, name, until)
+            case "damage bytes of":
+                self._damage(fault, name, until)
+            case "replace the disk of":
+                self._replace(fault, until)
+            case verb if verb in ERRORS:
+                self._fail(fault, name, until)
+            case _:
+                return False
+        return True
+
+    def excuses(self, member: Member, failed: BaseException) -> bool:
+        """Whether a node may end: where its metadata could not be kept, or while it starts on a disk that fails."""
+        struck = self._sim.storage(member.name).struck
+        if not _is_of_a_disk(failed):
+            return False
+        if not member.serves:
+            return bool(struck)
+        return any(strike.path.match(f"{METADATA}/*") for strike in struck)
+
+    # A disk that refuses
+
+    def _spared(self, name: str) -> bool:
+        """A node that cannot keep its metadata stops, as if it had been killed."""
+        if self._losses.may_crash(name):
+            return False
+        self._scene.say(f"{name}: its disk is spared, {self._losses.text()} has not recovered yet")
+        return True
+
+    def _fill(self, fault: Fault, name: str, until: float) -> None:
+        if self._spared(name):
+            return
+        storage = self._sim.storage(name)
+        room = int(fault.draw * 4000)
+        self._scene.say(f"{name}: its disk has room for {room} bytes until {until:.3f}")
+        self._scene.count("full disks", self._scene.state_of(name))
+        storage.capacity = storage.used + room
+
+        def empty() -> None:
+            storage.capacity = None
+
+        self._undo_at(until, name, empty)
+
+    def _exhaust(self, name: str, until: float) -> None:
+        if self._spared(name):
+            return
+        self._scene.say(f"{name}: has no descriptors left until {until:.3f}")
+        self._scene.count("descriptors gone", self._scene.state_of(name))
+        storage = self._sim.storage(name)
+        fault = storage.fail("open", ANYTHING, errno.EMFILE, times=None)
+        self._undo_at(until, name, lambda: storage.mend(fault))
+
+    def _slow(self, fault: Fault, name: str, until: float) -> None:
+        drag = SLOW[0] * (SLOW[1] / SLOW[0]) ** fault.draw
+        self._scene.say(f"{name}: its disk takes {drag:.0f} times as long until {until:.3f}")
+        self._scene.count("slow disks", self._scene.state_of(name))
+        storage = self._sim.storage(name)
+        storage.drag = drag
+
+        def quicken() -> None:
+            storage.drag = 1.0
+
+        self._undo_at(until, name, quicken)
+
+    def _fail(self, fault: Fault, name: str, until: float) -> None:
+        """What was not synced is gone with the pages of a sync that failed: of what is acknowledged before it is
+        synced, that is a loss."""
+        if self._spared(name):
+            return
+        kind, operation, text = ERRORS[fault.verb]
+        dice = fault.dice()
+        pattern = dice.choices((RECORDS, METADATA, CHECKPOINTS, ANYTHING), (6, 2, 1, 2))[0]
+        nth = dice.randint(1, 6 if operation in ("append", "sync") else 2)
+        times = dice.choice((1, 1, 2, 10))
+        loses = operation == "sync" and pattern != METADATA and not self._losses.keeps_only_synced(name)
+        if loses and not self._losses.may_lose(name):
+            pattern = METADATA
+            loses = False
+        self._scene.say(f"{name}: {text} of {pattern} fails {times} times from no. {nth} on, until {until:.3f}")
+        if loses:
+            self._losses.lost(name)
+        storage = self._sim.storage(name)
+        planned = storage.fail(operation, pattern, errno.EIO, nth, times)
+        self._planned.append((kind, self._scene.state_of(name), planned))
+
+        def undo() -> None:
+            storage.mend(planned)
+            if loses or has_offline_logs(self._cluster.members[name]):
+                self._outages.take_down(name, False, self._sim.now + 0.05)
+
+        self._undo_at(until, name, undo)
+
+    def _undo_at(self, until: float, name: str, undo: Callable[[], None]) -> None:
+        """A node that gave up starts again once its disk is well."""
+
+        def well() -> None:
+            if not self._scene.over:
+                undo()
+                self._outages.start(name)
+
+        self._sim.at(until, well)
+
+    # A disk that forgets
+
+    def _damage(self, fault: Fault, name: str, until: float) -> None:
+        """Bytes that were synced, and that no kernel has in memory any more: the node was started since, or now is."""
+        if not self._cluster.members[name].is_broker or not self._losses.may_lose(name):
+            self._scene.say(f"{name}: its bytes are spared")
+            return
+        storage, dice, state = self._sim.storage(name), fault.dice(), self._scene.state_of(name)
+        cold = self._cold_files(name, lambda node: min(node.warm_from, node.durable.upto))
+        if not cold or dice.random() < 0.3:
+            cold = self._cold_files(name, lambda node: node.durable.upto)
+            if not cold or not self._outages.take_down(name, False, until):
+                return
+        path, below = dice.choice(cold)
+        at = _place(dice, below)
+        byte = storage.file(path).data[at] ^ (1 << dice.randrange(8))
+        self._scene.say(f"{name}: byte {at} of {path} is not what was written any more")
+        self._scene.count("damaged bytes", state)
+        storage.damage(path, at, bytes([byte]))
+        self._losses.lost(name)
+
+    def _cold_files(self, name: str, upto: Callable[[FileNode], int]) -> list[tuple[PurePath, int]]:
+        """Segments of the load's partitions, and how many bytes of each may rot."""
+        topics = {partition.topic for partition in self._scene.partitions}
+        return [
+            (path, upto(node))
+            for path, node in self._sim.storage(name).tree()
+            if path.suffix == ".log" and path.parent.name.rpartition("-")[0] in topics and upto(node) > 0
+        ]
+
+    def _replace(self, fault: Fault, until: float) -> None:
+        """Of a broker alone: a voter without its disk would have to be made one anew, which is an operator's work."""
+        members = [each for each in self._cluster.members.values() if not each.is_voter]
+        if not members:
+            return
+        name = members[int(fault.draw * len(members))].name
+        if not self._losses.may_lose(name):
+            return
+        state = self._scene.state_of(name)
+        self._outages.take_down(name, True, until)
+        self._scene.say(f"{name}: gets an empty disk")
+        self._scene.count("replaced disks", state)
+        self._losses.lost(name)
+        self._cluster.replace_disk(name)
+
+    def end(self) -> None:
+        """Every disk works, and has room."""
+        for kind, state, planned in self._planned:
+            if planned.struck:
+                self._scene.count(kind, state)
+        for name in self._cluster.names:
+            storage = self._sim.storage(name)
+            storage.mend()
+            storage.capacity = None
+            storage.drag = 1.0
+
+
+def _is_of_a_disk(failed: BaseException | None) -> bool:
+    while failed is not None and not isinstance(failed, OSError):
+        failed = failed.__cause__ or failed.__context__
+    return failed is not None
+
+
+def _place(dice: Random, below: int) -> int:
+    """Anywhere, but half of the time near the end, where recovery looks."""
+    return dice.randrange(max(0, below - 400), below) if dice.random() < 0.5 else dice.randrange(below)
+
+
+def has_offline_logs(member: Member) -> bool:
+    broker = None if member.node is None else member.node.broker
+    if broker is None:
+        return False
+    return bool(broker.store.unloaded) or any(log.offline is not None for log in broker.store.logs.values())

@@ -1,0 +1,77 @@
+"""Which disk may lose something: Kafka promises what one member of the ISR still has, so that one at a time may.
+
+What is lost is what was not synced where the power is cut, or what was, where bytes rot or a disk is replaced. It may
+be lost while all others hold everything; and nobody else crashes or is stopped before it was made good. Kafka takes
+every unclean restart for a loss: once no replica is left that was not restarted so, the last known leader leads, be it
+the one whose disk lost something (KIP-966). And who is stopped in order leaves the ISR to the others, be it to one
+whose death no controller has noticed yet.
+"""
+
+from __future__ import annotations
+
+from highwater.metadata.cluster import MetadataImage
+from highwater.sim.cluster import SimCluster
+from highwater.sim.faults.scene import Scene
+
+
+class Losses:
+    def __init__(self, scene: Scene, flushed: bool) -> None:
+        """`flushed`: every topic is synced before it is acknowledged."""
+        self._scene = scene
+        self._cluster: SimCluster = scene.cluster
+        self._flushed = flushed
+        self._lost: dict[str, int] = {}
+        """Nodes that lost something, and their broker epoch then."""
+
+    def keeps_only_synced(self, name: str) -> bool:
+        """Metadata counts once it is synced, and so does every record in flush mode: a power cut takes nothing away."""
+        return self._flushed or not self._cluster.members[name].is_broker
+
+    def may_lose_power(self, name: str) -> bool:
+        """Whether its kernel's memory may go with the process."""
+        return self.keeps_only_synced(name) or self.may_lose(name)
+
+    def may_lose(self, name: str) -> bool:
+        """Whether its disk may lose what counts."""
+        self._forget_healed()
+        truth = self._scene.truth()
+        if self._lost or truth is None or not all(self._is_counted(each, truth) for each in self._cluster.names):
+            return False
+        return all(len(part.isr) == len(part.replicas) for _, _, part in truth.topics.each_partition())
+
+    def _is_counted(self, name: str, truth: MetadataImage) -> bool:
+        """It serves, in the life that metadata knows: an ISR may be that of a life that is over."""
+        member = self._cluster.members[name]
+        if not member.serves or not self._cluster.is_up(name) or member.node is None:
+            return False
+        known = truth.brokers.get(member.id)
+        return not member.is_broker or (known is not None and known.epoch == member.node.lifecycle.epoch)
+
+    def may_crash(self, name: str) -> bool:
+        self._forget_healed()
+        return not self._cluster.members[name].is_broker or all(other == name for other in self._lost)
+
+    def lost_power(self, name: str) -> None:
+        if not self.keeps_only_synced(name):
+            self.lost(name)
+
+    def lost(self, name: str) -> None:
+        truth = self._scene.truth()
+        broker = None if truth is None else truth.brokers.get(int(name[1:]))
+        self._lost[name] = -1 if broker is None else broker.epoch
+
+    def text(self) -> str:
+        return ", ".join(self._lost)
+
+    def _forget_healed(self) -> None:
+        """Whoever lost data counts again once it has registered anew, is in every ISR that it belongs to, and has no
+        file any more that is damaged."""
+        truth = self._scene.truth()
+        for name, epoch in list(self._lost.items()):
+            node = int(name[1:])
+            broker = None if truth is None else truth.brokers.get(node)
+            if truth is None or broker is None or broker.epoch <= epoch or not self._cluster.is_up(name):
+                continue
+            in_sync = all(node in part.isr for _, _, part in truth.topics.each_partition() if node in part.replicas)
+            if in_sync and not self._scene.sim.storage(name).damaged():
+                del self._lost[name]

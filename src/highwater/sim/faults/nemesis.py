@@ -1,0 +1,71 @@
+"""Carries a schedule out, and ends it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from highwater.metadata.cluster import MetadataImage
+from highwater.model import TopicPartition
+from highwater.sim.cluster import SimCluster
+from highwater.sim.faults.disks import Disks
+from highwater.sim.faults.fault import Fault
+from highwater.sim.faults.links import Links
+from highwater.sim.faults.losses import Losses
+from highwater.sim.faults.operations import Operations
+from highwater.sim.faults.outages import Outages
+from highwater.sim.faults.scene import Scene
+
+
+class Nemesis:
+    def __init__(
+        self,
+        cluster: SimCluster,
+        clients: Sequence[str],
+        partitions: Sequence[TopicPartition],
+        truth: Callable[[], MetadataImage | None],
+        flushed: bool,
+    ) -> None:
+        self._scene = Scene(cluster, clients, partitions, truth)
+        losses = Losses(self._scene, flushed)
+        self._links = Links(self._scene)
+        self._outages = Outages(self._scene, losses, flushed)
+        self._disks = Disks(self._scene, losses, self._outages)
+        self.operations = Operations(self._scene)
+        cluster.excuses = self._disks.excuses
+
+    @property
+    def _parts(self) -> tuple[Outages, Links, Disks, Operations]:
+        return self._outages, self._links, self._disks, self.operations
+
+    @property
+    def done(self) -> list[str]:
+        return self._scene.done
+
+    @property
+    def struck(self) -> Counter[str]:
+        return self._scene.struck
+
+    @property
+    def met(self) -> Counter[str]:
+        return self._scene.met
+
+    def arm(self, faults: Sequence[Fault]) -> None:
+        begun = self._scene.sim.now
+        for fault in faults:
+            self._scene.sim.at(begun + fault.at, self._strike, fault)
+
+    def _strike(self, fault: Fault) -> None:
+        name = None if self._scene.over else self._scene.target(fault)
+        if name is None:
+            return
+        until = self._scene.sim.now + fault.seconds
+        known = any(part.trouble(fault, name, until) for part in self._parts)
+        assert known, f"nobody can {fault.verb} a node"
+
+    def end(self) -> None:
+        """No more faults; what is cut heals, disks work again, who is paused goes on, who is down starts."""
+        self._scene.over = True
+        self._links.end()
+        self._disks.end()
+        self._outages.end()

@@ -1,0 +1,64 @@
+"""What all faults of a run share: the cluster that they are done to, what was done, and whether it is over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from highwater.metadata.cluster import MetadataImage
+from highwater.model import TopicPartition
+from highwater.sim.cluster import SimCluster
+from highwater.sim.faults.fault import CONTROLLER, LEADER, Fault
+
+
+class Scene:
+    def __init__(
+        self,
+        cluster: SimCluster,
+        clients: Sequence[str],
+        partitions: Sequence[TopicPartition],
+        truth: Callable[[], MetadataImage | None],
+    ) -> None:
+        self.cluster = cluster
+        self.sim = cluster.sim
+        self.clients = clients
+        self.partitions = partitions
+        self.truth = truth
+        self.paused: dict[str, None] = {}
+        self.over = False
+        self.done: list[str] = []
+        self.struck: Counter[str] = Counter()
+        """How often each kind of fault did happen: a node may be spared, or be down already."""
+        self.met: Counter[str] = Counter()
+        """The same, by what the node was that it happened to."""
+
+    def say(self, text: str) -> None:
+        self.done.append(f"{self.sim.now:9.4f}  {text}")
+        self.cluster.note("FAULT", text)
+
+    def count(self, kind: str, state: str) -> None:
+        """A fault of that kind has happened to a node in that state."""
+        self.struck[kind] += 1
+        self.met[f"{kind} of {state}"] += 1
+
+    def state_of(self, name: str) -> str:
+        """What a node is to the cluster now, by what matters most of it."""
+        if not self.cluster.is_up(name):
+            return "nobody"
+        if not self.cluster.members[name].serves:
+            return "a node that starts"
+        if name == self.cluster.active_controller():
+            return "the controller"
+        leads = any(self.cluster.leader_of(partition) == name for partition in self.partitions)
+        return "a leader" if leads else "a follower"
+
+    def target(self, fault: Fault) -> str | None:
+        up = [name for name in self.cluster.names if self.cluster.is_up(name) and name not in self.paused]
+        if not up:
+            return None
+        found: str | None = None
+        if fault.whom == CONTROLLER:
+            found = self.cluster.active_controller()
+        elif fault.whom == LEADER:
+            found = self.cluster.leader_of(self.partitions[int(fault.draw * len(self.partitions))])
+        return found if found in up else up[int(fault.draw * len(up))]

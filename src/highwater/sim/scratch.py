@@ -1,0 +1,132 @@
+"""Topics that come and go beside the load's, under few names, so that a name is used again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import TypeVar
+
+from highwater.audit import Outcome
+from highwater.errors import Code, code_of
+from highwater.metadata.cluster import MetadataImage
+from highwater.model import TopicPartition
+from highwater.sim.client import Client
+from highwater.sim.cluster import SimCluster
+from highwater.sim.producer import Producer
+from highwater.sim.reader import Reader
+from highwater.sim.view import SCRATCH
+from highwater.wire.codec import Message
+from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from highwater.wire.messages.create_partitions_response import CreatePartitionsResponse
+from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from highwater.wire.messages.create_topics_response import CreateTopicsResponse
+from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from highwater.wire.messages.delete_topics_response import DeleteTopicsResponse
+
+M = TypeVar("M", bound=Message)
+NAMES = (f"{SCRATCH}-a", f"{SCRATCH}-b")
+
+
+class Scratch:
+    """Remembers of each name what must be true of it: whether it is there, and what was acknowledged in this life of
+    it. What was asked for and not answered is in doubt."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+        self._there: dict[str, bool | None] = dict.fromkeys(NAMES, False)
+        """None where nobody knows."""
+        self._life: Counter[str] = Counter()
+        self._acked: dict[TopicPartition, list[bytes]] = {}
+        self._partitions: dict[str, int] = {}
+
+    async def turn_over(self, client: Client, dice: Random, seconds: float) -> bool:
+        """What is there is deleted, what is not is created."""
+        name = dice.choice(NAMES)
+        if self._there[name]:
+            return await self._delete(client, name, seconds)
+        return await self._create(client, name, dice, seconds)
+
+    async def _create(self, client: Client, name: str, dice: Random, seconds: float) -> bool:
+        """And write to it, once it is there."""
+        brokers = sum(member.is_broker for member in self._cluster.members.values())
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=2,
+            replication_factor=min(brokers, dice.choice((2, 3))),
+            configs=[CreatableTopicConfig(name="flush.messages", value="1")],
+        )
+        was = self._there[name]
+        if was is False:
+            self._begin(name)
+        answer = await client.ask_any(
+            CreateTopicsRequest(topics=[topic], timeout_ms=1000), CreateTopicsResponse, seconds
+        )
+        code = code_of(answer.topics[0].error_code)
+        if code is Code.NONE:
+            if was is not False:
+                self._begin(name)
+            self._there[name], self._partitions[name] = True, 2
+            await self._write(client, TopicPartition(name, dice.randrange(2)), seconds)
+        elif code is Code.TOPIC_ALREADY_EXISTS:
+            self._there[name] = True
+        return code is Code.NONE
+
+    def _begin(self, name: str) -> None:
+        """Another life of the name: nothing of the one before is to be seen in it."""
+        self._there[name] = None
+        self._life[name] += 1
+
+    async def _write(self, client: Client, at: TopicPartition, seconds: float) -> None:
+        client.forget_leaders()
+        values = [f"{at.topic} {self._life[at.topic]} {number}".encode() for number in range(3)]
+        sent = await Producer(client).send(at, values, seconds)
+        if sent[0].outcome is Outcome.ACKED:
+            self._acked.setdefault(at, []).extend(values)
+
+    async def _delete(self, client: Client, name: str, seconds: float) -> bool:
+        self._there[name] = None
+        self._acked = {at: values for at, values in self._acked.items() if at.topic != name}
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=1000)
+        answer = await client.ask_any(request, DeleteTopicsResponse, seconds)
+        code = code_of(answer.responses[0].error_code)
+        if code in (Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION):
+            self._there[name] = False
+        return code is Code.NONE
+
+    async def add_partitions(self, client: Client, dice: Random, seconds: float) -> bool:
+        name = dice.choice([name for name, there in self._there.items() if there] or NAMES)
+        count = dice.randint(3, 5)
+        topics = [CreatePartitionsTopic(name=name, count=count, assignments=None)]
+        request = CreatePartitionsRequest(topics=topics, timeout_ms=1000)
+        answer = await client.ask_any(request, CreatePartitionsResponse, seconds)
+        added = answer.results[0].error_code == Code.NONE
+        if added and self._there[name]:
+            self._partitions[name] = count
+            await self._write(client, TopicPartition(name, count - 1), seconds)
+        return added
+
+    # At the end
+
+    def wrong(self, truth: MetadataImage) -> Iterator[str]:
+        for name, there in self._there.items():
+            topic = truth.topics.by_name.get(name)
+            if there is not None and there != (topic is not None):
+                yield f"{name}: {'created' if there else 'deleted'}, and {'is there' if topic else 'is not there'}"
+            if there and topic is not None and len(topic.partitions) < self._partitions.get(name, 0):
+                yield f"{name}: {len(topic.partitions)} partitions, {self._partitions[name]} were acknowledged"
+
+    async def audit(self, client: Client, truth: MetadataImage, seconds: float) -> list[str]:
+        """What is read of those that are there is of their last life, and all that was acknowledged in it."""
+        found = []
+        for name in NAMES:
+            topic = truth.topics.by_name.get(name)
+            for index in [] if topic is None else sorted(topic.partitions):
+                at = TopicPartition(name, index)
+                page = await Reader(client).read_all(at, seconds)
+                values = [read.value for read in page.reads]
+                lost = [value for value in self._acked.get(at, []) if value not in values] if self._there[name] else []
+                alien = [value for value in values if not value.startswith(f"{name} {self._life[name]} ".encode())]
+                if lost or alien:
+                    found.append(f"{at}: lost {lost[:3]}, of an earlier life {alien[:3]}")
+        return found
