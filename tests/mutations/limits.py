@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.mutation import Mutation
 
 _UNREAD = "tests/unit/net/test_unread_answers.py"
+_LARGE = "tests/unit/broker/test_large_requests.py"
 _WAITING = "tests/unit/broker/test_waiting_fetches.py"
 
 MUTATIONS: list[Mutation] = [
@@ -199,5 +200,33 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/partition/fetch_session.py",
         "if not self.privileged and not self._followed.has_room(1):",
         "if False:",
+    ),
+    Mutation(
+        "F44",
+        "tests/unit/net/test_hostile.py::test_a_request_of_more_bytes_than_its_api_may_have_ends_its_connection",
+        "src/highwater/net/connection.py",
+        "if len(frame) > entry.most_bytes:",
+        "if False:",
+    ),
+    Mutation(
+        "F44",
+        "tests/unit/net/test_hostile.py::test_a_request_of_more_bytes_than_its_api_may_have_ends_its_connection",
+        "src/highwater/net/connection.py",
+        "if frames.announced > MOST_BYTES:",
+        "if False:",
+    ),
+    Mutation(
+        "F44",
+        f"{_LARGE}::test_a_request_inside_an_envelope_has_no_more_bytes_than_one_without",
+        "src/highwater/raft_node/k58_envelope.py",
+        "if len(data) > found.most_bytes:",
+        "if False:",
+    ),
+    Mutation(
+        "F44",
+        f"{_LARGE}::test_a_request_inside_an_envelope_has_no_more_bytes_than_one_without",
+        "src/highwater/raft_node/k58_envelope.py",
+        "API = Api(58, (0, 0), EnvelopeRequest, most_bytes=MOST_BYTES + _WRAPPING)",
+        "API = Api(58, (0, 0), EnvelopeRequest)",
     ),
 ]

@@ -130,9 +130,9 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F35",
-        "tests/unit/cli/test_up.py::test_what_cannot_be_meant_is_refused_with_the_reason",
-        "src/highwater/cli/up.py",
-        "check_known(given)",
+        "tests/unit/cluster/test_layout.py::test_a_misspelt_setting_is_refused_with_the_one_that_may_be_meant",
+        "src/highwater/cluster/layout.py",
+        "check_known(config)",
         "pass",
     ),
 ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from highwater.cli.origins import Origins, near, of_environment
+from highwater.cli.origins import Origins, of_environment
 from highwater.cluster.layout import LAID_OUT
-from highwater.config import ConfigError
+from highwater.config.names import near
 from highwater.config.node import SETTINGS
 from highwater.config.unsupported import is_unsupported
 
@@ -41,12 +41,3 @@ class Environment:
 
 def _as_variable(name: str) -> str:
     return "KAFKA_" + name.upper().replace(".", "_")
-
-
-def check_known(settings: Mapping[str, str]) -> None:
-    """ConfigError for a name that means nothing, with the one that may be meant."""
-    for name in settings:
-        if name not in SETTINGS and not is_unsupported(name):
-            meant = near(name)
-            hint = f": did you mean {meant}?" if meant else ""
-            raise ConfigError(f"{name} is no setting of a node{hint}")

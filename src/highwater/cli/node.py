@@ -20,12 +20,12 @@ import click
 
 from highwater import kernel
 from highwater.broker.lifecycle import NotRegistered
-from highwater.cli.origins import near
 from highwater.cli.server_properties import read_config
 from highwater.cli.stop_signals import let_through
 from highwater.cluster.holder import holder_of_port, named
 from highwater.cluster.lock import when_released
 from highwater.config import ConfigError, NodeConfig
+from highwater.config.names import near
 from highwater.node import Node, NotStarted
 from highwater.world import AlreadyLocked
 from highwater.world.descriptors import raise_limit

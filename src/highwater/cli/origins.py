@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
-from highwater.config.node import SETTINGS
 from highwater.config.properties import environment_overrides
 
 
@@ -17,11 +15,6 @@ def of_environment(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]
         for name, value in environment_overrides({variable: environment[variable]}).items():
             found[name] = variable, value
     return found
-
-
-def near(name: str, likeness: float = 0.6) -> str | None:
-    """The setting that a name which is none may mean."""
-    return next(iter(get_close_matches(name, SETTINGS, n=1, cutoff=likeness)), None)
 
 
 class Origins:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from highwater.cli.environment import Environment, check_known
+from highwater.cli.environment import Environment
 from highwater.cli.local_cluster import LocalCluster
 from highwater.cli.stop_signals import StopSignals
 from highwater.cluster.directory import NODES
@@ -72,7 +72,6 @@ def command(
         _tell(line)
     with StopSignals() as signals:
         try:
-            check_known(given)
             cluster = LocalCluster(
                 data_dir, brokers, port or free_ports(brokers), {**environment.settings, **given}, controllers
             )

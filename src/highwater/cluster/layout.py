@@ -13,6 +13,7 @@ from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.ports import HOST, ReservedPort, taken
 from highwater.cluster.record import FIRST_CONTROLLER_ID, Record
 from highwater.config import ConfigError, NodeConfig, format_properties, parse_properties
+from highwater.config.names import check_known
 from highwater.model import Endpoint, NodeId, uuid_text
 from highwater.raft_node.format import (
     Format,
@@ -230,7 +231,8 @@ class Layout:
 
 
 def _check_common(config: Mapping[str, str], brokers: int, http: bool) -> None:
-    """ConfigError for what is laid out for each node."""
+    """ConfigError for what is no setting, and for what is laid out for each node."""
+    check_known(config)
     given = set(config) & set(LAID_OUT)
     if brokers == 1:
         given.discard("advertised.listeners")  # of one broker alone: what it tells its clients may be given

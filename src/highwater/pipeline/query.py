@@ -145,11 +145,16 @@ def follow(query: StreamingQuery, definition: Definition, stopping: Callable[[],
         ended = bool(query.awaitTermination(LOOK_SECONDS))
         for progress in query.recentProgress:
             told = json.loads(progress.json)
-            if told["batchId"] > seen and told["sources"]:
+            if told["batchId"] > seen and told["sources"] and _has_run(told):
                 seen = told["batchId"]
                 yield report(told, _landed(definition, told))
         if stopping() and not ended:
             query.stop()
+
+
+def _has_run(progress: dict[str, Any]) -> bool:
+    """Whether it tells of a batch. Spark also tells that there is nothing to read, under the number of the next one."""
+    return "addBatch" in progress["durationMs"]
 
 
 def _landed(definition: Definition, progress: dict[str, Any]) -> int | None:

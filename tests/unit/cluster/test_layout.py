@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from highwater.cluster import Cluster
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.layout import Layout
 from highwater.cluster.ports import ReservedPort
 from highwater.cluster.waiting import waits_for
+from highwater.config import ConfigError
 from highwater.model import Uuid, uuid_text
 from highwater.raft_node.meta_properties import read_meta_properties
 from highwater.raft_node.metadata_log import QUORUM_STATE
@@ -153,6 +155,18 @@ def test_a_single_broker_may_be_told_what_to_tell_its_clients(tmp_path: Path) ->
     layout = Layout(tmp_path, 1, 0, None, told)
     layout.release()
     assert layout.members[0].properties["advertised.listeners"] == "PLAINTEXT://example:9092"
+
+
+def test_a_misspelt_setting_is_refused_with_the_one_that_may_be_meant(tmp_path: Path) -> None:
+    """Else a test of what it sets would be green for another reason."""
+    for name, told in {
+        "min.insync.replica": "min.insync.replica is no setting of a node: did you mean min.insync.replicas?",
+        "colour": "colour is no setting of a node",
+    }.items():
+        with pytest.raises(ConfigError) as refused:
+            Cluster(brokers=1, config={name: 2}, data_dir=tmp_path / "data").open()
+        assert str(refused.value) == told
+        assert files(tmp_path) == {}
 
 
 def test_a_voter_that_lost_its_directory_comes_back_without_its_vote(tmp_path: Path) -> None:

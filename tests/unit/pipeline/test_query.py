@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from highwater.model import TopicPartition
 from highwater.pipeline.definition import Definition, define
 from highwater.pipeline.offsets import INITIAL, Position, Positions
-from highwater.pipeline.query import Report, report, transform_of
+from highwater.pipeline.query import Report, follow, report, transform_of
 
 
 def positions(*offsets: int) -> dict[str, Any]:
@@ -48,6 +50,26 @@ def test_a_topic_that_was_made_anew_counts_from_its_beginning_and_a_log_that_was
     assert report(told(of("first", 20), of("second", 5), of("second", 9))) == Report(7, 5, 5, 0.25, 4, "abc")
     assert report(told(of("first", 20), of("first", 12), of("first", 12))).records == 0
     assert report(told(positions(20), positions(12), positions(12))).records == 0
+
+
+def test_a_batch_that_comes_after_a_pause_is_counted_and_the_pause_is_none(tmp_path: Path) -> None:
+    at_1, at_2 = positions(10), positions(12)
+    batch = told(at_1, at_2, at_2) | {"numInputRows": 1, "durationMs": {"addBatch": 200, "triggerExecution": 250}}
+    pause = told(at_1, at_1, at_1) | {"numInputRows": 0, "durationMs": {"latestOffset": 1, "triggerExecution": 1}}
+
+    class Query:
+        """Spark's, which gives the number of the next batch to a pause."""
+
+        recentProgress: list[Any] = []
+        turns = iter([[pause], [pause, batch]])
+
+        def awaitTermination(self, _: float) -> bool:
+            self.recentProgress = [SimpleNamespace(json=json.dumps(each)) for each in next(self.turns)]
+            return len(self.recentProgress) == 2
+
+    query: Any = Query()
+    seen = list(follow(query, definition(tmp_path, "json:loads"), lambda: False))
+    assert [(each.batch_id, each.records) for each in seen] == [(7, 2)]
 
 
 def definition(folder: Path, transform: str) -> Definition:
