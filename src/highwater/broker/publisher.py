@@ -109,8 +109,10 @@ class Publisher:
 
     async def apply(self, image: MetadataImage, changes: Changes) -> None:
         for topic in changes.deleted:
-            for index in topic.partitions:
+            for at, index in enumerate(topic.partitions):
                 self._drop(topic.name, topic.id, index)
+                if at % SLICE == SLICE - 1:
+                    await asyncio.sleep(0)
         wanted = []
         for topic_id, indexes in changes.partitions.items():
             topic = image.topics.by_id[topic_id]
