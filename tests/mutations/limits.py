@@ -7,6 +7,7 @@ from tests.mutations.mutation import Mutation
 _UNREAD = "tests/unit/net/test_unread_answers.py"
 _LARGE = "tests/unit/broker/test_large_requests.py"
 _WAITING = "tests/unit/broker/test_waiting_fetches.py"
+_TOMBSTONES = "tests/unit/groups/test_tombstones.py"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
@@ -228,5 +229,74 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/raft_node/k58_envelope.py",
         "API = Api(58, (0, 0), EnvelopeRequest, most_bytes=MOST_BYTES + _WRAPPING)",
         "API = Api(58, (0, 0), EnvelopeRequest)",
+        "F43",
+        f"{_TOMBSTONES}::test_more_offsets_than_a_batch_has_room_for_expire",
+        "src/highwater/groups/tombstones.py",
+        "if taken and size > room:",
+        "if False:",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_the_tombstone_of_a_group_is_the_last",
+        "src/highwater/groups/tombstones.py",
+        "self._is_last = not self._left and (own_bytes <= room or not changes)",
+        "self._is_last = not self._left",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_retention_is_written_piece_by_piece_as_the_driver_asks_for_it",
+        "src/highwater/groups/tombstones.py",
+        "while places and len(taken) < AT_ONCE:",
+        "while places:",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_a_tombstone_that_no_batch_has_room_for_is_tried_again_until_one_has",
+        "src/highwater/groups/tombstones.py",
+        "self._left.extend(self._written)",
+        "pass",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_while_the_log_takes_nothing_one_piece_is_tried_at_a_time",
+        "src/highwater/groups/tombstones.py",
+        "self._is_refused = True",
+        "pass",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_an_offset_that_is_committed_after_its_topic_was_deleted_is_of_the_next_one_and_stays",
+        "src/highwater/groups/tombstones.py",
+        "elif committed.get(place) is offset and self._is_due(place, now):",
+        "elif place in committed and self._is_due(place, now):",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_an_offset_goes_with_its_topic_though_a_commit_in_its_place_failed",
+        "src/highwater/groups/tombstones.py",
+        "self._moving.append((place, offset))",
+        "pass",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_whoever_waits_for_a_deletion_that_was_not_begun_is_sent_to_the_next_coordinator",
+        "src/highwater/groups/shard.py",
+        "self._removal.tombstones.abandon(Code.NOT_LEADER_OR_FOLLOWER)",
+        "pass",
+    ),
+    Mutation(
+        "F43",
+        "tests/unit/coordinator/test_tenure.py::"
+        "test_what_is_long_is_done_in_pieces_with_a_turn_of_the_loop_between_them",
+        "src/highwater/coordinator/tenure.py",
+        "self._turns.add(self._proceed)",
+        "self._proceed()",
+    ),
+    Mutation(
+        "F43",
+        "tests/unit/coordinator/test_tenure.py::test_a_write_that_nobody_waits_for_is_logged_when_it_is_refused",
+        "src/highwater/coordinator/tenure.py",
+        "if write.about:",
+        "if False:",
     ),
 ]
