@@ -13,9 +13,10 @@ import pytest
 from highwater.log import names, producer_snapshot
 from highwater.log.appended import Origin
 from highwater.log.checkpoint import decode_epochs, encode_epochs, encode_offsets
+from highwater.log.found import look_around
 from highwater.log.loader import CorruptLog, LoadRequest, load_log
 from highwater.log.log import Log
-from highwater.model import TopicPartition
+from highwater.model import TopicPartition, Uuid
 from highwater.wire import records
 from highwater.wire.records import ControlType
 from highwater.wire.records.append import Validated
@@ -337,3 +338,31 @@ def test_leftovers_of_a_crash_are_swept_away(tmp_path: Path) -> None:
         assert not left & {"00000000000000000777.index", "00000000000000099999.snapshot"}
 
     on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+@pytest.mark.parametrize("name", [names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS])
+def test_a_clean_stop_whose_checkpoint_cannot_be_read_is_not_believed(tmp_path: Path, name: str) -> None:
+    async def play(bench: Bench) -> None:
+        await bench.create()
+        append(bench.log, batch([b"a"]))
+        await bench.store.close(7)
+        Path(bench.store.directory / name).write_bytes(b"nonsense\n")
+        found = await finished(bench.world, look_around, bench.store.directory)
+        assert (found.clean, found.broker_epoch) == (False, 7)
+
+    on_real_disk(tmp_path, play)
+
+
+def test_what_was_known_of_a_deleted_log_does_not_hold_for_the_next_one_of_its_name(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        await bench.create()
+        append(bench.log, batch([b"a", b"b"]))
+        bench.log.clean_end = 2
+        await bench.store.clean_ends.written(patient=False)
+        log = await bench.reopen()
+        assert log.clean_end == 2
+        bench.store.delete(log.partition)
+        made = await bench.store.create(log.partition, Uuid(b"another topic id"))
+        assert made.clean_end is None
+
+    on_real_disk(tmp_path, play)
