@@ -182,7 +182,7 @@ MUTATIONS: list[Mutation] = [
         "F18",
         f"{_WAITING}::test_a_session_that_would_grow_beyond_bounds_ends",
         "src/highwater/partition/fetch_session.py",
-        "if not self.privileged and not self._followed.has_room(1):",
+        "if not self.privileged and not self._count.has_room(1):",
         "if False:",
     ),
 ]
