@@ -199,7 +199,7 @@ MUTATIONS: list[Mutation] = [
         "F18",
         f"{_WAITING}::test_a_session_that_would_grow_beyond_bounds_ends",
         "src/highwater/partition/fetch_session.py",
-        "if not self.privileged and not self._followed.has_room(1):",
+        "if not self.privileged and not self._count.has_room(1):",
         "if False:",
     ),
     Mutation(
@@ -229,6 +229,8 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/raft_node/k58_envelope.py",
         "API = Api(58, (0, 0), EnvelopeRequest, most_bytes=MOST_BYTES + _WRAPPING)",
         "API = Api(58, (0, 0), EnvelopeRequest)",
+    ),
+    Mutation(
         "F43",
         f"{_TOMBSTONES}::test_more_offsets_than_a_batch_has_room_for_expire",
         "src/highwater/groups/tombstones.py",

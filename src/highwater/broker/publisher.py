@@ -73,8 +73,8 @@ class Publisher:
                 self._broker.applied()
 
     async def begin(self, image: MetadataImage, progress: Callable[[], None] = lambda: None) -> None:
-        """The first image: what is on disk is set against it, strays are dropped, the rest is given its role.
-        `progress` is told while the logs are opened."""
+        """The first image: what is on disk is set against it, logs of other partitions are deleted, the rest is given
+        its role. `progress` is told while the logs are opened."""
         broker = self._broker
         self._take_settings(image)
         await broker.store.open(progress)
