@@ -140,3 +140,19 @@ def test_a_damaged_log_that_cannot_be_put_aside_at_once_is_fetched_anew_all_the_
         stage.until(lambda: sorted(decided(stage).isr) == [2, 3])
         assert fault.struck == 3
         assert stage.values("n3") == [b"a" * 10, b"b" * 10]
+
+
+def test_the_only_copy_that_cannot_be_read_at_the_start_leads_no_more() -> None:
+    """Nothing of it is served before its broker starts again, so that nobody is sent to it."""
+    with Stage(expects_failures=True) as stage:
+        stage.create(ORDERS, replicas=(2,))
+        stage.send(b"one")
+        stage.kill("n2")
+        stage.storage("n2").fail("read", FILES, errno.EIO, times=None)
+        stage.start("n2")
+        stage.until(lambda: decided(stage).directory(2) == DIRECTORY_LOST and decided(stage).leader == -1)
+        stage.kill("n2")
+        stage.storage("n2").mend()
+        stage.start("n2")
+        stage.until(lambda: stage.leads("n2"))
+        assert stage.values("n2") == [b"one"]

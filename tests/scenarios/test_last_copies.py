@@ -8,8 +8,10 @@ from highwater.errors import Code
 from highwater.log.scan import BadBatch
 from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.model import TopicPartition
+from highwater.wire.messages.partition_change_record import PartitionChangeRecord
 from tests.scenarios.mishaps import decided, delete_topic, replace_disk
 from tests.scenarios.stage import ORDERS, Stage
+from tests.unit.controller.clusters import then
 
 SENT = [b"v%d" % at for at in range(20)]
 DELAY_SECONDS = 61.0
@@ -265,3 +267,23 @@ def test_an_operator_may_begin_a_partition_anew_whose_only_copy_is_damaged_and_p
         stage.until(lambda: stage.leader() == "n1")
         stage.write("n1", b"anew")
         assert stage.read() == [b"anew"]
+
+
+def test_a_damaged_log_that_was_kept_goes_once_its_partition_is_another_brokers() -> None:
+    with Stage(3, broker_session_timeout_ms=9_000) as stage:
+        stage.create(replicas=(2, 3))
+        send_all(stage)
+        stage.cut_power("n3")
+        damage(stage, "n2")
+        stage.until(lambda: begun_anew(stage, "n2"))
+        node = stage.node("n2")
+        publisher, image = node._publisher, node.broker.image
+        assert publisher is not None and aside(stage, "n2")
+        node.world.call(publisher._forget_strangers, image)
+        stage.pass_time(DELAY_SECONDS)
+        assert aside(stage, "n2"), "it is this broker's still"
+        topic = image.topics.by_name[ORDERS.topic]
+        moved = PartitionChangeRecord(topic_id=topic.id, partition_id=0, replicas=[1, 3])
+        node.world.call(publisher._forget_strangers, then(image, [moved]))
+        stage.pass_time(DELAY_SECONDS)
+        assert aside(stage, "n2") == []

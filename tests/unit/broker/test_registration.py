@@ -36,3 +36,14 @@ def test_a_broker_that_the_controller_refuses_for_good_ends_and_says_why(
         with pytest.raises(NotRegistered, match=f"refuses this broker: {code.name}"):
             living.start()
         assert living.sim.now - began < 5
+
+
+def test_a_node_that_opens_its_logs_says_that_it_goes_on() -> None:
+    """Or whoever waits for it would give it up while it recovers."""
+    with Living() as living:
+        living.start().create_topic("orders", 3)
+        living.stop()
+        told: list[bool] = []
+        living.reborn().node.recovers = lambda: told.append(True)
+        living.start()
+        assert len(told) >= 3

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, groupby
 
 import pytest
 
 from highwater.net.context import RequestContext
 from highwater.net.registry import ELEMENTS_AT_ONCE, ELEMENTS_IN_ONE_GO, Registry
 from highwater.net.stats import CloseReason
-from highwater.net.turns import MOST_LARGE, Resume, Work, elsewhere
+from highwater.net.turns import MOST_LARGE, Errand, Resume, Turns, Work, elsewhere
+from highwater.sim import Simulation
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from highwater.world import Disk, Step
 from tests.unit.net.parties import Peer, Scene, framed, header
@@ -194,3 +195,25 @@ def test_connections_that_pipeline_many_requests_take_turns() -> None:
         first = [toil.done.index(f"{number}-0") for number in range(60)]
         assert max(first) * 0.0002 < 0.05, "nobody waits for longer"
         assert toil.done.index("0-19") > max(first)
+
+
+def test_work_that_goes_on_while_others_wait_has_shorter_slices() -> None:
+    with Simulation(1) as sim:
+        turns = Turns(sim.world("a").clock)
+        ticks = count()
+        turns.monotonic = lambda: next(ticks) / 10_000
+        done: list[str] = []
+
+        def work(name: str) -> Work:
+            for _ in range(1000):
+                done.append(name)
+                yield None
+
+        def ignore(failed: Exception | None = None) -> None:
+            assert failed is None
+
+        for name in ("a", "b"):
+            assert not Errand(turns, work(name), lambda: True, ignore, ignore).begin()
+        sim.run(sim.until(lambda: len(done) == 2000))
+        alone, *crowded = [len(list(run)) for _, run in groupby(done)]
+        assert all(length < alone / 2 for length in crowded[:5])

@@ -165,3 +165,26 @@ def test_nothing_is_counted_for_a_connection_that_is_gone() -> None:
         scene.sim.reset("client", "server")
         scene.wait(lambda: scene.server.stats.connections == 0)
         assert scene.server.budget.unsent == 0
+
+
+def test_a_transport_is_given_less_while_answers_take_all_the_memory() -> None:
+    with Scene() as scene:
+        scene.asked.react = lambda ctx, body: ctx.respond_parts([bytes(2 * MIB)])
+        scene.server.budget.crowded = True
+        deaf(scene, 1)
+        scene.settle()
+        (connection,) = scene.server._connections
+        assert connection._transport is not None
+        assert 0 < connection._transport.get_write_buffer_size() <= PAUSED_AT + CROWDED_WINDOW
+
+
+def test_peers_are_given_up_for_what_lies_in_their_transports_as_well() -> None:
+    with Scene(limits=LIMITS) as scene:
+        scene.asked.react = lambda ctx, body: ctx.respond_parts([bytes(250_000)])
+        for _ in range(6):
+            deaf(scene, 1)
+        scene.settle()
+        assert (scene.server.budget.unsent, scene.server.budget.crowded) == (0, True)
+        scene.sim.advance(2 * UNREAD_SECONDS)
+        assert scene.server.budget.unread <= ANSWERS // 2
+        assert 0 < scene.server.stats.closed[CloseReason.UNREAD] < 6

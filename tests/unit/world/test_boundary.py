@@ -172,3 +172,23 @@ def test_a_sync_that_meets_a_mistake_fails_for_those_who_wait_and_the_next_round
 
     with caplog.at_level(logging.ERROR):
         in_real_world(play)
+
+
+class Severe(BaseException):
+    pass
+
+
+def test_a_task_that_ends_with_more_than_an_exception_ends_the_node_whoever_would_decide() -> None:
+    failures, decided, ended = Failures(Now()), list[Exception](), list[BaseException]()
+
+    async def severe() -> None:
+        raise Severe
+
+    async def play() -> None:
+        task = asyncio.ensure_future(severe())
+        await asyncio.wait([task])
+        failures.task_ended(task, decided.append, lambda name, failed: ended.append(failed))
+
+    asyncio.run(play())
+    assert [type(each) for each in ended] == [Severe]
+    assert not decided

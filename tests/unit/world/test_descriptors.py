@@ -15,8 +15,10 @@ from typing import TypeVar
 
 import pytest
 
+from highwater.sim import Simulation
 from highwater.world import Exhausted, is_passing, telling_exhaustion
 from highwater.world.descriptors import KEPT_BACK, MOST_FILES, limit, raise_limit, shares
+from highwater.world.jobs import is_exhausted, patiently
 from highwater.world.real_disk import RealDisk
 
 T = TypeVar("T")
@@ -141,3 +143,17 @@ def test_any_other_error_of_an_opening_stays_what_it_is(tmp_path: Path, number: 
         raise OSError(number, os.strerror(number))
     assert not isinstance(told.value, Exhausted)
     assert is_passing(told.value) is (number in (errno.ENOSPC, errno.EDQUOT))
+
+
+def test_whoever_tries_only_so_often_gives_up() -> None:
+    """A stop would wait for ever."""
+    attempts = 0
+
+    async def attempt() -> None:
+        nonlocal attempts
+        attempts += 1
+        raise Exhausted(errno.EMFILE, "none left") if attempts < 10 else AssertionError("it goes on")
+
+    with Simulation(1) as sim, pytest.raises(Exhausted):
+        sim.run(sim.world("a").perform(patiently(attempt, is_exhausted, 3)))
+    assert attempts == 3
