@@ -32,6 +32,7 @@ from bench.responsiveness import ALLOWED, Phase, watched
 from bench.systems import Highwater
 from highwater.wire.codec import Message
 from highwater.wire.compression import Codec, compress
+from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
@@ -134,6 +135,12 @@ def coordinators_of_long_names(victim: Victim) -> None:
     sent(victim, FindCoordinatorRequest(key_type=0, coordinator_keys=keys), 4)
 
 
+def topics_of_long_settings(victim: Victim) -> None:
+    configs = [CreatableTopicConfig(name="retention.ms", value="1" * 32_000)] * 3_000
+    topic = CreatableTopic(name="long", num_partitions=1, replication_factor=1, configs=configs)
+    sent(victim, CreateTopicsRequest(topics=[topic], timeout_ms=5_000, validate_only=True), 7, connections=3)
+
+
 @cache
 def bomb(codec: int = Codec.ZSTD, size: int = 60 << 20) -> bytes:
     """A batch of one record of `size` bytes that takes a few thousand."""
@@ -221,6 +228,7 @@ ATTACKS: Sequence[Attack] = (
     Attack("C18", "DescribeConfigs of one broker 200 times", descriptions_of_one_broker_many_times),
     Attack("C18", "Fetch v4 of 250 000 partitions", fetch_of_many_partitions),
     Attack("C18", "FindCoordinator of 60 keys of 32 000 bytes", coordinators_of_long_names),
+    Attack("F44", "CreateTopics of 3 000 settings of 32 000 bytes, 3 times", topics_of_long_settings),
     Attack("C18", "100 Metadata pipelined on 60 connections", metadata_pipelined_on_many_connections),
     Attack("C19", "ListOffsets by time of 10 partitions on 5 connections", look_ups_by_time, 1),
     Attack("C20", "40 DescribeGroups of 0.5 MB on 60 connections, unread", answers_that_nobody_reads, 1),

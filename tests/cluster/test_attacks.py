@@ -109,6 +109,20 @@ ATTACKS: dict[str, Callable[[], tuple[Message, int]]] = {
         FindCoordinatorRequest(key_type=0, coordinator_keys=[f"{index:032000d}" for index in range(60)]),
         4,
     ),
+    "CreateTopics has few but very long settings": lambda: (
+        CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name="long",
+                    num_partitions=1,
+                    replication_factor=1,
+                    configs=[CreatableTopicConfig(name="retention.ms", value="1" * 32_000)] * 3_000,
+                )
+            ],
+            validate_only=True,
+        ),
+        7,
+    ),
     "ListOffsets has batches inflated": lambda: (
         ListOffsetsRequest(
             replica_id=-1,

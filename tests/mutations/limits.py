@@ -5,9 +5,26 @@ from __future__ import annotations
 from tests.mutations.mutation import Mutation
 
 _UNREAD = "tests/unit/net/test_unread_answers.py"
+_LARGE = "tests/unit/broker/test_large_requests.py"
 _WAITING = "tests/unit/broker/test_waiting_fetches.py"
+_TOMBSTONES = "tests/unit/groups/test_tombstones.py"
 
 MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F45",
+        "tests/unit/log/compaction/test_cleaning.py::"
+        "test_a_cleaning_whose_segments_retention_takes_away_is_tried_again",
+        "src/highwater/log/compaction/cleaner.py",
+        "if layout != log.reads.layout and isinstance(failed, FileNotFoundError | BadBatch):",
+        "if False:",
+    ),
+    Mutation(
+        "F45",
+        "tests/unit/log/test_producer_windows.py::test_snapshots_that_wait_for_the_disk_do_not_pile_up",
+        "src/highwater/log/snapshots.py",
+        "passed_over = self._queue.pop() if len(self._queue) > 1 else None",
+        "passed_over = None",
+    ),
     Mutation(
         "F11",
         "tests/sim/test_fast_fencing.py::"
@@ -182,7 +199,106 @@ MUTATIONS: list[Mutation] = [
         "F18",
         f"{_WAITING}::test_a_session_that_would_grow_beyond_bounds_ends",
         "src/highwater/partition/fetch_session.py",
-        "if not self.privileged and not self._followed.has_room(1):",
+        "if not self.privileged and not self._count.has_room(1):",
+        "if False:",
+    ),
+    Mutation(
+        "F44",
+        "tests/unit/net/test_hostile.py::test_a_request_of_more_bytes_than_its_api_may_have_ends_its_connection",
+        "src/highwater/net/connection.py",
+        "if len(frame) > entry.most_bytes:",
+        "if False:",
+    ),
+    Mutation(
+        "F44",
+        "tests/unit/net/test_hostile.py::test_a_request_of_more_bytes_than_its_api_may_have_ends_its_connection",
+        "src/highwater/net/connection.py",
+        "if frames.announced > MOST_BYTES:",
+        "if False:",
+    ),
+    Mutation(
+        "F44",
+        f"{_LARGE}::test_a_request_inside_an_envelope_has_no_more_bytes_than_one_without",
+        "src/highwater/raft_node/k58_envelope.py",
+        "if len(data) > found.most_bytes:",
+        "if False:",
+    ),
+    Mutation(
+        "F44",
+        f"{_LARGE}::test_a_request_inside_an_envelope_has_no_more_bytes_than_one_without",
+        "src/highwater/raft_node/k58_envelope.py",
+        "API = Api(58, (0, 0), EnvelopeRequest, most_bytes=MOST_BYTES + _WRAPPING)",
+        "API = Api(58, (0, 0), EnvelopeRequest)",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_more_offsets_than_a_batch_has_room_for_expire",
+        "src/highwater/groups/tombstones.py",
+        "if taken and size > room:",
+        "if False:",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_the_tombstone_of_a_group_is_the_last",
+        "src/highwater/groups/tombstones.py",
+        "self._is_last = not self._left and (own_bytes <= room or not changes)",
+        "self._is_last = not self._left",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_retention_is_written_piece_by_piece_as_the_driver_asks_for_it",
+        "src/highwater/groups/tombstones.py",
+        "while places and len(taken) < AT_ONCE:",
+        "while places:",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_a_tombstone_that_no_batch_has_room_for_is_tried_again_until_one_has",
+        "src/highwater/groups/tombstones.py",
+        "self._left.extend(self._written)",
+        "pass",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_while_the_log_takes_nothing_one_piece_is_tried_at_a_time",
+        "src/highwater/groups/tombstones.py",
+        "self._is_refused = True",
+        "pass",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_an_offset_that_is_committed_after_its_topic_was_deleted_is_of_the_next_one_and_stays",
+        "src/highwater/groups/tombstones.py",
+        "elif committed.get(place) is offset and self._is_due(place, now):",
+        "elif place in committed and self._is_due(place, now):",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_an_offset_goes_with_its_topic_though_a_commit_in_its_place_failed",
+        "src/highwater/groups/tombstones.py",
+        "self._moving.append((place, offset))",
+        "pass",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_whoever_waits_for_a_deletion_that_was_not_begun_is_sent_to_the_next_coordinator",
+        "src/highwater/groups/shard.py",
+        "self._removal.tombstones.abandon(Code.NOT_LEADER_OR_FOLLOWER)",
+        "pass",
+    ),
+    Mutation(
+        "F43",
+        "tests/unit/coordinator/test_tenure.py::"
+        "test_what_is_long_is_done_in_pieces_with_a_turn_of_the_loop_between_them",
+        "src/highwater/coordinator/tenure.py",
+        "self._turns.add(self._proceed)",
+        "self._proceed()",
+    ),
+    Mutation(
+        "F43",
+        "tests/unit/coordinator/test_tenure.py::test_a_write_that_nobody_waits_for_is_logged_when_it_is_refused",
+        "src/highwater/coordinator/tenure.py",
+        "if write.about:",
         "if False:",
     ),
 ]

@@ -165,7 +165,7 @@ MUTATIONS: list[Mutation] = [
         "F110",
         "tests/scenarios/test_delete_records.py::test_nobody_looks_for_the_low_watermark_once_who_asked_is_gone",
         "src/highwater/broker/k21_delete_records.py",
-        "if self._ctx.connection is not None and self._ctx.connection.ending:",
+        "if self._ctx.connection.ending:",
         "if False:",
     ),
     Mutation(

@@ -126,7 +126,7 @@ def test_a_follower_that_cannot_begin_anew_for_want_of_room_does_so_later_and_ho
             stage.send(b"w%d" % at)
         assert stage.run(stage.client.delete_records("n2", 6)) is Code.NONE
         stage.send(b"more")
-        fault = stage.storage("n3").fail("create", "/data/orders-0/*6.log", short, times=3)
+        fault = stage.storage("n3").fail("create", "/data/orders-0/*6.log*", short, times=3)
         stage.start("n3")
         stage.until(lambda: fault.struck == 3)
         stage.until(lambda: set(decided(stage, OTHER).isr) == {2, 3})

@@ -36,19 +36,18 @@ class Departed:
         self._told.clear()
         self._clock.call_later(RECENT_SECONDS, self._forget, broker, fenced_at)
 
-    def asked(self, connection: Connected | None) -> None:
+    def asked(self, connection: Connected) -> None:
         """Each question is told once, later."""
-        if connection is not None:
-            self._asked[connection] = self._asked.get(connection, 0) + 1
+        self._asked[connection] = self._asked.get(connection, 0) + 1
 
-    def hurried(self, connection: Connected | None) -> None:
+    def hurried(self, connection: Connected) -> None:
         """A question is answered at once, as things are: something else would wait for it."""
         self._answered(connection)
 
-    def tell(self, connection: Connected | None, answer: Callable[[Collection[NodeId]], None]) -> None:
+    def tell(self, connection: Connected, answer: Callable[[Collection[NodeId]], None]) -> None:
         """`answer` gets the fenced brokers that it is to list nonetheless."""
         more = self._answered(connection)
-        if connection is None or not self._recent:
+        if not self._recent:
             answer(())
             return
         now, told_at = self._clock.monotonic(), self._told.get(connection)
@@ -60,10 +59,8 @@ class Departed:
         else:
             answer(())
 
-    def _answered(self, connection: Connected | None) -> bool:
+    def _answered(self, connection: Connected) -> bool:
         """Whether a further question of this connection waits."""
-        if connection is None:
-            return False
         left = self._asked.pop(connection) - 1
         if left:
             self._asked[connection] = left

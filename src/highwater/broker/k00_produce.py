@@ -14,7 +14,7 @@ from highwater.errors import Code, KafkaError
 from highwater.model import Uuid
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
-from highwater.net.registry import MOST_ELEMENTS, Api
+from highwater.net.registry import ANY_BYTES, MOST_ELEMENTS, Api
 from highwater.net.turns import Pause, Work, elsewhere
 from highwater.partition.partition import Partition
 from highwater.wire import produce
@@ -23,7 +23,15 @@ from highwater.wire.produce import ProduceRequestFlat
 from highwater.wire.records.append import Laborious, Refused, Rules, Validated, validate_append
 from highwater.world import Disk, Step
 
-API = Api(0, (3, 13), ProduceRequest, advertised_min=0, decode=produce.decode_request, most_elements=MOST_ELEMENTS)
+API = Api(
+    0,
+    (3, 13),
+    ProduceRequest,
+    advertised_min=0,
+    decode=produce.decode_request,
+    most_elements=MOST_ELEMENTS,
+    most_bytes=ANY_BYTES,
+)
 ADMIN_CLIENT = "__admin_client"
 """What a client calls itself that may write where coordinators keep their records, as in Kafka."""
 _LEADER_HINTS_FROM = 10

@@ -10,11 +10,11 @@ from highwater.broker.broker import Broker
 from highwater.errors import Code
 from highwater.groups import refused_commit, translated
 from highwater.net.context import RequestContext
-from highwater.net.registry import MANY_ELEMENTS, Api
+from highwater.net.registry import MANY_BYTES, MANY_ELEMENTS, Api
 from highwater.wire.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
 from highwater.wire.messages.offset_commit_response import OffsetCommitResponse
 
-API = Api(8, (2, 10), OffsetCommitRequest, most_elements=MANY_ELEMENTS)
+API = Api(8, (2, 10), OffsetCommitRequest, most_elements=MANY_ELEMENTS, most_bytes=MANY_BYTES)
 _BY_ID_FROM = 10
 
 

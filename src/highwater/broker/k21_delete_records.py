@@ -64,7 +64,7 @@ class _Answer:
     def _check(self) -> None:
         if self._done:
             return
-        if self._ctx.connection is not None and self._ctx.connection.ending:
+        if self._ctx.connection.ending:
             self._expire()
             return
         waiting, self._waiting = self._waiting, []

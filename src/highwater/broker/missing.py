@@ -33,7 +33,7 @@ class MissingReplicas:
         self._wake = wake
         self._reasons: dict[tuple[Uuid, int], str] = {}
         self._open_at: dict[TopicPartition, float] = {}
-        """When those that are there are to be opened again."""
+        """When those that are tried again are due."""
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self.due = False
@@ -70,8 +70,7 @@ class MissingReplicas:
         self._wake()
 
     def _pause(self, tp: TopicPartition) -> float | None:
-        """Until it is tried again. Files can always be; a log that is there, where its data is not the reason: else
-        None."""
+        """Seconds until it is tried again; None for a log that is there and whose data is the reason."""
         why = self._broker.store.unloaded.get(tp)
         if why is None or is_passing(why) or isinstance(why, WorkerDied):
             return RETRY_SECONDS

@@ -73,8 +73,8 @@ class Publisher:
                 self._broker.applied()
 
     async def begin(self, image: MetadataImage, progress: Callable[[], None] = lambda: None) -> None:
-        """The first image: what is on disk is set against it, strays are dropped, the rest is given its role.
-        `progress` is told while the logs are opened."""
+        """The first image: what is on disk is set against it, logs of other partitions are deleted, the rest is given
+        its role. `progress` is told while the logs are opened."""
         broker = self._broker
         self._take_settings(image)
         await broker.store.open(progress)
@@ -109,8 +109,10 @@ class Publisher:
 
     async def apply(self, image: MetadataImage, changes: Changes) -> None:
         for topic in changes.deleted:
-            for index in topic.partitions:
+            for at, index in enumerate(topic.partitions):
                 self._drop(topic.name, topic.id, index)
+                if at % SLICE == SLICE - 1:
+                    await asyncio.sleep(0)
         wanted = []
         for topic_id, indexes in changes.partitions.items():
             topic = image.topics.by_id[topic_id]

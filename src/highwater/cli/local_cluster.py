@@ -112,7 +112,7 @@ class LocalCluster:
         first = late[0]
         ids = ", ".join(str(member.id) for member in late)
         story = first.last_words(STORY_LINES)
-        return f"not ready after {READY_SECONDS:g} s: node {ids}{waits}\nnode {first.id} still runs{story}"
+        return f"not ready, and silent for {READY_SECONDS:g} s: node {ids}{waits}\nnode {first.id} still runs{story}"
 
     def write_nodes(self) -> None:
         """nodes.json, replaced atomically."""

@@ -78,7 +78,7 @@ def _place(head: MetadataImage, broker: BrokerRegistration, topic_id: Uuid, inde
 
 
 def _is_last(partition: PartitionImage, broker: BrokerRegistration) -> bool:
-    """Whether nobody else is in its ISR, or may be elected in the place of one."""
+    """Whether nobody else is in the ISR. With an empty one everybody is the last, and nobody is given up."""
     return all(replica == broker.id for replica in partition.isr)
 
 
@@ -92,7 +92,7 @@ def _moved(electorate: Electorate, broker: BrokerRegistration, place: Place, dir
     """Whatever else is due for the partition is done along with it, as with every change of one. The last copy that
     failed may be what an election waits for: it is back."""
     topic, index, partition = place
-    is_back = partition.directory(broker.id) == DIRECTORY_LOST and broker.has_online(directory)
+    is_back = partition.directory(broker.id) == DIRECTORY_LOST
     seen = _in(partition, broker, directory) if is_back else partition
     record = electorate.change((topic, index, seen), partition.isr, Election.ONLINE)
     if record is None:

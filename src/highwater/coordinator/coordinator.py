@@ -14,6 +14,7 @@ from highwater.groups.effects import Token
 from highwater.log.retention import RetentionClock
 from highwater.model import NO_NODE
 from highwater.net.deadlines import DeadlineQueue
+from highwater.net.turns import Turns
 from highwater.partition.partition import Partition
 from highwater.wire.codec import Struct
 from highwater.world import World
@@ -39,6 +40,7 @@ class Coordinator(Generic[M]):
         self._commit_seconds = commit_seconds
         self._codec = codec
         self._aging = RetentionClock(world.clock.wall_ms(), world.clock.monotonic())
+        self._turns = Turns(world.clock)
         self._tenures: dict[int, Tenure[M]] = {}
 
     def role_changed(self, partition: Partition) -> Tenure[M] | None:
@@ -60,6 +62,7 @@ class Coordinator(Generic[M]):
             self._commit_seconds,
             self._codec,
             self._aging,
+            self._turns,
         )
         tenure.begin()
         return tenure

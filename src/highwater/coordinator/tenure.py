@@ -15,6 +15,7 @@ from highwater.groups.effects import Answer, Effect, Now, Token, Write
 from highwater.log.reads import Stale
 from highwater.log.retention import RetentionClock
 from highwater.net.deadlines import Deadline, DeadlineQueue
+from highwater.net.turns import Turns
 from highwater.partition.partition import Partition
 from highwater.wire import records
 from highwater.wire.codec import Malformed, Struct
@@ -47,6 +48,7 @@ class Tenure(Generic[M]):
         commit_seconds: Callable[[], float],
         codec: int,
         aging: RetentionClock,
+        turns: Turns,
     ) -> None:
         self._world = world
         self._deadlines = deadlines
@@ -57,6 +59,8 @@ class Tenure(Generic[M]):
         self._commit_seconds = commit_seconds
         self._codec = codec
         self._aging = aging
+        self._turns = turns
+        self._is_in_turn = False
         self._effects: deque[Effect] = deque()
         self._busy = False
         self._awaiting: list[Callable[[M], Sequence[Effect]]] = []
@@ -167,6 +171,19 @@ class Tenure(Generic[M]):
         finally:
             self._busy = False
         self._arm()
+        self._take_turn()
+
+    def _take_turn(self) -> None:
+        """What is long is done in pieces, with a turn of the loop between them, of all partitions together."""
+        if self.machine.is_behind and not self._is_in_turn and self.standing is Standing.ACTIVE:
+            self._is_in_turn = True
+            self._turns.add(self._proceed)
+
+    def _proceed(self) -> None:
+        self._is_in_turn = False
+        if self.standing is Standing.ACTIVE:
+            with self._world.failures.boundary("partition", str(self._partition.tp), self._expire_again):
+                self.carry_out(self.machine.proceed(self._partition.most_bytes, self.now))
 
     def _write(self, write: Write) -> None:
         now_ms = self._world.clock.wall_ms()
@@ -174,6 +191,8 @@ class Tenure(Generic[M]):
         try:
             appended = self._partition.append_own(batch)
         except KafkaError as failed:
+            if write.about:
+                _log.warning("%s: %s could not be written: %s", self._partition.tp, write.about, failed)
             if self.standing is Standing.ACTIVE:
                 self.carry_out(self.machine.failed(write, failed.code, self.now))
             return

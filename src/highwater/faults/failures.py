@@ -84,7 +84,7 @@ def _answer(ctx: RequestContext, request: Any, handle: Handle, rule: Rule | None
     try:
         if rule is None:
             work = handle(ctx, request)
-            if work is not None and ctx.connection is not None:
+            if work is not None:
                 ctx.connection.carry_out(ctx, work)
         elif rule.code == CLOSE_CONNECTION or getattr(request, "acks", 1) == 0:
             ctx.slot.close_connection()

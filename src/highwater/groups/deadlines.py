@@ -34,7 +34,12 @@ class RetentionCheck:
     """Unused offsets are looked for."""
 
 
-Deadline = Session | Joining | Syncing | RetentionCheck
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Tombstones that could not be written are tried again."""
+
+
+Deadline = Session | Joining | Syncing | RetentionCheck | Retry
 
 
 class Deadlines:

@@ -68,6 +68,8 @@ class Answer:
 class Write:
     records: tuple[Record, ...]
     then: Outcome
+    about: str = ""
+    """What it is, where nobody waits for it: if it is refused, the log of the node says so."""
 
 
 Effect = Answer | Write
@@ -87,8 +89,8 @@ class Outbox:
     def answer(self, caller: Caller, response: Struct) -> None:
         self._effects.append(Answer(caller.token, response))
 
-    def write(self, records: Sequence[Record], then: Outcome) -> None:
-        write = Write(tuple(records), then)
+    def write(self, records: Sequence[Record], then: Outcome, about: str = "") -> None:
+        write = Write(tuple(records), then, about)
         self._open[write] = None
         self._effects.append(write)
 

@@ -44,7 +44,12 @@ class OffsetTable:
         return self._committed.get(group, _NOTHING)
 
     def groups(self) -> list[str]:
-        return list(self._committed)
+        """All that have an offset, or may have one once what is under way is committed."""
+        return list(dict.fromkeys((*self._committed, *self._writing)))
+
+    def known(self, group: str) -> list[Mapping[TopicPartition, CommittedOffset | None]]:
+        """A copy of what is committed, and each write that is under way."""
+        return [dict(self.of(group)), *(written.changes for written in self._writing.get(group, ()))]
 
     def put(self, group: str, place: TopicPartition, offset: CommittedOffset) -> None:
         self._order += 1

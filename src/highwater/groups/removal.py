@@ -3,66 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from functools import partial
 
 from highwater.errors import Code
 from highwater.groups.deadlines import Deadlines, RetentionCheck
-from highwater.groups.effects import Caller, Now, Outbox, Record
+from highwater.groups.effects import Caller, Now, Outbox
 from highwater.groups.group import Group
 from highwater.groups.offsets import OffsetTable
-from highwater.groups.records import CommittedOffset, group_tombstone
+from highwater.groups.records import CommittedOffset
 from highwater.groups.refusals import translated
 from highwater.groups.registry import Registry
 from highwater.groups.settings import GroupSettings
 from highwater.groups.states import State
-from highwater.groups.storing import OffsetsStored, Reply
+from highwater.groups.tombstones import Doomed, GroupEnding, Look, OffsetsEnding, Tombstones
 from highwater.model import ZERO_UUID, TopicPartition, Uuid
 from highwater.wire.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
-_TOMBSTONES_AT_ONCE: Final = 1_000
-"""A batch must not outgrow `max.message.bytes`, however many offsets a group left behind."""
 
+class Deletion:
+    """Answers DeleteGroups once the outcome is known of each group."""
 
-class GroupsRemoved:
-    """The tombstones of groups and all their offsets. Meanwhile the groups are dead: whoever comes is told to retry,
-    since it cannot be known yet whether it meets the old group or a new one."""
+    def __init__(self, outbox: Outbox, caller: Caller, codes: dict[str, Code | None]) -> None:
+        self._outbox = outbox
+        self._caller = caller
+        self._codes = codes
+        self._open = sum(code is None for code in codes.values())
 
-    def __init__(
-        self, registry: Registry, groups: Sequence[Group], offsets: Sequence[OffsetsStored], reply: Reply | None
-    ) -> None:
-        self._registry = registry
-        self._groups = groups
-        self._offsets = offsets
-        self._reply = reply
+    def told(self, group_id: str, code: Code) -> None:
+        if self._codes[group_id] is None:
+            self._codes[group_id] = translated(code)
+            self._open -= 1
+            self.answer_if_done()
 
-    def records(self) -> list[Record]:
-        tombstones = [group_tombstone(group.id) for group in self._groups]
-        return [record for stored in self._offsets for record in stored.records()] + tombstones
-
-    def committed(self, now: Now) -> None:
-        for stored in self._offsets:
-            stored.committed(now)
-        for group in self._groups:
-            self._registry.remove(group.id)
-        self._send(Code.NONE)
-
-    def failed(self, code: Code, now: Now) -> None:
-        for stored in self._offsets:
-            stored.failed(code, now)
-        for group in self._groups:
-            since_ms = group.since_ms
-            group.move(State.EMPTY, now.wall_ms)
-            group.since_ms = since_ms
-        self._send(code)
-
-    def overdue(self, code: Code, now: Now) -> None:
-        for stored in self._offsets:
-            stored.overdue(code, now)
-        self._send(code)
-
-    def _send(self, code: Code) -> None:
-        if self._reply is not None:
-            self._reply.send(code)
+    def answer_if_done(self) -> None:
+        if not self._open:
+            results = [
+                DeletableGroupResult(group_id=group, error_code=code or 0) for group, code in self._codes.items()
+            ]
+            self._outbox.answer(self._caller, DeleteGroupsResponse(results=results))
 
 
 class Removal:
@@ -74,41 +52,18 @@ class Removal:
         self._settings = settings
         self._deadlines = deadlines
         self._outbox = outbox
+        self.tombstones = Tombstones(registry, offsets, deadlines, outbox)
 
     # DeleteGroups
 
     def delete(self, group_ids: Iterable[str], caller: Caller, now: Now) -> None:
-        deleted: list[Group] = []
-        response = DeleteGroupsResponse()
-        for group_id in dict.fromkeys(group_ids):
-            group = self._registry.get(group_id)
-            refusal = _refusal_of_delete(group)
-            response.results.append(DeletableGroupResult(group_id=group_id, error_code=refusal))
-            if group is not None and not refusal:
-                deleted.append(group)
-        if not deleted:
-            self._outbox.answer(caller, response)
-            return
-        failed = [DeletableGroupResult(group_id=r.group_id, error_code=r.error_code) for r in response.results]
-
-        def refused(code: Code) -> DeleteGroupsResponse:
-            for result in failed:
-                result.error_code = result.error_code or translated(code)
-            return DeleteGroupsResponse(results=failed)
-
-        self._remove(deleted, Reply(self._outbox, caller, response, refused), now)
-
-    def _remove(self, groups: Sequence[Group], reply: Reply | None, now: Now) -> None:
-        stored: list[OffsetsStored] = []
-        for group in groups:
-            since_ms = group.since_ms
-            group.move(State.DEAD, now.wall_ms)
-            group.since_ms = since_ms
-            places = self._offsets.places(group.id)
-            if places:
-                stored.append(OffsetsStored(self._registry, self._offsets, group.id, dict.fromkeys(places)))
-        removed = GroupsRemoved(self._registry, groups, stored, reply)
-        self._outbox.write(removed.records(), removed)
+        groups = {group_id: self._registry.get(group_id) for group_id in group_ids}
+        refusals = {group_id: _refusal_of_delete(group) for group_id, group in groups.items()}
+        deletion = Deletion(self._outbox, caller, {group_id: code or None for group_id, code in refusals.items()})
+        for group_id, group in groups.items():
+            if group is not None and not refusals[group_id]:
+                self.tombstones.add(GroupEnding(self.tombstones, group, now, deletion.told))
+        deletion.answer_if_done()
 
     # Retention
 
@@ -117,15 +72,27 @@ class Removal:
         self._deadlines.set(RetentionCheck(), now.monotonic + interval_ms / 1000)
 
     def check_retention(self, now: Now) -> None:
-        for group in list(self._registry):
-            places = self._offsets.places(group.id)
-            unused = [place for place in places if self._is_unused(group, place, now)]
-            is_over = len(unused) == len(places) and group.state is State.EMPTY and not group.pending
-            if is_over and len(unused) <= _TOMBSTONES_AT_ONCE:
-                self._remove([group], None, now)
-            else:
-                self._drop(group.id, unused)
+        self.tombstones.check(self._expired([group.id for group in self._registry], now))
         self.schedule(now)
+
+    def _expired(self, group_ids: Sequence[str], now: Now) -> Look:
+        for group_id in group_ids:
+            group = self._registry.get(group_id)
+            if group is None or group.state is State.DEAD:
+                continue
+            places = self._offsets.places(group_id)
+            unused = [place for place in places if self._is_unused(group, place, now)]
+            if len(unused) == len(places) and group.state is State.EMPTY and not group.pending:
+                yield len(places), GroupEnding(self.tombstones, group, now)
+            else:
+                offsets = self._offsets.of(group_id)
+                doomed = [(place, offsets[place]) for place in unused]
+                yield len(places), self._ending(group_id, doomed, partial(self._is_unused, group))
+
+    def _ending(
+        self, group_id: str, doomed: Sequence[Doomed], is_due: Callable[[TopicPartition, Now], bool]
+    ) -> OffsetsEnding | None:
+        return OffsetsEnding(self.tombstones, group_id, doomed, is_due) if doomed else None
 
     def _is_unused(self, group: Group, place: TopicPartition, now: Now) -> bool:
         offset = self._offsets.of(group.id).get(place)
@@ -142,12 +109,6 @@ class Removal:
     def _is_in_motion(self, group_id: str, place: TopicPartition) -> bool:
         return self._offsets.is_writing(group_id, place) or self._offsets.is_held(group_id, place)
 
-    def _drop(self, group_id: str, places: Sequence[TopicPartition]) -> None:
-        for first in range(0, len(places), _TOMBSTONES_AT_ONCE):
-            some = dict.fromkeys(places[first : first + _TOMBSTONES_AT_ONCE])
-            stored = OffsetsStored(self._registry, self._offsets, group_id, some)
-            self._outbox.write(stored.records(), stored)
-
     # Topics: offsets that do not say of which topic id they are go by the name
 
     def topics_deleted(self, topics: Mapping[str, Uuid]) -> None:
@@ -161,9 +122,23 @@ class Removal:
         self._drop_where(is_gone)
 
     def _drop_where(self, is_gone: Callable[[str, Uuid], bool]) -> None:
-        for group_id in self._offsets.groups():
-            offsets = self._offsets.of(group_id)
-            self._drop(group_id, [place for place, offset in offsets.items() if is_gone(place.topic, offset.topic_id)])
+        """Of the offsets that there are now: a later one is of another topic of that name."""
+        known = [(group_id, self._offsets.known(group_id)) for group_id in self._offsets.groups()]
+        self.tombstones.look(self._of_topics(known, is_gone))
+
+    def _of_topics(
+        self,
+        known: Iterable[tuple[str, Sequence[Mapping[TopicPartition, CommittedOffset | None]]]],
+        is_gone: Callable[[str, Uuid], bool],
+    ) -> Look:
+        for group_id, offsets in known:
+            doomed = [
+                (place, offset)
+                for each in offsets
+                for place, offset in each.items()
+                if offset is not None and is_gone(place.topic, offset.topic_id)
+            ]
+            yield sum(map(len, offsets)), self._ending(group_id, doomed, lambda place, now: True)
 
 
 def _refusal_of_delete(group: Group | None) -> Code:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from highwater.errors import Code
 from highwater.groups import describing
 from highwater.groups.commits import Commits
-from highwater.groups.deadlines import Deadline, Deadlines, Joining, RetentionCheck, Session, Syncing
+from highwater.groups.deadlines import Deadline, Deadlines, Joining, RetentionCheck, Retry, Session, Syncing
 from highwater.groups.describing import Position
 from highwater.groups.effects import Caller, Effect, Now, Outbox, Write
 from highwater.groups.loading import NO_PRODUCER_ID, Loading
@@ -138,6 +138,16 @@ class GroupShard:
         return self._outbox.drain()
 
     @property
+    def is_behind(self) -> bool:
+        """Whether there is more to write than one turn of the loop has room for: `proceed` is to be called."""
+        return self._removal.tombstones.is_behind
+
+    def proceed(self, most_bytes: int, now: Now) -> list[Effect]:
+        """One piece of it. The partition takes batches of `most_bytes`."""
+        self._removal.tombstones.proceed(most_bytes, now)
+        return self._outbox.drain()
+
+    @property
     def next_deadline(self) -> float | None:
         """When `expired` is to be called, on the monotonic clock; None before `loaded` and after `resigned`."""
         return self._deadlines.next()
@@ -150,6 +160,9 @@ class GroupShard:
     def _expire(self, deadline: Deadline, now: Now) -> None:
         if isinstance(deadline, RetentionCheck):
             self._removal.check_retention(now)
+            return
+        if isinstance(deadline, Retry):
+            self._removal.tombstones.retry()
             return
         group = self._registry.get(deadline.group)
         if group is None:
@@ -187,6 +200,7 @@ class GroupShard:
                 self._rebalance.tell_joining(group, member_id, refused_join(Code.NOT_COORDINATOR, member_id))
             for member_id in list(group.syncing):
                 self._rebalance.tell_syncing(group, member_id, SyncGroupResponse(error_code=Code.NOT_COORDINATOR))
+        self._removal.tombstones.abandon(Code.NOT_LEADER_OR_FOLLOWER)
         for write in self._outbox.abandon():
             write.then.overdue(Code.NOT_LEADER_OR_FOLLOWER, now)
         self._registry.clear()

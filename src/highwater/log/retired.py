@@ -46,7 +46,7 @@ class Retired:
 
         def kept(aside: PurePath) -> None:
             _log.warning("%s: what it was is kept as %s until another copy is in sync", partition, aside)
-            self.found(topic_id, partition.partition, aside)
+            self.remember(topic_id, partition.partition, aside)
 
         name = names.stray_directory(partition, high_watermark, self._random.getrandbits(60))
         self._rename(partition, directory, name, kept)
@@ -63,8 +63,8 @@ class Retired:
         for timer in self._in_the_way.values():
             timer.cancel()
 
-    def found(self, topic_id: Uuid, index: int, directory: PurePath) -> None:
-        """One that is kept already, by an earlier life."""
+    def remember(self, topic_id: Uuid, index: int, directory: PurePath) -> None:
+        """One that is aside already."""
         self._kept.setdefault((topic_id, index), []).append(directory)
 
     def kept(self) -> list[tuple[Uuid, int]]:
@@ -77,7 +77,7 @@ class Retired:
         """What is kept of it and was committed below `end`, or all of it, is not needed any more."""
         for directory in self._kept.pop((topic_id, index), ()):
             if end is not None and names.stray_high_watermark(directory.name) > end:
-                self.found(topic_id, index, directory)
+                self.remember(topic_id, index, directory)
                 continue
             _log.info("%s is not needed any more, and deleted", directory)
             self.remove_later(directory, delay)

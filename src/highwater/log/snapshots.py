@@ -32,10 +32,14 @@ class ProducerSnapshots:
         self._stopped = False
 
     def write(self, offset: Offset, producers: Producers, done: Done) -> None:
-        """The producers are the queue's own: copies."""
+        """The producers are the queue's own: copies. Of those that wait only the latest is written: recovery needs no
+        other, and segments may roll faster than a disk syncs."""
+        passed_over = self._queue.pop() if len(self._queue) > 1 else None
         self._queue.append((offset, producers, done))
         if len(self._queue) == 1:
             self._begin()
+        if passed_over is not None:
+            passed_over[2](None)
 
     def when_idle(self, told: Callable[[], None]) -> None:
         """`told` once nothing is being written; at once if nothing is."""

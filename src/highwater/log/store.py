@@ -27,6 +27,8 @@ PROCESS_ABOVE_BYTES = 32 << 20
 """A recovery that reads more than this would hold the interpreter for too long: it goes to a process."""
 SETTLE_AT_ONCE = 16
 SETTLE_TRIES = 50
+ABSENT_TOLD = 20
+"""Names in the log of a start at which the logs of a whole directory are gone."""
 _log = logging.getLogger(__name__)
 
 
@@ -100,10 +102,11 @@ class LogStore:
         again and again meanwhile: after a crash this may take minutes."""
         self.found = await finished(self._world, look_around, self.directory)
         self._outdated = self.found.forget_absent()
+        self._warn_of_absent()
         for leftover in self.found.leftovers:
             self.retired.remove_later(leftover, 0.0)
         for topic_id, index, path in self.found.kept:
-            self.retired.found(topic_id, index, path)
+            self.retired.remember(topic_id, index, path)
         remaining = iter(self.found.partitions)
 
         async def load_one_after_another() -> None:
@@ -112,6 +115,18 @@ class LogStore:
 
         loaders = min(self._at_a_time, len(self.found.partitions))
         await asyncio.gather(*(load_one_after_another() for _ in range(loaders)))
+
+    def _warn_of_absent(self) -> None:
+        """Somebody may have removed them, and the checkpoints do not tell that from a deletion just before the stop."""
+        absent = sorted(self._outdated)
+        for partition in absent[:ABSENT_TOLD]:
+            _log.warning(
+                "%s is not in %s, though the checkpoints name it: unless it was deleted, it begins anew, empty",
+                partition,
+                self.directory,
+            )
+        if len(absent) > ABSENT_TOLD:
+            _log.warning("%d more that the checkpoints name are not in %s", len(absent) - ABSENT_TOLD, self.directory)
 
     async def _try_to_load(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from asyncio import BaseTransport, BufferedProtocol, Transport
 from collections.abc import Callable
+from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
 from highwater.model import Endpoint
@@ -13,7 +14,7 @@ from highwater.net.context import ANONYMOUS, RequestContext
 from highwater.net.header import HeaderReader, after_tags
 from highwater.net.line import Line
 from highwater.net.outbox import Outbox, Slot
-from highwater.net.registry import ELEMENTS_AT_ONCE, Registered, decode_at_length
+from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_BYTES, Registered, decode_at_length
 from highwater.net.stats import CloseReason
 from highwater.net.turns import Errand, Work, elsewhere
 from highwater.wire.codec import Malformed, TooMany
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from highwater.net.server import Listening, Server
 
 _ANSWERED_WHILE_HELD: Final = API_VERSIONS.key.to_bytes(2, "big")
+_KEY_AND_VERSION: Final = Struct(">hh")
 _TAKEN_PER_TURN: Final = 1 << 20
 """After so many bytes a connection lets the others have their turn; the loop alone would read on while more comes."""
 
@@ -225,6 +227,8 @@ class Connection(BufferedProtocol):
             self.finish(CloseReason.FRAME)
         frames.settle()
         if self._receiving or self._parked is not None or frames.held > CHUNK:
+            if frames.announced > MOST_BYTES:
+                self._look_ahead()
             self._account()
         self._steer()
 
@@ -283,12 +287,22 @@ class Connection(BufferedProtocol):
         else:
             self._starved = True
 
+    def _look_ahead(self) -> None:
+        """Take no more of a frame that would be refused for its size."""
+        key, version = _KEY_AND_VERSION.unpack_from(self._frames.begun)
+        entry = self._find(key)
+        if entry is not None and self._frames.announced > entry.most_bytes:
+            self._refuse_size(entry, version, self._frames.announced)
+
     def _dispatch(self, frame: memoryview) -> None:
         try:
             key, version, correlation, at = self._headers.read(frame)
             entry = self._find(key)
             if entry is None or not entry.lowest <= version <= entry.highest:
                 self._refuse(key, correlation, entry)
+                return
+            if len(frame) > entry.most_bytes:
+                self._refuse_size(entry, version, len(frame))
                 return
             flexible = version >= entry.flexible
             if flexible:
@@ -370,6 +384,18 @@ class Connection(BufferedProtocol):
         else:
             header = correlation.to_bytes(4, "big", signed=True)
             self._outbox.reserve(0).fill([header, unsupported_version()])
+
+    def _refuse_size(self, entry: Registered, version: int, size: int) -> None:
+        """As a frame that is too large: an answer would have to name what only the decoded request tells."""
+        log.warning(
+            "closed the connection of %s: a %s v%d of %d bytes, and %d is the most that it may have",
+            self.peer,
+            entry.api.request.__name__,
+            version,
+            size,
+            entry.most_bytes,
+        )
+        self.finish(CloseReason.FRAME)
 
     def _notify(self) -> None:
         watchers, self._watchers = self._watchers, []

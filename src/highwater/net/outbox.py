@@ -18,8 +18,9 @@ from highwater.world import EXHAUSTED_SECONDS, Buffer, Disk, Exhausted, File, Fi
 WINDOW: Final = 256 * 1024
 """Written per turn."""
 CROWDED_WINDOW: Final = 64 * 1024
-"""The same while unread answers take all the memory that there is for them; and the fill level at which the transport
-pauses us: together they bound its buffer."""
+"""The same while unread answers take all the memory that there is for them."""
+PAUSED_AT: Final = 64 * 1024
+"""The fill level at which the transport pauses us. Its buffer holds that and one window at most."""
 _JOINED: Final = 64 * 1024
 """Below this one buffer is cheaper to write than many."""
 _PREFIX: Final = Struct(">i")
@@ -158,7 +159,7 @@ class Outbox:
         self._paused = False
         self._scheduled = False
         self._reason = CloseReason.ASKED
-        transport.set_write_buffer_limits(high=CROWDED_WINDOW, low=CROWDED_WINDOW // 4)
+        transport.set_write_buffer_limits(high=PAUSED_AT, low=PAUSED_AT // 4)
 
     @property
     def empty(self) -> bool:

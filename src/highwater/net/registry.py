@@ -28,6 +28,14 @@ ELEMENTS_IN_ONE_GO: Final = 2_000
 """What they may hold where a handler does all in one go."""
 MANY_ELEMENTS: Final = 5_000
 """The same where so many are of use: that takes 30 ms at most."""
+MOST_BYTES: Final = 8 << 20
+"""What a request may have: over 30 000 topics of the longest names, and as much as one change of the metadata holds.
+Elements may be few and long. They are copied when they are decoded, and again when they are passed on."""
+MANY_BYTES: Final = 32 << 20
+"""The same where MANY_ELEMENTS bring 4 KiB of metadata each, as many as offset.metadata.max.bytes allows."""
+ANY_BYTES: Final = 2**31
+"""For what clients carry through us: records, and what members of a group tell each other. socket.request.max.bytes is
+the bound."""
 
 
 class Role(Enum):
@@ -46,6 +54,8 @@ class Api:
     """Lower than what is handled only for Produce: see KAFKA-18659 in docs/divergence.md."""
     most_elements: int = ELEMENTS_IN_ONE_GO
     """What its arrays may hold, all together: MOST_ELEMENTS where its handler gives way."""
+    most_bytes: int = MOST_BYTES
+    """What its frame may have; a larger one ends its connection before it is decoded."""
     decode: Decode | None = None
     """A flat decoder for the hot path; None takes the request message's own."""
 
@@ -61,6 +71,7 @@ class Registered:
     highest: int
     flexible: int
     """The first version with the flexible request header."""
+    most_bytes: int
 
 
 def decode_at_length(disk: Disk, entry: Registered, body: memoryview, version: int) -> Generator[Step, None, Any]:
@@ -80,7 +91,7 @@ class Registry:
         if api.key in self._by_key:
             raise ValueError(f"API {api.key} is registered twice for {self.role.value}")
         self._by_key[api.key] = Registered(
-            api, handle, api.decode or api.request.decode, *api.versions, api.request.FLEXIBLE
+            api, handle, api.decode or api.request.decode, *api.versions, api.request.FLEXIBLE, api.most_bytes
         )
 
     def replace(self, key: int, handle: Handle, decode: Decode) -> Registered:

@@ -89,24 +89,24 @@ class FetchEntry:
             partition.watch(self, self.session.privileged)
 
 
-class Followed:
+class EntryCount:
     """How many partitions all sessions follow together."""
 
-    __slots__ = ("count", "most")
+    __slots__ = ("most", "taken")
 
     def __init__(self, most: int) -> None:
-        self.count = 0
+        self.taken = 0
         self.most = most
 
     def has_room(self, partitions: int) -> bool:
-        return self.count + partitions <= self.most
+        return self.taken + partitions <= self.most
 
 
 class FetchSession:
     """The entries a reader follows. A sessionless fetch is a session that lives for one answer."""
 
     __slots__ = (
-        "_followed",
+        "_count",
         "by_id",
         "dirty",
         "entries",
@@ -121,10 +121,10 @@ class FetchSession:
     )
 
     def __init__(
-        self, session_id: int, by_id: bool, privileged: bool, now: float, followed: Followed | None = None
+        self, session_id: int, by_id: bool, privileged: bool, now: float, count: EntryCount | None = None
     ) -> None:
         self.id = session_id
-        self._followed = followed
+        self._count = count
         """None where it lives for one answer."""
         self.epoch = 1
         self.by_id = by_id
@@ -159,10 +159,10 @@ class FetchSession:
         """KafkaError where a consumer's session may not grow: it is to be ended, and the client begins anew."""
         entry = self.entries.get((topic, index))
         if entry is None:
-            if self._followed is not None:
-                if not self.privileged and not self._followed.has_room(1):
+            if self._count is not None:
+                if not self.privileged and not self._count.has_room(1):
                     raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
-                self._followed.count += 1
+                self._count.taken += 1
             entry = self.entries[topic, index] = FetchEntry(self, topic, index)
         entry.epoch = epoch
         entry.offset = offset
@@ -176,8 +176,8 @@ class FetchSession:
         for index in indexes:
             entry = self.entries.pop((topic, index), None)
             if entry is not None:
-                if self._followed is not None:
-                    self._followed.count -= 1
+                if self._count is not None:
+                    self._count.taken -= 1
                 entry.bind(None)
                 self.dirty.pop(entry, None)
                 self.restated.pop(entry, None)
@@ -206,8 +206,8 @@ class FetchSession:
         self.on_mark = None
         for entry in self.entries.values():
             entry.bind(None)
-        if self._followed is not None:
-            self._followed.count -= len(self.entries)
+        if self._count is not None:
+            self._count.taken -= len(self.entries)
         self.entries.clear()
         self.dirty.clear()
         self.restated.clear()
@@ -220,7 +220,7 @@ class FetchSessions:
         self._slots = slots
         self._random = random
         self._sessions: dict[int, FetchSession] = {}
-        self._followed = Followed(most)
+        self._count = EntryCount(most)
         self._tied: dict[object, dict[int, None]] = {}
         """Sessions, by the connection that they were begun on."""
 
@@ -232,12 +232,12 @@ class FetchSessions:
         have room for as many `partitions` as they follow."""
         if len(self._sessions) >= self._slots and not self._evict(privileged, now):
             return FetchSession(0, by_id, privileged, now)
-        if not privileged and not self._followed.has_room(partitions):
+        if not privileged and not self._count.has_room(partitions):
             return FetchSession(0, by_id, privileged, now)
         session_id = 0
         while session_id == 0 or session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
-        session = self._sessions[session_id] = FetchSession(session_id, by_id, privileged, now, self._followed)
+        session = self._sessions[session_id] = FetchSession(session_id, by_id, privileged, now, self._count)
         return session
 
     def tie(self, session: FetchSession, connection: object) -> bool:

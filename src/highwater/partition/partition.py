@@ -264,12 +264,17 @@ class Partition:
             self._appended(leader, appended, len(batch.data))
         return appended
 
+    @property
+    def most_bytes(self) -> int:
+        """How large a batch of a coordinator may be. It may change at any time."""
+        return min(self.log.config.max_message_bytes, self.log.config.segment_bytes)
+
     def append_own(self, data: bytearray) -> Appended:
         """One batch of a coordinator on this broker, as with acks=all. Raises KafkaError."""
         leader = self.require_leader()
         if not leader.enough_in_sync(self.log.config.min_insync_replicas):
             raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
-        if len(data) > min(self.log.config.max_message_bytes, self.log.config.segment_bytes):
+        if len(data) > self.most_bytes:
             raise KafkaError(Code.MESSAGE_TOO_LARGE)
         batch = Validated(data, read_header(data), -1)
         appended = self.log.append_as_leader(batch, leader.epoch, Origin.COORDINATOR)

@@ -235,19 +235,15 @@ class ActiveController:
 
     # Noticing death
 
-    def watch(self, connection: Connected | None, broker: NodeId, epoch: int) -> None:
+    def watch(self, connection: Connected, broker: NodeId, epoch: int) -> None:
         """A heartbeat came on this connection: its end is a hint that the broker is dead."""
-        if connection is None:
-            return
         if connection not in self._watched:
             connection.on_close(lambda: self._hint(*self._watched.pop(connection, (broker, epoch))))
         self._watched[connection] = (broker, epoch)
         self._suspicion.heard(broker, epoch)
 
-    def outlives(self, connection: Connected | None, incarnation: Uuid, existing: BrokerRegistration) -> bool:
+    def outlives(self, connection: Connected, incarnation: Uuid, existing: BrokerRegistration) -> bool:
         """Whether a broker that wants to register has proven that the incarnation in its way is dead."""
-        if connection is None:
-            return False
         if not self._succession.has_refused(connection):
             connection.on_close(lambda: self._succession.closed(connection))
         return self._succession.outlives(connection, incarnation, existing)

@@ -9,7 +9,7 @@ from highwater.log.peek import WouldBlock, cached
 from highwater.model import METADATA_TOPIC, METADATA_TOPIC_ID, NodeId, Uuid
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
-from highwater.net.line import MAX_WAIT_MS, Line
+from highwater.net.line import MAX_WAIT_MS
 from highwater.net.registry import Api
 from highwater.quorum import Caller, FetchAnswer, FollowerFetch, ReplicaKey
 from highwater.raft_node.active import ActiveController
@@ -53,7 +53,7 @@ class _Fetch:
         max_bytes: int,
     ) -> None:
         self._raft = controller.raft
-        self._line = Line(controller.world.clock) if ctx.connection is None else ctx.connection.line
+        self._line = ctx.connection.line
         self._ctx = ctx
         self._topic = topic
         self._asking = asking

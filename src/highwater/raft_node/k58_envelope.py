@@ -10,7 +10,7 @@ from typing import Any, Final
 from highwater.errors import Code, KafkaError
 from highwater.model import Endpoint
 from highwater.net.context import ANONYMOUS, Part, Principal, RequestContext
-from highwater.net.registry import ELEMENTS_AT_ONCE, Api, Registered, Registry, decode_at_length
+from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_BYTES, Api, Registered, Registry, decode_at_length
 from highwater.net.stats import CloseReason
 from highwater.net.turns import Pause, Work, elsewhere
 from highwater.raft_node.active import ActiveController
@@ -21,7 +21,9 @@ from highwater.wire.messages.envelope_response import EnvelopeResponse
 from highwater.wire.messages.request_header import RequestHeader
 from highwater.world import FileSlice
 
-API = Api(58, (0, 0), EnvelopeRequest)
+_WRAPPING: Final = 128 << 10
+"""More than a principal, an address and two headers with their client ids have."""
+API = Api(58, (0, 0), EnvelopeRequest, most_bytes=MOST_BYTES + _WRAPPING)
 FORWARDED: Final = frozenset((19, 20, 37, 43, 44, 55, 64))
 """What brokers pass on; the rest they have no business to wrap."""
 log = logging.getLogger(__name__)
@@ -99,6 +101,8 @@ def _opened(
     found = registry.find(key)
     if key not in FORWARDED or found is None or not found.lowest <= version <= found.highest:
         raise KafkaError(Code.INVALID_REQUEST, f"API {key} version {version} is not passed on")
+    if len(data) > found.most_bytes:
+        raise KafkaError(Code.INVALID_REQUEST, f"API {key} has {found.most_bytes} bytes at most, not {len(data)}")
     flexible = version >= found.flexible
     reader = FlexibleReader(data) if flexible else Reader(data)
     header = RequestHeader.read(reader, 2 if flexible else 1)

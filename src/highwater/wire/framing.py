@@ -81,6 +81,16 @@ class FrameReader:
         """What `held` will be while the next bytes are read."""
         return self._enlarged() if self._buffer and self._end == len(self._buffer) else len(self._buffer) or CHUNK
 
+    @property
+    def announced(self) -> int:
+        """The size of the frame that is arriving; 0 if none has begun."""
+        return self._need - 4 if self._need else 0
+
+    @property
+    def begun(self) -> memoryview:
+        """What is there of the frame that is arriving."""
+        return self._view[self._start + 4 : self._end]
+
     def space(self) -> memoryview:
         """Where the next read may write: never empty."""
         if self._buffer is _NO_BUFFER:

@@ -170,8 +170,9 @@ class RealDisk:
         time a file is opened."""
         self.on_pressed: Callable[[], None] = lambda: None
         """Called by a job's thread that found no more: it is for the loop to close some, by `relieve`."""
-        self._files: weakref.WeakValueDictionary[str, RealFile] = weakref.WeakValueDictionary()
-        """By the text of the path: a path's own hash and comparison cost as much as the system call."""
+        self._files: dict[str, weakref.WeakValueDictionary[str, RealFile]] = {}
+        """By directory and name, so that a directory is renamed without a look at all files. As texts: a path's own
+        hash and comparison cost as much as the system call."""
         self._open: OrderedDict[int, weakref.ref[RealFile]] = OrderedDict()
         self._lock = threading.Lock()
         self._lock_files: set[int] = set()
@@ -179,10 +180,13 @@ class RealDisk:
 
     def open(self, path: PurePath, create: bool = False) -> RealFile:
         self._check_alive()
-        file = self._files.get(str(path))
+        directory, name = os.path.split(path)
+        files = self._files.get(directory)
+        if files is None:
+            files = self._files.setdefault(directory, weakref.WeakValueDictionary())
+        file = files.get(name)
         if file is None:
-            file = RealFile(self, path, create)
-            self._files[str(path)] = file
+            file = files[name] = RealFile(self, path, create)
             if file._fd >= 0:
                 with self._lock:
                     self._open[id(file)] = weakref.ref(file)
@@ -293,27 +297,31 @@ class RealDisk:
         self._check_alive()
         with self._lock:  # a job thread opens a file by the path it has at that moment
             os.rename(old, new)
-            file = self._files.pop(str(old), None)
-            moved = [(new, file)] if file is not None else self._inside(old, new)
-            for path, each in moved:
-                each.path = path
-                self._files[str(path)] = each
+            inside = self._files.pop(str(old), None)
+            if inside is not None:
+                for name, moved in inside.items():
+                    moved.path = new / name
+                self._files[str(new)] = inside
+                return
+            file = self._forget(old)
+            if file is not None:
+                file.path = new
+                directory, name = os.path.split(new)
+                self._files.setdefault(directory, weakref.WeakValueDictionary())[name] = file
 
-    def _inside(self, old: PurePath, new: PurePath) -> Collection[tuple[PurePath, RealFile]]:
-        """The open files of a renamed directory, taken out of the table, with their new paths."""
-        prefix = f"{old}{os.sep}"
-        inside = [(path, file) for path, file in self._files.items() if path.startswith(prefix)]
-        for path, _ in inside:
-            del self._files[path]
-        return [(new / file.path.relative_to(old), file) for _, file in inside]
+    def _forget(self, path: PurePath) -> RealFile | None:
+        directory, name = os.path.split(path)
+        files = self._files.get(directory)
+        return None if files is None else files.pop(name, None)
 
     def unlink(self, path: PurePath) -> None:
         self._check_alive()
         os.unlink(path)
-        self._files.pop(str(path), None)
+        self._forget(path)
 
     def rmdir(self, path: PurePath) -> None:
         os.rmdir(path)
+        self._files.pop(str(path), None)
 
     def sync_dir(self, path: PurePath) -> None:
         fd = _open(path, os.O_RDONLY)

@@ -9,7 +9,7 @@ import pytest
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.broker.directories import AT_ONCE, RETRY_SECONDS, ReplicaDirectories
 from highwater.errors import Code
-from highwater.metadata.brokers import DIRECTORY_UNASSIGNED
+from highwater.metadata.brokers import DIRECTORY_LOST, DIRECTORY_UNASSIGNED
 from highwater.metadata.topics import PartitionImage
 from highwater.model import NodeId, Uuid
 from highwater.sim.simulation import Simulation
@@ -133,3 +133,23 @@ def test_what_was_not_taken_in_is_told_again(subject: Subject, answer: AssignRep
     assert not subject.channel.asked
     subject.sim.advance(RETRY_SECONDS * 1.1)
     assert subject.asked()[0] == [0]
+
+
+@pytest.mark.parametrize("counted", ["isr", "elr", "last_known_elr"])
+def test_a_replica_that_is_counted_on_elsewhere_is_replaced_by_no_empty_log(subject: Subject, counted: str) -> None:
+    def is_elsewhere(directory: Uuid, members: tuple[int, ...]) -> bool:
+        part = PartitionImage(
+            replicas=(OTHER, ME),
+            directories=(THERE, directory),
+            isr=(),
+            leader=OTHER,
+            leader_epoch=0,
+            partition_epoch=0,
+        )
+        return subject.directories.is_elsewhere(part._replace(**{counted: members}))
+
+    assert is_elsewhere(GONE, (ME,))
+    assert is_elsewhere(DIRECTORY_LOST, (ME,))
+    assert not is_elsewhere(GONE, (OTHER,))
+    assert not is_elsewhere(HERE, (ME,))
+    assert not is_elsewhere(DIRECTORY_UNASSIGNED, (ME,))

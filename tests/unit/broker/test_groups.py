@@ -283,6 +283,21 @@ def test_offsets_of_a_deleted_topic_are_gone() -> None:
         assert committed(living) == [(-1, 0)]
 
 
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_offsets_whose_tombstones_do_not_fit_one_batch_are_gone_too(is_asked: bool) -> None:
+    group = "g" * 600
+    with serving(message_max_bytes="1000") as living:
+        for partition in (0, 1):
+            commit(living, 5, partition, group=group)
+        if is_asked:
+            answer = living.ask(DeleteGroupsRequest(groups_names=[group]), DeleteGroupsResponse, 2)
+            assert [each.error_code for each in answer.results] == [Code.NONE]
+        else:
+            delete_topic(living)
+            living.create_topic("t", 2)
+        assert committed(living, 0, 1, group=group) == [(-1, 0), (-1, 0)]
+
+
 def delete_topic(living: Living) -> None:
     living.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=5000), DeleteTopicsResponse, 4)
     living.sim.run(living.sim.until(lambda: "t" not in living.node.broker.image.topics.by_name))

@@ -158,7 +158,7 @@ def test_a_session_that_would_grow_beyond_bounds_ends(more: int) -> None:
         reader = Reader(living)
         reader.ask(wanted(session_epoch=0, max_wait_ms=0))
         assert living.node.broker is not None
-        living.node.broker.sessions._followed.most = more
+        living.node.broker.sessions._count.most = more
         request = wanted(session_epoch=1, session_id=reader.answers[0].session_id, max_wait_ms=0)
         rows = request.topics[0].partitions
         request.topics[0].partitions = [FetchPartition(partition=index) for index in range(1, more + 1)]

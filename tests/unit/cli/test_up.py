@@ -103,7 +103,7 @@ def test_a_node_that_recovers_its_logs_has_all_the_time_that_it_needs(tmp_path: 
 
 def test_a_node_of_which_nothing_is_heard_for_a_minute_is_given_up(tmp_path: Path) -> None:
     late = Late(tmp_path / "data", b".", b".", b"", b"", b"", b"", b"+")
-    with pytest.raises(ClusterFailed, match="not ready after 60 s: node 1"):
+    with pytest.raises(ClusterFailed, match="not ready, and silent for 60 s: node 1"):
         late.is_waited_for()
     assert late.seconds == 150
 

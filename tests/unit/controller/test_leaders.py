@@ -8,13 +8,15 @@ import pytest
 from highwater.controller.decision import MAX_RECORDS
 from highwater.controller.leaders import elect_leaders, elect_unclean, rebalance, rebalance_interval, unclean_interval
 from highwater.errors import Code
+from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import Recovery
 from highwater.wire.codec import Message
 from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord
-from tests.unit.controller.clusters import cluster, fence, node_config, partition, then, topic_id, with_topic
+from tests.unit.controller.clusters import cluster, directory, fence, node_config, partition, then, topic_id, with_topic
+from tests.unit.controller.test_directories import assign
 
 CONFIG = node_config()
 PREFERRED, UNCLEAN = 0, 1
@@ -156,3 +158,39 @@ def test_the_rounds_come_at_their_intervals() -> None:
     config = node_config(leader_imbalance_check_interval_seconds="7", unclean_leader_election_interval_ms="1500")
     assert (rebalance_interval(config), unclean_interval(config)) == (7.0, 1.5)
     assert (rebalance_interval(CONFIG), unclean_interval(CONFIG)) == (300.0, 300.0)
+
+
+def without_log(head: MetadataImage, *brokers: int) -> MetadataImage:
+    for broker in brokers:
+        head = then(head, assign(head, 0, to=DIRECTORY_LOST, broker=broker).records)
+    return head
+
+
+@pytest.mark.parametrize("elr", [False, True])
+def test_a_partition_whose_replicas_have_all_lost_their_logs_begins_anew_when_that_is_asked_for(elr: bool) -> None:
+    head = without_log(with_topic(cluster(1, 2, 3, elr=elr), "a", [1, 2], leader=1), 2, 1)
+    assert partition(head, "a")["leader"] == -1
+    answers, records = elected(head, UNCLEAN, ("a", [0]))
+    assert answers == [("a", 0, Code.NONE)]
+    after = partition(then(head, records), "a")
+    assert (after["leader"], after["isr"], after["directories"]) == (1, (1,), (directory(1), DIRECTORY_LOST))
+    assert after["recovery"] == Recovery.RECOVERING
+    assert (after["elr"], after["last_known_elr"]) == ((), ())
+
+
+def test_nobody_who_asks_for_the_preferred_leader_begins_a_partition_anew() -> None:
+    head = without_log(with_topic(cluster(1, 2), "a", [1], leader=1), 1)
+    assert elected(head, PREFERRED, ("a", [0])) == ([("a", 0, Code.PREFERRED_LEADER_NOT_AVAILABLE)], [])
+
+
+def test_a_partition_whose_lost_replicas_are_all_away_cannot_begin_anew() -> None:
+    head = fence(without_log(with_topic(cluster(1, 2), "a", [1], leader=1), 1), 1)
+    assert elected(head, UNCLEAN, ("a", [0])) == ([("a", 0, Code.ELIGIBLE_LEADERS_NOT_AVAILABLE)], [])
+
+
+def test_a_partition_does_not_begin_anew_while_a_whole_copy_is_only_away() -> None:
+    """1 has lost its log; 2, alone in sync, has all of it and is down for a moment."""
+    head = without_log(with_topic(cluster(1, 2), "a", [1, 2], leader=1, isr=[1, 2]), 1)
+    head = then(fence(head, 2), [leads(0, -1)])
+    assert partition(head, "a")["isr"] == (2,)
+    assert elected(head, UNCLEAN, ("a", [0])) == ([("a", 0, Code.ELIGIBLE_LEADERS_NOT_AVAILABLE)], [])

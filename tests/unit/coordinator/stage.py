@@ -51,6 +51,9 @@ class Ledger:
         self.alarm: float | None = None
         self.then: dict[bytes, Write] = {}
         """What is written when a key is committed."""
+        self.pieces: list[bytes] = []
+        """Keys that are written one at a time."""
+        self.rooms: list[int] = []
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
         if key == b"unreadable":
@@ -77,6 +80,14 @@ class Ledger:
         write = Write((Record(key, value),), Promise(self, key, value))
         self.open[write] = key.decode()
         return write
+
+    @property
+    def is_behind(self) -> bool:
+        return bool(self.pieces)
+
+    def proceed(self, most_bytes: int, now: Now) -> list[Effect]:
+        self.rooms.append(most_bytes)
+        return [self.put(self.pieces.pop(0), b"v")]
 
     @property
     def next_deadline(self) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from highwater.wire import records
@@ -134,3 +136,49 @@ def test_a_coordinator_that_stops_ends_all_its_tenures() -> None:
         stage.world.call(stage.coordinator.stop)
         assert stage.answers == ["a resigned"]
         assert list(stage.coordinator.active) == []
+
+
+def test_what_is_long_is_done_in_pieces_with_a_turn_of_the_loop_between_them() -> None:
+    with Stage(max_message_bytes=1000) as stage:
+        stage.lead()
+        tenure = stage.loaded()
+        seen: list[int] = []
+
+        def look() -> None:
+            seen.append(len(stage.answers))
+            if len(stage.answers) < 3:
+                stage.world.clock.call_soon(look)
+
+        tenure.machine.pieces = [b"a", b"b", b"c"]
+        stage.world.call(tenure.carry_out, [])
+        assert stage.answers == []
+        stage.world.call(look)
+        stage.until(lambda: len(stage.answers) == 3)
+        stage.sim.advance(1)
+        assert stage.answers == ["a committed", "b committed", "c committed"]
+        assert sorted(set(seen)) == [0, 1, 2, 3]
+        assert tenure.machine.rooms == [1000, 1000, 1000], "what the partition takes"
+
+
+def test_a_tenure_that_is_over_goes_on_with_nothing() -> None:
+    with Stage() as stage:
+        stage.lead()
+        tenure = stage.loaded()
+        tenure.machine.pieces = [b"a", b"b"]
+        stage.world.call(tenure.carry_out, [])
+        stage.step_down(2)
+        stage.sim.advance(1)
+        assert (stage.answers, tenure.machine.pieces) == ([], [b"a", b"b"])
+
+
+def test_a_write_that_nobody_waits_for_is_logged_when_it_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    with Stage(max_message_bytes=1000) as stage:
+        stage.lead()
+        tenure = stage.loaded()
+        for about in ("", "what it is about"):
+            write = replace(tenure.machine.put(b"a", b"v" * 2000), about=about)
+            tenure.machine.open[write] = "a"
+            stage.world.call(tenure.carry_out, [write])
+        (line,) = [record for record in caplog.records if record.name.startswith("highwater.coordinator")]
+        assert "what it is about could not be written" in line.getMessage()
+        assert line.levelname == "WARNING"

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from highwater.errors import Code
 from highwater.groups import Answer, Caller, Effect, GroupSettings, GroupShard, Now, Record, Write, combined
+from highwater.wire import records
 from highwater.wire.codec import Message, Struct
 from highwater.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from highwater.wire.messages.delete_groups_response import DeleteGroupsResponse
@@ -67,6 +68,12 @@ class Bench:
         self.now = now or Now(1000.0, START_MS)
         self.log = list(log)
         self.holds = False
+        self.most_bytes = 1 << 20
+        """What a batch may have; a larger one is refused."""
+        self.pauses = False
+        """What is done in pieces is not gone on with, but by `proceed`."""
+        self.refused: list[Write] = []
+        self._proceeds = False
         self.writes: list[Write] = []
         self.open: dict[int, int] = {}
         """The requests that wait, each with its version."""
@@ -99,9 +106,24 @@ class Bench:
                     self.answers[token] = response
                 case Write():
                     assert effect.records
-                    self.writes.append(effect)
-                    if not self.holds:
-                        self.commit()
+                    self._write(effect)
+        if not self.pauses and not self._proceeds:
+            self._proceeds = True
+            while self.shard.is_behind:
+                self.proceed()
+            self._proceeds = False
+
+    def _write(self, write: Write) -> None:
+        if len(records.build([(0, key, value, ()) for key, value in write.records])) > self.most_bytes:
+            self.refused.append(write)
+            self.do(self.shard.failed(write, Code.MESSAGE_TOO_LARGE, self.now))
+            return
+        self.writes.append(write)
+        if not self.holds:
+            self.commit()
+
+    def proceed(self) -> None:
+        self.do(self.shard.proceed(self.most_bytes, self.now))
 
     def commit(self) -> None:
         """The oldest write is in the log for good."""

@@ -224,18 +224,6 @@ def test_a_group_that_somebody_is_about_to_join_does_not_expire() -> None:
     assert bench.waits(bench.ask_join(member))
 
 
-def test_many_offsets_expire_in_several_writes() -> None:
-    bench = Bench(GroupSettings(offsets_retention_check_interval_ms=DAY_MS))
-    bench.ask_commit({("t", partition): 1 for partition in range(2_500)})
-    bench.holds = True
-    bench.pass_time(7 * DAY + 1)
-    assert [len(write.records) for write in bench.writes] == [1_000, 1_000, 500]
-    bench.holds = False
-    bench.commit_all()
-    bench.pass_time(DAY)
-    assert (bench.offsets(), bench.state()) == ({}, "Dead")
-
-
 def test_the_offsets_of_a_deleted_topic_go_with_it() -> None:
     bench = Bench()
     bench.ask_commit({T0: 1}, version=10, topic_id=b"a" * 16)

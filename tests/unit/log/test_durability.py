@@ -12,6 +12,7 @@ from highwater.log import names
 from highwater.log.durability import Durability
 from highwater.sim import Simulation
 from highwater.world import File, gravest
+from highwater.world.real_disk import RealDisk
 from tests.unit.log.bench import Bench, append, batch, on_real_disk, until
 from tests.unit.log.test_faults import QUICK, Machine
 
@@ -105,3 +106,28 @@ def test_a_start_syncs_what_lies_beyond_the_recovery_point_and_not_all_that_ther
         machine.restart(power_loss=True)
         assert machine.log.log_end == end + 1
         assert sim.trace.counts["a", "sync"] - before < 20
+
+
+def test_names_are_synced_though_a_file_was_removed_before_its_own_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a deleted segment could come back, and the checkpoint of the log starts would not know better."""
+    listed: list[PurePath] = []
+    sync_dir = RealDisk.sync_dir
+
+    def noted(disk: RealDisk, path: PurePath) -> None:
+        sync_dir(disk, path)
+        listed.append(path)
+
+    async def play(bench: Bench) -> None:
+        old, new = bench.directory / "0.log", bench.directory / "1.log"
+        syncs = Syncs(bench, [old, new])
+        gone = bench.directory / f"0.log{names.DELETED}"
+        bench.world.disk.rename(old, gone)
+        bench.world.disk.unlink(gone)
+        monkeypatch.setattr(RealDisk, "sync_dir", noted)
+        await syncs.flush(with_names=True)
+        assert listed == [bench.directory]
+        assert syncs.durability.directory_in_step
+
+    on_real_disk(tmp_path, play)

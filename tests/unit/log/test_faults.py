@@ -8,11 +8,13 @@ from pathlib import PurePath
 import pytest
 
 from highwater.errors import Code, KafkaError
+from highwater.log import names, peek
 from highwater.log.log import Log
 from highwater.log.truncation import restart
 from highwater.sim import Knobs, Simulation, SimWorld
-from highwater.world import Exhausted, gravest
+from highwater.world import Exhausted, Poisoned, gravest
 from tests.unit.log.bench import TOPIC_ID, TP, Bench, all_records, append, batch, settings
+from tests.unit.log.test_recovery import abort_some
 
 DATA = PurePath("/data")
 QUICK = Knobs(cold_read=0.0)
@@ -346,3 +348,83 @@ def test_a_log_begins_anew_once_there_are_descriptors_again(offset: int, nth: in
         machine.settle()
         machine.restart(power_loss=True)
         assert machine.log.log_end == offset + 1
+
+
+def test_a_snapshot_that_was_on_its_way_is_gone_when_a_log_has_begun_anew() -> None:
+    """It would be taken for the producers of the new one."""
+    for seed in range(10):
+        with Simulation(seed) as sim:
+            machine = Machine(sim)
+            machine.append(b"a", b"b", b"c")
+            machine.world.call(machine.log.roll)
+            assert sim.run(machine.world.perform(restart(machine.world, machine.log, 2)))
+            sim.advance(5)
+            found = machine.world.disk.list(machine.bench.partition_directory)
+            assert not [name for name in found if name.endswith(names.SNAPSHOT)]
+
+
+def test_a_log_whose_old_segments_are_gone_and_whose_new_one_cannot_be_named_is_offline() -> None:
+    """There is nothing left that it could be until there is room."""
+    with Simulation(5, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a", b"b", b"c")
+        machine.storage.fail("rename", f"*{names.ASIDE}", errno.ENOSPC)
+        assert not sim.run(machine.world.perform(restart(machine.world, machine.log, 10)))
+        assert machine.log.offline is not None
+
+
+@pytest.mark.parametrize("poisoned", [False, True])
+def test_an_index_of_aborted_transactions_whose_end_is_unknown_takes_its_log_offline(poisoned: bool) -> None:
+    """Room that is short comes back. What a failed write left in the file does not go by itself."""
+    with Simulation(5, QUICK) as sim:
+        machine = Machine(sim)
+        error = (Poisoned if poisoned else OSError)(errno.ENOSPC, "no room")
+        machine.storage.fail("append", f"*{names.TXN_INDEX}", error=error)
+        machine.world.call(abort_some, machine.log, 10)
+        assert (machine.log.offline is not None) is poisoned
+
+
+def test_a_log_is_not_made_in_the_directory_of_a_deleted_one() -> None:
+    """It would go with it, once that can be renamed."""
+    with Simulation(5, QUICK) as sim:
+        machine = Machine(sim)
+        store = machine.bench.store
+        machine.storage.fail("rename", "*/orders-0", errno.EIO)
+        machine.world.call(store.delete, TP)
+        with pytest.raises(KafkaError, match="still that of a deleted log"):
+            sim.run(machine.world.perform(store.create(TP, TOPIC_ID)))
+        sim.run(sim.until(lambda: not store.retired.pending))
+        sim.run(machine.world.perform(store.create(TP, TOPIC_ID)))
+        sim.advance(100)
+        assert machine.append(b"a") == 0
+        assert machine.values() == [b"a"]
+
+
+def test_what_readers_were_promised_is_void_once_the_log_is_deleted() -> None:
+    with Simulation(5, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        (part,) = machine.world.call(machine.log.read, 0, 100, 1, True, peek.cached)
+        assert part.intact()
+        machine.world.call(machine.bench.store.delete, TP)
+        assert not part.intact()
+
+
+def test_a_log_start_is_in_its_checkpoint_until_the_deletions_below_it_are_durable() -> None:
+    """A power cut may bring the segment back until then."""
+    with Simulation(11, QUICK) as sim:
+        machine = Machine(sim, segment_bytes=300)
+        while len(machine.log.segments) < 3:
+            machine.append(b"value")
+        sim.run(sim.until(lambda: machine.log.durability.directory_in_step))
+        machine.log.high_watermark = machine.log.log_end
+        machine.world.call(machine.log.drop_segments, 1)
+        starts = machine.bench.store.log_starts
+        assert not machine.log.durability.directory_in_step
+        sim.run(machine.world.perform(starts.written(patient=False)))
+        path = DATA / names.LOG_STARTS
+        assert f"orders 0 {machine.log.log_start}\n".encode() in (machine.storage.durable_bytes(path) or b"")
+        machine.world.call(machine.log.flush)
+        sim.run(sim.until(lambda: machine.log.durability.directory_in_step))
+        sim.run(machine.world.perform(starts.written(patient=False)))
+        assert b"orders" not in (machine.storage.durable_bytes(path) or b"")

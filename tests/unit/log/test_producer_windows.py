@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
 
 from highwater.log.log import Log
-from highwater.log.producer_state import WINDOW
+from highwater.log.producer_state import WINDOW, Producer
+from highwater.log.snapshots import ProducerSnapshots
+from highwater.sim.simulation import Simulation
 from tests.unit.log.bench import Bench, append, batch, on_real_disk, until
 
 PRODUCERS = (4, 7)
@@ -109,6 +111,7 @@ def test_batches_are_read_from_the_log_where_the_newest_snapshots_are_gone(tmp_p
         for number in range(WINDOW):
             offsets[4, number], _ = write(log, 4, number)
             log.roll()
+            await until(lambda: not log.snapshots._queue)
         await bench.store.close(1)
         await bench.abandon()
         snapshots = sorted(Path(bench.partition_directory).glob("*.snapshot"))
@@ -118,3 +121,18 @@ def test_batches_are_read_from_the_log_where_the_newest_snapshots_are_gone(tmp_p
         repeat(await killed(bench), offsets)
 
     on_real_disk(tmp_path, play)
+
+
+def test_snapshots_that_wait_for_the_disk_do_not_pile_up() -> None:
+    """Each has a copy of all producers. The last one is written, whatever was passed over."""
+    with Simulation(1) as sim:
+        world = sim.world("a")
+        sim.storage("a").provide(PurePath("/data"))
+        snapshots = ProducerSnapshots(world, PurePath("/data"))
+        told: list[Exception | None] = []
+        for offset in range(1, 51):
+            world.call(snapshots.write, offset, [(7, Producer(0, 0))], told.append)
+        assert len(snapshots._queue) == 2
+        sim.run(sim.until(lambda: len(told) == 50))
+        assert told == [None] * 50
+        assert world.disk.list(PurePath("/data")) == [f"{1:020d}.snapshot", f"{50:020d}.snapshot"]

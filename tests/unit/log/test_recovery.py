@@ -13,9 +13,11 @@ import pytest
 from highwater.log import names, producer_snapshot
 from highwater.log.appended import Origin
 from highwater.log.checkpoint import decode_epochs, encode_epochs, encode_offsets
+from highwater.log.found import look_around
 from highwater.log.loader import CorruptLog, LoadRequest, load_log
 from highwater.log.log import Log
-from highwater.model import TopicPartition
+from highwater.log.store import ABSENT_TOLD
+from highwater.model import TopicPartition, Uuid
 from highwater.wire import records
 from highwater.wire.records import ControlType
 from highwater.wire.records.append import Validated
@@ -245,8 +247,10 @@ def test_a_gap_below_what_is_clean_is_the_cleaners(tmp_path: Path) -> None:
     on_real_disk(tmp_path, second_life, segment_bytes=1500, cleanup_policy=("compact",))
 
 
-@pytest.mark.parametrize("leap", [1, 3, 4, 1 << 23])
-def test_a_batch_whose_offset_is_not_its_own_is_cut_and_not_the_batch_behind_it(tmp_path: Path, leap: int) -> None:
+@pytest.mark.parametrize(("number", "leap"), [(2, 1), (2, 3), (2, 4), (2, 1 << 23), (-1, 1)])
+def test_a_batch_whose_offset_is_not_its_own_is_cut_and_not_the_batch_behind_it(
+    tmp_path: Path, number: int, leap: int
+) -> None:
     """No checksum covers the offset. The batch would leave a hole, and its records would be found where others were."""
 
     async def first_life(bench: Bench) -> tuple[list[tuple[int, bytes]], Path]:
@@ -258,7 +262,7 @@ def test_a_batch_whose_offset_is_not_its_own_is_cut_and_not_the_batch_behind_it(
 
     before, path = on_real_disk(tmp_path, first_life, segment_bytes=1500)
     data = bytearray(path.read_bytes())
-    position, _, header = list(records.walk(data))[2]
+    position, _, header = list(records.walk(data))[number]
     data[position : position + 8] = (header.base_offset + leap).to_bytes(8, "big")
     path.write_bytes(data)
 
@@ -337,3 +341,55 @@ def test_leftovers_of_a_crash_are_swept_away(tmp_path: Path) -> None:
         assert not left & {"00000000000000000777.index", "00000000000000099999.snapshot"}
 
     on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+@pytest.mark.parametrize("name", [names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS])
+def test_a_clean_stop_whose_checkpoint_cannot_be_read_is_not_believed(tmp_path: Path, name: str) -> None:
+    async def play(bench: Bench) -> None:
+        await bench.create()
+        append(bench.log, batch([b"a"]))
+        await bench.store.close(7)
+        Path(bench.store.directory / name).write_bytes(b"nonsense\n")
+        found = await finished(bench.world, look_around, bench.store.directory)
+        assert (found.clean, found.broker_epoch) == (False, 7)
+
+    on_real_disk(tmp_path, play)
+
+
+def test_what_was_known_of_a_deleted_log_does_not_hold_for_the_next_one_of_its_name(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        await bench.create()
+        append(bench.log, batch([b"a", b"b"]))
+        bench.log.clean_end = 2
+        await bench.store.clean_ends.written(patient=False)
+        log = await bench.reopen()
+        assert log.clean_end == 2
+        bench.store.delete(log.partition)
+        made = await bench.store.create(log.partition, Uuid(b"another topic id"))
+        assert made.clean_end is None
+
+    on_real_disk(tmp_path, play)
+
+
+def test_logs_that_somebody_removed_are_told_of_at_the_start_and_not_by_the_thousand(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play(bench: Bench) -> None:
+        await bench.create()
+        append(bench.log, batch([b"a"]))
+        await bench.store.close(7)
+        shutil.rmtree(bench.partition_directory)
+        await bench.abandon()
+        bench.store = bench._new_store()
+        await bench.store.open()
+        (line,) = caplog.messages
+        assert line.startswith(f"orders-0 is not in {tmp_path}, though the checkpoints name it")
+        caplog.clear()
+        many = {TopicPartition("orders", index): 1 for index in range(ABSENT_TOLD + 5)}
+        Path(bench.directory / names.RECOVERY_POINTS).write_bytes(encode_offsets(many))
+        bench.store = bench._new_store()
+        await bench.store.open()
+        assert len(caplog.messages) == ABSENT_TOLD + 1
+        assert caplog.messages[-1] == f"5 more that the checkpoints name are not in {tmp_path}"
+
+    on_real_disk(tmp_path, play)

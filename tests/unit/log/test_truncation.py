@@ -204,3 +204,13 @@ def test_a_compacted_log_may_end_with_a_gap(tmp_path: Path, cut: int) -> None:
         assert (log.log_end, log.trouble) == (cut, None)
 
     on_real_disk(tmp_path, play, cleanup_policy=("compact",))
+
+
+def test_a_gap_below_the_log_start_does_not_matter_to_a_cut_there(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await with_a_gap(bench)
+        log.raise_log_start(10)
+        assert await bench.store.truncate(log, 10)
+        assert (log.log_start, log.log_end, log.trouble) == (10, 10, None)
+
+    on_real_disk(tmp_path, play)

@@ -10,7 +10,7 @@ from typing import cast
 from highwater.model import Endpoint
 from highwater.net.api_versions import Features, register_api_versions
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api, Registry, Role
+from highwater.net.registry import ANY_BYTES, Api, Registry, Role
 from highwater.net.server import Limits, ListenerSpec, Server
 from highwater.sim import Knobs, Simulation
 from highwater.wire.codec import Malformed
@@ -97,7 +97,7 @@ def raw(body: memoryview, version: int, most: int) -> memoryview:
 def registry(asked: Asked, role: Role = Role.BROKER) -> Registry:
     made = Registry(role)
     made.add(Api(ASK, (0, 13), MetadataRequest, decode=raw), asked.handle)
-    made.add(Api(0, (3, 13), ProduceRequest, advertised_min=0, decode=raw), asked.handle)
+    made.add(Api(0, (3, 13), ProduceRequest, advertised_min=0, decode=raw, most_bytes=ANY_BYTES), asked.handle)
     register_api_versions(made, lambda: FEATURES)
     return made
 

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from highwater.net.registry import MOST_BYTES, Api
 from highwater.net.stats import CloseReason
-from highwater.wire.framing import MAX_FRAME
+from highwater.wire.framing import CHUNK, MAX_FRAME
 from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.api_versions_response import ApiVersionsResponse
+from highwater.wire.messages.heartbeat_request import HeartbeatRequest
 from tests.unit.net.parties import ASK, Scene, ask, framed, header
 
 NO_ANSWER = [
@@ -51,6 +53,61 @@ def test_is_closed_without_an_answer(sent: bytes, reason: CloseReason) -> None:
         assert scene.server.stats.closed[reason] == 1
         other.send(ask(5))
         scene.wait(lambda: other.correlations == [5])
+
+
+BRIEF = 12
+"""The key of an API whose requests have 1 000 bytes at most."""
+
+
+def brief_too() -> Scene:
+    scene = Scene()
+    brief = Api(BRIEF, (0, 3), HeartbeatRequest, most_bytes=1000, decode=lambda body, version, most: body)
+    scene.server.registries[0].add(brief, scene.asked.handle)
+    return scene
+
+
+def of_bytes(key: int, version: int, correlation: int, size: int) -> bytes:
+    start = header(key, version, correlation)
+    return framed(start + bytes(size - len(start)))
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "sent", "most"),
+    [
+        (BRIEF, "HeartbeatRequest", of_bytes(BRIEF, 0, 2, 1001), 1000),
+        (ASK, "MetadataRequest", of_bytes(ASK, 0, 2, MOST_BYTES + 1)[: CHUNK // 2 + 1000], MOST_BYTES),
+    ],
+    ids=["once it is there", "once it has begun"],
+)
+def test_a_request_of_more_bytes_than_its_api_may_have_ends_its_connection(
+    caplog: pytest.LogCaptureFixture, key: int, name: str, sent: bytes, most: int
+) -> None:
+    """Before it is decoded, or takes much memory; the requests before it are answered."""
+    with brief_too() as scene:
+        peer, other = scene.dial(), scene.dial()
+        peer.send(ask(1), sent)
+        scene.wait(lambda: name in caplog.text)
+        assert not peer.lost
+        scene.asked[0].respond_parts([b""])
+        scene.wait(lambda: peer.lost)
+        assert peer.correlations == [1]
+        assert scene.server.stats.closed[CloseReason.FRAME] == 1
+        assert scene.server.budget.receiving == 0
+        other.send(ask(5))
+        scene.wait(lambda: len(scene.asked) == 2)
+    assert [each.getMessage() for each in caplog.records if name in each.getMessage()] == [
+        f"closed the connection of {scene.asked[0].peer}: a {name} v0 of {most + 1} bytes, "
+        f"and {most} is the most that it may have"
+    ]
+
+
+@pytest.mark.parametrize(("key", "size"), [(ASK, MOST_BYTES), (BRIEF, 1000), (0, MOST_BYTES + 1)])
+def test_a_request_of_no_more_bytes_than_its_api_may_have_is_handled(key: int, size: int) -> None:
+    with brief_too() as scene:
+        scene.asked.react = lambda ctx, body: ctx.respond_parts([b"ok"])
+        peer = scene.dial()
+        peer.send(of_bytes(key, 3, 1, size))
+        scene.wait(lambda: peer.correlations == [1])
 
 
 def test_requests_before_the_broken_one_are_answered() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from highwater.net.context import RequestContext
-from highwater.net.outbox import CROWDED_WINDOW, WINDOW
+from highwater.net.outbox import CROWDED_WINDOW, PAUSED_AT, WINDOW
 from highwater.net.server import UNREAD_SECONDS, Limits
 from highwater.net.stats import CloseReason
 from tests.unit.net.parties import Peer, Scene, ask
@@ -44,7 +44,9 @@ def test_answers_that_nobody_reads_have_a_limit_for_all_connections_together() -
             deaf(scene)
         scene.settle()
         assert len(scene.asked) < 30 * 8, "of the 40 that each has asked"
-        assert in_memory(scene) <= ANSWERS + 30 * (LARGE + 2 * CROWDED_WINDOW), "one answer each, beyond the limit"
+        assert in_memory(scene) <= ANSWERS + 30 * (LARGE + PAUSED_AT + CROWDED_WINDOW), (
+            "one answer each, beyond the limit"
+        )
 
 
 def test_requests_that_stall_leave_little_room_for_answers_that_nobody_reads() -> None:
@@ -59,7 +61,7 @@ def test_requests_that_stall_leave_little_room_for_answers_that_nobody_reads() -
         for _ in range(60):
             deaf(scene)
         scene.settle()
-        assert in_memory(scene) <= limit // 4 + 60 * (LARGE + 2 * CROWDED_WINDOW)
+        assert in_memory(scene) <= limit // 4 + 60 * (LARGE + PAUSED_AT + CROWDED_WINDOW)
 
 
 def test_answers_that_nobody_reads_leave_less_room_for_requests_that_stall() -> None:

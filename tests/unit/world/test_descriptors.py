@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import resource
@@ -9,12 +10,12 @@ import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TypeVar
 
 import pytest
 
-from highwater.world import Exhausted
+from highwater.world import Exhausted, is_passing, telling_exhaustion
 from highwater.world.descriptors import KEPT_BACK, MOST_FILES, limit, raise_limit, shares
 from highwater.world.real_disk import RealDisk
 
@@ -125,3 +126,18 @@ def test_files_connections_and_what_is_kept_back_fit_the_limit(allowed: int) -> 
     files, connections = shares(allowed)
     assert 0 < files <= MOST_FILES and connections > 0
     assert files + connections + min(KEPT_BACK, allowed // 3) <= allowed
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_nothing_to_open_a_file_with_is_told_from_a_disk_that_fails(tmp_path: Path, number: int) -> None:
+    with pytest.raises(Exhausted) as told, telling_exhaustion(tmp_path):
+        raise OSError(number, os.strerror(number))
+    assert (told.value.errno, told.value.filename) == (number, str(tmp_path))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOENT])
+def test_any_other_error_of_an_opening_stays_what_it_is(tmp_path: Path, number: int) -> None:
+    with pytest.raises(OSError) as told, telling_exhaustion(tmp_path):
+        raise OSError(number, os.strerror(number))
+    assert not isinstance(told.value, Exhausted)
+    assert is_passing(told.value) is (number in (errno.ENOSPC, errno.EDQUOT))

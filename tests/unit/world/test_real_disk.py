@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from pathlib import Path, PurePath
 
@@ -142,3 +143,29 @@ def test_what_was_not_written_here_is_none_where_the_system_cannot_tell(tmp_path
     file.truncate(1)
     file.append(b"newer")
     assert file.read_cached(1, 5) == b"newer"
+
+
+def test_a_directory_is_renamed_without_a_look_at_the_files_of_others(tmp_path: Path) -> None:
+    """A topic of some thousand partitions is deleted by as many renames."""
+    disk = RealDisk()
+    files = []
+    for number in range(1000):
+        directory = PurePath(tmp_path / f"t-{number}")
+        disk.mkdir(directory)
+        files.append(disk.open(directory / "0.log", create=True))
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        disk.rename(PurePath(tmp_path / "t-7"), PurePath(tmp_path / "t-7.gone"))
+        disk.rename(PurePath(tmp_path / "t-8" / "0.log"), PurePath(tmp_path / "t-8" / "0.log.deleted"))
+    finally:
+        sys.setprofile(None)
+    assert calls < 600, "it would be one for each file at least"
+    assert files[7].path == PurePath(tmp_path / "t-7.gone" / "0.log")
+    assert disk.open(PurePath(tmp_path / "t-7.gone" / "0.log")) is files[7]
+    assert disk.open(PurePath(tmp_path / "t-8" / "0.log.deleted")) is files[8]

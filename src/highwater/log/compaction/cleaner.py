@@ -145,7 +145,7 @@ class Cleaner:
         return not setback.final and self._world.clock.monotonic() >= setback.at + self._backoff()
 
     async def _clean(self, cleaning: Cleaning) -> None:
-        log = cleaning.log
+        log, layout = cleaning.log, cleaning.log.reads.layout
         try:
             self._cleaned(cleaning, await self._rewrite(cleaning))
         except Abandoned:
@@ -153,7 +153,10 @@ class Cleaner:
             await self._discard(log)
         except (OSError, ValueError, EOFError) as failed:
             await self._discard(log)
-            if self._store.logs.get(log.partition) is log:
+            if layout != log.reads.layout and isinstance(failed, FileNotFoundError | BadBatch):
+                # Retention or a truncation took away what was being read: that says nothing about the disk.
+                _log.info("%s has changed while it was compacted: tried again", log.partition)
+            elif self._store.logs.get(log.partition) is log:
                 self._failed(log, failed)
                 if isinstance(failed, BadBatch):
                     log.found_damaged(failed)

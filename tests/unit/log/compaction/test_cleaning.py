@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 
 import pytest
 
 from highwater.log import names
 from highwater.wire import records
-from tests.unit.log.compaction.stage import RETENTION_MS, Stage, table_of
+from tests.unit.log.compaction.stage import NAME, RETENTION_MS, Stage, table_of
 
 HISTORIES = 40
 
@@ -105,6 +106,28 @@ def test_a_reader_of_the_old_segments_reads_on() -> None:
         assert any(name.endswith(names.DELETED) for name in stage.world.disk.list(directory))
         await stage.sim.sleep(2)
         assert not any(name.endswith(names.DELETED) for name in stage.world.disk.list(directory))
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_cleaning_whose_segments_retention_takes_away_is_tried_again() -> None:
+    """With compact,delete both are at work. That a file is gone says nothing about the disk then."""
+    stage = Stage(5)
+
+    async def play() -> None:
+        log = await stage.create()
+        for number in range(60):
+            stage.write([(b"k", b"%d" % number)])
+        gone = FileNotFoundError(errno.ENOENT, "No such file", str(log.segments[0].file.path))
+        fault = stage.sim.storage(NAME).fail("read", "*/orders-0/*.log", error=gone)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: fault.struck)
+        stage.bench.store.retired.remove_files_later(log.drop_segments(1), 0.0)
+        await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0)
+        stage.cleaner.stop()
+        assert not stage.cleaner.account.setbacks
 
     with stage.sim:
         stage.sim.run(play)

@@ -1,0 +1,265 @@
+"""Tombstones of offsets and groups, written in pieces.
+
+A group may have very many offsets, and a topic's end concerns very many groups. So the driver asks for one piece at a
+time and says how large a batch may be. What comes in between counts: an offset that was committed anew stays.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from highwater.errors import Code
+from highwater.groups.deadlines import Deadlines, Retry
+from highwater.groups.effects import Now, Outbox
+from highwater.groups.group import Group
+from highwater.groups.offsets import OffsetTable
+from highwater.groups.records import CommittedOffset, group_tombstone
+from highwater.groups.registry import Registry
+from highwater.groups.states import State
+from highwater.groups.storing import OffsetsStored
+from highwater.model import TopicPartition
+
+AT_ONCE: Final = 250
+"""Offsets that a piece looks at or removes: a few milliseconds of the loop."""
+RETRY_SECONDS: Final = 10.0
+_BATCH_BYTES: Final = 61
+_RECORD_BYTES: Final = 20
+"""What a tombstone takes beside its key, at most."""
+_OFFSET_KEY_BYTES: Final = 10
+_GROUP_KEY_BYTES: Final = 4
+
+Doomed = tuple[TopicPartition, CommittedOffset]
+Look = Iterator["tuple[int, Ending | None]"]
+"""One group at a time: how many offsets were looked at, and what of them is to go."""
+Told = Callable[[str, Code], None]
+
+
+class Tombstones:
+    """What is to be written yet."""
+
+    def __init__(self, registry: Registry, offsets: OffsetTable, deadlines: Deadlines, outbox: Outbox) -> None:
+        self.registry = registry
+        self.offsets = offsets
+        self.outbox = outbox
+        self._deadlines = deadlines
+        self._asked: deque[GroupEnding] = deque()
+        self._unasked: deque[OffsetsEnding] = deque()
+        self._looks: deque[Look] = deque()
+        self._check: Look | None = None
+        self._later: list[OffsetsEnding] = []
+        self._is_refused = False
+        """The log takes nothing just now; whoever asks is told so, and what nobody asked for waits."""
+
+    @property
+    def is_behind(self) -> bool:
+        return bool(self._asked or self._looks) or (not self._is_refused and bool(self._unasked or self._check))
+
+    def proceed(self, most_bytes: int, now: Now) -> None:
+        """Write the next piece, in a batch of at most so many bytes; or look for what is to be written."""
+        if self._asked:
+            self._asked.popleft().write(most_bytes)
+        elif self._looks:
+            if self._is_over(self._looks[0]):
+                self._looks.popleft()
+        elif self._is_refused:
+            return
+        elif self._unasked:
+            self._unasked.popleft().write(most_bytes, now)
+        elif self._check is not None and self._is_over(self._check):
+            self._check = None
+
+    def _is_over(self, look: Look) -> bool:
+        """Looks on, until something is found or the turn is over."""
+        looked = 0
+        while looked < AT_ONCE:
+            found = next(look, None)
+            if found is None:
+                return True
+            looked += 1 + found[0]
+            if found[1] is not None:
+                self.add(found[1])
+                break
+        return False
+
+    def look(self, look: Look) -> None:
+        self._looks.append(look)
+
+    def check(self, look: Look) -> None:
+        """As `look`, for what can wait: while the log takes nothing, and until the last check is over."""
+        if self._check is None:
+            self._check = look
+
+    def add(self, ending: Ending) -> None:
+        if isinstance(ending, GroupEnding):
+            self._asked.append(ending)
+        else:
+            self._unasked.append(ending)
+
+    def put_off(self, ending: OffsetsEnding, now: Now) -> None:
+        self._later.append(ending)
+        self._retry(now)
+
+    def refused(self, code: Code, now: Now) -> None:
+        """A batch that is too large says nothing of the others."""
+        if code is not Code.MESSAGE_TOO_LARGE:
+            self._is_refused = True
+            self._retry(now)
+
+    def _retry(self, now: Now) -> None:
+        if Retry() not in self._deadlines:
+            self._deadlines.set(Retry(), now.monotonic + RETRY_SECONDS)
+
+    def retry(self) -> None:
+        self._is_refused = False
+        later, self._later = self._later, []
+        self._unasked.extend(later)
+
+    def abandon(self, code: Code) -> None:
+        for ending in self._asked:
+            ending.tell(code)
+        self._asked.clear()
+        self._unasked.clear()
+        self._looks.clear()
+        self._check = None
+        self._later.clear()
+
+
+class OffsetsEnding:
+    """Offsets of one group that are to go; those that were committed anew meanwhile stay."""
+
+    def __init__(
+        self, queue: Tombstones, group_id: str, doomed: Sequence[Doomed], is_due: Callable[[TopicPartition, Now], bool]
+    ) -> None:
+        self._queue = queue
+        self._group_id = group_id
+        self._left = deque(doomed)
+        self._moving: list[Doomed] = []
+        """A commit of them is being written: what comes of it is not known."""
+        self._is_due = is_due
+        self._written: list[Doomed] = []
+        self._stored: OffsetsStored | None = None
+
+    def write(self, most_bytes: int, now: Now) -> None:
+        offsets, group_id = self._queue.offsets, self._group_id
+        committed = offsets.of(group_id)
+        due: deque[TopicPartition] = deque()
+        for _ in range(min(AT_ONCE, len(self._left))):
+            place, offset = self._left.popleft()
+            if offsets.is_writing(group_id, place):
+                self._moving.append((place, offset))
+            elif committed.get(place) is offset and self._is_due(place, now):
+                due.append(place)
+        changes, _ = _cut(group_id, due, most_bytes)
+        self._left.extend((place, committed[place]) for place in due)
+        if changes:
+            self._written = [(place, committed[place]) for place in changes]
+            self._stored = OffsetsStored(self._queue.registry, offsets, group_id, changes)
+            about = f"the tombstones of {len(changes)} offsets of group {group_id}"
+            self._queue.outbox.write(self._stored.records(), self, about)
+        else:
+            self._go_on(now)
+
+    def _go_on(self, now: Now) -> None:
+        if self._left:
+            self._queue.add(self)
+        elif self._moving:
+            self._left, self._moving = deque(self._moving), []
+            self._queue.put_off(self, now)
+
+    def committed(self, now: Now) -> None:
+        assert self._stored is not None
+        self._stored.committed(now)
+        self._go_on(now)
+
+    def failed(self, code: Code, now: Now) -> None:
+        assert self._stored is not None
+        self._stored.failed(code, now)
+        self._left.extend(self._written)
+        self._queue.refused(code, now)
+        self._queue.put_off(self, now)
+
+    def overdue(self, code: Code, now: Now) -> None:
+        assert self._stored is not None
+        self._stored.overdue(code, now)
+
+
+class GroupEnding:
+    """A group goes with all its offsets, and its own tombstone is the last. Meanwhile it is dead: whoever comes is told
+    to retry, since it cannot be known yet whether it meets the old group or a new one."""
+
+    def __init__(self, queue: Tombstones, group: Group, now: Now, told: Told | None = None) -> None:
+        self._queue = queue
+        self._group = group
+        self._told = told
+        self._left: deque[TopicPartition] | None = None
+        self._stored: OffsetsStored | None = None
+        self._is_last = False
+        _move(group, State.DEAD, now)
+
+    def write(self, most_bytes: int) -> None:
+        offsets, group_id = self._queue.offsets, self._group.id
+        if self._left is None:
+            self._left = deque(offsets.places(group_id))
+        changes, room = _cut(group_id, self._left, most_bytes)
+        own_bytes = _RECORD_BYTES + _GROUP_KEY_BYTES + len(group_id.encode())
+        self._is_last = not self._left and (own_bytes <= room or not changes)
+        self._stored = OffsetsStored(self._queue.registry, offsets, group_id, changes) if changes else None
+        records = [] if self._stored is None else self._stored.records()
+        if self._is_last:
+            records.append(group_tombstone(group_id))
+        about = f"{len(records)} tombstones of group {group_id}, which is to be removed" if self._told is None else ""
+        self._queue.outbox.write(records, self, about)
+
+    def committed(self, now: Now) -> None:
+        if self._stored is not None:
+            self._stored.committed(now)
+        if self._is_last:
+            self._queue.registry.remove(self._group.id)
+            self.tell(Code.NONE)
+        else:
+            self._queue.add(self)
+
+    def failed(self, code: Code, now: Now) -> None:
+        if self._stored is not None:
+            self._stored.failed(code, now)
+        _move(self._group, State.EMPTY, now)
+        if self._told is None:
+            self._queue.refused(code, now)
+        self.tell(code)
+
+    def overdue(self, code: Code, now: Now) -> None:
+        if self._stored is not None:
+            self._stored.overdue(code, now)
+        self.tell(code)
+
+    def tell(self, code: Code) -> None:
+        if self._told is not None:
+            self._told(self._group.id, code)
+
+
+Ending = OffsetsEnding | GroupEnding
+
+
+def _cut(
+    group_id: str, places: deque[TopicPartition], most_bytes: int
+) -> tuple[dict[TopicPartition, CommittedOffset | None], int]:
+    """Takes the first places, as many as a batch has room for but at least one; returns the room that is left."""
+    room = most_bytes - _BATCH_BYTES
+    each = _RECORD_BYTES + _OFFSET_KEY_BYTES + len(group_id.encode())
+    taken: dict[TopicPartition, CommittedOffset | None] = {}
+    while places and len(taken) < AT_ONCE:
+        size = each + len(places[0].topic.encode())
+        if taken and size > room:
+            break
+        room -= size
+        taken[places.popleft()] = None
+    return taken, room
+
+
+def _move(group: Group, state: State, now: Now) -> None:
+    """Its retention counts on from when it became empty."""
+    since_ms = group.since_ms
+    group.move(state, now.wall_ms)
+    group.since_ms = since_ms

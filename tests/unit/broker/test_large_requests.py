@@ -1,0 +1,95 @@
+"""Requests of few but long elements: refused where no client needs them, and few are passed on at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from highwater.errors import Code
+from highwater.model import Endpoint
+from highwater.net.client import CallFailed, ClientConnection, Gone
+from highwater.net.deadlines import DeadlineQueue
+from highwater.net.registry import MOST_BYTES
+from highwater.wire.codec import Message
+from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from highwater.wire.messages.create_topics_response import CreateTopicsResponse
+from highwater.wire.messages.envelope_request import EnvelopeRequest
+from highwater.wire.messages.envelope_response import EnvelopeResponse
+from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from highwater.wire.messages.metadata_response import MetadataResponse
+from highwater.wire.messages.request_header import RequestHeader
+from tests.unit.broker.living import NODE, Living
+
+BROKER, CONTROLLER = 9092, 9093
+LONGEST = 32_000
+"""Of strings that any request may have."""
+NAMES = 16 << 10
+"""More than the rest of such a request has."""
+
+
+def topic_of(size: int, name: str = "long") -> CreateTopicsRequest:
+    """A topic to check whose values, no numbers, have so many characters in all."""
+    lengths = [LONGEST] * (size // LONGEST) + [size % LONGEST]
+    values = [CreatableTopicConfig(name="retention.ms", value="x" * length) for length in lengths]
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=values)
+    return CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=True)
+
+
+def enclosed(request: CreateTopicsRequest) -> EnvelopeRequest:
+    header = RequestHeader(request_api_key=19, request_api_version=7, correlation_id=1, client_id="test")
+    data = header.encode(2) + request.encode(7)
+    return EnvelopeRequest(request_data=data, request_principal=None, client_host_address=bytes(4))
+
+
+def asked(
+    living: Living, request: Message, response: type[Message], version: int, port: int = BROKER
+) -> Message | CallFailed:
+    """The answer, or that there was none; on a connection of its own."""
+
+    async def ask() -> Message | CallFailed:
+        over: asyncio.Future[Message | CallFailed] = asyncio.get_running_loop().create_future()
+        ended: asyncio.Future[Gone] = asyncio.get_running_loop().create_future()
+        deadlines = DeadlineQueue(living._client.clock)
+        connection = ClientConnection(living._client, Endpoint(NODE, port), "test", deadlines, ended.set_result)
+        connection.open(lambda: connection.send(request, version, response, over.set_result, 60.0), 60.0)
+        answer = await over
+        connection.close()
+        await ended
+        return answer
+
+    return living.sim.run(living._client.perform(ask()))
+
+
+def test_a_request_inside_an_envelope_has_no_more_bytes_than_one_without() -> None:
+    with Living().start() as living:
+        small = asked(living, enclosed(topic_of(MOST_BYTES - NAMES)), EnvelopeResponse, 0, CONTROLLER)
+        assert isinstance(small, EnvelopeResponse)
+        assert small.error_code == Code.NONE
+        large = asked(living, enclosed(topic_of(MOST_BYTES + 1)), EnvelopeResponse, 0, CONTROLLER)
+        assert isinstance(large, EnvelopeResponse)
+        assert large.error_code == Code.INVALID_REQUEST
+
+
+def test_an_envelope_that_no_request_needs_ends_its_connection() -> None:
+    with Living().start() as living:
+        large = asked(living, enclosed(topic_of(2 * MOST_BYTES)), EnvelopeResponse, 0, CONTROLLER)
+        assert isinstance(large, CallFailed)
+        assert large.reason is Gone.LOST
+
+
+def test_the_largest_request_of_a_client_is_passed_on_whole() -> None:
+    with Living().start() as living:
+        answer = asked(living, topic_of(MOST_BYTES - NAMES), CreateTopicsResponse, 7)
+        assert isinstance(answer, CreateTopicsResponse)
+        assert [topic.error_code for topic in answer.topics] == [Code.INVALID_CONFIG]
+
+
+@pytest.mark.parametrize("length", [249, 60])
+def test_clients_that_name_ten_thousand_topics_are_answered(length: int) -> None:
+    topics = [MetadataRequestTopic(name=f"{at:0{length}d}") for at in range(10_000)]
+    with Living().start() as living:
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        answer = asked(living, request, MetadataResponse, 9)
+        assert isinstance(answer, MetadataResponse)
+        assert len(answer.topics) == len(topics)

@@ -1,0 +1,38 @@
+"""A broker that asks the controller to take it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from highwater.broker.lifecycle import NotRegistered
+from highwater.controller.decision import Decision
+from highwater.errors import Code
+from highwater.raft_node import k62_broker_registration
+from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from tests.unit.broker.living import Living
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        Code.INCONSISTENT_CLUSTER_ID,
+        Code.INVALID_REGISTRATION,
+        Code.UNSUPPORTED_VERSION,
+        Code.CLUSTER_AUTHORIZATION_FAILED,
+        Code.BROKER_ID_NOT_REGISTERED,
+    ],
+)
+def test_a_broker_that_the_controller_refuses_for_good_ends_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, code: Code
+) -> None:
+    def refused(*args: Any) -> Any:
+        return Decision(BrokerRegistrationResponse(error_code=code))
+
+    monkeypatch.setattr(k62_broker_registration, "register_broker", refused)
+    with Living() as living:
+        began = living.sim.now
+        with pytest.raises(NotRegistered, match=f"refuses this broker: {code.name}"):
+            living.start()
+        assert living.sim.now - began < 5
