@@ -336,3 +336,19 @@ def test_a_setting_that_cannot_be_is_refused_at_once() -> None:
         pass
     with pytest.raises(ClusterFailed, match="not open"):
         Cluster().start(1)
+
+
+def test_a_topic_that_is_not_there_and_a_link_that_cannot_be_are_refused() -> None:
+    """With no records of a mistyped topic a test would be green for another reason."""
+    with Cluster(brokers=2) as cluster:
+        cluster.create_topic("orders")
+        assert cluster.records("orders") == []
+        with pytest.raises(ValueError, match="there is no topic ordres"):
+            cluster.records("ordres")
+        with pytest.raises(ValueError, match="there is no partition orders-1"):
+            cluster.records("orders", 1)
+        for refused in (lambda: cluster.cut(1, 1), lambda: cluster.slow(2, 2, ms=3)):
+            with pytest.raises(ValueError, match="has no link to itself"):
+                refused()
+        with pytest.raises(ValueError, match="cannot take -3 ms longer"):
+            cluster.slow(1, 2, ms=-3)

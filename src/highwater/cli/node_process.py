@@ -16,6 +16,8 @@ from highwater.cluster.layout import Member
 from highwater.cluster.ports import HOST
 from highwater.log.names import LOCK
 
+IN_ORDER = "exit code 0"
+
 
 class Handle:
     """Of a running process. A number can be given to another process; this cannot."""
@@ -117,6 +119,11 @@ class NodeProcess:
                 return True
             handle.close()
         return False
+
+    @property
+    def fate(self) -> str:
+        """Of one that runs no more: whoever sends SIGTERM to a node stops it in order."""
+        return "stopped" if self._handle is not None and self._handle.ending == IN_ORDER else "died"
 
     def last_words(self, count: int) -> str:
         """How it ended, where its log is, and the last lines of that."""

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,11 +84,32 @@ def land(file: Path, master: str | None, once: bool, check: bool, metrics_port: 
     if check:
         click.echo(f"{file}: {_summary(definition)}")
         return
+    # First of all: a second `land` must neither take the port of the first for its trouble, nor write over its status.
+    with _sole(definition) as lock:
+        _run(file, definition, definition.metrics_port if metrics_port is None else metrics_port, master, once, lock)
+
+
+@contextmanager
+def _sole(definition: Any) -> Iterator[int | None]:
+    """The checkpoint's lock, for as long as `land` runs; None where the checkpoint is not on this machine."""
+    from highwater.pipeline.checkpoint import Checkpoint, InUse
+
+    checkpoint = Checkpoint.at(definition.checkpoint)
+    with ExitStack() as opened:
+        try:
+            lock = None if checkpoint is None else opened.enter_context(checkpoint.locked())
+        except InUse as error:
+            fail(str(error))
+        except OSError as error:
+            fail(f"the checkpoint {definition.checkpoint} cannot be used: {error.filename}: {error.strerror}")
+        yield lock
+
+
+def _run(file: Path, definition: Any, port: int | None, master: str | None, once: bool, lock: int | None) -> None:
     from highwater.pipeline.display import Display
     from highwater.pipeline.job import GaveUp, Job, stopped_by_signals
     from highwater.pipeline.metrics import Metrics
 
-    port = definition.metrics_port if metrics_port is None else metrics_port
     try:
         metrics = None if port is None else Metrics(definition, port)
     except OSError as error:
@@ -98,7 +119,7 @@ def land(file: Path, master: str | None, once: bool, check: bool, metrics_port: 
         click.echo(f"metrics http://127.0.0.1:{metrics.port}/metrics")
     try:
         with Display(Console()) as display:
-            job = Job(file, definition, display, metrics, master=master, once=once)
+            job = Job(file, definition, display, metrics, master=master, once=once, lock=lock)
             with stopped_by_signals(job):
                 job.run()
             if once and job.is_stopped:
@@ -258,7 +279,7 @@ def position(file: Path, show: bool, ends: tuple[str, ...], export: bool, source
 def _ends(given: tuple[str, ...]) -> dict[TopicPartition, int]:
     ends = {}
     for text in given:
-        topic, partition, offset = (["", *text.rsplit(":", 2)])[-3:]
+        topic, partition, offset = ["", "", *text.rsplit(":", 2)][-3:]
         if not topic or not partition.isdecimal() or not offset.isdecimal():
             raise ValueError(f"--set {text}: expected TOPIC:PARTITION:OFFSET, such as orders:0:1200")
         ends[TopicPartition(topic, int(partition))] = int(offset)
@@ -271,11 +292,11 @@ def _ends(given: tuple[str, ...]) -> dict[TopicPartition, int]:
 def init(folder: Path, bootstrap_server: str) -> None:
     """Write a small project into FOLDER: a pipeline, a producer of orders, and how to run them."""
     with _with_spark():
-        from highwater.pipeline.project import NotEmpty, write_project
+        from highwater.pipeline.project import NotEmpty, up_command, write_project
     try:
         paths = write_project(folder, bootstrap_server)
     except (NotEmpty, OSError) as error:
         fail(str(error))
     for path in paths:
         click.echo(path)
-    click.echo(f"\nNext: highwater up --data-dir data, then what {folder / 'README.md'} says.")
+    click.echo(f"\nNext: {up_command(bootstrap_server)}, then what {folder / 'README.md'} says.")

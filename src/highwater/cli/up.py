@@ -89,12 +89,13 @@ def command(
                     if event != "died":
                         _tell(f"node {member.id} {event}")
                         continue
-                    _tell(f"node {member.id} died{member.last_words(LAST_LINES)}")
+                    _tell(f"node {member.id} {member.fate}{member.last_words(LAST_LINES)}")
                     if restart:
                         cluster.restart(member)
                     else:
                         _tell(
-                            f"node {member.id} stays down: argv in {data_dir / NODES} starts it again, --restart does"
+                            f"node {member.id} stays down: argv in {data_dir / NODES} starts it again; "
+                            "`up --restart` does so by itself"
                         )
             _tell("stopping")
         except ClusterFailed as failed:

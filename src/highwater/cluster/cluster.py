@@ -347,7 +347,12 @@ class Cluster:
 
     def records(self, topic: str, partition: int | None = None, *, seconds: float = WAIT_SECONDS) -> list[StoredRecord]:
         """What a consumer reads now from beginning to end, by partition and offset."""
-        indexes = sorted(self.view(topic).partitions) if partition is None else [partition]
+        known = self.view(topic).partitions
+        if not known:
+            raise ValueError(f"there is no topic {topic}")
+        if partition is not None and partition not in known:
+            raise ValueError(f"there is no partition {topic}-{partition}")
+        indexes = sorted(known) if partition is None else [partition]
         with self.client() as client:
             bootstrap = ",".join(map(str, client.bootstrap))
         return stored_records(bootstrap, [TopicPartition(topic, index) for index in indexes], seconds)

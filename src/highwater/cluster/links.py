@@ -15,11 +15,15 @@ class Links:
 
     def cut(self, one: NodeId, other: NodeId, one_way: bool) -> None:
         """Bytes from `one` to `other`, and back unless one way."""
+        _check_two(one, other)
         self._cut.add((one, other))
         if not one_way:
             self._cut.add((other, one))
 
     def slow(self, one: NodeId, other: NodeId, seconds: float) -> None:
+        _check_two(one, other)
+        if seconds < 0:
+            raise ValueError(f"bytes cannot take {seconds * 1000:g} ms longer")
         self._delay[frozenset((one, other))] = seconds
 
     def heal(self) -> None:
@@ -36,3 +40,8 @@ class Links:
 
     def commands(self, node: NodeId, peers: Iterable[NodeId]) -> list[tuple[str, object]]:
         return [("link", [peer, *self.between(node, peer)]) for peer in peers if peer != node]
+
+
+def _check_two(one: NodeId, other: NodeId) -> None:
+    if one == other:
+        raise ValueError(f"node {one} has no link to itself")

@@ -113,8 +113,9 @@ class Checkpoint:
         return removed
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """For as long as a driver works on it; the operating system lets go when the process ends. Raises InUse."""
+    def locked(self) -> Iterator[int]:
+        """For as long as a driver works on it; gives the descriptor, with which a child holds it too. The operating
+        system lets go when all of them have ended. Raises InUse."""
         make_folder(self.folder.parent)
         path = self.folder.with_name(f"{self.folder.name}.lock")
         with open(path, "a+", encoding="utf-8") as file:
@@ -129,7 +130,7 @@ class Checkpoint:
             file.truncate(0)
             file.write(f"{os.getpid()}\n")
             file.flush()
-            yield
+            yield file.fileno()
 
     def _numbers(self, log: str) -> list[int]:
         try:

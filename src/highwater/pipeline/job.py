@@ -85,13 +85,16 @@ class Job:
         *,
         master: str | None = None,
         once: bool = False,
+        lock: int | None = None,
     ) -> None:
+        """`lock` is the descriptor by which the caller holds the checkpoint: workers come and go, and hold it too."""
         self.file = file
         self.definition = definition
         self.display = display
         self.metrics = metrics
         self.master = master
         self.once = once
+        self.lock = lock
         self.standing = Standing(definition.name)
         self._stopping = threading.Event()
         self._worker: subprocess.Popen[bytes] | None = None
@@ -143,11 +146,15 @@ class Job:
         command = [sys.executable, "-m", "highwater.pipeline.worker", str(self.file), "--reports", str(writing)]
         command += ["--master", self.master] if self.master else []
         command += ["--once"] if self.once else []
+        kept = [writing]
+        if self.lock is not None:
+            command += ["--lock", str(self.lock)]
+            kept.append(self.lock)
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         with open(self.log_file, "ab") as log:
             # A session of its own: Ctrl-C reaches us alone, and we stop the worker in order.
             self._worker = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, pass_fds=(writing,), start_new_session=True
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, pass_fds=kept, start_new_session=True
             )
         os.close(writing)
         if self._stopping.is_set():

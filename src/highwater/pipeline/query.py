@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,13 +105,14 @@ def transform_of(definition: Definition) -> Transform | None:
 
 
 @contextmanager
-def sole_driver(definition: Definition) -> Iterator[None]:
-    """For as long as a query of the pipeline may run. Raises InUse where another driver works on its checkpoint."""
+def sole_driver(definition: Definition, is_locked: bool = False) -> Iterator[None]:
+    """For as long as a query of the pipeline may run. Raises InUse where another driver works on its checkpoint, unless
+    this process was given the lock by the one that started it."""
     checkpoint = Checkpoint.at(definition.checkpoint)
     if checkpoint is None:
         yield
         return
-    with checkpoint.locked():
+    with nullcontext() if is_locked else checkpoint.locked():
         for file in checkpoint.mend():
             _log.warning("%s was half-written when the power went, and is removed: Spark does without it", file)
         yield

@@ -25,6 +25,7 @@ def main() -> int:
     parser.add_argument("--master")
     parser.add_argument("--once", action="store_true")
     parser.add_argument("--reports", type=int, required=True, help="the descriptor that reports are written to")
+    parser.add_argument("--lock", type=int, help="the descriptor by which this process holds the checkpoint")
     arguments = parser.parse_args()
     parent = os.getppid()
     stops: list[int] = []
@@ -44,7 +45,7 @@ def main() -> int:
             if arguments.once:
                 definition = replace(definition, trigger=AVAILABLE_NOW)
             # Without a parent nobody would ever stop this process.
-            with sole_driver(definition):
+            with sole_driver(definition, is_locked=arguments.lock is not None):
                 transform = transform_of(definition)
                 check_clusters(definition)
                 # Until here a signal ends this process at once: it may be waiting for a cluster that does not answer.

@@ -37,8 +37,9 @@ def test_a_node_that_has_ended_is_dead_though_whoever_started_it_has_not_looked(
 @pytest.mark.parametrize(
     ("program", "ending"),
     [
-        ("raise SystemExit(3)", " (exit code 3)"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", " (killed by SIGKILL)"),
+        ("pass", "stopped (exit code 0)"),
+        ("raise SystemExit(3)", "died (exit code 3)"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "died (killed by SIGKILL)"),
     ],
 )
 def test_the_last_words_of_a_node_are_how_it_ended_and_the_end_of_its_log(
@@ -48,7 +49,7 @@ def test_the_last_words_of_a_node_are_how_it_ended_and_the_end_of_its_log(
     node.output.write_text("".join(f"line {number}\n" for number in range(100)))
     node.hold(os.posix_spawn(sys.executable, [sys.executable, "-c", program], os.environ))
     assert node.wait()
-    first, *rest = node.last_words(15).splitlines()
+    first, *rest = f"{node.fate}{node.last_words(15)}".splitlines()
     assert first == f"{ending}; its log, {tmp_path}/node.log, ends:"
     assert rest == [f"  line {number}" for number in range(85, 100)]
     node.output.unlink()

@@ -14,6 +14,13 @@ class NotEmpty(Exception):
     """A file of the project is there already."""
 
 
+def up_command(bootstrap_servers: str) -> str:
+    """What starts a cluster at the first of these addresses, if that is on this machine."""
+    host, _, port = bootstrap_servers.split(",")[0].strip().rpartition(":")
+    is_usual = port in ("", "9092") or host not in ("127.0.0.1", "localhost")
+    return "highwater up --data-dir data" + ("" if is_usual else f" --port {port}")
+
+
 def write_project(folder: Path, bootstrap_servers: str) -> list[Path]:
     """Writes all files, or none. Raises NotEmpty or OSError."""
     paths = [folder / name for name in FILES]
@@ -24,5 +31,6 @@ def write_project(folder: Path, bootstrap_servers: str) -> list[Path]:
     for path, template in zip(paths, FILES.values(), strict=True):
         text = files(__name__).joinpath(template).read_text(encoding="utf-8")
         text = text.replace("@SERVERS@", bootstrap_servers).replace("@PYTHON@", sys.executable)
+        text = text.replace("@UP@", up_command(bootstrap_servers))
         path.write_text(text, encoding="utf-8")
     return paths
