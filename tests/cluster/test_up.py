@@ -22,7 +22,7 @@ from highwater.client.failures import Unreachable
 from highwater.errors import KafkaError
 from tests.apache import free_ports
 from tests.cluster.stage import WAIT_SECONDS, staged, wait_until
-from tests.cluster.tracing import needs_strace
+from tests.cluster.tracing import needs_strace, whole_lines
 
 DEAF = "max.connections.per.ip.overrides=127.0.0.1:0"
 """No voter lets another in."""
@@ -115,6 +115,20 @@ def test_after_a_power_cut_a_cluster_is_ready_again_though_its_settings_were_nev
         assert second.end(signal.SIGTERM) == 0
 
 
+def test_a_call_that_a_trace_has_in_two_parts_is_put_together() -> None:
+    trace = """
+7 rename("a.tmp", "a" <unfinished ...>
+8  mkdir("b", 0777) = 0
+7 <... rename resumed>) = 0
+8 fsync(3</b>) = 0
+"""
+    assert list(whole_lines(trace.strip())) == [
+        '8  mkdir("b", 0777) = 0',
+        '7 rename("a.tmp", "a") = 0',
+        "8 fsync(3</b>) = 0",
+    ]
+
+
 @needs_strace
 def test_all_that_is_written_before_ready_is_synced_with_its_name(tmp_path: Path) -> None:
     directory, output = tmp_path / "data", tmp_path / "trace"
@@ -125,7 +139,7 @@ def test_all_that_is_written_before_ready_is_synced_with_its_name(tmp_path: Path
         assert running.process.wait(WAIT_SECONDS) == 0
     unsynced: set[str] = set()
     renamed = set()
-    for line in output.read_text().splitlines():
+    for line in whole_lines(output.read_text()):
         if made := re.search(r'mkdir\("([^"]+)".* = 0', line):
             unsynced.add(f"{Path(made[1]).parent}/")
         elif opened := re.search(r'openat\([^"]*"([^"]+\.tmp)", [^)]*O_CREAT', line):

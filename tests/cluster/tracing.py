@@ -15,6 +15,8 @@ import pytest
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
 _CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?:\w+, )?(?:\d+|AT_FDCWD)<(?P<on>TCP:\[[^\]]*\]|[^>]*)>(?P<rest>.*)$")
+_UNFINISHED = " <unfinished ...>"
+_BEGUN = re.compile(rf"^(?P<thread>\d+) +(?P<name>\w+)\(.*{re.escape(_UNFINISHED)}$")
 _RESUMED = re.compile(r"^(?P<thread>\d+) +<\.\.\. (?P<name>\w+) resumed>")
 
 
@@ -68,3 +70,16 @@ def calls(output: Path) -> list[Call]:
             else:
                 found.append(call)
     return found
+
+
+def whole_lines(trace: str) -> Iterator[str]:
+    """Each a whole call, in the order in which they returned. strace writes a call in two parts where another thread or
+    process makes one meanwhile."""
+    begun: dict[tuple[str, str], str] = {}
+    for line in trace.splitlines():
+        if half := _BEGUN.match(line):
+            begun[half["thread"], half["name"]] = half[0].removesuffix(_UNFINISHED)
+        elif resumed := _RESUMED.match(line):
+            yield begun.pop((resumed["thread"], resumed["name"]), "") + line[resumed.end() :]
+        else:
+            yield line
