@@ -99,3 +99,14 @@ def test_what_lies_behind_the_deleted_records_is_judged_as_ever() -> None:
     assert "the audit finds lost" in verdict(beginning_at(1, load([b"a", b"b"], sent)), permitted=permitted)
     assert "is not there any more" in verdict(beginning_at(1, load([b"a", b"b"], sent, read=(2,))), permitted=permitted)
     assert "the audit finds foreign" in verdict(beginning_at(1, load([b"x", b"a", b"c"], sent)), permitted=permitted)
+
+
+@pytest.mark.parametrize(("deleted", "at", "wrong"), [(2, 1, ""), (1, 1, "1 was committed"), (0, 0, "0 was committed")])
+def test_a_deletion_that_was_not_confirmed_may_hold_at_one_leader_and_not_at_the_next(
+    deleted: int, at: int, wrong: str
+) -> None:
+    """`at` was out of range meanwhile, and is there at the end."""
+    made = load([b"a", b"b"])
+    made._out_of_range.append((TP, at))
+    told = verdict(made, permitted=Permitted(deleted={TP: deleted}))
+    assert wrong in told if wrong else told == ""
