@@ -45,6 +45,15 @@ def begun_anew(stage: Stage, name: str) -> bool:
     return stage.has(name) and stage.log(name).log_end == 0
 
 
+def begin_anew_beside_the_dead(stage: Stage) -> None:
+    """Everything is on 2 and 3. Then 3 dies, which nobody knows yet, and 2 is damaged."""
+    stage.create(replicas=(2, 3))
+    send_all(stage)
+    stage.cut_power("n3")
+    damage(stage, "n2")
+    stage.until(lambda: begun_anew(stage, "n2"))
+
+
 def alone_in_sync(stage: Stage, **configs: object) -> None:
     """Everything is on 2 and 3; then 3 dies, and 2 is the last of the ISR."""
     stage.create(replicas=(2, 3), **configs)
@@ -56,11 +65,7 @@ def alone_in_sync(stage: Stage, **configs: object) -> None:
 def test_a_damaged_log_is_kept_while_those_who_have_all_of_it_are_dead() -> None:
     """3 is in the ISR and dead, which nobody knows yet. So 2 may begin anew; but 3 never comes back."""
     with Stage(3, broker_session_timeout_ms=9_000) as stage:
-        stage.create(replicas=(2, 3))
-        send_all(stage)
-        stage.cut_power("n3")
-        damage(stage, "n2")
-        stage.until(lambda: begun_anew(stage, "n2"))
+        begin_anew_beside_the_dead(stage)
         stage.pass_time(2 * DELAY_SECONDS)
         (kept,) = aside(stage, "n2")
         file = stage.storage("n2").file(PurePath("/data") / kept / f"{0:020d}.log")
@@ -102,11 +107,7 @@ def test_a_damaged_log_that_an_earlier_life_kept_is_deleted_once_its_log_is_in_s
 
 def test_a_damaged_log_that_was_kept_goes_with_its_topic() -> None:
     with Stage(3, broker_session_timeout_ms=9_000) as stage:
-        stage.create(replicas=(2, 3))
-        send_all(stage)
-        stage.cut_power("n3")
-        damage(stage, "n2")
-        stage.until(lambda: begun_anew(stage, "n2"))
+        begin_anew_beside_the_dead(stage)
         stage.run(delete_topic(stage.client, ORDERS.topic))
         stage.pass_time(DELAY_SECONDS)
         assert aside(stage, "n2") == []
@@ -114,11 +115,7 @@ def test_a_damaged_log_that_was_kept_goes_with_its_topic() -> None:
 
 def test_a_damaged_log_that_was_kept_goes_with_a_topic_that_is_deleted_while_its_broker_is_down() -> None:
     with Stage(3, broker_session_timeout_ms=9_000) as stage:
-        stage.create(replicas=(2, 3))
-        send_all(stage)
-        stage.cut_power("n3")
-        damage(stage, "n2")
-        stage.until(lambda: begun_anew(stage, "n2"))
+        begin_anew_beside_the_dead(stage)
         stage.kill("n2")
         stage.run(delete_topic(stage.visitor("operator"), ORDERS.topic), by="operator")
         stage.start("n2")
@@ -271,11 +268,7 @@ def test_an_operator_may_begin_a_partition_anew_whose_only_copy_is_damaged_and_p
 
 def test_a_damaged_log_that_was_kept_goes_once_its_partition_is_another_brokers() -> None:
     with Stage(3, broker_session_timeout_ms=9_000) as stage:
-        stage.create(replicas=(2, 3))
-        send_all(stage)
-        stage.cut_power("n3")
-        damage(stage, "n2")
-        stage.until(lambda: begun_anew(stage, "n2"))
+        begin_anew_beside_the_dead(stage)
         node = stage.node("n2")
         publisher, image = node._publisher, node.broker.image
         assert publisher is not None and aside(stage, "n2")

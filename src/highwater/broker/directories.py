@@ -50,9 +50,10 @@ class ReplicaDirectories:
         self._under_way = False
 
     def look(self, topic_id: Uuid, index: int, part: PartitionImage) -> None:
-        """A replica of ours, as metadata has it, with a log that can be used. Not while it is counted on as it was on
-        another disk: the controller takes it out of the ISR when this broker registers. One that failed as the last of
-        its ISR is told of: nothing was made in its place, so this is what it was."""
+        """Notes that the controller is to be told where a replica of ours lies, if metadata has it elsewhere. Its log
+        can be used. A replica that is counted on as it was on another disk is not told of: the controller takes it out
+        of the ISR when this broker registers. One that is lost is told of, though it is counted on: it failed as the
+        last of its ISR, nothing was made in its place, and so this is the same log."""
         directory = part.directory(self._local)
         if directory in self._fine or (self.is_elsewhere(part) and directory != DIRECTORY_LOST):
             self._untold.pop((topic_id, index), None)
