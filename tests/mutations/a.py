@@ -36,7 +36,7 @@ MUTATIONS: list[Mutation] = [
         "A4",
         f"{_TRUNCATION}::test_a4_a_leader_remembers_its_epoch_before_it_has_written_anything",
         "src/highwater/partition/partition.py",
-        "self.log.assign_epoch(epoch, self.log.log_end)",
+        "log.assign_epoch(epoch, log.log_end)",
         "pass",
     ),
     Mutation(
@@ -72,8 +72,8 @@ MUTATIONS: list[Mutation] = [
         "A9",
         f"{_HIGH_WATERMARK}::test_a9_a_follower_that_begins_anew_at_its_leaders_start_can_lead_from_there",
         "src/highwater/log/log.py",
-        "self.log_start = self.log_end = self.high_watermark = offset",
-        "self.log_start = self.log_end = offset",
+        "self.move_high_watermark(offset)",
+        "pass",
     ),
     Mutation(
         "A10",

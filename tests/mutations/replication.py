@@ -258,7 +258,7 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/broker/isr_changes.py",
         "for member, epoch in zip(proposal.isr, proposal.epochs, strict=True)",
         "for member in proposal.isr\n"
-        "for epoch in (leader.followers[member].broker_epoch if member in leader.followers else -1,)",
+        "for epoch in (leader.followers[member].broker_epoch if member in leader.followers else None,)",
     ),
     Mutation(
         "F10",
