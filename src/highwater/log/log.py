@@ -52,12 +52,10 @@ class Log:
     ) -> None:
         self._world, self.failures = world, world.failures
         self._wall_ms = world.clock.wall_ms
-        self.partition = partition
-        self.topic_id = topic_id
+        self.partition, self.topic_id = partition, topic_id
         self.config = config
         self.directory = loaded.directory
-        self._jitter = jitter
-        self._troubled = troubled
+        self._jitter, self._troubled = jitter, troubled
         self.offline: OSError | None = None
         self.unwritten: OSError | None = None  # why the last append failed, where the next may succeed
         self.log_start = loaded.log_start

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from highwater.errors import Code, KafkaError
 from highwater.model import Epoch, Offset, Uuid
 from highwater.partition.partition import Partition
+from highwater.replication.conversation import next_epoch
 from highwater.replication.leader import Contact
 
 if TYPE_CHECKING:
@@ -19,17 +20,11 @@ if TYPE_CHECKING:
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
-MAX_EPOCH = 2**31 - 1
 EVICT_IDLE_SECONDS = 120.0
 MOST_ENTRIES = 200_000
 """Partitions in all sessions, beyond which a consumer gets none and its own may not grow: each takes some 400 bytes."""
 
 Topic = str | Uuid
-
-
-def next_epoch(epoch: int, fetches: int = 1) -> int:
-    """The session's epoch so many fetches later: it goes round to 1, for 0 begins a session."""
-    return epoch + fetches if epoch + fetches <= MAX_EPOCH else epoch + fetches - MAX_EPOCH
 
 
 class FetchEntry:

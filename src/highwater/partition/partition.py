@@ -6,7 +6,6 @@ import logging
 from asyncio import Task
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
@@ -14,7 +13,10 @@ from highwater.log.appended import Appended, Origin
 from highwater.log.log import Log
 from highwater.model import NO_NODE, Epoch, NodeId, Offset, TopicPartition, Uuid
 from highwater.partition.in_sync import InSync
+from highwater.partition.rules import rules_of
+from highwater.partition.watcher import Watcher
 from highwater.replication.alter_partition import Answer
+from highwater.replication.follower import Ready
 from highwater.replication.leader import (
     COMMITTED,
     PROPOSAL,
@@ -28,45 +30,15 @@ from highwater.replication.leader import (
 )
 from highwater.wire.compression import Codec
 from highwater.wire.records import read_header
-from highwater.wire.records.append import Rules, Validated, validate_append
+from highwater.wire.records.append import Validated, validate_append
 
-_CODECS = {"uncompressed": 0, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 _ZSTD_FROM_PRODUCE = 7
 REMEMBERED = 8
 _state_change_log = logging.getLogger("highwater.state_change")
 
 
-class Watcher(Protocol):
-    """A reader that wants to know when there may be more, or an error, for it."""
-
-    def mark(self) -> None: ...
-
-    def note(self) -> None:
-        """There is news that can wait for the next answer."""
-
-    def restate(self) -> None:
-        """What it said of its place counts no more, unless its next request stands by it."""
-
-
 Waiting = Callable[[Code], None]
 """Told NONE once the offset is committed, or why it never will be here."""
-
-
-def rules_of(config: LogConfig) -> Rules:
-    levels = {
-        "gzip": config.compression_gzip_level,
-        "lz4": config.compression_lz4_level,
-        "zstd": config.compression_zstd_level,
-    }
-    return Rules(
-        max_message_bytes=config.max_message_bytes,
-        compacted=config.compact,
-        log_append_time=config.log_append_time,
-        timestamp_before_max_ms=config.timestamp_before_max_ms,
-        timestamp_after_max_ms=config.timestamp_after_max_ms,
-        codec=None if config.compression_type == "producer" else _CODECS[config.compression_type],
-        level=levels.get(config.compression_type),
-    )
 
 
 class Partition:
@@ -357,18 +329,19 @@ class Partition:
         if flags:
             self._carry_out(leader, flags)
 
-    def append_fetched(self, data: memoryview, leader_high_watermark: Offset, leader_log_start: Offset) -> None:
-        """What the leader has, as it has it; then its high watermark and log start, as far as they are ours."""
-        if len(data):
-            self.log.append_as_follower(data)
-            self.replication_bytes_in += len(data)
-        self.told_high_watermark = leader_high_watermark
-        moved = min(leader_high_watermark, self.log.log_end)
-        if moved > self.log.high_watermark:
-            self.log.move_high_watermark(moved)
+    def append_fetched(self, data: memoryview) -> None:
+        """What the leader has, as it has it."""
+        self.log.append_as_follower(data)
+        self.replication_bytes_in += len(data)
+
+    def follow_up(self, told: Offset, ready: Ready) -> None:
+        """How far the leader is, and what of that is ours."""
+        self.told_high_watermark = told
+        if ready.high_watermark is not None:
+            self.log.move_high_watermark(ready.high_watermark)
             self._tell_readers()
-        if leader_log_start > self.log.log_start:
-            self.log.raise_log_start(min(leader_log_start, self.log.log_end))
+        if ready.log_start is not None:
+            self.log.raise_log_start(ready.log_start)
 
     def when_durable(self, end: Offset, told: Callable[[], None]) -> None:
         """`told` once everything below `end` is synced, or the log has failed and it never will be."""

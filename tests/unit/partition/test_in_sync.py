@@ -103,15 +103,15 @@ def test_who_does_not_fetch_is_not_asked_for_again(tmp_path: Path) -> None:
 def test_in_flush_mode_a_follower_knows_what_it_has_not_synced_and_is_told_when_it_has(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.step_down(OTHER, EPOCH, 1, ALL)
-        partition.append_fetched(memoryview(batch((b"v",))), 0, 0)
+        partition.append_fetched(memoryview(batch((b"v",))))
         told: list[str] = []
         for follower in ("of the old leader", "of the new one"):
-            followed = Followed(partition)
+            followed = Followed(partition, 1.0)
             assert followed.is_unsynced
             followed.when_durable(lambda follower=follower: told.append(follower))  # type: ignore[misc]
         assert not told
         await until(lambda: bool(told))
-        assert (told, Followed(partition).is_unsynced) == (["of the old leader", "of the new one"], False)
+        assert (told, Followed(partition, 1.0).is_unsynced) == (["of the old leader", "of the new one"], False)
 
     played(tmp_path, play, flush_messages=1)
 
@@ -119,7 +119,7 @@ def test_in_flush_mode_a_follower_knows_what_it_has_not_synced_and_is_told_when_
 def test_who_waits_for_a_sync_is_told_when_the_disk_fails(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.step_down(OTHER, EPOCH, 1, ALL)
-        partition.append_fetched(memoryview(batch((b"v",))), 0, 0)
+        partition.append_fetched(memoryview(batch((b"v",))))
         told: list[bool] = []
         partition.when_durable(5, lambda: told.append(True))
         partition.log.offline = OSError("the disk failed")
