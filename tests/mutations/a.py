@@ -21,9 +21,9 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "A2",
         f"{_TRUNCATION}::test_a2_after_both_lost_power_the_one_with_more_cuts_what_the_other_has_replaced",
-        "src/highwater/partition/fetching.py",
-        "if epoch < entry.last_fetched_epoch or end < entry.offset:",
-        "if epoch < entry.last_fetched_epoch:",
+        "src/highwater/replication/serving.py",
+        "return (epoch, end) if epoch < last_epoch or end < offset else None",
+        "return (epoch, end) if epoch < last_epoch else None",
     ),
     Mutation(
         "A3",
@@ -77,9 +77,9 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "A10",
         f"{_FETCHING}::test_a10_a_follower_below_the_leaders_start_is_out_of_range_even_where_its_epoch_diverges",
-        "src/highwater/partition/fetching.py",
-        "if entry.offset < log.log_start:",
-        "if entry.offset < 0:",
+        "src/highwater/replication/serving.py",
+        "if offset < log_start:",
+        "if offset < 0:",
     ),
     Mutation(
         "A11",

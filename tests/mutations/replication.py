@@ -168,6 +168,13 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F2",
+        f"{_INCARNATIONS}::test_a_broker_leads_nothing_before_it_has_applied_its_own_registration",
+        "src/highwater/broker/publisher.py",
+        "if leads and self._is_registered(image):",
+        "if leads:",
+    ),
+    Mutation(
+        "F2",
         f"{_INCARNATIONS}::test_a_follower_that_does_not_tell_its_broker_epoch_is_refused",
         "src/highwater/broker/k01_fetch.py",
         "if request.replica_id >= 0 and (ctx.version < _FOLLOWERS_FROM or request.replica_epoch < 0):",

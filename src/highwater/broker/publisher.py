@@ -42,8 +42,11 @@ _log = logging.getLogger(__name__)
 class Publisher:
     """Images come in order; while one is being applied the next ones are gathered into one step."""
 
-    def __init__(self, broker: Broker, directories: ReplicaDirectories, applied: Callable[[], None]) -> None:
+    def __init__(
+        self, broker: Broker, incarnation: Uuid, directories: ReplicaDirectories, applied: Callable[[], None]
+    ) -> None:
         self._broker = broker
+        self._incarnation = incarnation
         self._directories = directories
         self._applied = applied
         self._pending: tuple[MetadataImage, Changes] | None = None
@@ -255,7 +258,8 @@ class Publisher:
             if broker.node_id in part.isr and part.leader not in (broker.node_id, NO_NODE):
                 broker.store.replaced(partition.tp, partition.topic_id, partition.log.log_end)
         why = why_changed(image, partition, part)
-        if part.leader == broker.node_id:
+        leads = part.leader == broker.node_id
+        if leads and self._is_registered(image):
             broker.fetchers.unfollow(partition)
             if not await self._settled(partition):
                 return
@@ -265,7 +269,8 @@ class Publisher:
             )
             broker.groups.role_changed(partition, image)
             return
-        same = (partition.leader_id, partition.epoch) == (part.leader, part.leader_epoch)
+        leader = NO_NODE if leads else part.leader
+        same = (partition.leader_id, partition.epoch) == (leader, part.leader_epoch)
         if same and broker.fetchers.follows(partition):
             partition.partition_epoch = part.partition_epoch
             partition.replicas = part.replicas
@@ -273,9 +278,16 @@ class Publisher:
         broker.fetchers.unfollow(partition)
         if not await self._settled(partition):
             return
-        partition.step_down(part.leader, part.leader_epoch, part.partition_epoch, part.replicas, why)
+        partition.step_down(leader, part.leader_epoch, part.partition_epoch, part.replicas, why)
         broker.groups.role_changed(partition, image)
         self._follow(image, partition)
+
+    def _is_registered(self, image: MetadataImage) -> bool:
+        """Before that nothing is led: the leader epoch is that of our last life, which may have lost what others have.
+        Another record at the same offset and in the same epoch could not be told from it. The registration of a new
+        life raises the epoch of all that the last one led."""
+        known = image.brokers.get(self._broker.node_id)
+        return known is not None and known.incarnation == self._incarnation
 
     async def _settled(self, partition: Partition) -> bool:
         """No role is taken while the log is being cut. A disk that is full may hold that up for hours: the others do

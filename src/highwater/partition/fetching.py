@@ -10,6 +10,7 @@ from highwater.log import peek
 from highwater.model import Epoch, NodeId, Offset
 from highwater.partition.fetch_session import FetchEntry
 from highwater.partition.partition import Partition
+from highwater.replication.serving import check_range, divergence
 from highwater.world import FileSlice
 
 READ_COMMITTED = 1
@@ -45,13 +46,12 @@ def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int
     log = partition.log
     high_watermark, log_start = log.high_watermark, log.log_start
     last_stable = log.last_stable_offset
-    if entry.last_fetched_epoch >= 0:
-        diverging = _divergence(entry, partition)
-        if diverging is not None:
-            return FetchRow(Code.NONE, high_watermark, last_stable, log_start, diverging=diverging)
+    diverging = divergence(log.epoch_cache, log_start, log.log_end, entry.offset, entry.last_fetched_epoch)
+    if diverging is not None:
+        return FetchRow(Code.NONE, high_watermark, last_stable, log_start, diverging=diverging)
     if reader.replica >= 0 and entry.is_fresh:
         entry.is_fresh = False
-        _check_range(entry, partition)
+        check_range(log_start, log.log_end, entry.offset)
         partition.follower_fetched(
             NodeId(reader.replica), entry.offset, entry.log_start, reader.broker_epoch, entry.session.contact
         )
@@ -67,23 +67,3 @@ def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int
         found = log.aborted_transactions(entry.offset, limit) if parts else []
         aborted = [(each.producer_id, each.first_offset) for each in found]
     return FetchRow(Code.NONE, high_watermark, last_stable, log_start, aborted, parts, size=size)
-
-
-def _check_range(entry: FetchEntry, partition: Partition) -> None:
-    """An offset that we do not have is no acknowledgement."""
-    log = partition.log
-    if not log.log_start <= entry.offset <= log.log_end:
-        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {entry.offset} is not in [{log.log_start}, {log.log_end}]")
-
-
-def _divergence(entry: FetchEntry, partition: Partition) -> tuple[Epoch, Offset] | None:
-    """Where the reader's history left ours, told by its last epoch (KIP-595)."""
-    log = partition.log
-    epoch, end = log.epoch_cache.end_of(entry.last_fetched_epoch, log.log_end)
-    if epoch < 0:
-        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"epoch {entry.last_fetched_epoch} is not known here")
-    if entry.offset < log.log_start:
-        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {entry.offset} is below {log.log_start}")
-    if epoch < entry.last_fetched_epoch or end < entry.offset:
-        return epoch, end
-    return None

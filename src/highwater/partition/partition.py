@@ -28,6 +28,7 @@ from highwater.replication.leader import (
     Proposal,
     Terms,
 )
+from highwater.replication.serving import check_epoch
 from highwater.wire.compression import Codec
 from highwater.wire.records import read_header
 from highwater.wire.records.append import Validated, validate_append
@@ -273,11 +274,8 @@ class Partition:
         told its clients may lie above it."""
         return self.leader is not None and self.log.high_watermark >= self.leader.epoch_start
 
-    def check_epoch(self, current: Epoch) -> None:
-        """What a client or follower believes the leader epoch to be; -1 believes nothing (KIP-320)."""
-        if current < 0 or current == self.epoch:
-            return
-        raise KafkaError(Code.FENCED_LEADER_EPOCH if current < self.epoch else Code.UNKNOWN_LEADER_EPOCH)
+    def check_epoch(self, believed: Epoch) -> None:
+        check_epoch(believed, self.epoch)
 
     # Writing
 

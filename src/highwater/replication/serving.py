@@ -1,0 +1,34 @@
+"""What a leader checks before it counts a fetch or answers it, in Kafka's order. Pure. Each raises KafkaError."""
+
+from __future__ import annotations
+
+from highwater.errors import Code, KafkaError
+from highwater.model import Epoch, Offset
+from highwater.replication.reconciliation import EpochHistory
+
+
+def check_epoch(believed: Epoch, epoch: Epoch) -> None:
+    """What a client or follower believes the leader epoch to be; -1 believes nothing (KIP-320)."""
+    if believed >= 0 and believed != epoch:
+        raise KafkaError(Code.FENCED_LEADER_EPOCH if believed < epoch else Code.UNKNOWN_LEADER_EPOCH)
+
+
+def divergence(
+    history: EpochHistory, log_start: Offset, log_end: Offset, offset: Offset, last_epoch: Epoch
+) -> tuple[Epoch, Offset] | None:
+    """Where the history of a reader that has everything below `offset`, of `last_epoch` at its end, left ours
+    (KIP-595)."""
+    if last_epoch < 0:
+        return None
+    epoch, end = history.end_of(last_epoch, log_end)
+    if epoch < 0:
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"epoch {last_epoch} is not known here")
+    if offset < log_start:
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {offset} is below {log_start}")
+    return (epoch, end) if epoch < last_epoch or end < offset else None
+
+
+def check_range(log_start: Offset, log_end: Offset, offset: Offset) -> None:
+    """An offset that we do not have is no acknowledgement."""
+    if not log_start <= offset <= log_end:
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in [{log_start}, {log_end}]")
