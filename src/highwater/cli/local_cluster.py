@@ -14,6 +14,7 @@ from highwater.cli.node_process import NodeProcess
 from highwater.cluster.directory import NODES, DataDirectory, write_durably
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.layout import Layout
+from highwater.cluster.record import as_options
 from highwater.cluster.room import Room
 from highwater.cluster.waiting import waits_for
 
@@ -42,7 +43,8 @@ class LocalCluster:
     def __init__(self, data_dir: Path, brokers: int, port: int, extra: dict[str, str], controllers: int = 0) -> None:
         self._directory = DataDirectory(data_dir.absolute())
         try:
-            self._layout = Layout(self._directory.path, brokers, controllers, None, extra, first_port=port, http=True)
+            path = self._directory.path
+            self._layout = Layout(path, brokers, controllers, None, extra, port, http=True, shape=as_options)
         except BaseException:
             self._directory.abandon()
             raise
