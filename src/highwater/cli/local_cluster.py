@@ -75,12 +75,15 @@ class LocalCluster:
         begun = now()
         heard = dict.fromkeys(waiting, begun)
         told: set[NodeProcess] = set()
-        quorum_told = False
+        asks_for_quorum = True
         while waiting:
             if pause(0):
                 return False
             for pipe in select.select(waiting, [], [], POLL_SECONDS)[0]:
                 member, news = waiting[pipe], pipe.news()
+                if news is not News.ENDED:
+                    # It has the metadata, which only a quorum gives: a voter that does not answer now is busy.
+                    asks_for_quorum = False
                 if news is News.RECOVERS:
                     heard[pipe] = now()
                     if heard[pipe] - begun > QUORUM_SECONDS and member not in told:
@@ -94,8 +97,8 @@ class LocalCluster:
             late = [member for pipe, member in waiting.items() if now() - heard[pipe] > READY_SECONDS]
             if late:
                 raise ClusterFailed(self._not_ready(late))
-            if waiting and not quorum_told and now() - begun > QUORUM_SECONDS:
-                quorum_told = True
+            if waiting and asks_for_quorum and now() - begun > QUORUM_SECONDS:
+                asks_for_quorum = False
                 for line in self._waits():
                     tell(f"no quorum after {QUORUM_SECONDS:g} s: {line}")
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -99,6 +100,20 @@ def test_a_node_that_recovers_its_logs_has_all_the_time_that_it_needs(tmp_path: 
     assert late.is_waited_for()
     assert late.seconds == 330
     assert late.told.count("node 1 recovers its logs") == 1
+
+
+def test_a_quorum_is_not_missed_while_a_node_recovers_its_logs(tmp_path: Path) -> None:
+    """It has the metadata by then, and that only from a quorum. Nobody listens here, so each voter seems to be away."""
+    late = Late(tmp_path / "data", b".", b".", b"+")
+    assert late.is_waited_for()
+    assert late.told == ["node 1 recovers its logs"]
+
+
+def test_a_missing_quorum_is_told_once_while_nothing_is_heard(tmp_path: Path) -> None:
+    late = Late(tmp_path / "data", b"", b"", b"+")
+    assert late.is_waited_for()
+    [told] = late.told
+    assert re.fullmatch(r"no quorum after 5 s: voter 1 does not answer: cannot connect to .*: Connection refused", told)
 
 
 def test_a_node_of_which_nothing_is_heard_for_a_minute_is_given_up(tmp_path: Path) -> None:
