@@ -64,9 +64,8 @@ def show(answers: list[Answer], topic: str | None, changes: int) -> Group:
     parts: list[RenderableType] = [f"[red]{escape(trouble)}[/red]" for trouble in troubles if trouble is not None]
     parts += [_nodes(answers), _partitions(led)]
     parts += [] if topic is not None else internal_lines(answers)
-    parts.append(_followers(led))
     troubled = _troubled(answers if topic is None else shown)
-    parts += [table for table in (troubled, _compacted(cleaned)) if table.row_count]
+    parts += [table for table in (_followers(led), troubled, _compacted(cleaned)) if table.row_count]
     if changes:
         parts.append(_changes(shown, changes))
     return Group(*parts)

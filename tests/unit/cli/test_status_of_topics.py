@@ -114,6 +114,12 @@ def test_trouble_of_an_internal_log_is_shown_all_the_same(told: dict[str, Any], 
     assert f"{OFFSETS}-4" not in text
 
 
+def test_a_cluster_without_followers_has_no_table_of_them() -> None:
+    follower = {"id": 2, "in_isr": True, "lag": 0, "lag_ms": 0, "why": None}
+    assert "Followers" not in shown(answer(part("orders", 0)))
+    assert "Followers" in shown(answer(part("orders", 0, followers=[follower])))
+
+
 def test_a_topic_that_is_not_there_is_told_with_the_one_that_may_be_meant() -> None:
     port = ReservedPort.drawn()
     http = f"127.0.0.1:{port.number}"
