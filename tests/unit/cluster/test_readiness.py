@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +43,13 @@ def test_a_node_that_opens_its_logs_says_so(processes: bool) -> None:
         cluster.kill(1)
         cluster.start(1)
         assert words_on([cluster._hosts[NodeId(1)]]) == "node 1: node 1 opens its logs"
+
+
+def test_a_cluster_that_is_closed_as_a_whole_warns_of_no_missing_leader(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a set-up of logging, Python writes warnings to the terminal of whoever holds the cluster."""
+    caplog.set_level("INFO")
+    Cluster(brokers=1, controllers=2, data_dir=tmp_path).open().close()
+    told = [record for record in caplog.records if "no other leader of the quorum" in record.message]
+    assert {record.levelname for record in told} <= {"INFO"}
