@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -189,3 +190,12 @@ def test_a_column_that_no_table_can_hold_is_refused_before_any_task(spark: Spark
     rows = spark.sql("select 1 as id, null as nothing")
     with pytest.raises(PySparkException, match="column nothing has no type"):
         rows.write.format(SINK).option("table", "delta").mode("append").save(str(path))
+
+
+def test_whoever_reads_by_the_format_that_writes_is_told_what_reads(spark: SparkSession) -> None:
+    told = "BadOption: highwater-table only writes tables: read this one with deltalake.DeltaTable('lake/orders')"
+    for reading in (spark.read, spark.readStream):
+        with pytest.raises(PySparkException, match=re.escape(told)):
+            reading.format(SINK).options(table="delta", path="lake/orders").load()
+    with pytest.raises(PySparkException, match=re.escape(told)):
+        spark.read.format(SINK).options(table="delta", path="lake/orders").schema("id BIGINT").load().collect()

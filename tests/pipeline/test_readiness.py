@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,8 @@ def test_a_missing_source_topic_is_found_before_spark_is_started(strict: Cluster
     offsets.mkdir(parents=True)
     (offsets / "0").write_text("v1\n")
     check_clusters(missing)
+    with pytest.raises(BadOption, match="has no topic odrers"):  # nobody can look into this one from here
+        check_clusters(replace(missing, checkpoint="hdfs://elsewhere/checkpoint"))
 
 
 def test_a_missing_dead_letter_topic_is_found_before_spark_is_started(strict: Cluster, tmp_path: Path) -> None:

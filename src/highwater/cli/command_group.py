@@ -19,7 +19,8 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         typed = args[0]
-        if typed.startswith("-") or self.get_command(ctx, typed) is not None:
+        # While a shell completes a line, a word that is none is passed over.
+        if ctx.resilient_parsing or self.get_command(ctx, typed) is not None:
             return super().resolve_command(ctx, args)
         meant = close_command(typed, self.list_commands(ctx))
         hint = f": did you mean '{meant}'?" if meant else f"; '{ctx.command_path} --help' lists them all"

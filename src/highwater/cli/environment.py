@@ -8,10 +8,10 @@ from highwater.cli.origins import Origins, of_environment
 from highwater.cluster.layout import LAID_OUT
 from highwater.config.names import near
 from highwater.config.node import SETTINGS
-from highwater.config.unsupported import is_unsupported
 
 MISSPELT = 0.92
-"""So like a setting's name is one that has a letter too many or too few; no setting of a client is."""
+"""So like a setting's name is one that has a letter too many or too few; no setting of a client is, nor one of Kafka
+that Highwater does not have."""
 OF_EACH_NODE = frozenset({*LAID_OUT, "broker.rack"})
 """One value for all of them, as a container's environment has it, cannot be meant."""
 
@@ -30,13 +30,13 @@ class Environment:
             if name in SETTINGS:
                 self.settings[name] = value
                 self.origins.note([name], f"the environment variable {variable}")
-            elif not is_unsupported(name):
-                meant = near(name, MISSPELT)
-                if meant is not None and meant not in OF_EACH_NODE:
-                    self.misspelt.append(
-                        f"the environment variable {variable} is ignored: {name} is no setting of a node; "
-                        f"did you mean {_as_variable(meant)}?"
-                    )
+                continue
+            meant = near(name, MISSPELT)
+            if meant is not None and meant not in OF_EACH_NODE:
+                self.misspelt.append(
+                    f"the environment variable {variable} is ignored: {name} is no setting of a node; "
+                    f"did you mean {_as_variable(meant)}?"
+                )
 
 
 def _as_variable(name: str) -> str:

@@ -14,6 +14,7 @@ from highwater.cli.node_process import NodeProcess
 from highwater.cluster.directory import NODES, DataDirectory, write_durably
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.layout import Layout
+from highwater.cluster.record import as_options
 from highwater.cluster.room import Room
 from highwater.cluster.waiting import waits_for
 
@@ -42,7 +43,8 @@ class LocalCluster:
     def __init__(self, data_dir: Path, brokers: int, port: int, extra: dict[str, str], controllers: int = 0) -> None:
         self._directory = DataDirectory(data_dir.absolute())
         try:
-            self._layout = Layout(self._directory.path, brokers, controllers, None, extra, first_port=port, http=True)
+            path = self._directory.path
+            self._layout = Layout(path, brokers, controllers, None, extra, port, http=True, shape=as_options)
         except BaseException:
             self._directory.abandon()
             raise
@@ -73,12 +75,15 @@ class LocalCluster:
         begun = now()
         heard = dict.fromkeys(waiting, begun)
         told: set[NodeProcess] = set()
-        quorum_told = False
+        asks_for_quorum = True
         while waiting:
             if pause(0):
                 return False
             for pipe in select.select(waiting, [], [], POLL_SECONDS)[0]:
                 member, news = waiting[pipe], pipe.news()
+                if news is not News.ENDED:
+                    # It has the metadata, which only a quorum gives: a voter that does not answer now is busy.
+                    asks_for_quorum = False
                 if news is News.RECOVERS:
                     heard[pipe] = now()
                     if heard[pipe] - begun > QUORUM_SECONDS and member not in told:
@@ -92,8 +97,8 @@ class LocalCluster:
             late = [member for pipe, member in waiting.items() if now() - heard[pipe] > READY_SECONDS]
             if late:
                 raise ClusterFailed(self._not_ready(late))
-            if waiting and not quorum_told and now() - begun > QUORUM_SECONDS:
-                quorum_told = True
+            if waiting and asks_for_quorum and now() - begun > QUORUM_SECONDS:
+                asks_for_quorum = False
                 for line in self._waits():
                     tell(f"no quorum after {QUORUM_SECONDS:g} s: {line}")
         return True

@@ -160,14 +160,16 @@ def fork_node(
         _log_to(output)
         when_released(cluster_lock, _end_with_the_cluster)
 
-        tell = _Teller(write_end)
+        tell = Teller(write_end)
         code = serve(path, (), pid_file, lambda node: tell.ready(), {}, tell.recovers)
     finally:
         logging.shutdown()
         os._exit(code)
 
 
-class _Teller:
+class Teller:
+    """The near end of that pipe, in the node."""
+
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
         self._told = 0.0

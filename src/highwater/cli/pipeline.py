@@ -288,15 +288,18 @@ def _ends(given: tuple[str, ...]) -> dict[TopicPartition, int]:
 
 @command.command("init")
 @click.argument("folder", type=click.Path(path_type=Path), default=".")
-@click.option("--bootstrap-server", default="127.0.0.1:9092", show_default=True, help="The cluster to begin with.")
-def init(folder: Path, bootstrap_server: str) -> None:
+@click.option("--bootstrap-server", metavar="HOST:PORT,…",
+              help="The cluster to begin with; the three brokers of `highwater up` where it is not given.")  # fmt: skip
+def init(folder: Path, bootstrap_server: str | None) -> None:
     """Write a small project into FOLDER: a pipeline, a producer of orders, and how to run them."""
     with _with_spark():
-        from highwater.pipeline.project import NotEmpty, up_command, write_project
+        from highwater.pipeline.project import USUAL_SERVERS, NotEmpty, up_command, write_project
+    servers = bootstrap_server or USUAL_SERVERS
     try:
-        paths = write_project(folder, bootstrap_server)
+        paths = write_project(folder, servers)
     except (NotEmpty, OSError) as error:
         fail(str(error))
     for path in paths:
         click.echo(path)
-    click.echo(f"\nNext: {up_command(bootstrap_server)}, then what {folder / 'README.md'} says.")
+    up = up_command(servers)
+    click.echo(f"\nNext: {'' if up is None else f'{up}, then '}what {folder / 'README.md'} says.")

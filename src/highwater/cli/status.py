@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -18,20 +18,22 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from highwater.cli.status_topics import (
+    Address,
+    Answer,
+    Part,
+    Status,
+    internal_lines,
+    of_topic,
+    partitions,
+    unknown,
+    without_internal,
+)
+
 SECONDS = 3.0
 """How long a node may take to answer: one that is stopped never does, one on a busy machine may take a while."""
 PIPED_WIDTH = 240
 REFRESH_SECONDS = 0.5
-
-Status = dict[str, Any]
-
-
-class Address(NamedTuple):
-    node: str
-    http: str
-
-
-Answer = tuple[Address, Status | None]
 
 
 def ask(http: str) -> Status | None:
@@ -54,13 +56,18 @@ def ask_all(addresses: Sequence[Address]) -> list[Answer]:
 
 
 def show(answers: list[Answer], topic: str | None, changes: int) -> Group:
-    led = sorted(_led(answers, topic), key=lambda part: (part["topic"], part["partition"]))
-    trouble = quorum_trouble(answers)
-    parts: list[RenderableType] = [] if trouble is None else [f"[red]{trouble}[/red]"]
-    parts += [_nodes(answers), _partitions(led), _followers(led)]
-    parts += [table for table in (_troubled(answers, topic), _compacted(answers, topic)) if table.row_count]
+    """All topics, or one; of internal topics a line each, and what has trouble."""
+    shown = without_internal(answers) if topic is None else of_topic(answers, topic)
+    cleaned = without_internal(answers, unless=_is_not_cleaned) if topic is None else shown
+    led = sorted(_led(shown), key=lambda part: (part["topic"], part["partition"]))
+    troubles = [quorum_trouble(answers), None if topic is None else unknown(answers, topic)]
+    parts: list[RenderableType] = [f"[red]{escape(trouble)}[/red]" for trouble in troubles if trouble is not None]
+    parts += [_nodes(answers), _partitions(led)]
+    parts += [] if topic is not None else internal_lines(answers)
+    troubled = _troubled(answers if topic is None else shown)
+    parts += [table for table in (_followers(led), troubled, _compacted(cleaned)) if table.row_count]
     if changes:
-        parts.append(_changes(answers, topic, changes))
+        parts.append(_changes(shown, changes))
     return Group(*parts)
 
 
@@ -94,11 +101,8 @@ def _nodes(answers: list[Answer]) -> Table:
     return table
 
 
-def _led(answers: list[Answer], topic: str | None) -> Iterator[dict[str, Any]]:
-    for _, status in answers:
-        for part in () if status is None else status.get("partitions", ()):
-            if part["role"] == "leader" and topic in (None, part["topic"]):
-                yield part
+def _led(answers: list[Answer]) -> Iterator[Part]:
+    return (part for _, part in partitions(answers) if part["role"] == "leader")
 
 
 def _partitions(led: list[dict[str, Any]]) -> Table:
@@ -138,34 +142,35 @@ def _followers(led: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _troubled(answers: list[Answer], topic: str | None) -> Table:
+def _troubled(answers: list[Answer]) -> Table:
     """Damage stays where no other replica can take over: the rest of such a log is served."""
     table = _table("Logs with trouble", "partition", "node", "state", "what was found")
-    for address, status in answers:
-        for part in () if status is None else status.get("partitions", ()):
-            if topic in (None, part["topic"]):
-                name = f"{part['topic']}-{part['partition']}"
-                if part["offline"] is not None:
-                    _add(table, name, address.node, "[red]offline[/red]", escape(part["offline"]))
-                elif part["unwritten"] is not None:
-                    _add(table, name, address.node, "[red]cannot be written[/red]", escape(part["unwritten"]))
-                for found in part["damage"]:
-                    _add(table, name, address.node, "[red]damaged[/red]", escape(found))
+    for address, part in partitions(answers):
+        name = f"{part['topic']}-{part['partition']}"
+        if part["offline"] is not None:
+            _add(table, name, address.node, "[red]offline[/red]", escape(part["offline"]))
+        elif part["unwritten"] is not None:
+            _add(table, name, address.node, "[red]cannot be written[/red]", escape(part["unwritten"]))
+        for found in part["damage"]:
+            _add(table, name, address.node, "[red]damaged[/red]", escape(found))
     return table
 
 
-def _compacted(answers: list[Answer], topic: str | None) -> Table:
+def _compacted(answers: list[Answer]) -> Table:
     """Every replica: each is compacted by itself."""
     table = _table("Compacted logs", "partition", "node", "clean up to", "dirty", "limit", "cleaning", "last cleaned")
-    for address, status in answers:
-        for part in () if status is None else status.get("partitions", ()):
-            told = part["compaction"]
-            if told is not None and topic in (None, part["topic"]):
-                dirty = f"{told['dirty_bytes']} bytes, {told['dirty_ratio']:.0%}"
-                limit = f"{told['min_cleanable_dirty_ratio']:.0%}"
-                name = f"{part['topic']}-{part['partition']}"
-                _add(table, name, address.node, told["clean_end"], dirty, limit, _cleaning(told), _cleaned(told))
+    for address, part in partitions(answers):
+        told = part["compaction"]
+        if told is not None:
+            dirty = f"{told['dirty_bytes']} bytes, {told['dirty_ratio']:.0%}"
+            limit = f"{told['min_cleanable_dirty_ratio']:.0%}"
+            name = f"{part['topic']}-{part['partition']}"
+            _add(table, name, address.node, told["clean_end"], dirty, limit, _cleaning(told), _cleaned(told))
     return table
+
+
+def _is_not_cleaned(part: Part) -> bool:
+    return part["compaction"] is not None and part["compaction"]["failed"] is not None
 
 
 def _cleaning(told: dict[str, Any]) -> str:
@@ -184,18 +189,15 @@ def _cleaned(told: dict[str, Any]) -> str:
     return f"{last['seconds_ago']:.0f} s ago in {last['seconds']:.1f} s, {last['bytes_written']} bytes stayed"
 
 
-def _changes(answers: list[Answer], topic: str | None, count: int) -> Table:
+def _changes(answers: list[Answer], count: int) -> Table:
     """Of all nodes together: what was decided, and what each replica made of it."""
     found: list[tuple[float, str, str]] = []
     for address, status in answers:
-        if status is None:
-            continue
-        if topic is None:
-            found += [(each["seconds_ago"], address.node, each["what"]) for each in status.get("decisions", ())]
-        for part in status.get("partitions", ()):
-            if topic in (None, part["topic"]):
-                name = f"{part['topic']}-{part['partition']}"
-                found += [(each["seconds_ago"], address.node, f"{name} {each['what']}") for each in part["changes"]]
+        decisions = () if status is None else status.get("decisions", ())
+        found += [(each["seconds_ago"], address.node, each["what"]) for each in decisions]
+    for address, part in partitions(answers):
+        name = f"{part['topic']}-{part['partition']}"
+        found += [(each["seconds_ago"], address.node, f"{name} {each['what']}") for each in part["changes"]]
     table = _table("Last changes", "seconds ago", "node", "change")
     for seconds, node, what in sorted(found)[:count]:
         _add(table, f"{seconds:.1f}", node, what)
@@ -237,20 +239,24 @@ def _addresses(data_dir: Path, http: Sequence[str]) -> list[Address]:
               help="The data directory of `highwater up`.")  # fmt: skip
 @click.option("--http", "http", multiple=True, metavar="HOST:PORT",
               help="A node to ask, by its highwater.http.listener, instead of nodes.json. Repeatable.")  # fmt: skip
-@click.option("--topic", help="Only this topic.")
+@click.option("--topic", help="Only this topic, which may be an internal one.")
 @click.option("--changes", default=10, show_default=True, type=click.IntRange(0), metavar="N",
               help="How many of the last changes of leaders, ISRs and brokers to show.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="What the nodes answered, by node, as JSON.")
 @click.option("--watch", is_flag=True, help="Go on showing it until Ctrl-C.")
 def command(data_dir: Path, http: tuple[str, ...], topic: str | None, changes: int, as_json: bool, watch: bool) -> None:
     """Show how replication stands: each partition's leader, epoch, offsets and ISR, each follower's lag in records and
-    milliseconds, why a follower is out of the ISR, and what changed last and why."""
+    milliseconds, why a follower is out of the ISR, and what changed last and why. Internal topics have a line each."""
     addresses = _addresses(data_dir, http)
     answers = ask_all(addresses)
     if all(status is None for _, status in answers):
         asked = ", ".join(each.http for each in addresses)
         raise click.ClickException(f"no node answers at {asked}: is the cluster running?")
+    missing = None if topic is None or watch else unknown(answers, topic)
+    if missing is not None:
+        raise click.ClickException(missing)
     if as_json:
+        answers = answers if topic is None else of_topic(answers, topic)
         click.echo(json.dumps({address.node: status for address, status in answers}, indent=1))
         return
     console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)

@@ -30,13 +30,14 @@ class Child:
         self._writer = writer
         self._asked: dict[int, Callable[[int | None], None]] = {}
         self._questions = 0
+        self._told_of_logs = False
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def live(self) -> int:
         loop = asyncio.get_running_loop()
         begin = json.loads(await self._reader.readline())
         peers = {Endpoint(host, port): NodeId(node) for host, port, node in begin["peers"]}
-        node = SteeredNode(loop, begin["properties"], peers, self._arbiter, self._failed)
+        node = SteeredNode(loop, begin["properties"], peers, self._arbiter, self._failed, self._opens_logs)
         for verb, argument in begin["commands"]:
             node.obey(verb, argument)
         orders = loop.create_task(self._take_orders(node))
@@ -52,6 +53,12 @@ class Child:
     def _end(self, code: int) -> None:
         if not self._ended.done():
             self._ended.set_result(code)
+
+    def _opens_logs(self) -> None:
+        """Called with each step of it, and told once."""
+        if not self._told_of_logs:
+            self._told_of_logs = True
+            self._say({"opens logs": True})
 
     def _started(self, starting: asyncio.Task[None]) -> None:
         if starting.cancelled():

@@ -18,6 +18,7 @@ from highwater.cluster.home import Home
 from highwater.cluster.host import Host, State
 from highwater.cluster.layout import Layout, Member
 from highwater.cluster.links import Links
+from highwater.cluster.readiness import wait_ready
 from highwater.cluster.reading import CLIENT_ID, StoredRecord, stored_records
 from highwater.cluster.rules import Failure, Rules, rule_for
 from highwater.cluster.view import PartitionView, View, all_know, is_known
@@ -34,7 +35,8 @@ class Cluster:
     """Brokers 1…n on free ports of this machine, the first three also the quorum; or controllers 101… apart from them.
 
     In this process each node has a thread and real sockets; with `processes` each is a process. Use it as a context
-    manager, or call `open` and `close`. Without `data_dir` its data is gone at the end.
+    manager, or call `open` and `close`. Without `data_dir` its data is gone at the end. Nodes that start may take
+    `ready_seconds`, unless a call says otherwise.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class Cluster:
         data_dir: str | Path | None = None,
         processes: bool = False,
         racks: Sequence[str] | None = None,
+        ready_seconds: float = READY_SECONDS,
     ) -> None:
+        self._ready_seconds = ready_seconds
         self._shape = (brokers, controllers, racks)
         self._config = {key: _text(value) for key, value in (config or {}).items()}
         self._home = Home(None if data_dir is None else Path(data_dir).absolute())
@@ -173,11 +177,8 @@ class Cluster:
 
     # --- nodes
 
-    def start(self, *nodes: int, wait: bool = True, seconds: float = READY_SECONDS) -> Cluster:
-        """Start nodes that are down; returns when each serves. Several at once, where one needs the others.
-
-        Without nodes: the cluster, if it is not open, else all that are down.
-        """
+    def start(self, *nodes: int, wait: bool = True, seconds: float | None = None) -> Cluster:
+        """Start nodes that are down; returns when each serves. Without nodes: the cluster, or all that are down."""
         if not nodes and self._layout is None:
             return self.open()
         with self._verbs:
@@ -187,7 +188,7 @@ class Cluster:
                     raise ValueError(f"node {node} is {self.state(node)}")
             started = [self._begin(self._member(node)) for node in nodes]
         if wait:
-            self._wait_ready(started, seconds)
+            self._wait_ready(started, self._ready_seconds if seconds is None else seconds)
         return self
 
     def _down(self) -> list[int]:
@@ -209,15 +210,12 @@ class Cluster:
 
     def _wait_ready(self, hosts: Sequence[Host], seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        for host in hosts:
-            if not host.wait_ready(deadline - time.monotonic()):
-                why = host.failure or f"not ready after {seconds:g} s"
-                raise ClusterFailed(f"node {host.member.id}: {why}")
+        wait_ready(hosts, seconds)
         brokers = {host.member.id for host in hosts if host.member.is_broker}
         self.wait_until(
             lambda: all_know(self._looks(None, whole=True), brokers),
             deadline - time.monotonic(),
-            "the brokers know each other",
+            f"the brokers know each other, {seconds:g} s after their start",
         )
 
     def stop(self, *nodes: int, seconds: float = STOP_SECONDS) -> None:
@@ -264,7 +262,7 @@ class Cluster:
             self._relink()
             self._disarm(self._rules.clear())
 
-    def restore(self, seconds: float = READY_SECONDS) -> None:
+    def restore(self, seconds: float | None = None) -> None:
         """Heal, resume what is paused and start what is down."""
         with self._verbs:
             self.heal()

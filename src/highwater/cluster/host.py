@@ -30,6 +30,8 @@ class Host(ABC):
         self.state = State.DOWN
         self.failure: str | None = None
         """Why it ended by itself."""
+        self.opens_logs = False
+        """It was heard to do so, which takes long after an unclean stop; before that it waits for the metadata."""
 
     @abstractmethod
     def begin(self, commands: Sequence[tuple[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from random import SystemRandom
 from highwater.cluster.directory import write_durably
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.ports import HOST, ReservedPort, taken
-from highwater.cluster.record import FIRST_CONTROLLER_ID, Record
+from highwater.cluster.record import FIRST_CONTROLLER_ID, Record, Shape, as_arguments
 from highwater.config import ConfigError, NodeConfig, format_properties, parse_properties
 from highwater.config.names import check_known
 from highwater.model import Endpoint, NodeId, uuid_text
@@ -91,7 +91,7 @@ class Layout:
     same voters. Whoever makes a layout holds the directory (`DataDirectory`).
 
     Brokers have the ports from `first_port` on, or the ones of the last time, or new ones. With `http` each node serves
-    its status on a port of its own.
+    its status on a port of its own. A refusal names the numbers that fit as `shape` says them.
     """
 
     def __init__(
@@ -103,6 +103,7 @@ class Layout:
         config: Mapping[str, str],
         first_port: int | None = None,
         http: bool = False,
+        shape: Shape = as_arguments,
     ) -> None:
         if brokers < 1 or controllers < 0:
             raise ValueError(f"a cluster of {brokers} brokers and {controllers} controllers cannot be")
@@ -112,6 +113,7 @@ class Layout:
         self._brokers = brokers
         self._first_port = first_port
         self._http = http
+        self._shape = shape
         self._config = dict(config)
         self.members = self._members(directory, brokers, controllers, racks)
         try:
@@ -146,7 +148,7 @@ class Layout:
         """All that can be refused is refused before anything is written."""
         disk = RealDisk()
         record = Record.read(disk, directory)
-        record.check([member.id for member in self.members], [voter.id for voter in self._voters])
+        record.check([member.id for member in self.members], [voter.id for voter in self._voters], self._shape)
         self.cluster_id = record.cluster_id or uuid_text(random_directory_id(SystemRandom()))
         for member in self.members:
             self._reserve(member, record.endpoint(member.id, _CONTROLLER))

@@ -148,6 +148,8 @@ class ProcessHost(Host):
         elif "ready" in line:
             self._ready = True
             self._settled.set()
+        elif "opens logs" in line:
+            self.opens_logs = True
         elif "failed" in line:
             self.failure = line["failed"]
         else:

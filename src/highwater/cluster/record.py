@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,19 @@ from highwater.raft_node.recorded_voters import RecordedVoters, recorded_voters
 from highwater.world import Disk
 
 FIRST_CONTROLLER_ID = 101
+
+Shape = Callable[[int, int], str]
+"""How whoever starts the cluster says how many brokers, and how many controllers of their own, it has."""
+
+
+def as_options(brokers: int, controllers: int) -> str:
+    """Of `highwater up`."""
+    return f"--brokers {brokers}" + (f" --controllers {controllers}" if controllers else "")
+
+
+def as_arguments(brokers: int, controllers: int) -> str:
+    """Of `Cluster`."""
+    return f"brokers={brokers}" + (f", controllers={controllers}" if controllers else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +76,7 @@ class Record:
         """Where the quorum's log says that this voter is found."""
         return None if self.voters is None else endpoint_of(self.voters.listeners(voter), listener)
 
-    def check(self, nodes: Sequence[NodeId], voters: Sequence[NodeId]) -> None:
+    def check(self, nodes: Sequence[NodeId], voters: Sequence[NodeId], shape: Shape) -> None:
         """Whether these nodes, and these voters among them, can run here; ClusterFailed tells why not."""
         if self.metas and self.voters is None:
             raise ClusterFailed(
@@ -72,19 +85,19 @@ class Record:
                 "another directory"
             )
         if self.voters is not None and set(self.voters.ids) != set(voters):
-            self._refuse(voters)
+            self._refuse(voters, shape)
         absent = sorted(set(self.metas) - set(nodes))
         if absent:
             raise ClusterFailed(
                 f"{self.directory} also holds {_nodes(absent)}, whose partitions would be without them: "
-                f"start it with {self._shape()}, or choose another directory"
+                f"start it with {self._fitting(shape)}, or choose another directory"
             )
         new = sorted(set(nodes) - set(voters) - self.known)
         if self.has_run and new:
             raise ClusterFailed(
                 f"{self.directory} holds {_nodes(sorted(self.metas))}, and {_nodes(new)} would join it for good: it "
                 f"could not be started without {'it' if len(new) == 1 else 'them'} again. Start it with "
-                f"{self._shape()}, or choose another directory"
+                f"{self._fitting(shape)}, or choose another directory"
             )
         lost = [voter for voter in voters if voter not in self.metas]
         if self.has_run and self.voters is not None and len(voters) - len(lost) < self.voters.majority:
@@ -94,25 +107,20 @@ class Record:
                 "from a copy, or choose another directory"
             )
 
-    def _refuse(self, asked: Sequence[NodeId]) -> None:
+    def _refuse(self, asked: Sequence[NodeId], shape: Shape) -> None:
         assert self.voters is not None
-        ids = self.voters.ids
-        if set(ids) < set(asked):
-            why = f"its quorum cannot grow to the voters {_ids(asked)}, since they were not formatted together"
-        else:
-            why = f"{self.voters.majority} of them must run for a quorum, and it was to have the voters {_ids(asked)}"
         raise ClusterFailed(
-            f"{self.directory} was formatted for the {'voters' if len(ids) > 1 else 'voter'} {_ids(ids)}; {why}: "
-            f"start it with {self._shape()}, or choose another directory"
+            f"{self.directory} was formatted for {_voters(self.voters.ids)}; this start would have {_voters(asked)}, "
+            f"and a quorum keeps the voters that it was formatted with: start it with {self._fitting(shape)}, or "
+            "choose another directory"
         )
 
-    def _shape(self) -> str:
-        """In the words of `highwater up`."""
+    def _fitting(self, shape: Shape) -> str:
+        """What to start the directory with."""
         assert self.voters is not None or self.known
         known = {*self.known, *(self.voters.ids if self.voters is not None else ())}
         brokers = sum(node < FIRST_CONTROLLER_ID for node in known)
-        controllers = len(known) - brokers
-        return f"--brokers {brokers}" + (f" --controllers {controllers}" if controllers else "")
+        return shape(brokers, len(known) - brokers)
 
 
 def _left(directory: Path) -> Iterator[NodeId]:
@@ -151,3 +159,7 @@ def _ids(nodes: Sequence[int]) -> str:
 
 def _nodes(nodes: Sequence[int]) -> str:
     return f"node {nodes[0]}" if len(nodes) == 1 else f"the nodes {_ids(nodes)}"
+
+
+def _voters(nodes: Sequence[int]) -> str:
+    return f"the {'voter' if len(nodes) == 1 else 'voters'} {_ids(nodes)}"

@@ -25,12 +25,14 @@ class SteeredNode:
         peers: Mapping[Endpoint, NodeId],
         arbiter: Arbiter,
         failed: Callable[[BaseException], None],
+        opens_logs: Callable[[], None],
     ) -> None:
         self._arbiter = arbiter
         self.world = RealWorld(loop, lambda name, why: failed(why))
         self._net = FaultyNet(self.world.net, self.world.clock, peers)
         self.world.net = self._net
         self.node = Node(self.world, NodeConfig.parse(properties), failed)
+        self.node.recovers = opens_logs
         self._failures: Failures | None = None
         self._early: list[Rule] = []
 

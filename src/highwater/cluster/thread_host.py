@@ -140,7 +140,9 @@ class ThreadHost(Host):
             settle(self.decide(self.member.id, rules))
 
         try:
-            self._steered = SteeredNode(loop, self.member.properties, self.peers, arbiter, self._failed)
+            self._steered = SteeredNode(
+                loop, self.member.properties, self.peers, arbiter, self._failed, self._opens_logs
+            )
             for verb, argument in commands:
                 self._steered.obey(verb, argument)
         except Exception as failed:  # noqa: BLE001 the boundary of the node: the failure is its state
@@ -149,6 +151,9 @@ class ThreadHost(Host):
         starting = loop.create_task(self._steered.start())
         starting.add_done_callback(self._started)
         loop.run_forever()
+
+    def _opens_logs(self) -> None:
+        self.opens_logs = True
 
     def _started(self, starting: asyncio.Task[None]) -> None:
         if starting.cancelled() or self._crashed:

@@ -18,11 +18,12 @@ ANSWER_SECONDS = 1.0
 
 
 def waits_for(members: Sequence[Member]) -> list[str]:
-    """One line for each of these nodes that waits for voters; none at all where the quorum has a leader.
+    """One line for each of these nodes that waits for others, or else for itself; none where the quorum has a leader.
 
     A node dials the voters that its own directory names.
     """
-    lines = []
+    lines: list[str] = []
+    starting: list[str] = []
     for member in members:
         recorded = recorded_voters(RealDisk(), member.log_dir)
         absent = []
@@ -31,11 +32,13 @@ def waits_for(members: Sequence[Member]) -> list[str]:
                 if _leads(Endpoint(*voter.listeners[0][1:])):
                     return []
             except (ClientFailure, KafkaError) as failed:
-                if voter.key.id != member.id:
+                if voter.key.id == member.id:
+                    starting.append(f"voter {member.id} does not answer: {failed}")
+                else:
                     absent.append(f"voter {voter.key.id}: {failed}")
         if absent:
             lines.append(f"node {member.id} waits for {'; '.join(absent)}")
-    return lines or ["every voter answers, and none leads yet"]
+    return lines or starting or ["every voter answers, and none leads yet"]
 
 
 def _leads(at: Endpoint) -> bool:

@@ -73,6 +73,7 @@ KNOWN = (
     "kafka.security.protocol",
 )
 _REFUSED = {
+    "topic": "it says where rows are written; subscribe names the topics to read",
     "kafka.auto.offset.reset": "say with startingOffsets where a new query begins; a running one goes on where it was",
     "kafka.key.deserializer": "keys come as bytes; decode them with DataFrame operations",
     "kafka.value.deserializer": "values come as bytes; decode them with DataFrame operations, or with decode=json",

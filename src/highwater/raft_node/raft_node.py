@@ -438,7 +438,8 @@ class RaftNode:
                 while not self.quorum.may_stop and not self._stopped:
                     await asyncio.sleep(LEAVE_CHECK_SECONDS)
         except TimeoutError:
-            _log.warning("no other leader of the quorum was seen before this node stopped")
+            # So it is whenever a whole cluster is stopped.
+            _log.info("no other leader of the quorum was seen before this node stopped")
 
     async def close(self) -> None:
         self._stopped = True

@@ -138,9 +138,16 @@ class RealFile:
         self._disk.forget_descriptor(self)
 
     def __del__(self) -> None:
-        if self._fd >= 0:
-            with contextlib.suppress(OSError):
-                os.close(self._fd)
+        with contextlib.suppress(OSError):
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Close its descriptor. It is forgotten first: whoever comes while it is closed, in another thread, must not
+        close the number again, which may be another file's by then. A weak reference finds the file until it is gone.
+        """
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 def _take(fd: int) -> None:
@@ -232,8 +239,7 @@ class RealDisk:
                 del self._open[key]
             elif oldest is not keep and not oldest._busy:
                 del self._open[key]
-                os.close(oldest._fd)
-                oldest._fd = -1
+                oldest.let_go()
 
     @contextlib.contextmanager
     def busy(self, file: RealFile) -> Iterator[int]:
@@ -245,7 +251,7 @@ class RealDisk:
             with self._lock:
                 file._busy -= 1
                 if self._dead and not file._busy:
-                    self._close(file)
+                    file.let_go()
 
     def _wait_for(self, file: RealFile) -> int:
         for patience in range(_TRIES, 0, -1):
@@ -271,13 +277,7 @@ class RealDisk:
         with self._lock:
             if not file._busy:
                 self._open.pop(id(file), None)
-                self._close(file)
-
-    @staticmethod
-    def _close(file: RealFile) -> None:
-        if file._fd >= 0:
-            os.close(file._fd)
-            file._fd = -1
+                file.let_go()
 
     def stat(self, path: PurePath) -> RealStat | None:
         try:
@@ -360,7 +360,7 @@ class RealDisk:
             for reference in self._open.values():
                 file = reference()
                 if file is not None and not file._busy:
-                    self._close(file)
+                    file.let_go()
             self._open.clear()
         for fd in list(self._lock_files):
             self._unlock(fd)

@@ -9,12 +9,14 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from highwater.broker.lifecycle import NotRegistered
-from highwater.cli.node import exit_code
+from highwater.cli.node import RECOVERS_SECONDS, Teller, exit_code
+from highwater.cli.origins import Origins
 from highwater.cli.server_properties import read_config
 from highwater.config import BROKER_RACK, ConfigError
 from highwater.node import NotStarted
@@ -58,6 +60,7 @@ def test_overrides_win_over_the_environment_and_that_over_the_file(
             "(log.retention.ms is set by --override log.retention.ms=soon)",
         ),
         ("1", "2", ("soon",), "--override takes key=value, not 'soon'"),
+        ("1", "2", ("=soon",), "--override takes key=value, not '=soon'"),
     ],
 )
 def test_a_wrong_setting_is_told_with_the_place_that_it_comes_from(
@@ -142,3 +145,22 @@ def test_a_directory_that_is_not_there_is_named_with_what_makes_it(tmp_path: Pat
     assert done.returncode == 1
     assert f"the node stops: {missing} does not exist: run 'highwater storage format' first" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_setting_at_the_end_of_a_sentence_is_told_with_its_origin() -> None:
+    origins = Origins()
+    origins.note(["log.roll.ms"], "--set")
+    assert origins.of("it must not be more than log.roll.ms.") == ["log.roll.ms is set by --set"]
+
+
+def test_a_node_that_recovers_writes_a_byte_a_second_at_most() -> None:
+    """A pipe that nobody reads would be full one day, and the node would stand still."""
+    read_end, write_end = os.pipe()
+    teller = Teller(write_end)
+    began = time.monotonic()
+    for _ in range(1000):
+        teller.recovers()
+    seconds = time.monotonic() - began
+    os.close(write_end)
+    assert 1 <= len(os.read(read_end, 2000)) <= 1 + seconds / RECOVERS_SECONDS
+    os.close(read_end)

@@ -50,6 +50,8 @@ def test_help_loads_no_tool() -> None:
         (["topcs"], "No such command 'topcs': did you mean 'topics'?"),
         (["console_consumer"], "No such command 'console_consumer': did you mean 'console-consumer'?"),
         (["kafka-consumer-groups.sh", "--list"], "No such command 'kafka-consumer-groups.sh': did you mean 'groups'?"),
+        (["consumer_groups", "--list"], "No such command 'consumer_groups': did you mean 'groups'?"),
+        (["TOPICS"], "No such command 'TOPICS': did you mean 'topics'?"),
         (["zork"], "No such command 'zork'; 'highwater --help' lists them all"),
         (["pipeline", "lnad"], "No such command 'lnad': did you mean 'land'?"),
         (["storage", "frmat"], "No such command 'frmat': did you mean 'format'?"),
@@ -60,6 +62,14 @@ def test_a_mistyped_command_is_told_with_the_one_that_may_be_meant(typed: list[s
     done = CliRunner().invoke(main, typed, prog_name="highwater")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1] == f"Error: {told}"
+
+
+def test_a_shell_that_completes_a_line_with_a_mistyped_command_is_told_nothing() -> None:
+    typed = {"_HIGHWATER_COMPLETE": "bash_complete", "COMP_WORDS": "highwater topcs --cr", "COMP_CWORD": "2"}
+    done = CliRunner().invoke(main, [], prog_name="highwater", env=typed)
+    assert (done.exit_code, done.output.strip()) == (0, "")
+    right = typed | {"COMP_WORDS": "highwater topics --cr"}
+    assert "--create" in CliRunner().invoke(main, [], prog_name="highwater", env=right).output
 
 
 @pytest.mark.parametrize(

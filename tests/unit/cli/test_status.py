@@ -17,7 +17,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from highwater.cli import main
-from highwater.cli.status import Address, quorum_trouble
+from highwater.cli.status import quorum_trouble
+from highwater.cli.status_topics import Address
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from highwater.cli.status import Address, show
+from highwater.cli.status import show
+from highwater.cli.status_topics import Address
 
 IDLE: dict[str, Any] = {
     "clean_end": 40,

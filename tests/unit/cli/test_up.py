@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -66,17 +67,18 @@ def test_a_node_whose_disk_cannot_be_read_ends_neither_up_nor_the_other_nodes(tm
 
 
 class Late:
-    """A cluster of one node, which says the next of these each time `up` looks. Half a minute goes by each time."""
+    """A cluster of one node, which says the next of these each time `up` looks; so many seconds go by each time."""
 
-    def __init__(self, directory: Path, *said: bytes) -> None:
+    def __init__(self, directory: Path, *said: bytes, each: float = 30.0) -> None:
         self._said = list(said)
+        self._each = each
         self._read, self._write = os.pipe()
         self.told: list[str] = []
         self.seconds = 0.0
         self._cluster = LocalCluster(directory, 1, free_ports(1), {})
 
     def _look(self, _: float) -> bool:
-        self.seconds += 30
+        self.seconds += self._each
         if self._said:
             os.write(self._write, self._said.pop(0))
         return False
@@ -99,6 +101,26 @@ def test_a_node_that_recovers_its_logs_has_all_the_time_that_it_needs(tmp_path: 
     assert late.is_waited_for()
     assert late.seconds == 330
     assert late.told.count("node 1 recovers its logs") == 1
+
+
+def test_nobody_is_told_of_a_recovery_that_is_soon_over(tmp_path: Path) -> None:
+    late = Late(tmp_path / "data", b".", b".", b".", b"+", each=1.0)
+    assert late.is_waited_for()
+    assert late.told == []
+
+
+def test_a_quorum_is_not_missed_while_a_node_recovers_its_logs(tmp_path: Path) -> None:
+    """It has the metadata by then, and that only from a quorum. Nobody listens here, so each voter seems to be away."""
+    late = Late(tmp_path / "data", b".", b".", b"+")
+    assert late.is_waited_for()
+    assert late.told == ["node 1 recovers its logs"]
+
+
+def test_a_missing_quorum_is_told_once_while_nothing_is_heard(tmp_path: Path) -> None:
+    late = Late(tmp_path / "data", b"", b"", b"+")
+    assert late.is_waited_for()
+    [told] = late.told
+    assert re.fullmatch(r"no quorum after 5 s: voter 1 does not answer: cannot connect to .*: Connection refused", told)
 
 
 def test_a_node_of_which_nothing_is_heard_for_a_minute_is_given_up(tmp_path: Path) -> None:

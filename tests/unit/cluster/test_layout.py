@@ -13,6 +13,7 @@ from highwater.cluster import Cluster
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.layout import Layout
 from highwater.cluster.ports import ReservedPort
+from highwater.cluster.record import as_options
 from highwater.cluster.waiting import waits_for
 from highwater.config import ConfigError
 from highwater.model import Uuid, uuid_text
@@ -26,7 +27,7 @@ METADATA = Path("data/__cluster_metadata-0")
 
 def lay_out(directory: Path, brokers: int = 3, controllers: int = 0) -> Layout:
     """One start, and its end."""
-    layout = Layout(directory, brokers, controllers, None, {})
+    layout = Layout(directory, brokers, controllers, None, {}, shape=as_options)
     layout.release()
     return layout
 
@@ -101,15 +102,27 @@ def test_a_first_start_that_a_power_cut_interrupted_is_completed_with_the_same_v
 def test_a_directory_cannot_grow_to_more_voters(tmp_path: Path) -> None:
     lay_out(tmp_path, 1)
     told = refusal(tmp_path, 3)
-    assert f"{tmp_path} was formatted for the voter 1; its quorum cannot grow to the voters 1, 2, 3" in told
+    assert (
+        f"{tmp_path} was formatted for the voter 1; this start would have the voters 1, 2, 3, and a quorum keeps"
+        in told
+    )
     assert told.endswith("start it with --brokers 1, or choose another directory")
 
 
-def test_a_directory_cannot_shrink(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("brokers", "fewer"), [(1, "the voter 1"), (2, "the voters 1, 2")])
+def test_a_directory_cannot_shrink(tmp_path: Path, brokers: int, fewer: str) -> None:
+    """Two of three voters would be a quorum, but what it was formatted with stays: that is the reason to name."""
     lay_out(tmp_path)
-    told = refusal(tmp_path, 1)
-    assert f"{tmp_path} was formatted for the voters 1, 2, 3; 2 of them must run for a quorum" in told
-    assert told.endswith("start it with --brokers 3, or choose another directory")
+    assert refusal(tmp_path, brokers) == (
+        f"{tmp_path} was formatted for the voters 1, 2, 3; this start would have {fewer}, and a quorum keeps the "
+        "voters that it was formatted with: start it with --brokers 3, or choose another directory"
+    )
+
+
+def test_an_embedded_cluster_is_told_the_arguments_that_fit_not_the_options_of_up(tmp_path: Path) -> None:
+    lay_out(tmp_path, 2, controllers=1)
+    with pytest.raises(ClusterFailed, match="start it with brokers=2, controllers=1, or choose another directory"):
+        Cluster(brokers=2, data_dir=tmp_path).open()
 
 
 def test_a_directory_keeps_its_kind_of_quorum(tmp_path: Path) -> None:

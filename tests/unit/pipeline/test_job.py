@@ -103,3 +103,10 @@ def test_a_folder_that_is_gone_before_it_is_looked_into_has_no_size(
 def test_the_status_lies_beside_a_checkpoint_that_is_on_this_machine(definition: Definition, tmp_path: Path) -> None:
     assert status_file(definition) == tmp_path / "checkpoints/orders.status.json"
     assert Standing("orders", last=REPORT).to_json()["last"]["rows"] == 1400
+
+
+def test_a_standing_counts_records_and_rows_apart() -> None:
+    standing = Standing("orders")
+    for _ in range(2):
+        standing.took(REPORT)
+    assert (standing.records, standing.rows, standing.batches, standing.state) == (3000, 2800, 2, "running")

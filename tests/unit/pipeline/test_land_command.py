@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from highwater.cluster import Cluster
 from highwater.cluster.ports import ReservedPort
 from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.project import write_project
+from highwater.pipeline.yaml_file import load
 
 WAIT_SECONDS = 120.0
 PIPELINE = """name: orders
@@ -88,29 +90,80 @@ def test_an_end_that_is_none_is_named(tmp_path: Path, end: str) -> None:
     assert failed.stderr == f"--set {end}: expected TOPIC:PARTITION:OFFSET, such as orders:0:1200\n"
 
 
-def test_a_project_says_how_to_start_a_cluster_at_its_own_address(tmp_path: Path) -> None:
-    for servers, up in {
-        "127.0.0.1:9092": "highwater up --data-dir data",
-        "localhost:28092,localhost:28093": "highwater up --data-dir data --port 28092",
-        "broker.example:28092": "highwater up --data-dir data",
-    }.items():
-        folder = tmp_path / servers
-        made = _pipeline(tmp_path, "init", str(folder), "--bootstrap-server", servers)
-        assert f"Next: {up}, then" in made.stdout
-        assert f"       {up}\n" in (folder / "README.md").read_text()
+@pytest.mark.parametrize(
+    ("servers", "up"),
+    [
+        ("127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094", ""),
+        ("127.0.0.1:9092", " --brokers 1"),
+        ("localhost:28092,localhost:28093", " --brokers 2 --port 28092"),
+    ],
+)
+def test_a_project_says_how_to_start_a_cluster_at_its_own_addresses(tmp_path: Path, servers: str, up: str) -> None:
+    made = _pipeline(tmp_path, "init", "--bootstrap-server", servers)
+    assert f"Next: highwater up --data-dir data{up}, then" in made.stdout
+    assert f"       highwater up --data-dir data{up}\n" in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize("servers", ["broker.example:9092", "127.0.0.1:9092,127.0.0.1:9192", "127.0.0.1"])
+def test_a_project_starts_no_cluster_where_up_would_not_listen(tmp_path: Path, servers: str) -> None:
+    made = _pipeline(tmp_path, "init", "--bootstrap-server", servers)
+    assert made.stdout.endswith("Next: what README.md says.\n")
+    readme = (tmp_path / "README.md").read_text()
+    assert f"1. The cluster at {servers} must be up" in readme
+    assert "highwater up" not in readme
+
+
+def test_a_project_knows_all_brokers_that_up_starts(tmp_path: Path) -> None:
+    """Else it stands still with the first of them, though the others serve."""
+    made = _pipeline(tmp_path, "init")
+    assert "Next: highwater up --data-dir data, then" in made.stdout
+    servers = "127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094"
+    assert load(tmp_path / "pipeline.yml").bootstrap_servers == servers
+    assert f'SERVERS = "{servers}"' in (tmp_path / "produce.py").read_text()
+
+
+def test_the_topics_of_a_project_outlive_a_broker(tmp_path: Path) -> None:
+    with Cluster(brokers=3) as cluster:
+        write_project(tmp_path, cluster.bootstrap_servers)
+        assert _produce(tmp_path, "100").stderr == ""
+        for topic in ("orders", "orders.bad"):
+            assert [sorted(each.replicas) for each in cluster.view(topic).partitions.values()] == [[1, 2, 3]] * 3
+        cluster.kill(1)
+        assert _produce(tmp_path, "100").stderr == ""
+        assert len(cluster.records("orders")) == 200
+
+
+def test_the_topics_of_a_project_have_no_more_replicas_than_there_are_brokers(tmp_path: Path) -> None:
+    with Cluster(brokers=1) as cluster:
+        write_project(tmp_path, cluster.bootstrap_servers)
+        made = _produce(tmp_path, "10")
+        assert (made.returncode, made.stderr) == (0, "")
+        assert len(cluster.records("orders")) == 10
+
+
+def test_the_producer_of_a_project_says_in_one_line_what_a_broker_refuses(tmp_path: Path) -> None:
+    with Cluster(brokers=1) as cluster:
+        write_project(tmp_path, cluster.bootstrap_servers)
+        cluster.fail("CreateTopics", "POLICY_VIOLATION").always()
+        made = _produce(tmp_path, "10")
+    assert (made.returncode, made.stderr) == (1, "the request violates a policy of the cluster\n")
 
 
 def test_the_producer_of_a_project_says_in_one_line_that_no_cluster_is_up(tmp_path: Path) -> None:
     port = ReservedPort.drawn()
     write_project(tmp_path, f"127.0.0.1:{port.number}")
-    command = [sys.executable, "produce.py"]
-    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    made = _produce(tmp_path)
     port.release()
     assert made.returncode == 1
     assert made.stderr == (
         f"cannot connect to 127.0.0.1:{port.number}: Connection refused; is the cluster up? "
         "README.md says how to start one\n"
     )
+
+
+def _produce(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "produce.py", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
 
 
 def _pipeline(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

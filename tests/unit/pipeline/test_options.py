@@ -146,6 +146,7 @@ REFUSED: list[tuple[bool, dict[str, str], list[str]]] = [
     (STREAM, {"kafka__security__protocol": "SASL_SSL"}, ["kafka.security.protocol", "'SASL_SSL'", "plaintext"]),
     (STREAM, {"kafka__bootstrap__servers": "nowhere"}, ["kafka.bootstrap.servers", "'nowhere'"]),
     (STREAM, {"startingOfsets": "earliest"}, ["startingOfsets", "'earliest'", "did you mean startingOffsets?"]),
+    (BATCH, {"topic": "orders"}, ["topic", "where rows are written; subscribe names the topics to read"]),
     (STREAM, {"kafka__linger__ms": "5"}, ["kafka.linger.ms", "not known", "kafka.bootstrap.servers"]),
     (BATCH, {"startingOffsets": "latest"}, ["startingOffsets", "read nothing"]),
     (BATCH, {"endingOffsets": "earliest"}, ["endingOffsets", "read nothing"]),

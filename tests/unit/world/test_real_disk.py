@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path, PurePath
 
 import pytest
@@ -169,3 +170,28 @@ def test_a_directory_is_renamed_without_a_look_at_the_files_of_others(tmp_path: 
     assert files[7].path == PurePath(tmp_path / "t-7.gone" / "0.log")
     assert disk.open(PurePath(tmp_path / "t-7.gone" / "0.log")) is files[7]
     assert disk.open(PurePath(tmp_path / "t-8" / "0.log.deleted")) is files[8]
+
+
+@pytest.mark.parametrize("meanwhile", [RealDisk.crash, RealDisk.relieve])
+def test_a_file_that_is_being_let_go_is_not_closed_again_by_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[RealDisk], None]
+) -> None:
+    """The number may be another file's by then. While one thread closes it, another may run: here, this very call."""
+    disk = RealDisk(descriptors=64)
+    files = [disk.open(tmp_path / f"{number}.log", create=True) for number in range(64)]
+    for file in files:
+        file.append(b"x")
+    close = os.close
+    closed: list[int] = []
+
+    def close_slowly(fd: int) -> None:
+        close(fd)
+        if threading.current_thread() is threading.main_thread():
+            closed.append(fd)
+            if len(closed) == 1:
+                meanwhile(disk)
+
+    monkeypatch.setattr(os, "close", close_slowly)
+    del files[0]
+    assert len(closed) > 1, "others were closed meanwhile"
+    assert len(closed) == len(set(closed))

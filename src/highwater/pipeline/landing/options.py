@@ -56,6 +56,23 @@ class Landing:
         return cls(_table(given), _shape(given), decoding, landing_id, given.get("checkpointlocation"))
 
 
+_READERS = {
+    "delta": "deltalake.DeltaTable({path!r}), or by Spark's format('delta') with the jars of delta-spark",
+    "iceberg": "pyiceberg, from the catalog that it is in",
+    "parquet": "spark.read.parquet({path!r})",
+}
+
+
+def only_writes(options: Mapping[str, str]) -> BadOption:
+    """Why nothing is read by `format("highwater-table")`, and what reads a table that it has written."""
+    given = {name.lower(): value for name, value in options.items()}
+    reader = _READERS.get(given.get("table", ""))
+    how = (
+        "a reader of its own format" if reader is None else reader.format(path=given.get("path", "the table's folder"))
+    )
+    return BadOption(f"highwater-table only writes tables: read this one with {how} (docs/tables.md, Reading)")
+
+
 def _check_names(given: Mapping[str, str]) -> None:
     known = {name.lower(): name for name in OPTIONS}
     for name in given:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -18,7 +18,7 @@ from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.landing.columns import from_spark, landed, with_required
 from highwater.pipeline.landing.direct import RAW, records
 from highwater.pipeline.landing.files import stage
-from highwater.pipeline.landing.options import Landing
+from highwater.pipeline.landing.options import Landing, only_writes
 from highwater.pipeline.landing.parquet import ParquetTable
 from highwater.pipeline.landing.position import reaches
 from highwater.pipeline.landing.rule import Batch, LandingError
@@ -135,6 +135,16 @@ class HighwaterTable(DataSource):
     @classmethod
     def name(cls) -> str:
         return "highwater-table"
+
+    def schema(self) -> NoReturn:
+        """Spark asks for it when somebody reads, and for a reader at once where the query has a schema."""
+        raise only_writes(self.options)
+
+    def reader(self, schema: StructType) -> NoReturn:
+        raise only_writes(self.options)
+
+    def streamReader(self, schema: StructType) -> NoReturn:
+        raise only_writes(self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         return BatchWriter(Landing.from_options(self.options), schema, overwrite)

@@ -9,16 +9,40 @@ from pathlib import Path
 FILES = {"pipeline.yml": "pipeline.yml", "produce.py": "produce.txt", "README.md": "readme.txt"}
 """By the name in the project: the template. Python and Markdown are texts here, so that nobody takes them for ours."""
 
+LOCAL = ("127.0.0.1", "localhost")
+PORT = 9092
+BROKERS = 3
+USUAL_SERVERS = ",".join(f"127.0.0.1:{PORT + number}" for number in range(BROKERS))
+"""All brokers of `highwater up` as it is without options: with one address alone nobody would start while that broker
+is down. Where there are fewer of them, the others answer."""
+
 
 class NotEmpty(Exception):
     """A file of the project is there already."""
 
 
-def up_command(bootstrap_servers: str) -> str:
-    """What starts a cluster at the first of these addresses, if that is on this machine."""
-    host, _, port = bootstrap_servers.split(",")[0].strip().rpartition(":")
-    is_usual = port in ("", "9092") or host not in ("127.0.0.1", "localhost")
-    return "highwater up --data-dir data" + ("" if is_usual else f" --port {port}")
+def up_command(bootstrap_servers: str) -> str | None:
+    """What starts a cluster at these addresses; None where `highwater up` would listen elsewhere."""
+    addresses = [address.strip().rpartition(":") for address in bootstrap_servers.split(",")]
+    if any(host not in LOCAL or not port.isdecimal() for host, _, port in addresses):
+        return None
+    ports = [int(port) for _, _, port in addresses]
+    first, count = ports[0], len(ports)
+    if ports != list(range(first, first + count)):
+        return None
+    options = ("" if count == BROKERS else f" --brokers {count}") + ("" if first == PORT else f" --port {first}")
+    return f"highwater up --data-dir data{options}"
+
+
+def _cluster_step(bootstrap_servers: str) -> str:
+    """How the project's README begins."""
+    up = up_command(bootstrap_servers)
+    if up is None:
+        return f"The cluster at {bootstrap_servers} must be up; its address is in `pipeline.yml` and `produce.py`."
+    return (
+        "A cluster, in a terminal of its own (any Kafka will do: its address is in `pipeline.yml` and `produce.py`):"
+        f"\n\n       {up}"
+    )
 
 
 def write_project(folder: Path, bootstrap_servers: str) -> list[Path]:
@@ -31,6 +55,6 @@ def write_project(folder: Path, bootstrap_servers: str) -> list[Path]:
     for path, template in zip(paths, FILES.values(), strict=True):
         text = files(__name__).joinpath(template).read_text(encoding="utf-8")
         text = text.replace("@SERVERS@", bootstrap_servers).replace("@PYTHON@", sys.executable)
-        text = text.replace("@UP@", up_command(bootstrap_servers))
+        text = text.replace("@CLUSTER@", _cluster_step(bootstrap_servers))
         path.write_text(text, encoding="utf-8")
     return paths

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import StructType
 
 from highwater.pipeline.landing.delta import DeltaTable
 from highwater.pipeline.landing.files import FileShape
@@ -13,6 +15,7 @@ from highwater.pipeline.landing.iceberg import IcebergTable
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.landing.parquet import ParquetTable
 from highwater.pipeline.landing.table import Table
+from highwater.pipeline.landing.writer import HighwaterTable
 from highwater.pipeline.selection import BadOption
 
 
@@ -78,3 +81,23 @@ DELTA = {"table": "delta", "path": "/t"}
 def test_what_cannot_be_is_refused_with_what_can(options: dict[str, str], said: str) -> None:
     with pytest.raises(BadOption, match=said):
         Landing.from_options(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "reader"),
+    [
+        (
+            {"table": "delta", "path": "lake/orders"},
+            "deltalake.DeltaTable('lake/orders'), or by Spark's format('delta') ",
+        ),
+        ({"table": "iceberg", "path": "lake/orders"}, "pyiceberg, from the catalog that it is in "),
+        ({"Table": "parquet", "path": "lake/orders"}, "spark.read.parquet('lake/orders') "),
+        ({"path": "lake/orders"}, "a reader of its own format "),
+    ],
+)
+def test_whoever_reads_is_told_that_the_format_only_writes_and_what_reads(options: dict[str, str], reader: str) -> None:
+    table = HighwaterTable(options)
+    for read in (table.schema, partial(table.reader, StructType()), partial(table.streamReader, StructType())):
+        with pytest.raises(BadOption) as told:
+            read()
+        assert str(told.value).startswith(f"highwater-table only writes tables: read this one with {reader}")

@@ -1,0 +1,85 @@
+"""Which partitions `highwater status` shows: those of one topic, or all but those of internal topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from highwater.broker.internal_topics import is_internal
+
+Status = dict[str, Any]
+Part = dict[str, Any]
+
+
+class Address(NamedTuple):
+    node: str
+    http: str
+
+
+Answer = tuple[Address, Status | None]
+
+
+def partitions(answers: Sequence[Answer]) -> Iterator[tuple[Address, Part]]:
+    """Every replica that a node tells of; a controller has none."""
+    for address, status in answers:
+        for part in () if status is None else status.get("partitions", ()):
+            yield address, part
+
+
+def of_topic(answers: Sequence[Answer], topic: str) -> list[Answer]:
+    """Without the controllers' decisions, which are about all of them."""
+    return _reduced(answers, lambda part: part["topic"] == topic, lambda what: False)
+
+
+def without_internal(answers: Sequence[Answer], unless: Callable[[Part], bool] = lambda part: False) -> list[Answer]:
+    return _reduced(
+        answers,
+        lambda part: not is_internal(part["topic"]) or unless(part),
+        lambda what: not is_internal(what.split(" ")[0].rpartition("-")[0]),
+    )
+
+
+def _reduced(answers: Sequence[Answer], shows: Callable[[Part], bool], tells: Callable[[str], bool]) -> list[Answer]:
+    reduced: list[Answer] = []
+    for address, status in answers:
+        if status is not None:
+            status = dict(status)
+            if "partitions" in status:
+                status["partitions"] = [part for part in status["partitions"] if shows(part)]
+            if "decisions" in status:
+                status["decisions"] = [each for each in status["decisions"] if tells(each["what"])]
+        reduced.append((address, status))
+    return reduced
+
+
+def internal_lines(answers: Sequence[Answer]) -> list[str]:
+    """One for each internal topic: there are 50 partitions of one, and they would bury all others."""
+    found: dict[str, dict[int, Part | None]] = {}
+    for _, part in partitions(answers):
+        if is_internal(part["topic"]):
+            leaders = found.setdefault(part["topic"], {})
+            leaders.setdefault(part["partition"], None)
+            if part["role"] == "leader":
+                leaders[part["partition"]] = part
+    return [_folded(topic, list(leaders.values())) for topic, leaders in sorted(found.items())]
+
+
+def _folded(topic: str, leaders: list[Part | None]) -> str:
+    leaderless = sum(part is None for part in leaders)
+    short = sum(part is not None and len(part["isr"]) < len(part["replicas"]) for part in leaders)
+    troubles = [f"{leaderless} without a leader that answers"] if leaderless else []
+    troubles += [f"{short} with replicas out of sync"] if short else []
+    how = f"[red]{', '.join(troubles)}[/red]" if troubles else "all replicas in sync"
+    return f"{topic}: {len(leaders)} partitions, {how} (--topic {topic} shows them)"
+
+
+def unknown(answers: Sequence[Answer], topic: str) -> str | None:
+    """Why nothing can be shown of a topic; None where a node has a partition of it."""
+    known = sorted({part["topic"] for _, part in partitions(answers)})
+    if topic in known:
+        return None
+    near = get_close_matches(topic, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else "`highwater topics --list` names those that there are"
+    silent = ", ".join(address.node for address, status in answers if status is None)
+    return f"no node that answers has a topic {topic}{f' (no answer from {silent})' if silent else ''}: {hint}"
