@@ -103,7 +103,7 @@ def test_a_broker_leads_nothing_before_it_has_applied_its_own_registration() -> 
         stage.cut("n1", "n2")
         stage.holds_for(1.0, lambda: stage.partition("n2").leader is None)
         stage.heal("n1", "n2")
-        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        stage.until(lambda: decided(stage).leader == 3 and set(decided(stage).isr) == {2, 3})
         stage.kill("n3")
         stage.until(lambda: decided(stage).leader == 2)
         assert stage.read() == [b"v%d" % at for at in range(10)]
