@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from highwater.sim.search.healing import not_healed
 from highwater.sim.search.properties import broken
 from highwater.sim.search.scope import Scope
 from highwater.sim.search.state import State
@@ -22,12 +23,19 @@ class Found:
     """Whether every state of the scope was visited."""
     violation: str | None = None
     trace: tuple[Action, ...] = ()
+    healed: int = 0
+    """States from which it was tried whether all is well again."""
 
 
 def explore(
-    scope: Scope, most_states: int | None = None, progress: Callable[[int, int], None] = lambda states, depth: None
+    scope: Scope,
+    most_states: int | None = None,
+    heal_every: int = 100,
+    progress: Callable[[int, int], None] = lambda states, depth: None,
 ) -> Found:
+    """All states of a scope, or as many; one of `heal_every` is healed."""
     steps = Steps(scope)
+    healed = 0
     first = steps.first()
     seen = {hash(first.frozen())}
     parents: list[tuple[int, Action | None]] = [(-1, None)]
@@ -52,11 +60,18 @@ def explore(
                     continue
                 seen.add(key)
                 parents.append((number, action))
+                if len(seen) % heal_every == 0:
+                    healed += 1
+                    amiss = not_healed(steps, new)
+                    if amiss is not None:
+                        trace = (*_trace(parents, number), action)
+                        told = f"it does not heal: {amiss}"
+                        return Found(scope, len(seen), depth, False, told, trace, healed)
                 following.append((len(parents) - 1, new))
                 if most_states is not None and len(seen) >= most_states:
-                    return Found(scope, len(seen), depth, False)
+                    return Found(scope, len(seen), depth, False, healed=healed)
         level = following
-    return Found(scope, len(seen), depth - 1, True)
+    return Found(scope, len(seen), depth - 1, True, healed=healed)
 
 
 def _trace(parents: list[tuple[int, Action | None]], number: int) -> tuple[Action, ...]:

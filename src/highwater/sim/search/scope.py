@@ -19,6 +19,8 @@ class Fault(Enum):
     """A follower was not caught up for too long."""
     RESET = "reset"
     """A follower's connection is lost, but for a request that its leader has received."""
+    LOSS = "loss"
+    """The controller's answer to a leader is lost."""
     DAMAGE = "damage"
     """A follower's log is found damaged, and is fetched anew."""
     APPEND = "append"
@@ -53,13 +55,16 @@ F = Fault
 SCOPES: dict[str, Scope] = {
     scope.name: scope
     for scope in (
-        _scope("pair", 2, F.CRASH, F.FENCE, F.LAG, F.RESET),
-        _scope("pair-flush", 2, F.CRASH, F.FENCE, F.SYNC, F.APPEND, flushes=True),
+        _scope("pair", 2, F.CRASH, F.FENCE, F.LAG, batches=1),
+        _scope("pair-stale", 2, F.FENCE, F.LAG, F.RESET, F.LOSS, batches=1),
+        _scope("pair-joining", 2, F.CRASH, F.FENCE, F.LOSS, batches=2, isr=(1,)),
+        _scope("pair-flush", 2, F.CRASH, F.SYNC, F.APPEND, flushes=True, batches=1),
         _scope("pair-damage", 2, F.DAMAGE, F.RESET, F.FENCE, batches=1),
-        _scope("pair-min-two", 2, F.CRASH, F.FENCE, F.LAG, min_isr=2, elr=True),
+        _scope("pair-min-two", 2, F.CRASH, F.FENCE, F.LAG, min_isr=2, elr=True, batches=1),
         _scope("pair-power", 2, F.POWER, F.FENCE, min_isr=2, elr=True, batches=1),
-        _scope("pair-unclean", 2, F.CRASH, F.FENCE, F.LAG, unclean=True),
-        _scope("pair-delete", 2, F.DELETE, F.DAMAGE, F.CRASH, batches=2, batch_records=2),
-        _scope("three", 3, F.CRASH, F.FENCE, F.LAG, batches=1),
+        _scope("pair-unclean", 2, F.CRASH, F.FENCE, unclean=True, batches=2),
+        _scope("pair-delete", 2, F.DELETE, F.DAMAGE, batches=1, batch_records=2),
+        _scope("three", 3, F.CRASH, F.LAG, batches=1, budget=1),
     )
 }
+"""Each can be searched whole, with its own budget, in the time of `make test`; larger budgets are for patient people."""

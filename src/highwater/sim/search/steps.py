@@ -87,7 +87,8 @@ class Steps:
             yield Action("write", node.id)
         if node.answer is not None:
             yield Action("hear", node.id)
-            yield Action("hear_nothing", node.id)
+            if Fault.LOSS in self.scope.faults and state.budget:
+                yield Action("hear_nothing", node.id, fault=Fault.LOSS)
         elif node.asked is not None:
             yield Action("decide", node.id)
 
@@ -116,8 +117,8 @@ class Steps:
             yield Action("arrive", follower, leader)
         if channel.stale is not None and state.nodes[leader].is_alive:
             yield Action("arrive_late", follower, leader)
-        if channel.held is not None and self._row(state, leader, channel)[0]:
-            yield Action("reply", follower, leader)
+        if channel.held is not None and (channel.restated or self._row(state, leader, channel)[0]):
+            yield Action("reply", follower, leader)  # with news, or at the end of its time
         if channel.replies:
             yield Action("take", follower, leader)
             row = channel.replies[0].row

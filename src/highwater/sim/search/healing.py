@@ -1,0 +1,58 @@
+"""From any state, once nothing more fails and all that is on its way arrives, everybody is in sync again."""
+
+from __future__ import annotations
+
+from highwater.sim.search.state import State
+from highwater.sim.search.steps import Action, Steps
+
+MOST_STEPS = 300
+_ORDER = (
+    "restart",
+    "register",
+    "learn",
+    "unfence",
+    "report",
+    "sync",
+    "hear",
+    "decide",
+    "arrive_late",
+    "take",
+    "reply",
+    "arrive",
+)
+
+
+def not_healed(steps: Steps, state: State) -> str | None:
+    """What is still amiss after many steps; None where nothing is. An offline log comes back with its broker."""
+    state = state.copy()
+    state.budget = 0
+    state.written = steps.scope.batches
+    for _ in range(MOST_STEPS):
+        sick = next((node for node in state.nodes.values() if node.is_alive and node.is_offline), None)
+        action = Action("crash", sick.id) if sick is not None else _next(steps, state)
+        if action is None:
+            break
+        state = steps.after(state, action)
+    return _amiss(state)
+
+
+def _next(steps: Steps, state: State) -> Action | None:
+    possible = [action for action in steps.possible(state) if action.what in _ORDER and action.fault is None]
+    return min(possible, key=lambda action: _ORDER.index(action.what), default=None)
+
+
+def _amiss(state: State) -> str | None:
+    part = state.part()
+    if part.leader < 0:
+        if all(node.id not in (*part.isr, *part.elr) for node in state.nodes.values()):
+            return None  # nobody who may lead without a loss is left
+        return "nobody leads"
+    if set(part.isr) != set(part.replicas):
+        return f"only {', '.join(map(str, part.isr))} is in sync"
+    leader = state.nodes[part.leader]
+    if leader.leader is None:
+        return f"broker {leader.id} does not lead"
+    for node in state.nodes.values():
+        if (node.log.end, node.log.batches[-1:]) != (leader.log.end, leader.log.batches[-1:]):
+            return f"the logs of brokers {leader.id} and {node.id} differ"
+    return "a client still waits for a commit" if leader.leader.waiting else None
