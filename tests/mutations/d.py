@@ -163,9 +163,9 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "D14",
         f"{DELETION}::test_d14_deleted_records_stay_deleted_whichever_replica_leads_after_both_died",
-        "src/highwater/partition/fetcher.py",
-        "self._store().log_starts.write(self._kept)",
-        "self._kept()",
+        "src/highwater/log/store.py",
+        "self.log_starts.write(written)",
+        "written()",
     ),
     Mutation(
         "D15",

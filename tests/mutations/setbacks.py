@@ -247,4 +247,40 @@ MUTATIONS: list[Mutation] = [
         "self._ask(new[: max(MOST_AT_A_TIME - len(self._asked), 0)], now)",
         "self._ask(new, now)",
     ),
+    Mutation(
+        "F141",
+        "tests/unit/log/test_recovery.py::test_after_a_clean_stop_no_checkpoint_names_a_log_that_was_deleted",
+        "src/highwater/log/store.py",
+        "return self.recovery_points, self.log_starts, self.high_watermarks, self.clean_ends",
+        "return self.recovery_points, self.log_starts, self.high_watermarks",
+    ),
+    Mutation(
+        "F142",
+        "tests/scenarios/test_follower_disks.py::"
+        "test_a_checkpoint_that_fails_after_a_cut_loses_that_replica_which_would_wait_for_ever",
+        "src/highwater/log/checkpoint.py",
+        "if patient and is_passing(why):",
+        "if patient:",
+    ),
+    Mutation(
+        "F142",
+        "tests/scenarios/test_follower_disks.py::test_a_full_disk_that_holds_a_truncation_up_holds_nothing_else_up",
+        "src/highwater/log/checkpoint.py",
+        "if patient and is_passing(why):",
+        "if False:",
+    ),
+    Mutation(
+        "F143",
+        "tests/scenarios/test_delete_records.py::test_the_next_leader_is_not_told_of_a_log_start_before_it_is_durable",
+        "src/highwater/partition/fetcher.py",
+        "self._keep_log_start(followed, partition.log.log_start)",
+        "pass",
+    ),
+    Mutation(
+        "F143",
+        "tests/scenarios/test_delete_records.py::test_the_next_leader_is_not_told_of_a_log_start_before_it_is_durable",
+        "src/highwater/log/store.py",
+        "return self._raising[log][0] if log in self._raising else log.log_start",
+        "return log.log_start",
+    ),
 ]

@@ -83,7 +83,6 @@ class Fetcher:
         """Until the leader has given none: asking for one without waiting, each time, would be no end of fetches."""
         self._syncing: dict[Followed, None] = {}
         """Whose records are not synced yet: the next fetch would acknowledge them."""
-        self._keeping = 0
         self._session_id = 0
         self._session_epoch = 0
         name = f"fetches from broker {leader}"
@@ -103,6 +102,8 @@ class Fetcher:
         self._stop(key)
         followed = self._followed[key] = Followed(partition)
         self._forgotten.pop(key, None)
+        if self._store().told_start(partition.log) < partition.log.log_start:
+            self._keep_log_start(followed, partition.log.log_start)
         if partition.is_being_cut:
             # Whoever began it: nothing is fetched before the log is what it will be.
             followed.state = State.TRUNCATING
@@ -159,7 +160,7 @@ class Fetcher:
 
     def _turn(self) -> None:
         self._scheduled = False
-        if self._closed or self._keeping or self._broker_epoch() < 0 or (self._in_flight and not self._may_overtake()):
+        if self._closed or self._broker_epoch() < 0 or (self._in_flight and not self._may_overtake()):
             return
         if self._connection is None:
             if self._followed:
@@ -233,7 +234,7 @@ class Fetcher:
             followed.asked_in(fetch)
             topic_id = followed.partition.topic_id
             topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[]))
-            topic.partitions.append(followed.place(limits.partition_bytes))
+            topic.partitions.append(followed.place(self._store(), limits.partition_bytes))
         self._changed.clear()
         self._unnamed = False
         return list(topics.values())
@@ -311,16 +312,18 @@ class Fetcher:
             return
         self._changed[followed] = None
         if log.log_start > before[0]:
-            self._keep_log_start()
+            self._keep_log_start(followed, before[0])
 
-    def _keep_log_start(self) -> None:
-        """The leader hears of it by our next fetch, and then calls records deleted: that must outlive us."""
-        self._keeping += 1
-        self._store().log_starts.write(self._kept)
+    def _keep_log_start(self, followed: Followed, before: Offset) -> None:
+        """The leader hears of it by a fetch after that. Nothing else waits for it: a disk may be full for hours."""
 
-    def _kept(self) -> None:
-        self._keeping -= 1
-        self._soon()
+        def kept() -> None:
+            if followed.fetches:
+                self._changed[followed] = None
+                self._unnamed = True
+                self._soon()
+
+        self._store().keep_raised_start(followed.partition.log, before, kept)
 
     def _all_synced(self) -> bool:
         """Whether the next fetch may acknowledge the ends of all logs that it names. In flush mode they are synced
@@ -404,8 +407,6 @@ class Fetcher:
             if batches is not None and log.log_end == log.log_start:
                 self._later(followed)  # there was no room for them
                 return
-            if batches is not None:
-                self._keep_log_start()
             self._resume(followed, State.TRUNCATING)
 
         followed.partition.tell(f"begins anew at {offset}: {why}")
