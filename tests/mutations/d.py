@@ -79,7 +79,7 @@ MUTATIONS: list[Mutation] = [
         "D8",
         f"{FAULTS}::test_d8_a_full_disk_can_be_read_and_written_again_once_there_is_room",
         "src/highwater/log/log.py",
-        '_log.error("%s: append failed, nothing was kept: %s", self.partition, failed)',
+        "self.unwritten = failed",
         "self.storage_failed(failed)",
     ),
     Mutation(

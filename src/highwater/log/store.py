@@ -98,7 +98,9 @@ class LogStore:
 
     def _checkpoint_failed(self, failed: Exception) -> bool:
         if isinstance(failed, OSError):
-            _log.error("a checkpoint in %s could not be written: %s", self.directory, failed)
+            line = f"a checkpoint in {self.directory} could not be written: {failed}"
+            if self._world.failures.is_news(line):
+                _log.error("%s", line)
         else:
             self._world.failures.note("job", f"a checkpoint in {self.directory}", failed)
         return True
