@@ -291,4 +291,27 @@ MUTATIONS: list[Mutation] = [
         "if now - self._lines.get(line, -QUIET_SECONDS) < QUIET_SECONDS:",
         "if False:",
     ),
+    Mutation(
+        "F145",
+        "tests/scenarios/test_f_missing.py::"
+        "test_a_log_that_could_not_be_opened_does_not_delay_the_next_one_of_its_name",
+        "src/highwater/broker/missing.py",
+        "self._open_at.pop(tp, None)",
+        "pass",
+    ),
+    Mutation(
+        "F145",
+        "tests/scenarios/test_f_missing.py::test_who_is_tried_again_sooner_causes_no_second_look_at_the_others",
+        "src/highwater/broker/missing.py",
+        "self._timer.cancel()",
+        "pass",
+    ),
+    Mutation(
+        "F146",
+        "tests/scenarios/test_last_copies.py::"
+        "test_a_damaged_log_that_is_put_aside_after_its_topic_was_deleted_is_not_kept",
+        "src/highwater/log/retired.py",
+        "self.remove_later(aside, delay)",
+        "pass",
+    ),
 ]

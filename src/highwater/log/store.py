@@ -265,7 +265,8 @@ class LogStore:
         it may be dead."""
         log = self.logs.get(partition)
         committed = self.found.high_watermarks.get(partition, 0) if log is None else log.high_watermark
-        self.retired.keep(partition, topic_id, self._taken_out(partition), committed)
+        delay = self._delete_delay(partition)
+        self.retired.keep(partition, topic_id, self._taken_out(partition), committed, delay)
 
     def replaced(self, partition: TopicPartition, topic_id: Uuid, end: Offset | None = None) -> None:
         """What was put aside is not needed: its log is in sync, up to `end`, or its topic is gone."""
