@@ -239,7 +239,7 @@ class Node:
         directories = ReplicaDirectories(
             self.world, broker.node_id, self.directory_id, self._channel, self._broker_epoch
         )
-        publisher = Publisher(broker, directories, self._applied)
+        publisher = Publisher(broker, directories, self._broker_epoch, self._applied)
         names = [each.name for each in self.config.broker_listeners]
         listening: list[asyncio.Task[None]] = []
         patience = self.world.clock.call_later(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from highwater.errors import Code
 from tests.scenarios.mishaps import decided
 from tests.scenarios.stage import Stage
+from tests.scenarios.test_e_groups import OFFSETS, Consumers, _settings
 
 
 def test_a_broker_fetches_nothing_before_it_has_applied_its_own_registration() -> None:
@@ -62,9 +63,9 @@ def test_a_follower_that_does_not_tell_its_broker_epoch_is_refused() -> None:
 
 
 def test_a_leader_that_lost_its_tail_learns_from_the_next_one_where_each_epoch_began() -> None:
-    """n2 starts with less than it had. Before it registers it takes up its old role: epoch 2 seems to begin where its
-    log ends now. Then it follows n3, and gets a record of epoch 1 there: with epoch 2 left in its place, n2 would make
-    its own followers cut committed records off, once it leads again."""
+    """n2 starts with less than it had. It does not take up its old role: epoch 2 would seem to begin where its log ends
+    now. Then it follows n3, and gets a record of epoch 1 there: with epoch 2 left in its place, n2 would make its own
+    followers cut committed records off, once it leads again."""
     with Stage(3, watched=True) as stage:
         stage.create(replicas=(2, 3))
         stage.send(b"epoch 0")
@@ -80,7 +81,32 @@ def test_a_leader_that_lost_its_tail_learns_from_the_next_one_where_each_epoch_b
         stage.cut_power("n2")
         stage.lose_records("n2", 1)
         stage.start("n2", waits=False)
-        stage.until(lambda: stage.has("n2") and stage.log("n2").log_end == 1 and stage.leads("n2"))
+        stage.until(lambda: stage.has("n2"))
+        assert stage.log("n2").log_end == 1
+        stage.holds_for(0.05, lambda: stage.partition("n2").leader is None)
         stage.until(lambda: stage.leader() == "n3" and set(decided(stage).isr) == {2, 3})
         assert stage.values("n2") == stage.values("n3")
         assert stage.log("n2").epoch_cache.entries[:3] == history
+
+
+def test_a_coordinator_writes_nothing_before_its_broker_has_applied_its_own_registration() -> None:
+    """n2 is the last of the ISR and begins another life, in which a member's session ends. n3 may have what n2 has lost
+    by then: a record of the same epoch in its place would make two histories of one."""
+    with Stage(3, **_settings(broker_session_timeout_ms=60_000)) as stage:
+        stage.create(replicas=(2, 3))
+        stage.create(OFFSETS, replicas=(2, 3))
+        consumers = Consumers(stage)
+        consumers.run("one", consumers.client("one").join)
+        stage.kill("n3")
+        stage.until(lambda: tuple(decided(stage, OFFSETS).isr) == (2,))
+        end, epoch = stage.log("n2", OFFSETS).log_end, stage.partition("n2", OFFSETS).epoch
+        stage.kill("n2")
+        stage.start("n2", waits=False)
+        stage.until(lambda: stage.has("n2", OFFSETS))
+        stage.cut("n2", "n1")
+        stage.pass_time(50.0)
+        assert stage.node("n2").lifecycle.epoch < 0
+        assert stage.log("n2", OFFSETS).log_end == end
+        stage.heal()
+        stage.until(lambda: stage.log("n2", OFFSETS).log_end > end, 60)
+        assert stage.records("n2", OFFSETS)[end].epoch > epoch

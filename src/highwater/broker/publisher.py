@@ -41,9 +41,16 @@ _log = logging.getLogger(__name__)
 class Publisher:
     """Images come in order; while one is being applied the next ones are gathered into one step."""
 
-    def __init__(self, broker: Broker, directories: ReplicaDirectories, applied: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        directories: ReplicaDirectories,
+        broker_epoch: Callable[[], int],
+        applied: Callable[[], None],
+    ) -> None:
         self._broker = broker
         self._directories = directories
+        self._broker_epoch = broker_epoch
         self._applied = applied
         self._pending: tuple[MetadataImage, Changes] | None = None
         self._news = asyncio.Event()
@@ -256,7 +263,7 @@ class Publisher:
         why = why_changed(image, partition, part)
         if part.leader == broker.node_id:
             broker.fetchers.unfollow(partition)
-            if not await self._settled(partition):
+            if not self._is_of_this_life(image) or not await self._settled(partition):
                 return
             partition.lead(broker.node_id, part.leader_epoch, part.partition_epoch, part.replicas, part.isr, why)
             broker.groups.role_changed(partition, image)
@@ -272,6 +279,13 @@ class Publisher:
         partition.step_down(part.leader, part.leader_epoch, part.partition_epoch, part.replicas, why)
         broker.groups.role_changed(partition, image)
         self._follow(image, partition)
+
+    def _is_of_this_life(self, image: MetadataImage) -> bool:
+        """Before this broker is registered anew, what it leads is what its last life led. Its log may have lost a tail
+        since, which a follower has: another record of the same epoch in that place would never be found out. Once it
+        is registered, it leads in other epochs."""
+        known = image.brokers.get(self._broker.node_id)
+        return known is not None and known.epoch == self._broker_epoch()
 
     async def _settled(self, partition: Partition) -> bool:
         """No role is taken while the log is being cut. A disk that is full may hold that up for hours: the others do
