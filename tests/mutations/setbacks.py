@@ -322,4 +322,19 @@ MUTATIONS: list[Mutation] = [
         "if not self._is_of_this_life(image) or not await self._settled(partition):",
         "if not await self._settled(partition):",
     ),
+    Mutation(
+        "F148",
+        "tests/unit/groups/test_loading.py::test_offsets_that_an_open_transaction_holds_go_with_their_topic",
+        "src/highwater/groups/removal.py",
+        "held = self._offsets.held()",
+        "held = {}",
+    ),
+    Mutation(
+        "F148",
+        "tests/unit/groups/test_loading.py::"
+        "test_an_offset_of_the_next_topic_of_a_name_stays_where_a_transaction_holds_one_of_the_last",
+        "src/highwater/groups/tombstones.py",
+        "return committed is offset or (committed is None and self._queue.offsets.is_held(self._group_id, place))",
+        "return committed is offset or self._queue.offsets.is_held(self._group_id, place)",
+    ),
 ]
