@@ -102,7 +102,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="B16",
-        test=IN_SYNC + "test_b16_a_follower_that_shuts_down_does_not_hold_the_high_watermark",
+        test=IN_SYNC + "test_b16_a_follower_that_fetches_on_while_it_shuts_down_does_not_hold_the_high_watermark",
         file="src/highwater/partition/partition.py",
         line="if leader is None or replica in leader.maximal_isr or not self._in_sync.is_eligible(replica, leader):",
         replacement="if leader is None or replica in leader.maximal_isr:",
