@@ -337,4 +337,11 @@ MUTATIONS: list[Mutation] = [
         "return committed is offset or (committed is None and self._queue.offsets.is_held(self._group_id, place))",
         "return committed is offset or self._queue.offsets.is_held(self._group_id, place)",
     ),
+    Mutation(
+        "F149",
+        "tests/unit/broker/test_controller_channel.py::test_patience_does_not_prolong_the_time_for_an_answer",
+        "src/highwater/broker/controller_channel.py",
+        "tried = seconds if patience is None else min(patience, seconds)",
+        "tried = seconds if patience is None else patience",
+    ),
 ]
