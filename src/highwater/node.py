@@ -24,13 +24,12 @@ from highwater.broker.status import aged, as_json, describe
 from highwater.broker.upkeep import Upkeep
 from highwater.config import ConfigError, NodeConfig
 from highwater.controller.features import SUPPORTED, bootstrap_records, unsupported_levels
-from highwater.errors import Code
 from highwater.log import names
 from highwater.log.log import Log
 from highwater.log.store import LogStore
 from highwater.metadata.changes import Changes
 from highwater.metadata.cluster import MetadataImage, difference
-from highwater.model import Endpoint, NodeId, Uuid
+from highwater.model import Endpoint, Uuid
 from highwater.net.api_versions import Features, register_api_versions
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.http import HttpServer, Page
@@ -203,7 +202,6 @@ class Node:
             InSync(
                 world.clock.monotonic,
                 lambda: broker.config.get(settings.REPLICA_LAG_TIME_MAX_MS) / 1000,
-                self._broker_epoch_of,
                 changes.ask,
             ),
             Fetchers(
@@ -314,12 +312,6 @@ class Node:
         known = self.broker.image.brokers.get(self.config.node_id)
         return known.epoch if known is not None and known.incarnation == self.lifecycle.incarnation else -1
 
-    def _broker_epoch_of(self, broker: NodeId) -> int | None:
-        """None for a broker that may not be in an ISR."""
-        assert self.broker is not None
-        registration = self.broker.coming_image.brokers.get(broker)
-        return registration.epoch if registration is not None and registration.active else None
-
     def _committed(self, image: MetadataImage, changes: Changes) -> None:
         if self.controller is not None:
             self.controller.committed(image)
@@ -347,7 +339,7 @@ class Node:
             return
         if log.offline is not None:
             self.broker.groups.removed(partition)
-            partition.release(Code.KAFKA_STORAGE_ERROR)
+            partition.failed()
         if self._publisher is not None:
             self._publisher.troubled(partition)
 

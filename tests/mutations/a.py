@@ -36,7 +36,7 @@ MUTATIONS: list[Mutation] = [
         "A4",
         f"{_TRUNCATION}::test_a4_a_leader_remembers_its_epoch_before_it_has_written_anything",
         "src/highwater/partition/partition.py",
-        "self.log.assign_epoch(epoch, self.log.log_end)",
+        "log.assign_epoch(epoch, log.log_end)",
         "pass",
     ),
     Mutation(
@@ -63,17 +63,16 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "A8",
         f"{_HIGH_WATERMARK}::test_a8_an_old_leader_cuts_its_tail_before_it_takes_the_new_leaders_high_watermark",
-        "src/highwater/partition/fetcher.py",
-        "elif row.diverging_epoch.end_offset >= 0:",
-        "elif row.diverging_epoch.end_offset >= 0:\n"
-        '    followed.partition.append_fetched(memoryview(b""), row.high_watermark, row.log_start_offset)',
+        "src/highwater/replication/follower.py",
+        "return Ready(truncate_to=offset, why=why)",
+        "return Ready(truncate_to=offset, high_watermark=offset + 1, why=why)",
     ),
     Mutation(
         "A9",
         f"{_HIGH_WATERMARK}::test_a9_a_follower_that_begins_anew_at_its_leaders_start_can_lead_from_there",
         "src/highwater/log/log.py",
-        "self.log_start = self.log_end = self.high_watermark = offset",
-        "self.log_start = self.log_end = offset",
+        "self.move_high_watermark(offset)",
+        "pass",
     ),
     Mutation(
         "A10",
@@ -85,23 +84,23 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "A11",
         f"{_FETCHING}::test_a11_an_answer_that_was_asked_for_in_an_older_epoch_is_not_taken_in",
-        "src/highwater/partition/fetcher.py",
-        "if followed in self._changed or followed.asked_last > fetch:",
+        "src/highwater/replication/follower.py",
+        "if self.is_moved or self.asked_last > fetch:",
         "if False:",
     ),
     Mutation(
         "A11",
         f"{_FETCHING}::test_a11_a_high_watermark_of_an_older_epoch_is_not_taken_for_this_ones",
-        "src/highwater/partition/fetcher.py",
-        "if followed.asked_first <= fetch and code is Code.NONE and row.diverging_epoch.end_offset < 0:",
-        "if code is Code.NONE and row.diverging_epoch.end_offset < 0:",
+        "src/highwater/replication/follower.py",
+        "if self.asked_first > fetch or row.code is not Code.NONE or row.diverging is not None:",
+        "if row.code is not Code.NONE or row.diverging is not None:",
     ),
     Mutation(
         "A12",
         f"{_FETCHING}::test_a12_an_answer_without_records_leaves_the_last_fetched_epoch_as_it_was",
         "src/highwater/partition/fetcher.py",
-        "followed.pause = 0.0",
-        "followed.pause = 0.0\nif not data:\n    log.epoch_cache.clear()",
+        "if ready.takes:",
+        "if not data:\n    log.epoch_cache.clear()\nif ready.takes:",
     ),
     Mutation(
         "A13",
@@ -113,9 +112,9 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "A13",
         f"{_FETCHING}::test_a13_a_follower_takes_no_batch_that_is_damaged_or_of_a_later_epoch_than_its_own",
-        "src/highwater/partition/followed.py",
-        "if header.leader_epoch > self.partition.epoch:",
-        "if header.leader_epoch < 0:",
+        "src/highwater/replication/follower.py",
+        "if batch.leader_epoch > self.epoch:",
+        "if batch.leader_epoch < 0:",
     ),
     Mutation(
         "A14",
@@ -148,7 +147,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "A18",
         f"{_TRUNCATION}::test_a18_a_follower_ahead_of_an_unclean_leader_cuts_what_was_committed_and_says_so_aloud",
-        "src/highwater/replication/follower.py",
+        "src/highwater/replication/reconciliation.py",
         "return min(own_end, leader_end, log_end)",
         "return min(own_end, log_end)",
     ),

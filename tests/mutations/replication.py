@@ -98,7 +98,7 @@ MUTATIONS: list[Mutation] = [
         "F39",
         "tests/scenarios/test_d_damage.py::"
         "test_d3_a_leader_epoch_that_nobody_ever_gave_is_damage_and_the_log_is_fetched_anew",
-        "src/highwater/replication/follower.py",
+        "src/highwater/replication/reconciliation.py",
         "if last_epoch > leader_epoch:",
         "if False:",
     ),
@@ -185,8 +185,8 @@ MUTATIONS: list[Mutation] = [
         "F3",
         f"{_DISKS}::test_what_came_before_a_batch_that_could_not_be_written_is_acknowledged_only_once_it_is_synced",
         "src/highwater/partition/fetcher.py",
-        "elif followed.is_unsynced and followed not in self._syncing:",
-        "elif followed.is_unsynced and followed.pause == 0.0 and followed not in self._syncing:",
+        "elif followed.is_unsynced and self._talk.sync(key) is not None:",
+        "elif followed.is_unsynced and followed.machine.pause == 0.0 and self._talk.sync(key) is not None:",
     ),
     Mutation(
         "F3",
@@ -219,7 +219,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F6",
         f"{_DISKS}::test_a_follower_catches_up_with_a_log_that_begins_amid_a_batch",
-        "src/highwater/replication/follower.py",
+        "src/highwater/replication/reconciliation.py",
         "return base if log_start == log_end and base < log_end <= last else None",
         "return None",
     ),
@@ -258,14 +258,14 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/broker/isr_changes.py",
         "for member, epoch in zip(proposal.isr, proposal.epochs, strict=True)",
         "for member in proposal.isr\n"
-        "for epoch in (leader.followers[member].broker_epoch if member in leader.followers else -1,)",
+        "for epoch in (leader.followers[member].broker_epoch if member in leader.followers else None,)",
     ),
     Mutation(
         "F10",
         f"{_AGAIN}::test_a_truncation_that_its_role_has_left_behind_cuts_nothing_that_was_fetched_since",
-        "src/highwater/partition/fetcher.py",
-        "if partition.is_being_cut:",
-        "if False:",
+        "src/highwater/partition/followed.py",
+        "self.machine = Follower(partition.epoch, longest_pause, is_being_cut=partition.is_being_cut)",
+        "self.machine = Follower(partition.epoch, longest_pause)",
     ),
     Mutation(
         "F4",

@@ -10,13 +10,14 @@ from typing import Any, Self
 
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.broker.isr_changes import IsrChanges
+from highwater.broker.publisher import broker_epochs
 from highwater.controller.alter_partition import alter_partition
 from highwater.errors import Code, code_of
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import NodeId
 from highwater.partition.in_sync import InSync
 from highwater.partition.partition import Partition
-from highwater.replication.leader import LeaderState
+from highwater.replication.leader import Contact, Leader
 from highwater.sim.simulation import Simulation
 from highwater.wire.codec import Message
 from highwater.wire.messages.alter_partition_request import AlterPartitionRequest
@@ -56,7 +57,7 @@ class Desk:
 
     def __enter__(self) -> Self:
         changes = IsrChanges(self._world, ME, self._channel, lambda: epoch(ME))
-        in_sync = InSync(self._world.clock.monotonic, lambda: LAG_SECONDS, self._epoch_of, changes.ask)
+        in_sync = InSync(self._world.clock.monotonic, lambda: LAG_SECONDS, changes.ask)
 
         async def create() -> None:
             await self._bench.store.open()
@@ -70,21 +71,20 @@ class Desk:
     def __exit__(self, *_: object) -> None:
         self._sim.close()
 
-    def _epoch_of(self, broker: NodeId) -> int | None:
-        registration = self.head.brokers.get(broker)
-        return registration.epoch if registration is not None and registration.active else None
-
     # The leader
 
     @property
-    def leader(self) -> LeaderState:
+    def leader(self) -> Leader:
         return self.partition.require_leader()
 
     def lead(self, head: MetadataImage) -> None:
         """The leader learns what metadata says."""
         known = head.topics.by_name[ORDERS.topic].partitions[ORDERS.partition]
         assert known.leader == ME
-        self._world.call(self.partition.lead, ME, known.leader_epoch, known.partition_epoch, known.replicas, known.isr)
+        epochs = broker_epochs(head, known, known.replicas)
+        self._world.call(
+            self.partition.lead, ME, known.leader_epoch, known.partition_epoch, known.replicas, known.isr, epochs
+        )
 
     def write(self, value: bytes) -> list[Code]:
         """With acks=all; its outcome appears in the list."""
@@ -95,11 +95,11 @@ class Desk:
 
     def fetch(self, replica: int, offset: int) -> None:
         """The follower has everything below `offset`."""
-        now = self._world.clock.monotonic
-        self._world.call(self.partition.follower_fetched, NodeId(replica), offset, 0, epoch(replica), now)
+        contact = Contact(self._world.clock.monotonic())
+        self._world.call(self.partition.follower_fetched, NodeId(replica), offset, 0, epoch(replica), contact)
 
     def look_for_laggards(self) -> None:
-        self._world.call(self.partition.shrink)
+        self._world.call(self.partition.tick)
         self.pass_time(0.001)
 
     # The controller

@@ -83,7 +83,7 @@ def test_d11_nothing_at_or_beyond_the_high_watermark_or_in_the_active_segment_is
         await stage.create()
         for number in range(60):
             stage.write([(b"k", b"%d" % number)])
-        stage.log.high_watermark = 20
+        stage.log.move_high_watermark(20)
         await stage.clean()
         found = await stage.read()
         assert [record.offset for record in found] == [stage.log.clean_end - 1, *range(stage.log.clean_end, 60)]
@@ -104,7 +104,7 @@ def test_d11_a_log_that_was_cut_below_what_is_clean_is_compacted_from_there_agai
         await stage.clean()
         clean_end = log.clean_end
         assert clean_end is not None and clean_end > 40
-        log.high_watermark = 30
+        log.move_high_watermark(30)
         await stage.bench.truncate(30)
         assert (log.log_end, log.clean_end) == (30, 30)
         for number in range(60):

@@ -188,7 +188,7 @@ def test_d9_where_the_index_of_aborted_transactions_cannot_be_written_nobody_rea
         machine.storage.mend()
         machine.restart(power_loss=False)
         log = machine.log
-        log.high_watermark = log.log_end
+        log.move_high_watermark(log.log_end)
         assert (log.log_end, log.last_stable_offset) == (2, 2)
         assert [(each.producer_id, each.first_offset) for each in log.aborted_transactions(0, 2)] == [(7, 0)]
         assert machine.append(b"next") == 2

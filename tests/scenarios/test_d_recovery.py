@@ -70,7 +70,7 @@ def test_d2_a_log_that_ends_before_its_start_begins_anew_there(tmp_path: Path) -
     async def play(bench: Bench) -> None:
         log = await bench.create()
         fill(log, 10)
-        log.high_watermark = log.log_end
+        log.move_high_watermark(log.log_end)
         log.raise_log_start(29)
         path = Path(log.active.file.path)
         await bench.store.close(1)

@@ -44,7 +44,7 @@ class Transactions:
                 self.decide(pid, aborted=random.random() < 0.5)
             else:
                 self.write(pid, random.randint(1, 4))
-        self.stage.log.high_watermark = self.stage.log.log_end
+        self.stage.log.move_high_watermark(self.stage.log.log_end)
 
     def write(self, pid: int, count: int) -> None:
         log, random, now = self.stage.log, self.stage.random, self.stage.now_ms
@@ -165,7 +165,7 @@ def test_d12_a_marker_stays_while_anything_of_its_transaction_does_and_then_unti
             append(log, records.build([(stage.now_ms, b"key-%d" % key, b"last", ())]))
         log.roll()
         append(log, records.build([(stage.now_ms, b"other", b"1", ())]))
-        log.high_watermark = log.log_end
+        log.move_high_watermark(log.log_end)
         both = [(1, ControlType.ABORT), (2, ControlType.COMMIT)]
         await stage.clean()
         assert markers(await batches(stage)) == both
@@ -175,7 +175,7 @@ def test_d12_a_marker_stays_while_anything_of_its_transaction_does_and_then_unti
             append(log, records.build([(stage.now_ms, b"other", b"1", ())]))
             log.roll()
             append(log, records.build([(stage.now_ms, b"other", b"1", ())]))
-            log.high_watermark = log.log_end
+            log.move_high_watermark(log.log_end)
             await stage.clean()
             assert markers(await batches(stage)) == left, seconds
 
@@ -201,7 +201,7 @@ def test_d12_an_aborted_record_displaces_no_committed_one_though_its_marker_lies
         told.decide(3, aborted=True)
         log.roll()
         append(log, records.build([(stage.now_ms, b"z", b"1", ())]))
-        log.high_watermark = log.log_end
+        log.move_high_watermark(log.log_end)
         before = log.aborted_transactions(0, log.log_end)
         assert (log.last_stable_offset, len(before)) == (2, 2)
         await stage.clean()
@@ -212,7 +212,7 @@ def test_d12_an_aborted_record_displaces_no_committed_one_though_its_marker_lies
         told.decide(2, aborted=False)
         log.roll()
         append(log, records.build([(stage.now_ms, b"z", b"2", ())]))
-        log.high_watermark = log.log_end
+        log.move_high_watermark(log.log_end)
         await stage.clean()
         expected = {b"k": b"committed", b"open": b"1", b"z": b"2"}
         assert await committed(stage, log) == expected

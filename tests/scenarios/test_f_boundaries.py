@@ -296,10 +296,10 @@ def test_a_follower_that_meets_a_mistake_at_one_partition_goes_on_with_the_other
     """Where a leader's answer is taken in, each partition has its part by itself."""
     taken, mistakes = Partition.append_fetched, [MISTAKE] * 3
 
-    def mistaken(self: Partition, data: memoryview, high_watermark: int, log_start: int) -> None:
+    def mistaken(self: Partition, data: memoryview) -> None:
         if self.tp == ORDERS and mistakes:
             raise mistakes.pop()
-        taken(self, data, high_watermark, log_start)
+        taken(self, data)
 
     with forgiving() as stage:
         for tp in (ORDERS, OTHER):

@@ -108,10 +108,10 @@ def test_a_follower_that_has_all_comes_back_into_the_isr_without_a_new_record() 
         stage.send(b"v")
         stage.until(lambda: stage.log("n3").high_watermark == 1)
         stage.pass_time(2.0)
-        fetcher_session = stage.partition("n2").require_leader().followers[3].last_fetch
+        fetcher_session = stage.partition("n2").require_leader().followers[3].contact
         stage.cut("n3", "n1")
         stage.until(lambda: set(decided(stage).isr) == {2})
-        assert stage.partition("n2").require_leader().followers[3].last_fetch == fetcher_session
+        assert stage.partition("n2").require_leader().followers[3].contact is fetcher_session
         stage.heal()
         stage.until(lambda: set(decided(stage).isr) == {2, 3}, seconds=15.0)
         stage.send(b"w")

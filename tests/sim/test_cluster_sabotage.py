@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from pathlib import PurePath
-from typing import Any
 
 import pytest
 
 from highwater.partition import fetching
 from highwater.partition.followed import Followed
 from highwater.raft_node import raft_node
-from highwater.replication.leader import LeaderState
+from highwater.replication.leader import COMMITTED, Leader
 from highwater.sim.trial import Trial
 from highwater.world import Disk, Place, Step, World
 from highwater.world.jobs import finished
@@ -46,10 +45,11 @@ async def replaced_unsynced(world: World, path: PurePath, data: bytes, where: Pl
 
 @pytest.mark.slow
 def test_a_high_watermark_that_waits_for_nobody_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hasty(leader: LeaderState, local_end: int, current: int, *_: Any) -> int:
-        return max(local_end, current)
+    def hasty(leader: Leader, now: float) -> int:
+        leader.high_watermark = max(leader.end, leader.high_watermark)
+        return COMMITTED
 
-    monkeypatch.setattr(LeaderState, "high_watermark", hasty)
+    monkeypatch.setattr(Leader, "_advance", hasty)
     assert "HoldsCommitted" in first_finding()
 
 
@@ -68,7 +68,7 @@ def test_a_vote_that_is_not_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.slow
 def test_a_leader_that_does_not_count_who_may_already_be_in_the_isr_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LeaderState, "maximal_isr", property(lambda leader: leader.isr))
+    monkeypatch.setattr(Leader, "maximal_isr", property(lambda leader: leader.isr))
     assert "MaximalIsr" in first_finding()
 
 

@@ -9,9 +9,9 @@ from itertools import islice
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.errors import code_of
 from highwater.model import NodeId, Uuid
-from highwater.partition.in_sync import Changed, is_asked_again
 from highwater.partition.partition import Partition
-from highwater.replication.leader import LeaderState, Proposal
+from highwater.replication.alter_partition import Answer, Meaning, meaning_of
+from highwater.replication.leader import Leader, Proposal
 from highwater.wire.messages.alter_partition_request import (
     AlterPartitionRequest,
     BrokerState,
@@ -27,7 +27,8 @@ AT_ONCE = 500
 """Partitions in one request: the controller decides on all of them before it does anything else."""
 _log = logging.getLogger(__name__)
 
-Asked = tuple[Partition, LeaderState, Proposal, Callable[[Changed], None]]
+UNKNOWN_EPOCH = -1
+Asked = tuple[Partition, Leader, Proposal]
 
 
 class IsrChanges:
@@ -48,10 +49,8 @@ class IsrChanges:
         self._waiting: dict[tuple[Uuid, int], Asked] = {}
         self._under_way = False
 
-    def ask(
-        self, partition: Partition, leader: LeaderState, proposal: Proposal, done: Callable[[Changed], None]
-    ) -> None:
-        self._waiting[partition.topic_id, partition.tp.partition] = (partition, leader, proposal, done)
+    def ask(self, partition: Partition, leader: Leader, proposal: Proposal) -> None:
+        self._waiting[partition.topic_id, partition.tp.partition] = (partition, leader, proposal)
         if not self._under_way:
             self._under_way = True
             self._world.clock.call_soon(self._send)
@@ -71,9 +70,9 @@ class IsrChanges:
 
     def _ask(self, asked: dict[tuple[Uuid, int], Asked]) -> None:
         topics: dict[Uuid, TopicData] = {}
-        for (topic_id, index), (_, leader, proposal, _) in asked.items():
+        for (topic_id, index), (_, leader, proposal) in asked.items():
             isr = [
-                BrokerState(broker_id=member, broker_epoch=self._broker_epoch() if member == self._local else epoch)
+                BrokerState(broker_id=member, broker_epoch=self._epoch_of(member, epoch))
                 for member, epoch in zip(proposal.isr, proposal.epochs, strict=True)
             ]
             topics.setdefault(topic_id, TopicData(topic_id=topic_id, partitions=[])).partitions.append(
@@ -91,6 +90,11 @@ class IsrChanges:
             request, AlterPartitionResponse, lambda answer: self._answered(asked, answer), PATIENCE_SECONDS
         )
 
+    def _epoch_of(self, member: NodeId, told: int | None) -> int:
+        if member == self._local:
+            return self._broker_epoch()
+        return UNKNOWN_EPOCH if told is None else told
+
     def _answered(self, asked: dict[tuple[Uuid, int], Asked], answer: AlterPartitionResponse | None) -> None:
         if answer is None or answer.error_code:
             why = "no answer" if answer is None else code_of(answer.error_code).name
@@ -101,12 +105,13 @@ class IsrChanges:
         told = {(topic.topic_id, row.partition_index): row for topic in answer.topics for row in topic.partitions}
         for key, each in asked.items():
             row = told.get(key)
-            if row is None or is_asked_again(code := code_of(row.error_code)):
+            if row is None or meaning_of(code := code_of(row.error_code)) is Meaning.UNANSWERED:
                 again[key] = each
                 continue
             isr = tuple(NodeId(member) for member in row.isr)
-            with self._world.failures.boundary("partition", str(each[0].tp)):
-                each[3](Changed(code, isr, row.leader_epoch, row.partition_epoch))
+            partition, leader, proposal = each
+            with self._world.failures.boundary("partition", str(partition.tp)):
+                partition.isr_answered(leader, proposal, Answer(code, isr, row.partition_epoch))
         if again:
             self._again(again)
         else:

@@ -177,9 +177,7 @@ class _Answer:
         partition.when_durable(end, lambda: self._synced(key, partition))
 
     def _committed(self, key: tuple[int, int], code: Code, partition: Partition) -> None:
-        if code is Code.NONE and not partition.require_leader().enough_in_sync(
-            partition.log.config.min_insync_replicas
-        ):
+        if code is Code.NONE and not partition.require_leader().enough_in_sync:
             code = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         self._told(key, code)
 

@@ -13,9 +13,9 @@ from highwater.broker.cleaning_report import cleaner_families
 from highwater.metadata.topics import PartitionImage
 from highwater.net.metrics import Family, counter, gauge, labels
 from highwater.partition.partition import Partition
-from highwater.replication.leader import LeaderState
+from highwater.replication.leader import Leader
 
-Led = tuple[Partition, LeaderState]
+Led = tuple[Partition, Leader]
 
 
 class BrokerMetrics:
@@ -60,10 +60,10 @@ class BrokerMetrics:
             log_end = partition.log.log_end
             for replica, progress in sorted(leader.followers.items()):
                 names = labels(topic=partition.tp.topic, partition=partition.tp.partition, replica=replica)
-                if progress.end >= 0:
+                if progress.end is not None:
                     records.append((names, log_end - progress.end))
-                since = max(leader.caught_up_at(replica, log_end), leader.since)
-                seconds.append((names, 0.0 if progress.end >= log_end else now - since))
+                has_all = progress.end is not None and progress.end >= log_end
+                seconds.append((names, 0.0 if has_all else now - leader.behind_since(replica)))
         yield gauge("highwater_follower_lag_records", "Records that a follower lacks.", records)
         yield gauge("highwater_follower_lag_seconds", "Since a follower last had everything.", seconds)
 
@@ -152,7 +152,7 @@ def _is_short(led: Led) -> bool:
 
 
 def _is_under(led: Led) -> bool:
-    return not led[1].enough_in_sync(led[0].log.config.min_insync_replicas)
+    return not led[1].enough_in_sync
 
 
 def _is_at(led: Led) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from highwater.broker.broker import Broker
 from highwater.broker.directories import ReplicaDirectories
@@ -25,6 +25,7 @@ from highwater.metadata.configs import CLUSTER_DEFAULT, ResourceType, broker_res
 from highwater.metadata.topics import PartitionImage, TopicImage
 from highwater.model import NO_NODE, Endpoint, NodeId, TopicPartition, Uuid
 from highwater.partition.partition import Partition
+from highwater.replication.leader import BrokerEpochs
 from highwater.world.boundary import Boundary, as_os_error
 
 CREATE_AT_ONCE = 4
@@ -265,7 +266,10 @@ class Publisher:
             broker.fetchers.unfollow(partition)
             if not self._is_of_this_life(image) or not await self._settled(partition):
                 return
-            partition.lead(broker.node_id, part.leader_epoch, part.partition_epoch, part.replicas, part.isr, why)
+            epochs = broker_epochs(image, part, part.replicas)
+            partition.lead(
+                broker.node_id, part.leader_epoch, part.partition_epoch, part.replicas, part.isr, epochs, why
+            )
             broker.groups.role_changed(partition, image)
             return
         same = (partition.leader_id, partition.epoch) == (part.leader, part.leader_epoch)
@@ -311,13 +315,16 @@ class Publisher:
         if at is not None and partition.log.offline is None:
             self._broker.fetchers.follow(partition, partition.leader_id, Endpoint(at.host, at.port))
 
-    def _let_in(self, changes: Changes) -> None:
-        """A follower that has caught up may have waited only for its broker to be unfenced."""
-        returned = [broker for broker in changes.brokers if self._broker.image.brokers.is_active(broker)]
-        for partition in self._broker.hosted if returned else ():
-            with self._at(partition):
-                for broker in returned:
-                    partition.let_in(broker)
+    def _tell_leaders(self, image: MetadataImage, changes: Changes) -> None:
+        """A follower that has caught up may have waited only for its broker to be unfenced; one whose broker is fenced
+        is waited for no longer."""
+        for partition in self._broker.hosted if changes.brokers else ():
+            part = self._broker.partition_image(partition.topic_id, partition.tp.partition)
+            if partition.leader is not None and part is not None:
+                changed = [replica for replica in part.replicas if replica in changes.brokers]
+                if changed:
+                    with self._at(partition):
+                        partition.brokers_changed(broker_epochs(image, part, changed))
 
     def _reach_moved_leaders(self, image: MetadataImage, changes: Changes) -> None:
         """A leader that registered anew may listen elsewhere, or be known only now."""
@@ -359,7 +366,7 @@ class Publisher:
                 self._broker.departed.note(broker)
         if self._broker.node_id in changes.brokers:
             self._broker.fetchers.registered()
-        self._let_in(changes)
+        self._tell_leaders(image, changes)
         self._broker.doubts.settle()
         self._directories.report()
         self._applied()
@@ -370,6 +377,16 @@ def is_dispensable(part: PartitionImage, local: NodeId) -> bool:
     chosen from has this one."""
     others = part.leader not in (local, NO_NODE) and local not in (*part.isr, *part.elr, *part.last_known_elr)
     return others and is_lost(part, local)
+
+
+def broker_epochs(image: MetadataImage, part: PartitionImage, replicas: Iterable[NodeId]) -> BrokerEpochs:
+    """Of those that may be in the ISR; None for the others."""
+    epochs: dict[NodeId, int | None] = {}
+    for replica in replicas:
+        known = image.brokers.get(replica)
+        may_be_in_sync = known is not None and known.active and not is_lost(part, replica)
+        epochs[replica] = known.epoch if known is not None and may_be_in_sync else None
+    return epochs
 
 
 def is_lost(part: PartitionImage, local: NodeId) -> bool:

@@ -11,7 +11,7 @@ from highwater.broker.cleaning_report import describe_cleaner, describe_log
 from highwater.broker.reasons import absence
 from highwater.model import NodeId, uuid_text
 from highwater.partition.partition import Partition
-from highwater.replication.leader import LeaderState
+from highwater.replication.leader import Leader
 
 AT_ONCE = 50
 """Partitions described between two turns of the loop."""
@@ -88,32 +88,31 @@ def aged(changes: Iterable[tuple[float, str]], now: float) -> list[dict[str, Any
     return [{"seconds_ago": round(now - at, 3), "what": what} for at, what in reversed(list(changes))]
 
 
-def _follower(broker: Broker, partition: Partition, leader: LeaderState, replica: NodeId, now: float) -> dict[str, Any]:
+def _follower(broker: Broker, partition: Partition, leader: Leader, replica: NodeId, now: float) -> dict[str, Any]:
     log_end = partition.log.log_end
     end = leader.followers[replica].end
-    behind_since = max(leader.caught_up_at(replica, log_end), leader.since)
     in_isr = replica in leader.isr
     return {
         "id": replica,
         "in_isr": in_isr,
-        "log_end": end,
-        "lag": None if end < 0 else log_end - end,
-        "lag_ms": 0 if end >= log_end else int((now - behind_since) * 1000),
+        "log_end": -1 if end is None else end,
+        "lag": None if end is None else log_end - end,
+        "lag_ms": 0 if end is not None and end >= log_end else int((now - leader.behind_since(replica)) * 1000),
         "why": None if in_isr else why_not_in_sync(broker, partition, leader, replica, now),
     }
 
 
-def why_not_in_sync(broker: Broker, partition: Partition, leader: LeaderState, replica: NodeId, now: float) -> str:
+def why_not_in_sync(broker: Broker, partition: Partition, leader: Leader, replica: NodeId, now: float) -> str:
     """The first of Kafka's conditions that this replica does not meet, with how long it lags and how long it may."""
     progress = leader.followers[replica]
     registration = broker.image.brokers.get(replica)
     missing = absence(broker.image, replica)
-    lag = _lag(leader, replica, partition.log.log_end, now, broker.in_sync.lag_seconds())
+    lag = _lag(leader, replica, now)
     if registration is None or missing is not None:
         return f"broker {replica} {missing}; {lag}"
-    if progress.end < 0:
+    if progress.end is None:
         return f"{lag}; it has not fetched in epoch {leader.epoch}"
-    if progress.broker_epoch not in (-1, registration.epoch):
+    if progress.broker_epoch != registration.epoch:
         return f"it fetches as broker epoch {progress.broker_epoch}, registered is {registration.epoch}; {lag}"
     if progress.end < partition.log.high_watermark:
         return f"{lag}; {partition.log.high_watermark - progress.end} records below the high watermark"
@@ -124,9 +123,9 @@ def why_not_in_sync(broker: Broker, partition: Partition, leader: LeaderState, r
     return "it has caught up, and will be let in at its next fetch"
 
 
-def _lag(leader: LeaderState, replica: NodeId, leader_end: int, now: float, limit: float) -> str:
-    caught_up = leader.caught_up_at(replica, leader_end)
-    if caught_up < leader.since:
+def _lag(leader: Leader, replica: NodeId, now: float) -> str:
+    caught_up, limit = leader.caught_up_at(replica), leader.terms.lag_seconds
+    if caught_up is None or caught_up < leader.since:
         term = f"in the {now - leader.since:.1f} s of epoch {leader.epoch}"
         return f"not caught up {term}, limit {limit:g} s"
     return f"last caught up {now - caught_up:.1f} s ago, limit {limit:g} s"

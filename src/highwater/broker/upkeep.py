@@ -111,7 +111,7 @@ class Upkeep:
         return self._broker.config.get(settings.REPLICA_LAG_TIME_MAX_MS) // 2
 
     def _shrink(self) -> None:
-        self._each(Partition.shrink, lambda: self._later("in-sync", self._in_sync_ms(), self._shrink))
+        self._each(Partition.tick, lambda: self._later("in-sync", self._in_sync_ms(), self._shrink))
 
     def _expire_producers(self) -> None:
         now = self._broker.store.aging_ms()

@@ -52,12 +52,10 @@ class Log:
     ) -> None:
         self._world, self.failures = world, world.failures
         self._wall_ms = world.clock.wall_ms
-        self.partition = partition
-        self.topic_id = topic_id
+        self.partition, self.topic_id = partition, topic_id
         self.config = config
         self.directory = loaded.directory
-        self._jitter = jitter
-        self._troubled = troubled
+        self._jitter, self._troubled = jitter, troubled
         self.offline: OSError | None = None
         self.unwritten: OSError | None = None  # why the last append failed, where the next may succeed
         self.log_start = loaded.log_start
@@ -348,12 +346,17 @@ class Log:
 
     # Start and end
 
+    def move_high_watermark(self, offset: Offset) -> None:
+        """What is committed, as far as this replica has it. Only cuts take it back."""
+        assert self.log_start <= offset <= self.log_end, f"{self.partition}: high watermark {offset}"
+        self.high_watermark = offset
+
     def raise_log_start(self, offset: Offset) -> bool:
         """Records below `offset` no longer exist for readers; True if that is news."""
         if offset <= self.log_start:
             return False
         self.log_start = offset
-        self.high_watermark = max(self.high_watermark, offset)
+        self.move_high_watermark(max(self.high_watermark, offset))
         if self.epoch_cache.truncate_start(offset):
             self.epoch_file.write()
         return True
@@ -394,7 +397,7 @@ class Log:
         self.log_end = log_end
         self.log_start = min(self.log_start, log_end)
         self.clean_end = None if self.clean_end is None else min(self.clean_end, log_end)
-        self.high_watermark = min(self.high_watermark, log_end)
+        self.move_high_watermark(min(self.high_watermark, log_end))
         self.producers = producers
         self.durability.cut(log_end)
         self.durability.directory_changed = True
@@ -421,7 +424,8 @@ class Log:
         gone = self.replace_tail(0, 0, ProducerState())
         new.rename("")
         self.segments, self._bases = [new], [offset]
-        self.log_start = self.log_end = self.high_watermark = offset
+        self.log_start = self.log_end = offset
+        self.move_high_watermark(offset)
         self.clean_end = None
         self.flush()
         return gone

@@ -210,7 +210,7 @@ class LogStore:
             self._random,
             self._troubled,
         )
-        log.high_watermark = max(log.log_start, min(self.found.high_watermarks.get(partition, 0), log.log_end))
+        log.move_high_watermark(max(log.log_start, min(self.found.high_watermarks.get(partition, 0), log.log_end)))
         log.clean_end = self.found.clean_ends.get(partition)
         self.logs[partition] = log
         return log

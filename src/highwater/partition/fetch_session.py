@@ -12,23 +12,19 @@ from typing import TYPE_CHECKING
 from highwater.errors import Code, KafkaError
 from highwater.model import Epoch, Offset, Uuid
 from highwater.partition.partition import Partition
+from highwater.replication.conversation import next_epoch
+from highwater.replication.leader import Contact
 
 if TYPE_CHECKING:
     from random import Random
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
-MAX_EPOCH = 2**31 - 1
 EVICT_IDLE_SECONDS = 120.0
 MOST_ENTRIES = 200_000
 """Partitions in all sessions, beyond which a consumer gets none and its own may not grow: each takes some 400 bytes."""
 
 Topic = str | Uuid
-
-
-def next_epoch(epoch: int, fetches: int = 1) -> int:
-    """The session's epoch so many fetches later: it goes round to 1, for 0 begins a session."""
-    return epoch + fetches if epoch + fetches <= MAX_EPOCH else epoch + fetches - MAX_EPOCH
 
 
 class FetchEntry:
@@ -108,11 +104,11 @@ class FetchSession:
     __slots__ = (
         "_count",
         "by_id",
+        "contact",
         "dirty",
         "entries",
         "epoch",
         "id",
-        "last_used",
         "on_mark",
         "on_overtaken",
         "privileged",
@@ -129,7 +125,8 @@ class FetchSession:
         self.epoch = 1
         self.by_id = by_id
         self.privileged = privileged
-        self.last_used = now
+        self.contact = Contact(now)
+        """When it was last used: for a follower's leaders, too."""
         self.entries: dict[tuple[Topic, int], FetchEntry] = {}
         self.dirty: dict[FetchEntry, None] = {}
         self.restated: dict[FetchEntry, None] = {}
@@ -188,9 +185,6 @@ class FetchSession:
             entry.is_fresh = True
             self.dirty[entry] = None
         self.restated.clear()
-
-    def last_fetch(self) -> float:
-        return self.last_used
 
     def abandon(self) -> None:
         """Who waits in it is gone, and needs no answer."""
@@ -253,7 +247,7 @@ class FetchSessions:
 
     def _evict(self, privileged: bool, now: float) -> bool:
         for session in self._sessions.values():
-            if now - session.last_used > EVICT_IDLE_SECONDS or (privileged and not session.privileged):
+            if now - session.contact.at > EVICT_IDLE_SECONDS or (privileged and not session.privileged):
                 self.remove(session)
                 return True
         return False
@@ -269,7 +263,7 @@ class FetchSessions:
             raise KafkaError(Code.FETCH_SESSION_TOPIC_ID_ERROR)
         session.overtake()
         session.epoch = next_epoch(epoch)
-        session.last_used = now
+        session.contact.at = now
         session.restate()
         del self._sessions[session_id]
         self._sessions[session_id] = session

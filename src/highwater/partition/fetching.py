@@ -53,7 +53,7 @@ def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int
         entry.is_fresh = False
         _check_range(entry, partition)
         partition.follower_fetched(
-            NodeId(reader.replica), entry.offset, entry.log_start, reader.broker_epoch, entry.session.last_fetch
+            NodeId(reader.replica), entry.offset, entry.log_start, reader.broker_epoch, entry.session.contact
         )
         high_watermark, last_stable = log.high_watermark, log.last_stable_offset
     committed_only = reader.isolation == READ_COMMITTED and reader.replica < 0

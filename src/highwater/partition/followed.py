@@ -1,52 +1,24 @@
-"""One partition as a fetcher follows it."""
+"""One partition as a fetcher follows it: the replica with its log, and the machine of this term."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 
 from highwater.log.store import LogStore
 from highwater.model import Offset
 from highwater.partition.partition import Partition
-from highwater.replication.follower import first_batch
-from highwater.wire import records
+from highwater.replication.follower import Ends, Follower, State
 from highwater.wire.messages.fetch_request import FetchPartition
 from highwater.world.boundary import Boundary
 
-FIRST_PAUSE = 0.01
-NEVER = 2**63
-
-
-class State(Enum):
-    FETCHING = "fetching"
-    TRUNCATING = "truncating"
-    """Its log is being cut, or it is being found out where to."""
-    PAUSED = "paused"
-    """After an error, for the backoff."""
-    PARKED = "parked"
-    """Fenced: only newer metadata can help."""
-    STOPPED = "stopped"
-
 
 class Followed:
-    __slots__ = ("_boundary", "asked_first", "asked_last", "epoch", "partition", "pause", "state")
+    __slots__ = ("_boundary", "machine", "partition")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, longest_pause: float) -> None:
         self.partition = partition
-        self.epoch = partition.epoch
-        self.state = State.FETCHING
-        self.pause = 0.0
+        self.machine = Follower(partition.epoch, longest_pause, is_being_cut=partition.is_being_cut)
         self._boundary: Boundary | None = None
-        self.asked_first = self.asked_last = NEVER
-        """The numbers of the first fetch that named it, since it is fetched, and of the last one."""
-
-    def unasked(self) -> None:
-        """Whatever is under way is no answer to what will be asked next."""
-        self.asked_first = self.asked_last = NEVER
-
-    def asked_in(self, fetch: int) -> None:
-        self.asked_first = min(self.asked_first, fetch)
-        self.asked_last = fetch
 
     def boundary(self, again: Callable[[Followed], None]) -> Boundary:
         """Around its part of an answer: it is fetched again later, and the others have theirs. Made once for all."""
@@ -55,14 +27,10 @@ class Followed:
             self._boundary = partition.log.failures.boundary("partition", str(partition.tp), lambda _: again(self))
         return self._boundary
 
-    def next_pause(self, longest: float) -> float:
-        """A new leader often learns of its role some milliseconds after its followers: the first pauses are short."""
-        self.pause = min(max(FIRST_PAUSE, self.pause * 2), longest)
-        return self.pause
-
     @property
-    def fetches(self) -> bool:
-        return self.state is State.FETCHING
+    def ends(self) -> Ends:
+        log = self.partition.log
+        return Ends(log.log_start, log.log_end)
 
     def place(self, store: LogStore, max_bytes: int) -> FetchPartition:
         """Where our log ends, which acknowledges all below; and the epoch of its last record, by which the leader sees
@@ -77,22 +45,10 @@ class Followed:
             partition_max_bytes=max_bytes,
         )
 
-    def acceptable(self, data: memoryview) -> memoryview:
-        """The whole batches that follow our log. One of a later epoch than ours is left for the next fetch: the
-        leader may have changed while it read (KAFKA-18723)."""
-        end = 0
-        for position, size, header in records.walk(data):
-            if header.leader_epoch > self.partition.epoch:
-                break
-            end = position + size
-        return data[:end]
-
-    def begins_amid(self, data: memoryview) -> Offset | None:
-        """Where the log must begin for the first batch of `data` to fit, if it does not: see `first_batch`."""
-        if not len(data):
-            return None
-        header, log = records.read_header(data), self.partition.log
-        return first_batch(log.log_start, log.log_end, header.base_offset, header.last_offset)
+    @property
+    def is_cut(self) -> bool:
+        """Whether the truncation that its machine asked for is still meant."""
+        return self.machine.state is State.TRUNCATING
 
     @property
     def is_unsynced(self) -> bool:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from highwater.model import NodeId, Offset
 from highwater.net.client import CallFailed, ClientConnection
 from highwater.partition.partition import Partition
+from highwater.replication.follower import Ends
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
 
 EARLIEST, LATEST = -2, -1
-
-
-class LeaderEnds(NamedTuple):
-    start: Offset
-    end: Offset
 
 
 def ask_for_ends(
@@ -24,7 +19,7 @@ def ask_for_ends(
     partition: Partition,
     local: NodeId,
     timeout: float,
-    done: Callable[[LeaderEnds | None], None],
+    done: Callable[[Ends | None], None],
 ) -> None:
     """`done` once: with both ends, or with None where the leader did not say one of them."""
     found: dict[int, Offset] = {}
@@ -41,7 +36,7 @@ def ask_for_ends(
         found[when] = answer.topics[0].partitions[0].offset
         if len(found) == 2:
             is_over = True
-            done(LeaderEnds(found[EARLIEST], found[LATEST]))
+            done(Ends(found[EARLIEST], found[LATEST]))
 
     version = connection.pick(ListOffsetsRequest.API_KEY, ListOffsetsRequest.VERSIONS) or 1
     for when in (EARLIEST, LATEST):

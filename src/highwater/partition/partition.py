@@ -6,7 +6,6 @@ import logging
 from asyncio import Task
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
@@ -14,48 +13,32 @@ from highwater.log.appended import Appended, Origin
 from highwater.log.log import Log
 from highwater.model import NO_NODE, Epoch, NodeId, Offset, TopicPartition, Uuid
 from highwater.partition.in_sync import InSync
-from highwater.replication.leader import LeaderState
+from highwater.partition.rules import rules_of
+from highwater.partition.watcher import Watcher
+from highwater.replication.alter_partition import Answer
+from highwater.replication.follower import Ready
+from highwater.replication.leader import (
+    COMMITTED,
+    PROPOSAL,
+    SHRANK,
+    STALE,
+    BrokerEpochs,
+    Contact,
+    Leader,
+    Proposal,
+    Terms,
+)
 from highwater.wire.compression import Codec
 from highwater.wire.records import read_header
-from highwater.wire.records.append import Rules, Validated, validate_append
+from highwater.wire.records.append import Validated, validate_append
 
-_CODECS = {"uncompressed": 0, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 _ZSTD_FROM_PRODUCE = 7
 REMEMBERED = 8
 _state_change_log = logging.getLogger("highwater.state_change")
 
 
-class Watcher(Protocol):
-    """A reader that wants to know when there may be more, or an error, for it."""
-
-    def mark(self) -> None: ...
-
-    def note(self) -> None:
-        """There is news that can wait for the next answer."""
-
-    def restate(self) -> None:
-        """What it said of its place counts no more, unless its next request stands by it."""
-
-
 Waiting = Callable[[Code], None]
 """Told NONE once the offset is committed, or why it never will be here."""
-
-
-def rules_of(config: LogConfig) -> Rules:
-    levels = {
-        "gzip": config.compression_gzip_level,
-        "lz4": config.compression_lz4_level,
-        "zstd": config.compression_zstd_level,
-    }
-    return Rules(
-        max_message_bytes=config.max_message_bytes,
-        compacted=config.compact,
-        log_append_time=config.log_append_time,
-        timestamp_before_max_ms=config.timestamp_before_max_ms,
-        timestamp_after_max_ms=config.timestamp_after_max_ms,
-        codec=None if config.compression_type == "producer" else _CODECS[config.compression_type],
-        level=levels.get(config.compression_type),
-    )
 
 
 class Partition:
@@ -65,7 +48,6 @@ class Partition:
         "_in_sync",
         "_readers",
         "_unsynced",
-        "_waiting",
         "bytes_in",
         "bytes_out",
         "changes",
@@ -92,7 +74,7 @@ class Partition:
         self._in_sync = in_sync
         self._boundary = log.failures.boundary("connection", f"who waited for {log.partition}")
         """Around each of those who wait: others wait with it, and somebody else's request has told them."""
-        self.leader: LeaderState | None = None
+        self.leader: Leader | None = None
         self.leader_id = NO_NODE
         self.epoch: Epoch = -1
         self.partition_epoch = -1
@@ -109,7 +91,6 @@ class Partition:
         """A truncation under way: nothing may be appended, and no role taken, before it has ended."""
         self.changes: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
         """The last ones of its state here, with the time of each."""
-        self._waiting: deque[tuple[Offset, Waiting]] = deque()
         self._readers: dict[Watcher, None] = {}
         """Consumers: they see what is committed."""
         self._followers: dict[Watcher, None] = {}
@@ -124,41 +105,89 @@ class Partition:
         self,
         local: NodeId,
         epoch: Epoch,
-        partition_epoch: int,
+        partition_epoch: Epoch,
         replicas: Sequence[NodeId],
         isr: Sequence[NodeId],
+        brokers: BrokerEpochs,
         why: str = "the controller decided it",
     ) -> None:
-        """Lead from now on in `epoch`, or learn a new ISR within it. What the controller's own answer has told already
-        is no news: it must not take back a change that was asked for since."""
-        is_news = partition_epoch > self.partition_epoch
-        self.partition_epoch = partition_epoch
-        self.replicas = tuple(replicas)
+        """Lead from now on in `epoch`, or learn of a change within it."""
+        now = self._in_sync.now()
         self.leader_id = local
         if self.leader is not None and self.epoch == epoch:
-            if is_news:
-                self.take_isr(self.leader, replicas, isr, why)
-                self.let_in_joining()
+            leader, before = self.leader, self.leader.isr
+            flags = leader.assigned(replicas, isr, partition_epoch, brokers, now)
+            self._tell_isr(before, leader, why)
         else:
             self.epoch = epoch
-            self.log.assign_epoch(epoch, self.log.log_end)
-            self.leader = LeaderState(local, epoch, self.log.log_end, replicas, isr, self._in_sync.now())
-            self.tell(f"leads in epoch {epoch} from offset {self.log.log_end} on, ISR {_ids(isr)}: {why}")
-        self.advance()
+            log = self.log
+            log.assign_epoch(epoch, log.log_end)
+            leader = Leader(
+                local,
+                epoch,
+                log.log_end,
+                log.durable_end,
+                log.high_watermark,
+                replicas,
+                isr,
+                partition_epoch,
+                brokers,
+                self._terms(),
+                now,
+            )
+            if self.leader is not None:
+                leader.take_over(self.leader)
+            self.leader = leader
+            self.tell(f"leads in epoch {epoch} from offset {log.log_end} on, ISR {_ids(isr)}: {why}")
+            flags = leader.begin(now)
+        self.partition_epoch = leader.partition_epoch
+        self.replicas = leader.replicas
+        self._carry_out(leader, flags)
         self._tell_readers()
         self._mark(self._followers)
 
-    def take_isr(self, leader: LeaderState, replicas: Sequence[NodeId], isr: Sequence[NodeId], why: str = "") -> None:
-        """The controller's word on the ISR within an epoch; `why` unless it is what this leader asked for."""
-        before, asked = leader.isr, leader.proposal
-        leader.assigned(replicas, isr)
-        if not set(before) <= set(isr):
+    def _terms(self) -> Terms:
+        log = self.log
+        return Terms(log.config.min_insync_replicas, log.flush_each_append, self._in_sync.lag_seconds())
+
+    def _carry_out(self, leader: Leader, flags: int) -> None:
+        """What an input of the leader asks for, in the order that `replication.leader` names."""
+        if flags & SHRANK:
             # A follower that has all names the partition no more: its next fetch must count for this one, too.
             for follower in self._followers:
                 follower.restate()
+        if flags & COMMITTED:
+            self._committed(leader)
+        if flags & PROPOSAL and leader.proposal is not None:
+            self._in_sync.ask(self, leader, leader.proposal)
+
+    def _committed(self, leader: Leader) -> None:
+        self.log.move_high_watermark(leader.high_watermark)
+        if leader.released:
+            released, leader.released = leader.released, []
+            for told in released:
+                try:
+                    told(Code.NONE)
+                except Exception as failed:  # noqa: BLE001 the boundary of one who waits
+                    self._boundary.stop(failed)
+        if self._readers:
+            self._tell_readers()
+        for follower in self._followers:
+            follower.note()  # one that has everything would else hear of it only with the next record
+
+    def isr_answered(self, leader: Leader, proposal: Proposal, answer: Answer) -> None:
+        """The controller's answer to a proposal; of an earlier term it says nothing."""
+        if self.leader is leader:
+            before = leader.isr
+            flags = leader.answered(proposal, answer, self._in_sync.now())
+            self.partition_epoch = leader.partition_epoch
+            self._tell_isr(before, leader)
+            self._carry_out(leader, flags)
+
+    def _tell_isr(self, before: Sequence[NodeId], leader: Leader, why: str = "") -> None:
+        """`why` unless it is what this leader asked for."""
         if leader.isr != before:
-            reason = asked.why if asked is not None and set(asked.isr) == set(isr) else why
-            self.tell(f"ISR {_ids(before)} -> {_ids(isr)}: {reason}")
+            self.tell(f"ISR {_ids(before)} -> {_ids(leader.isr)}: {leader.reason or why}")
 
     def tell(self, change: str) -> None:
         """A change of this replica's state, with its reason: for the state-change log, and for whoever looks."""
@@ -176,13 +205,12 @@ class Partition:
         """Another replica leads, or none: whoever waits here is sent away."""
         role = "has no leader" if leader == NO_NODE else f"follows {leader}"
         self.tell(f"{role} in epoch {epoch}, end {self.log.log_end}, high watermark {self.log.high_watermark}: {why}")
-        self.leader = None
         self.leader_id = leader
         self.told_high_watermark = -1
         self.epoch = epoch
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
-        self.release(Code.NOT_LEADER_OR_FOLLOWER)
+        self._end_term(Code.NOT_LEADER_OR_FOLLOWER)
 
     @property
     def is_being_cut(self) -> bool:
@@ -193,14 +221,23 @@ class Partition:
         assert self.cutting is not None
         self.cutting.add_done_callback(lambda _: told())
 
-    def close(self, why: Code = Code.UNKNOWN_TOPIC_OR_PARTITION) -> None:
-        """The replica goes: deleted, or its disk failed."""
-        self.leader = None
-        self.release(why)
+    def close(self) -> None:
+        """The replica goes: its topic is deleted, or another broker has it."""
+        self._end_term(Code.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def release(self, why: Code) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for _, told in waiting:
+    def failed(self) -> None:
+        """Its log has gone offline: whoever waits here is told so."""
+        leader = self.leader
+        if leader is not None:
+            leader.offline()
+        self._release(leader, Code.KAFKA_STORAGE_ERROR)
+
+    def _end_term(self, why: Code) -> None:
+        leader, self.leader = self.leader, None
+        self._release(leader, why)
+
+    def _release(self, leader: Leader | None, why: Code) -> None:
+        for told in [] if leader is None else leader.step_down():
             with self._boundary:
                 told(why)
         self._tell_synced()
@@ -210,13 +247,15 @@ class Partition:
     def reconfigure(self, config: LogConfig) -> None:
         self.log.config = config
         self.rules = rules_of(config)
-        self.advance()
+        leader = self.leader
+        if leader is not None:
+            self._carry_out(leader, leader.settings_changed(self._terms(), self._in_sync.now()))
 
     def _is_only_copy(self) -> bool:
         """As far as this leader knows, nobody else has all that is committed."""
         return self.leader is not None and len(self.leader.isr) == 1
 
-    def require_leader(self) -> LeaderState:
+    def require_leader(self) -> Leader:
         if self.log.offline is not None:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"the log is offline: {self.log.offline}")
         if self.leader is None:
@@ -246,7 +285,7 @@ class Partition:
         """One batch from a client, perhaps checked already. Raises KafkaError, `Refused` where single records are to
         blame, and `Laborious` where the batch is to be checked off the loop first."""
         leader = self.require_leader()
-        if acks == -1 and not leader.enough_in_sync(self.log.config.min_insync_replicas):
+        if acks == -1 and not leader.enough_in_sync:
             raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
         if isinstance(field, Validated):
             batch = field
@@ -272,7 +311,7 @@ class Partition:
     def append_own(self, data: bytearray) -> Appended:
         """One batch of a coordinator on this broker, as with acks=all. Raises KafkaError."""
         leader = self.require_leader()
-        if not leader.enough_in_sync(self.log.config.min_insync_replicas):
+        if not leader.enough_in_sync:
             raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
         if len(data) > self.most_bytes:
             raise KafkaError(Code.MESSAGE_TOO_LARGE)
@@ -281,26 +320,28 @@ class Partition:
         self._appended(leader, appended, len(data))
         return appended
 
-    def _appended(self, leader: LeaderState, appended: Appended, size: int) -> None:
+    def _appended(self, leader: Leader, appended: Appended, size: int) -> None:
         self.records_in += appended.last_offset - appended.base_offset + 1
         self.bytes_in += size
-        leader.appended(appended.base_offset)
         if self._followers:
             self._mark(self._followers)
-        self.advance()
+        flags = leader.appended(self.log.log_end, self._in_sync.now())
+        if flags:
+            self._carry_out(leader, flags)
 
-    def append_fetched(self, data: memoryview, leader_high_watermark: Offset, leader_log_start: Offset) -> None:
-        """What the leader has, as it has it; then its high watermark and log start, as far as they are ours."""
-        if len(data):
-            self.log.append_as_follower(data)
-            self.replication_bytes_in += len(data)
-        self.told_high_watermark = leader_high_watermark
-        moved = min(leader_high_watermark, self.log.log_end)
-        if moved > self.log.high_watermark:
-            self.log.high_watermark = moved
+    def append_fetched(self, data: memoryview) -> None:
+        """What the leader has, as it has it."""
+        self.log.append_as_follower(data)
+        self.replication_bytes_in += len(data)
+
+    def follow_up(self, told: Offset, ready: Ready) -> None:
+        """How far the leader is, and what of that is ours."""
+        self.told_high_watermark = told
+        if ready.high_watermark is not None:
+            self.log.move_high_watermark(ready.high_watermark)
             self._tell_readers()
-        if leader_log_start > self.log.log_start:
-            self.log.raise_log_start(min(leader_log_start, self.log.log_end))
+        if ready.log_start is not None:
+            self.log.raise_log_start(ready.log_start)
 
     def when_durable(self, end: Offset, told: Callable[[], None]) -> None:
         """`told` once everything below `end` is synced, or the log has failed and it never will be."""
@@ -308,7 +349,9 @@ class Partition:
         self.log.flush()
 
     def _synced(self) -> None:
-        self.advance()
+        leader = self.leader
+        if leader is not None:
+            self._carry_out(leader, leader.synced(self.log.durable_end, self._in_sync.now()))
         self._tell_synced()
 
     def _tell_synced(self) -> None:
@@ -320,42 +363,13 @@ class Partition:
             else:
                 self._unsynced.append((end, told))
 
-    def advance(self) -> None:
-        """Move the high watermark as far as the in-sync replicas allow, and tell who waited for it."""
-        leader, log = self.leader, self.log
-        if leader is None or log.offline is not None:
-            return
-        local_end = log.durable_end if log.flush_each_append else log.log_end
-        current = log.high_watermark
-        joining = self._joining if len(leader.maximal_isr) < len(leader.replicas) else _nobody
-        moved = leader.high_watermark(local_end, current, log.config.min_insync_replicas, joining)
-        if moved <= current:
-            return
-        log.high_watermark = moved
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= moved:
-            try:
-                waiting.popleft()[1](Code.NONE)
-            except Exception as failed:  # noqa: BLE001 the boundary of one who waits
-                self._boundary.stop(failed)
-        if self._readers:
-            self._tell_readers()
-        for follower in self._followers:
-            follower.note()  # one that has everything would else hear of it only with the next record
-
-    def _joining(self, replica: NodeId) -> bool:
-        """A replica that is nearly there holds the high watermark back a little, or it would never get there."""
-        leader = self.leader
-        if leader is None or replica in leader.maximal_isr or not self._in_sync.is_eligible(replica, leader):
-            return False
-        if leader.followers[replica].end < 0 or leader.followers[replica].has_left:
-            return False  # it has said nothing in this epoch or since it left the ISR, and may never
-        caught_up_at = leader.caught_up_at(replica, self.log.log_end)
-        return self._in_sync.now() - caught_up_at <= self._in_sync.lag_seconds()
-
     def when_committed(self, end: Offset, told: Waiting) -> None:
         """`told` once the high watermark has reached `end`; ends must be asked for in order of appends."""
-        self._waiting.append((end, told))
+        leader = self.leader
+        if leader is None or leader.is_offline:
+            told(Code.NOT_LEADER_OR_FOLLOWER if leader is None else Code.KAFKA_STORAGE_ERROR)
+        else:
+            leader.wait(end, told)
 
     def raise_log_start(self, offset: Offset) -> None:
         """DeleteRecords: nothing below `offset` is read any more. -1 means up to the high watermark."""
@@ -372,49 +386,32 @@ class Partition:
     # Followers
 
     def follower_fetched(
-        self, replica: NodeId, offset: Offset, log_start: Offset, broker_epoch: int, last_fetch: Callable[[], float]
+        self, replica: NodeId, offset: Offset, log_start: Offset, broker_epoch: int, contact: Contact
     ) -> None:
         """The acknowledgement: everything below `offset` is on that replica."""
         leader = self.require_leader()
-        now = self._in_sync.now()
-        log_end = self.log.log_end
-        if not leader.fetched(replica, offset, log_start, broker_epoch, log_end, now, last_fetch):
+        flags = leader.fetched(replica, broker_epoch, offset, log_start, contact, self._in_sync.now())
+        if flags & STALE:
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, f"replica {replica} has a newer incarnation")
-        if replica not in leader.maximal_isr:
-            self._in_sync.maybe_expand(self, leader, replica)
-        self.advance()
+        if flags:
+            self._carry_out(leader, flags)
 
     @property
     def low_watermark(self) -> Offset:
         """What no live replica has any more: below it records are gone for good."""
-        leader = self.require_leader()
-        starts = [
-            progress.log_start
-            for replica, progress in leader.followers.items()
-            if self._in_sync.broker_epoch(replica) is not None
-        ]
-        return min([self.log.log_start, *starts])
+        return self.require_leader().low_watermark(self.log.log_start)
 
-    def let_in(self, replica: NodeId) -> None:
-        """Its broker may be in ISRs again: ask for it to be, if it has caught up."""
-        if self.leader is not None and replica in self.leader.followers and replica not in self.leader.maximal_isr:
-            self._in_sync.maybe_expand(self, self.leader, replica)
-            self.advance()
+    def brokers_changed(self, brokers: BrokerEpochs) -> None:
+        """Who of the replicas may be in an ISR has changed."""
+        leader = self.leader
+        if leader is not None:
+            self._carry_out(leader, leader.brokers_changed(brokers, self._in_sync.now()))
 
-    def let_in_joining(self) -> None:
-        """Ask for whoever caught up while another change was asked for: one that has all it wants says nothing more,
-        and below min.insync.replicas nothing more may be written."""
-        if self.leader is not None:
-            for replica in self.leader.followers:
-                if self._joining(replica):
-                    self._in_sync.maybe_expand(self, self.leader, replica)
-
-    def shrink(self) -> None:
-        """Ask the controller to drop whoever was not caught up for too long."""
-        if self.leader is not None:
-            self._in_sync.maybe_shrink(self, self.leader)
-            self.advance()  # who held the high watermark back by being nearly there may have fallen behind
-            self.let_in_joining()
+    def tick(self) -> None:
+        """Looks whether everybody in the ISR is still in sync. To be called again and again."""
+        leader = self.leader
+        if leader is not None:
+            self._carry_out(leader, leader.tick(self._in_sync.now()))
 
     # Watching
 
@@ -440,7 +437,3 @@ class Partition:
 
 def _ids(nodes: Sequence[NodeId]) -> str:
     return ",".join(map(str, nodes)) or "(none)"
-
-
-def _nobody(replica: NodeId) -> bool:
-    return False

@@ -312,12 +312,13 @@ def test_offsets_of_a_topic_that_is_deleted_while_its_groups_are_loaded_are_gone
         assert partition is not None
         living.world.call(broker.groups.removed, partition)
         # The load takes as long as what it has read is not committed.
-        partition.log.high_watermark = 0
+        partition.log.move_high_watermark(0)
+        partition.require_leader().high_watermark = 0
         living.world.call(broker.groups.role_changed, partition, broker.image)
         delete_topic(living)
         if is_made_anew:
             living.create_topic("t", 2)
-        living.world.call(partition.advance)
+        living.world.call(partition.tick)
         settle(living)
         assert committed(living) == [(-1, 0)]
 
@@ -393,7 +394,7 @@ def test_nobody_is_told_of_offsets_before_they_are_loaded_but_hearts_may_beat() 
         living.world.call(shards.removed, partition)
         assert heartbeat(living, member) == Code.NOT_COORDINATOR
         # A load that never ends: nothing of the partition is committed.
-        partition.log.high_watermark = 0
+        partition.log.move_high_watermark(0)
         living.world.call(living.node.broker.groups.role_changed, partition, living.node.broker.image)
         living.sim.advance(1)
         assert heartbeat(living, member) == Code.NONE

@@ -13,6 +13,7 @@ from highwater.log.appended import Origin
 from highwater.model import NodeId
 from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.partition import Partition
+from highwater.replication.leader import Contact
 from highwater.sim import Simulation
 from highwater.wire import records
 from highwater.wire.codec import Malformed, Struct
@@ -157,7 +158,7 @@ class Stage:
 
     def lead(self, epoch: int = 1, isr: tuple[NodeId, ...] = (ME,)) -> None:
         replicas = (ME,) if isr == (ME,) else (ME, OTHER)
-        self.world.call(self.partition.lead, ME, epoch, epoch, replicas, isr)
+        self.world.call(self.partition.lead, ME, epoch, epoch, replicas, isr, {})
         self.world.call(self.coordinator.role_changed, self.partition)
 
     def step_down(self, epoch: int) -> None:
@@ -171,7 +172,7 @@ class Stage:
         return tenure
 
     def follower_has(self, end: int) -> None:
-        self.world.call(self.partition.follower_fetched, OTHER, end, 0, -1, lambda: 0.0)
+        self.world.call(self.partition.follower_fetched, OTHER, end, 0, -1, Contact(0.0))
 
     def put(self, key: bytes, value: bytes | None = b"v") -> None:
         (tenure,) = self.coordinator.active

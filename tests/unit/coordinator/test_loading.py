@@ -108,7 +108,7 @@ def test_a_new_epoch_loads_anew_and_an_isr_change_does_not() -> None:
         stage.append(batch((b"a", b"1")))
         stage.lead()
         first = stage.loaded()
-        stage.world.call(stage.partition.lead, ME, 1, 9, (ME,), (ME,))
+        stage.world.call(stage.partition.lead, ME, 1, 9, (ME,), (ME,), {})
         stage.world.call(stage.coordinator.role_changed, stage.partition)
         assert stage.loaded() is first
         stage.step_down(2)

@@ -44,7 +44,7 @@ def test_a_write_that_the_partition_refuses_fails_at_once() -> None:
     with Stage(min_insync_replicas=2) as stage:
         stage.lead(isr=(ME, OTHER))
         stage.loaded()
-        stage.world.call(stage.partition.lead, ME, 1, 2, (ME, OTHER), (ME,))
+        stage.world.call(stage.partition.lead, ME, 1, 2, (ME, OTHER), (ME,), {})
         stage.put(b"a")
         assert stage.answers == ["a failed: NOT_ENOUGH_REPLICAS"]
         assert stage.partition.log.log_end == 0
@@ -89,7 +89,7 @@ def test_a_write_that_commits_an_earlier_one_is_itself_committed_before_what_tha
         stage.put(b"a")
         leader = stage.partition.leader
         assert leader is not None
-        stage.partition.take_isr(leader, (ME, OTHER), (ME,))  # the next append moves the high watermark over both
+        leader._take((ME, OTHER), (ME,), 2)  # the next append moves the high watermark over both
         machine.then[b"a"] = machine.put(b"c", b"v")
         stage.put(b"b")
         assert stage.answers == ["a committed", "b committed", "c committed"]

@@ -90,7 +90,7 @@ def test_retention_frees_a_full_disk_though_no_segment_can_be_begun() -> None:
         machine = Machine(sim, segment_bytes=300, retention_bytes=0, cleanup_policy=("delete",))
         for _ in range(10):
             machine.append(b"value")
-        machine.log.high_watermark = machine.log.log_end
+        machine.log.move_high_watermark(machine.log.log_end)
         machine.storage.fail("create", "*.log", errno.ENOSPC)
         segments = len(machine.log.segments)
         assert machine.world.call(machine.bench.store.apply_retention, machine.log) == segments - 1
@@ -253,7 +253,7 @@ def test_a_deletion_whose_directory_could_not_be_opened_is_synced_later() -> Non
         sim.run(sim.until(lambda: machine.log.durability.directory_in_step))
         path = machine.log.segments[0].file.path
         assert machine.storage.durable_bytes(path) is not None
-        machine.log.high_watermark = machine.log.log_end
+        machine.log.move_high_watermark(machine.log.log_end)
         fault = machine.storage.fail("open", "*/orders-0", errno.EMFILE, times=2)
         machine.world.call(machine.log.drop_segments, 1)
         machine.world.call(machine.log.flush)
@@ -417,7 +417,7 @@ def test_a_log_start_is_in_its_checkpoint_until_the_deletions_below_it_are_durab
         while len(machine.log.segments) < 3:
             machine.append(b"value")
         sim.run(sim.until(lambda: machine.log.durability.directory_in_step))
-        machine.log.high_watermark = machine.log.log_end
+        machine.log.move_high_watermark(machine.log.log_end)
         machine.world.call(machine.log.drop_segments, 1)
         starts = machine.bench.store.log_starts
         assert not machine.log.durability.directory_in_step

@@ -108,7 +108,7 @@ class History:
 
     def raise_start(self) -> None:
         store = self.machine.bench.store
-        self.machine.log.high_watermark = self.end
+        self.machine.log.move_high_watermark(self.end)
         self.start = self.random.randint(self.start, self.end)
         self.machine.world.call(self.machine.log.raise_log_start, self.start)
         if self.random.random() < 0.7:
@@ -119,7 +119,7 @@ class History:
 
     def retain(self) -> None:
         log = self.machine.log
-        log.high_watermark = self.random.randint(max(log.high_watermark, self.start), self.end)
+        log.move_high_watermark(self.random.randint(max(log.high_watermark, self.start), self.end))
         self.machine.world.call(self.machine.bench.store.apply_retention, log)
         assert self.start <= log.log_start <= log.high_watermark
         self.start = log.log_start

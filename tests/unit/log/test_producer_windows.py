@@ -96,7 +96,7 @@ def test_batches_that_retention_has_deleted_are_known(tmp_path: Path, end: End) 
         for number in range(WINDOW):
             offsets[4, number], _ = write(log, 4, number)
             log.roll()
-        log.high_watermark = log.log_end
+        log.move_high_watermark(log.log_end)
         await settled(log)
         bench.store.retired.remove_files_later(log.drop_segments(len(log.segments) - 1), 0)
         repeat(await end(bench), offsets)

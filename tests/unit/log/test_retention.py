@@ -85,7 +85,7 @@ def test_what_goes_is_gone_for_readers_at_once_and_from_disk_later(tmp_path: Pat
         log = await bench.create()
         for number in range(20):
             append(log, batch([b"%d" % number]))
-        log.high_watermark = 15
+        log.move_high_watermark(15)
         kept = next(base for base in reversed([segment.base_offset for segment in log.segments]) if base <= 15)
         went = bench.store.apply_retention(log)
         assert went > 1
@@ -94,7 +94,7 @@ def test_what_goes_is_gone_for_readers_at_once_and_from_disk_later(tmp_path: Pat
         await until(lambda: not list(Path(bench.partition_directory).glob("*.deleted")))
         names = {path.name for path in Path(bench.partition_directory).glob("*.log")}
         assert names == {f"{segment.base_offset:020d}.log" for segment in log.segments}
-        log.high_watermark = 20
+        log.move_high_watermark(20)
         bench.store.apply_retention(log)
         assert (log.log_start, log.log_end, log.active.base_offset, len(log.segments)) == (20, 20, 20, 1)
         assert append(log, batch()).base_offset == 20
@@ -110,7 +110,7 @@ def test_records_without_a_time_are_as_old_as_their_writing(tmp_path: Path) -> N
         log = await bench.create()
         log.active.created_ms = log.active.modified_ms = 0
         append(log, batch(timestamps=[-1]))
-        log.high_watermark = 1
+        log.move_high_watermark(1)
         assert bench.store.apply_retention(log) == 0
         log.active.modified_ms = 0
         assert bench.store.apply_retention(log) == 1

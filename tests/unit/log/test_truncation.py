@@ -79,7 +79,7 @@ def test_what_readers_were_promised_is_void_after_a_cut_but_not_after_retention(
         fill(log)
         parts: list[FileSlice] = log.read(0, 100, log.log_end, True, _cached)
         promised = bytes(parts[0].file.read(parts[0].pos, parts[0].size))
-        log.high_watermark = log.log_end
+        log.move_high_watermark(log.log_end)
         log.drop_segments(2)
         assert parts[0].intact()
         assert bytes(parts[0].file.read(parts[0].pos, parts[0].size)) == promised
@@ -150,7 +150,7 @@ def test_a_cut_below_the_log_start_is_a_mistake(tmp_path: Path) -> None:
     async def play(bench: Bench) -> None:
         log = await bench.create()
         fill(log, LAST)
-        log.high_watermark = log.log_end
+        log.move_high_watermark(log.log_end)
         log.raise_log_start(30)
         with pytest.raises(ValueError, match="below the log start"):
             await bench.truncate(29)

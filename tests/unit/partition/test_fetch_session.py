@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from highwater.errors import Code, KafkaError
-from highwater.partition.fetch_session import EVICT_IDLE_SECONDS, MAX_EPOCH, MOST_ENTRIES, FetchSession, FetchSessions
+from highwater.partition.fetch_session import EVICT_IDLE_SECONDS, MOST_ENTRIES, FetchSession, FetchSessions
+from highwater.replication.conversation import MAX_EPOCH
 
 
 def sessions(slots: int = 2) -> FetchSessions:

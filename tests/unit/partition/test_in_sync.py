@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from highwater.errors import Code
 from highwater.model import NodeId
 from highwater.partition.followed import Followed
-from highwater.partition.in_sync import Changed, InSync
+from highwater.partition.in_sync import InSync
 from highwater.partition.partition import Partition
-from highwater.replication.leader import LeaderState, Proposal
+from highwater.replication.alter_partition import Answer
+from highwater.replication.leader import Contact, Leader, Proposal
 from tests.unit.log.bench import START_MS, Bench, batch, on_real_disk, until
 
 ME, OTHER, THIRD = NodeId(1), NodeId(2), NodeId(3)
 ALL = (ME, OTHER, THIRD)
 EPOCH, BROKER_EPOCH = 3, 7
+EPOCHS = dict.fromkeys(ALL, BROKER_EPOCH)
 
 
 class Controller:
@@ -24,13 +27,11 @@ class Controller:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.asked: list[tuple[tuple[NodeId, ...], Callable[[Changed], None]]] = []
-        self.in_sync = InSync(lambda: self.now, lambda: 1.0, lambda replica: BROKER_EPOCH, self.ask)
+        self.asked: list[tuple[tuple[NodeId, ...], Callable[[Answer], None]]] = []
+        self.in_sync = InSync(lambda: self.now, lambda: 1.0, self.ask)
 
-    def ask(
-        self, partition: Partition, leader: LeaderState, proposal: Proposal, done: Callable[[Changed], None]
-    ) -> None:
-        self.asked.append((proposal.isr, done))
+    def ask(self, partition: Partition, leader: Leader, proposal: Proposal) -> None:
+        self.asked.append((proposal.isr, partial(partition.isr_answered, leader, proposal)))
 
 
 def played(
@@ -44,23 +45,23 @@ def played(
 
 
 def fetch(controller: Controller, partition: Partition, replica: NodeId, offset: int) -> None:
-    partition.follower_fetched(replica, offset, 0, BROKER_EPOCH, lambda: controller.now)
+    partition.follower_fetched(replica, offset, 0, BROKER_EPOCH, Contact(controller.now))
 
 
 def test_metadata_that_the_answer_has_told_already_takes_no_later_request_back(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
-        partition.lead(ME, EPOCH, 1, ALL, (ME,))
+        partition.lead(ME, EPOCH, 1, ALL, (ME,), EPOCHS)
         fetch(controller, partition, OTHER, 0)
         isr, answer = controller.asked.pop()
         assert isr == (ME, OTHER)
-        answer(Changed(Code.NONE, isr, EPOCH, 2))
+        answer(Answer(Code.NONE, isr, 2))
         fetch(controller, partition, THIRD, 0)
         assert partition.leader is not None
         assert partition.leader.maximal_isr == ALL
         pending = partition.leader.proposal
-        partition.lead(ME, EPOCH, 2, ALL, isr)
+        partition.lead(ME, EPOCH, 2, ALL, isr, EPOCHS)
         assert partition.leader.proposal is pending, "the controller may have let the third one in by now"
-        partition.lead(ME, EPOCH, 3, ALL, ALL)
+        partition.lead(ME, EPOCH, 3, ALL, ALL, EPOCHS)
         assert (partition.leader.isr, partition.leader.proposal) == (ALL, None)
 
     played(tmp_path, play)
@@ -68,15 +69,15 @@ def test_metadata_that_the_answer_has_told_already_takes_no_later_request_back(t
 
 def test_who_catches_up_while_it_is_being_dropped_is_asked_for_again_once_it_fetches_again(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
-        partition.lead(ME, EPOCH, 1, ALL, ALL)
+        partition.lead(ME, EPOCH, 1, ALL, ALL, EPOCHS)
         partition.append(memoryview(batch((b"v",))), -1, 9, START_MS)
         controller.now += 2.0
-        partition.shrink()
+        partition.tick()
         isr, answer = controller.asked.pop()
         assert isr == (ME,)
         fetch(controller, partition, OTHER, 1)
         assert not controller.asked, "one change at a time"
-        answer(Changed(Code.NONE, isr, EPOCH, 2))
+        answer(Answer(Code.NONE, isr, 2))
         assert not controller.asked, "what it said before it left the ISR does not bring it back"
         fetch(controller, partition, OTHER, 1)
         assert [isr for isr, _ in controller.asked] == [(ME, OTHER)]
@@ -86,14 +87,14 @@ def test_who_catches_up_while_it_is_being_dropped_is_asked_for_again_once_it_fet
 
 def test_who_does_not_fetch_is_not_asked_for_again(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
-        partition.lead(ME, EPOCH, 1, ALL, ALL)
+        partition.lead(ME, EPOCH, 1, ALL, ALL, EPOCHS)
         fetch(controller, partition, OTHER, 0)
         partition.append(memoryview(batch((b"v",))), -1, 9, START_MS)
         controller.now += 2.0
-        partition.shrink()
+        partition.tick()
         isr, answer = controller.asked.pop()
-        answer(Changed(Code.NONE, isr, EPOCH, 2))
-        partition.shrink()
+        answer(Answer(Code.NONE, isr, 2))
+        partition.tick()
         assert not controller.asked
 
     played(tmp_path, play, min_insync_replicas=2)
@@ -102,15 +103,15 @@ def test_who_does_not_fetch_is_not_asked_for_again(tmp_path: Path) -> None:
 def test_in_flush_mode_a_follower_knows_what_it_has_not_synced_and_is_told_when_it_has(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.step_down(OTHER, EPOCH, 1, ALL)
-        partition.append_fetched(memoryview(batch((b"v",))), 0, 0)
+        partition.append_fetched(memoryview(batch((b"v",))))
         told: list[str] = []
         for follower in ("of the old leader", "of the new one"):
-            followed = Followed(partition)
+            followed = Followed(partition, 1.0)
             assert followed.is_unsynced
             followed.when_durable(lambda follower=follower: told.append(follower))  # type: ignore[misc]
         assert not told
         await until(lambda: bool(told))
-        assert (told, Followed(partition).is_unsynced) == (["of the old leader", "of the new one"], False)
+        assert (told, Followed(partition, 1.0).is_unsynced) == (["of the old leader", "of the new one"], False)
 
     played(tmp_path, play, flush_messages=1)
 
@@ -118,11 +119,11 @@ def test_in_flush_mode_a_follower_knows_what_it_has_not_synced_and_is_told_when_
 def test_who_waits_for_a_sync_is_told_when_the_disk_fails(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.step_down(OTHER, EPOCH, 1, ALL)
-        partition.append_fetched(memoryview(batch((b"v",))), 0, 0)
+        partition.append_fetched(memoryview(batch((b"v",))))
         told: list[bool] = []
         partition.when_durable(5, lambda: told.append(True))
         partition.log.offline = OSError("the disk failed")
-        partition.release(Code.KAFKA_STORAGE_ERROR)
+        partition.failed()
         assert told == [True]
 
     played(tmp_path, play, flush_messages=1)
@@ -130,19 +131,19 @@ def test_who_waits_for_a_sync_is_told_when_the_disk_fails(tmp_path: Path) -> Non
 
 def test_a_change_of_the_isr_is_told_with_the_reason_that_its_leader_had(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
-        partition.lead(ME, EPOCH, 1, ALL, ALL, "so the metadata has it")
+        partition.lead(ME, EPOCH, 1, ALL, ALL, EPOCHS, "so the metadata has it")
         partition.append(memoryview(batch((b"v",))), -1, 9, START_MS)
         fetch(controller, partition, OTHER, 1)
         controller.now += 31.2
         fetch(controller, partition, OTHER, 1)
-        partition.shrink()
+        partition.tick()
         isr, answer = controller.asked.pop()
         assert [what for _, what in partition.changes][1:] == [], "asked for is not yet changed"
-        answer(Changed(Code.NONE, isr, EPOCH, 2))
+        answer(Answer(Code.NONE, isr, 2))
         fetch(controller, partition, THIRD, 1)
         isr, _ = controller.asked.pop()
-        partition.lead(ME, EPOCH, 3, ALL, isr, "the controller decided it")
-        partition.lead(ME, EPOCH, 4, ALL, (ME, THIRD), "2 is fenced")
+        partition.lead(ME, EPOCH, 3, ALL, isr, EPOCHS, "the controller decided it")
+        partition.lead(ME, EPOCH, 4, ALL, (ME, THIRD), EPOCHS, "2 is fenced")
         partition.step_down(OTHER, EPOCH + 1, 5, ALL, "leader 1 is fenced")
         assert [what for _, what in partition.changes] == [
             "leads in epoch 3 from offset 0 on, ISR 1,2,3: so the metadata has it",

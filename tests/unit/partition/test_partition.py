@@ -31,13 +31,13 @@ def alone() -> InSync:
     def ask(*proposal: object) -> None:
         raise AssertionError(f"asked for {proposal}")
 
-    return InSync(lambda: 0.0, lambda: 30.0, lambda replica: None, ask)
+    return InSync(lambda: 0.0, lambda: 30.0, ask)
 
 
 def played(directory: Path, play: Play, isr: tuple[NodeId, ...] = (ME,), **changes: object) -> None:
     async def with_partition(bench: Bench) -> None:
         partition = Partition(await bench.create(), alone())
-        partition.lead(ME, 3, 0, (ME,) if isr == (ME,) else (ME, OTHER, THIRD), isr)
+        partition.lead(ME, 3, 0, (ME,) if isr == (ME,) else (ME, OTHER, THIRD), isr, {})
         await play(bench, partition)
 
     on_real_disk(directory, with_partition, **changes)
@@ -65,7 +65,7 @@ def test_an_election_is_remembered_before_anything_is_written(tmp_path: Path) ->
     async def play(bench: Bench, partition: Partition) -> None:
         assert partition.log.epoch_cache.entries == [(3, 0)]
         write(partition)
-        partition.lead(ME, 5, 1, (ME,), (ME,))
+        partition.lead(ME, 5, 1, (ME,), (ME,), {})
         assert partition.log.epoch_cache.entries == [(3, 0), (5, 1)]
         await until(lambda: partition.log.epoch_file.in_step)
         assert Path(bench.partition_directory / "leader-epoch-checkpoint").read_bytes() == b"0\n2\n3 0\n5 1\n"
@@ -113,7 +113,7 @@ def test_consumers_see_what_is_committed_and_followers_all(tmp_path: Path) -> No
         assert read(partition, 1).size == 0  # between high watermark and end: nothing yet, no error
         assert read(partition, 0, Reader(2, 0)).size > 0
         assert code_of(lambda: read(partition, 2)) is Code.OFFSET_OUT_OF_RANGE
-        partition.lead(ME, 3, 1, (ME, OTHER, THIRD), (ME,))
+        partition.lead(ME, 3, 1, (ME, OTHER, THIRD), (ME,), {})
         assert (partition.log.high_watermark, told) == (1, [Code.NONE])
         assert read(partition, 0).size > 0
         assert code_of(lambda: read(partition, 0, Reader(9, 0))) is Code.UNKNOWN_LEADER_EPOCH
@@ -124,7 +124,7 @@ def test_consumers_see_what_is_committed_and_followers_all(tmp_path: Path) -> No
 def test_below_the_minimum_nothing_is_taken_with_acks_all_and_nothing_committed(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         partition.reconfigure(replace(bench.config, min_insync_replicas=2))
-        partition.lead(ME, 3, 1, (ME, OTHER, THIRD), (ME,))
+        partition.lead(ME, 3, 1, (ME, OTHER, THIRD), (ME,), {})
         assert code_of(lambda: write(partition)) is Code.NOT_ENOUGH_REPLICAS
         assert write(partition, acks=1) == 0
         assert partition.log.high_watermark == 0
@@ -153,11 +153,12 @@ def test_who_waits_is_sent_away_when_the_role_or_the_disk_goes(tmp_path: Path) -
         assert told == [Code.NOT_LEADER_OR_FOLLOWER]
         assert code_of(lambda: write(partition)) is Code.NOT_LEADER_OR_FOLLOWER
         assert code_of(lambda: read(partition, 0)) is Code.NOT_LEADER_OR_FOLLOWER
-        partition.lead(ME, 5, 2, (ME, OTHER, THIRD), (ME, OTHER))
+        partition.lead(ME, 5, 2, (ME, OTHER, THIRD), (ME, OTHER), {})
         partition.log.storage_failed(OSError(5, "broken"))
+        partition.failed()
         assert code_of(lambda: write(partition)) is Code.KAFKA_STORAGE_ERROR
         assert code_of(lambda: read(partition, 0)) is Code.KAFKA_STORAGE_ERROR
-        partition.lead(ME, 5, 3, (ME, OTHER, THIRD), (ME,))
+        partition.lead(ME, 5, 3, (ME, OTHER, THIRD), (ME,), {})
         assert partition.log.high_watermark == 0
 
     played(tmp_path, play, isr=(ME, OTHER))
@@ -176,7 +177,7 @@ def test_a_reader_in_another_epoch_is_told_which_way_it_errs(tmp_path: Path) -> 
 def test_a_reader_that_left_our_history_is_told_where(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         for epoch in (3, 5, 8):
-            partition.lead(ME, epoch, epoch, (ME,), (ME,))
+            partition.lead(ME, epoch, epoch, (ME,), (ME,), {})
             write(partition, b"x", b"y")
         assert read(partition, 6, last=8).diverging is None
         assert read(partition, 2, last=3).diverging is None

@@ -1,77 +1,211 @@
-"""A follower's decisions, one by one."""
+"""A follower's rules, one by one: what an answer means, and what is done after each way it can go."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import pytest
 
 from highwater.errors import Code
 from highwater.log.epoch_cache import EpochCache
-from highwater.replication.follower import Reset, Then, after_error, cut_for_divergence, first_batch, out_of_range
+from highwater.replication.follower import FIRST_PAUSE, NOTHING, Ends, Follower, Ready, Row, State
 
+EPOCH = 5
 HISTORY = EpochCache([(1, 0), (3, 10), (5, 20)])
+LOG = Ends(0, 30)
+COMMITTED = 25
+
+
+class Batch(NamedTuple):
+    base_offset: int
+    last_offset: int
+    leader_epoch: int = EPOCH
+
+
+def asked(fetch: int = 1) -> Follower:
+    follower = Follower(EPOCH, 1.0)
+    follower.asked(fetch)
+    return follower
+
+
+def answer(follower: Follower, row: Row, fetch: int = 1, log: Ends = LOG) -> Ready:
+    return follower.answered(fetch, row, log, COMMITTED, HISTORY)
+
+
+def test_it_begins_at_its_logs_end_and_must_be_named() -> None:
+    follower = Follower(EPOCH, 1.0)
+    assert (follower.fetches, follower.is_moved) == (True, True)
+    follower.asked(1)
+    assert not follower.is_moved
+
+
+def test_all_batches_of_its_own_epoch_and_older_ones_are_taken() -> None:
+    rows = Row(batches=[Batch(30, 31, 4), Batch(32, 35)])
+    assert answer(asked(), rows) == Ready(append=2, takes=True)
+
+
+def test_a_batch_of_a_later_epoch_is_left_for_the_next_fetch() -> None:
+    follower = asked()
+    assert answer(follower, Row(batches=[Batch(30, 31), Batch(32, 33, EPOCH + 1)])) == Ready(append=1, takes=True)
+    refused = answer(follower, Row(batches=[Batch(30, 31, EPOCH + 1)]))
+    assert (refused.append, refused.takes, refused.pause) == (0, False, FIRST_PAUSE)
+    assert follower.state is State.PAUSED
 
 
 @pytest.mark.parametrize(
-    ("epoch", "leader_end", "cut"),
+    ("told", "start", "ready"),
     [
-        (5, 25, 25),  # the leader's end of the epoch that both have
-        (5, 40, 30),  # never beyond our own end
-        (3, 15, 15),
-        (3, 25, 20),  # we left that epoch before the leader did
-        (4, 18, 20),  # we have no such epoch: where the largest smaller one ended here, and the next fetch asks again
-        (2, 5, 10),
-        (0, 7, 0),  # older than all that we have
+        (25, 0, Ready(told=25)),
+        (33, 0, Ready(told=33, high_watermark=33)),
+        (50, 0, Ready(told=50, high_watermark=36)),  # we have no more than that
+        (20, 0, Ready(told=20)),  # it never goes back
+        (30, 12, Ready(told=30, high_watermark=30, log_start=12, keep_log_start=True)),
+        (30, 90, Ready(told=30, high_watermark=30, log_start=36, keep_log_start=True)),  # never beyond our end
     ],
 )
-def test_a_log_is_cut_by_epoch_where_it_left_that_of_its_leader(epoch: int, leader_end: int, cut: int) -> None:
-    assert cut_for_divergence(HISTORY, 30, epoch, leader_end) == cut
+def test_what_the_leader_committed_and_deleted_counts_as_far_as_it_is_ours(told: int, start: int, ready: Ready) -> None:
+    follower = asked()
+    row = Row(high_watermark=told, log_start=start, batches=[Batch(30, 35)])
+    assert answer(follower, row).takes
+    assert follower.appended(row, LOG, Ends(0, 36), COMMITTED) == ready
+    assert follower.is_moved, "the next fetch acknowledges it"
 
 
-def test_a_log_without_a_history_is_cut_to_the_end_of_its_leader() -> None:
-    assert cut_for_divergence(EpochCache(), 30, 4, 12) == 12
-    assert cut_for_divergence(EpochCache(), 30, 4, 50) == 30
+def test_an_answer_without_news_is_not_acknowledged() -> None:
+    follower = asked()
+    assert answer(follower, Row()) == Ready(takes=True)
+    follower.appended(Row(high_watermark=25, log_start=0), LOG, LOG, COMMITTED)
+    assert not follower.is_moved
 
 
-def test_an_error_is_waited_for_asked_again_or_looked_into() -> None:
-    assert after_error(Code.OFFSET_OUT_OF_RANGE) is Then.RESET
-    assert after_error(Code.FENCED_LEADER_EPOCH) is Then.WAIT
-    others = [code for code in Code if code not in (Code.OFFSET_OUT_OF_RANGE, Code.FENCED_LEADER_EPOCH)]
-    assert {after_error(code) for code in others} == {Then.RETRY}
+def test_a_log_start_that_rises_alone_is_told_to_the_leader() -> None:
+    follower = asked()
+    follower.appended(Row(high_watermark=25, log_start=3), LOG, LOG, COMMITTED)
+    assert follower.is_moved
+
+
+@pytest.mark.parametrize("how", ["it moved since", "it was asked again since"])
+def test_of_an_answer_about_another_place_only_the_high_watermark_is_taken(how: str) -> None:
+    follower = asked(1)
+    if how == "it moved since":
+        follower.appended(Row(high_watermark=25, log_start=0), Ends(0, 29), LOG, COMMITTED)
+    else:
+        follower.asked(2)
+    assert answer(follower, Row(high_watermark=28, batches=[Batch(30, 31)])) == Ready(told=28, high_watermark=28)
+    assert answer(follower, Row(high_watermark=90)).high_watermark == 30
+    assert answer(follower, Row(Code.NOT_LEADER_OR_FOLLOWER)) == NOTHING
+    assert answer(follower, Row(high_watermark=28, diverging=(3, 12))) == NOTHING
+    assert follower.fetches
+
+
+def test_an_answer_to_a_fetch_that_did_not_name_it_says_nothing() -> None:
+    assert answer(asked(3), Row(high_watermark=28, batches=[Batch(30, 31)]), fetch=2) == NOTHING
+    assert answer(Follower(EPOCH, 1.0), Row(high_watermark=28, batches=[Batch(30, 31)])) == NOTHING
+
+
+def test_where_histories_part_the_log_is_cut_and_nothing_taken_before() -> None:
+    follower = asked()
+    ready = answer(follower, Row(high_watermark=28, diverging=(3, 15)))
+    assert ready == Ready(truncate_to=15, why="epoch 3 of the leader ends at 15")
+    assert (follower.state, follower.is_moved) == (State.TRUNCATING, False)
+    assert answer(follower, Row(batches=[Batch(30, 31)])) == NOTHING
+    follower.truncated()
+    assert (follower.fetches, follower.is_moved) == (True, True)
+    assert answer(follower, Row(batches=[Batch(30, 31)])) == NOTHING, "it was asked for before the cut"
+
+
+def test_a_log_is_never_cut_below_its_start() -> None:
+    assert answer(asked(), Row(diverging=(3, 5)), log=Ends(8, 30)).truncate_to == 8
+
+
+def test_an_empty_log_begins_anew_with_a_batch_around_its_end() -> None:
+    follower = asked()
+    ready = answer(follower, Row(batches=[Batch(8, 12), Batch(13, 14), Batch(15, 15, 9)]), log=Ends(10, 10))
+    assert (ready.restart_at, ready.append, ready.takes) == (8, 2, False)
+    assert follower.state is State.TRUNCATING
+    assert follower.restarted(Ends(10, 15)) == NOTHING
+    assert follower.is_moved
+
+
+def test_without_room_for_its_first_batches_a_log_is_fetched_again_later() -> None:
+    follower = asked()
+    answer(follower, Row(batches=[Batch(8, 12)]), log=Ends(10, 10))
+    assert follower.restarted(Ends(10, 10)).pause == FIRST_PAUSE
+    assert follower.state is State.PAUSED
+
+
+@pytest.mark.parametrize("code", [code for code in Code if code is not Code.NONE])
+def test_an_error_is_looked_into_waited_for_or_asked_again(code: Code) -> None:
+    follower = asked()
+    ready = answer(follower, Row(code))
+    match code:
+        case Code.OFFSET_OUT_OF_RANGE:
+            assert (ready, follower.state) == (Ready(ask_ends=True), State.ASKING)
+        case Code.FENCED_LEADER_EPOCH:
+            assert (ready, follower.state) == (NOTHING, State.PARKED)
+        case _:
+            assert (ready, follower.state) == (Ready(pause=FIRST_PAUSE), State.PAUSED)
+
+
+def test_pauses_grow_to_their_longest_and_begin_anew_after_a_success() -> None:
+    follower = Follower(EPOCH, 0.05)
+    pauses = []
+    for _ in range(5):
+        pauses.append(follower.failed().pause)
+        assert follower.resumed()
+        assert follower.is_moved
+    assert pauses == [0.01, 0.02, 0.04, 0.05, 0.05]
+    follower.asked(1)
+    follower.appended(Row(), LOG, LOG, COMMITTED)
+    assert follower.failed().pause == FIRST_PAUSE
+
+
+def test_a_pause_that_something_else_has_ended_is_not_ended_again() -> None:
+    follower = asked()
+    follower.failed()
+    follower.stop()
+    assert not follower.resumed()
+    assert follower.state is State.STOPPED
 
 
 @pytest.mark.parametrize(
-    ("log_start", "log_end", "base", "last", "begins"),
+    ("leader", "last_epoch", "ready", "state"),
     [
-        (10, 10, 8, 12, 8),  # the leader's log begins amid the batch
-        (10, 10, 8, 10, 8),
-        (10, 10, 8, 9, None),  # it ends before our log begins
-        (10, 10, 10, 12, None),  # it follows
-        (10, 10, 11, 12, None),
-        (5, 10, 8, 12, None),  # there is something already: it does not fit
+        (Ends(0, 20), 5, Ready(truncate_to=20, why="the leader ends at 20"), State.TRUNCATING),
+        (Ends(40, 50), 5, Ready(restart_at=40, why="the leader has nothing before it any more"), State.TRUNCATING),
+        (Ends(0, 40), 5, NOTHING, State.FETCHING),
+        (Ends(0, 20), 6, Ready(is_damaged=True), State.PARKED),
+        (None, 5, Ready(pause=FIRST_PAUSE), State.PAUSED),
     ],
 )
-def test_an_empty_log_begins_with_the_batch_around_its_end(
-    log_start: int, log_end: int, base: int, last: int, begins: int | None
+def test_out_of_range_it_goes_where_the_leader_is(
+    leader: Ends | None, last_epoch: int, ready: Ready, state: State
 ) -> None:
-    assert first_batch(log_start, log_end, base, last) == begins
+    follower = asked()
+    answer(follower, Row(Code.OFFSET_OUT_OF_RANGE))
+    assert (follower.ends_found(leader, LOG, last_epoch), follower.state) == (ready, state)
+    assert follower.ends_found(Ends(0, 10), LOG, 5) == NOTHING, "it was not asked"
 
 
-@pytest.mark.parametrize(
-    ("log_start", "log_end", "leader_start", "leader_end", "reset"),
-    [
-        (0, 30, 0, 20, Reset(truncate_to=20)),  # an unclean election took the rest
-        (20, 30, 0, 20, Reset(truncate_to=20)),
-        (25, 30, 3, 20, Reset(restart_at=3)),  # nothing of ours is in the leader's log
-        (0, 30, 40, 50, Reset(restart_at=40)),  # the leader has deleted what comes next
-        (0, 30, 30, 50, Reset(fetch_at=30)),
-        (0, 30, 10, 30, Reset(fetch_at=30)),  # it is in range by now
-    ],
-)
-def test_an_end_that_is_out_of_the_leaders_range_is_brought_into_it(
-    log_start: int, log_end: int, leader_start: int, leader_end: int, reset: Reset
-) -> None:
-    assert out_of_range(log_start, log_end, 4, leader_start, leader_end, 4) == reset
+def test_a_cut_of_an_earlier_term_is_waited_for() -> None:
+    follower = Follower(EPOCH, 1.0, is_being_cut=True)
+    assert (follower.state, follower.is_moved) == (State.TRUNCATING, False)
+    follower.truncated()
+    assert (follower.fetches, follower.is_moved) == (True, True)
 
 
-def test_a_last_epoch_above_the_leaders_is_damage() -> None:
-    assert out_of_range(0, 30, 5, 0, 20, 4) == Reset(is_damaged=True)
+def test_a_log_that_failed_is_fetched_into_no_more() -> None:
+    follower = asked()
+    follower.log_failed()
+    assert (follower.state, answer(follower, Row(batches=[Batch(30, 31)]))) == (State.PARKED, NOTHING)
+
+
+def test_a_term_that_is_over_takes_nothing_in() -> None:
+    follower = asked()
+    follower.stop()
+    assert answer(follower, Row(batches=[Batch(30, 31)])) == NOTHING
+    assert follower.failed() == NOTHING
+    follower.truncated()
+    follower.log_failed()
+    assert follower.restarted(LOG) == NOTHING
+    assert follower.state is State.STOPPED

@@ -63,7 +63,7 @@ class Stage:
         self.cleaner = Cleaner(self.world, self.bench.store, lambda: self.node)
         await self.bench.store.open()
         assert not self.bench.store.unloaded, self.bench.store.unloaded
-        self.log.high_watermark = self.log.log_end
+        self.log.move_high_watermark(self.log.log_end)
         return self.log
 
     def write(self, rows: list[Row], *, codec: int = 0, pid: int = -1) -> None:
@@ -79,7 +79,7 @@ class Stage:
                 self.expected.pop(key, None)
             else:
                 self.expected[key] = value
-        self.log.high_watermark = self.log.log_end
+        self.log.move_high_watermark(self.log.log_end)
 
     def write_some(self, batches: int, keys: int) -> None:
         for _ in range(batches):

@@ -66,7 +66,7 @@ def test_cleanings_at_the_same_time_share_what_the_throttle_allows() -> None:
         for number in range(500):
             for log in (first, second):
                 append(log, records.build([(stage.now_ms, b"%d" % (number % 9), bytes(300), ())]))
-                log.high_watermark = log.log_end
+                log.move_high_watermark(log.log_end)
         begun = stage.sim.now
         await stage.clean()
         account = stage.cleaner.account

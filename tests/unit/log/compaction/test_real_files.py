@@ -36,7 +36,7 @@ def test_files_take_each_others_places_and_the_next_life_reads_them(
         log = await bench.create()
         for number in range(VALUES):
             append(log, records.build([(START_MS + number, b"key-%d" % (number % 4), b"%d" % number, ())]))
-        log.high_watermark = log.log_end
+        log.move_high_watermark(log.log_end)
         expected = {b"key-%d" % (number % 4): b"%d" % number for number in range(VALUES)}
         before = log.size
         cleaner = Cleaner(bench.world, bench.store, lambda: NODE)

@@ -41,7 +41,7 @@ def does_a_job(pid: int) -> bool:
 def fill(bench: Bench) -> dict[bytes, bytes]:
     for number in range(RECORDS):
         append(bench.log, records.build([(START_MS, b"key-%d" % (number % 4), b"%d" % number * 20, ())]))
-    bench.log.high_watermark = bench.log.log_end
+    bench.log.move_high_watermark(bench.log.log_end)
     return {b"key-%d" % (number % 4): b"%d" % number * 20 for number in range(RECORDS)}
 
 

@@ -1,0 +1,204 @@
+"""A follower broker's conversation with one leader: what the next fetch names, and when it may leave."""
+
+from __future__ import annotations
+
+import pytest
+
+from highwater.errors import Code
+from highwater.replication.conversation import MAX_EPOCH, Conversation, next_epoch
+from highwater.replication.follower import Ends, Follower, Row
+
+
+def follower(**more: bool) -> Follower:
+    return Follower(5, 1.0, **more)
+
+
+def talking(*keys: str) -> Conversation[str]:
+    """In a session, with nothing in flight; the leader knows where everybody is."""
+    talk: Conversation[str] = Conversation()
+    for key in keys:
+        talk.follow(key, follower())
+    talk.begin_session()
+    talk.fetch()
+    talk.answered(77)
+    talk.taken()
+    return talk
+
+
+def move(talk: Conversation[str], key: str) -> None:
+    talk.followers[key].appended(Row(), Ends(0, 1), Ends(0, 2), 0)
+    talk.note(key)
+
+
+def test_the_first_fetch_names_all_begins_a_session_and_does_not_wait() -> None:
+    talk: Conversation[str] = Conversation()
+    assert not talk.is_due, "there is nothing to ask for"
+    talk.follow("a", follower())
+    talk.follow("b", follower())
+    talk.begin_session()
+    assert talk.is_due
+    assert talk.fetch() == (1, 0, 0, False, ["a", "b"], [])
+    assert not talk.is_due, "one at a time"
+
+
+def test_the_next_ones_name_what_moved_and_wait() -> None:
+    talk = talking("a", "b")
+    move(talk, "b")
+    assert talk.moved == ["b"]
+    assert talk.fetch() == (2, 77, 1, True, ["b"], [])
+    talk.answered(77)
+    assert talk.fetch() == (3, 77, 2, True, [], [])
+
+
+def test_without_room_for_a_session_all_are_named_each_time_and_it_waits() -> None:
+    talk = talking("a", "b")
+    talk.fetch()
+    talk.answered(0)
+    talk.taken()
+    assert talk.fetch() == (3, 0, 0, True, ["a", "b"], [])
+
+
+def test_a_fetch_that_waits_is_overtaken_by_one_that_names_a_new_partition() -> None:
+    talk = talking("a")
+    talk.fetch()
+    move(talk, "a")
+    assert not talk.is_due, "that one is named"
+    talk.follow("b", follower())
+    assert talk.is_due
+    assert talk.fetch() == (3, 77, 2, True, ["a", "b"], [])
+    talk.follow("c", follower())
+    assert not talk.is_due, "one such at a time"
+
+
+def test_before_there_is_a_session_nothing_is_overtaken() -> None:
+    talk: Conversation[str] = Conversation()
+    talk.follow("a", follower())
+    talk.begin_session()
+    talk.fetch()
+    talk.follow("b", follower())
+    assert not talk.is_due
+
+
+def test_who_pauses_leaves_the_session_and_comes_back() -> None:
+    talk = talking("a", "b")
+    talk.followers["a"].failed()
+    talk.note("a")
+    assert talk.fetch()[4:] == ([], ["a"])
+    talk.answered(77)
+    talk.followers["a"].resumed()
+    talk.note("a")
+    assert talk.fetch()[4:] == (["a"], [])
+
+
+def test_who_comes_back_before_the_leader_was_told_is_named_and_not_forgotten() -> None:
+    talk = talking("a", "b")
+    talk.followers["a"].failed()
+    talk.note("a")
+    talk.followers["a"].resumed()
+    talk.note("a")
+    assert talk.fetch()[4:] == (["a"], [])
+
+
+def test_who_is_not_followed_any_more_is_forgotten_and_takes_nothing_in() -> None:
+    talk = talking("a", "b")
+    gone = talk.followers["a"]
+    talk.unfollow("a")
+    talk.unfollow("a")
+    talk.unfollow("never followed")
+    assert (gone.fetches, talk.fetch()[4:]) == (False, ([], ["a"]))
+
+
+def test_who_is_followed_again_is_named_anew_by_another_machine() -> None:
+    talk = talking("a")
+    before = talk.followers["a"]
+    talk.unfollow("a")
+    talk.follow("a", follower())
+    assert not before.fetches
+    assert talk.fetch()[4:] == (["a"], [])
+    talk.follow("a", follower())
+    assert talk.moved == ["a"]
+
+
+def test_when_all_wait_there_is_nothing_to_ask_for() -> None:
+    talk = talking("a")
+    talk.followers["a"].failed()
+    talk.note("a")
+    assert not talk.is_due
+
+
+def test_one_that_is_being_cut_is_not_named_before_the_cut_has_ended() -> None:
+    talk = talking("a")
+    talk.follow("b", follower(is_being_cut=True))
+    assert talk.moved == []
+    talk.followers["b"].truncated()
+    talk.note("b")
+    assert talk.moved == ["b"]
+
+
+def test_a_fetch_waits_for_what_it_would_acknowledge() -> None:
+    talk = talking("a", "b")
+    move(talk, "a")
+    machine = talk.sync("a")
+    assert machine is talk.followers["a"]
+    assert talk.sync("a") is None, "it is under way"
+    assert talk.is_syncing
+    with pytest.raises(AssertionError):
+        talk.fetch()
+    talk.synced("a", machine)
+    assert not talk.is_syncing
+    assert talk.fetch()[4] == ["a"]
+
+
+def test_a_sync_of_an_earlier_term_says_nothing_of_this_one() -> None:
+    talk = talking("a")
+    move(talk, "a")
+    before = talk.sync("a")
+    assert before is not None
+    talk.follow("a", follower())
+    assert not talk.is_syncing, "nobody waits for the old one"
+    assert talk.sync("a") is talk.followers["a"]
+    talk.synced("a", before)
+    assert talk.is_syncing
+
+
+def test_a_log_start_that_is_written_down_is_told_by_a_fetch_that_overtakes_the_one_that_waits() -> None:
+    talk = talking("a")
+    talk.fetch()
+    assert not talk.is_due
+    talk.restate("a")
+    assert talk.is_due
+    assert talk.fetch().named == ["a"]
+
+
+def test_a_log_start_of_one_that_does_not_fetch_is_told_when_it_does_again() -> None:
+    talk = talking("a", "b")
+    talk.followers["a"].failed()
+    talk.note("a")
+    talk.restate("a")
+    assert talk.moved == []
+
+
+@pytest.mark.parametrize(
+    "code", [Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH, Code.NOT_CONTROLLER]
+)
+def test_a_fetch_that_is_refused_begins_another_session_at_once_if_only_that_was_lost(code: Code) -> None:
+    talk = talking("a", "b")
+    talk.unfollow("b")
+    talk.fetch()
+    assert talk.refused(code) is (code is not Code.NOT_CONTROLLER)
+    assert talk.fetch() == (3, 0, 0, False, ["a"], [])
+
+
+def test_with_the_connection_all_that_was_asked_is_lost() -> None:
+    talk = talking("a")
+    talk.fetch()
+    talk.lost()
+    talk.begin_session()
+    assert talk.is_due
+    assert talk.fetch() == (3, 0, 0, False, ["a"], [])
+
+
+def test_epochs_of_a_session_go_round_to_one() -> None:
+    assert [next_epoch(epoch) for epoch in (0, 7, MAX_EPOCH)] == [1, 8, 1]
+    assert next_epoch(MAX_EPOCH, 0) == MAX_EPOCH
+    assert next_epoch(MAX_EPOCH - 1, 2) == 1
