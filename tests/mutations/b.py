@@ -102,7 +102,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="B16",
-        test=IN_SYNC + "test_b16_a_follower_that_shuts_down_does_not_hold_the_high_watermark",
+        test=IN_SYNC + "test_b16_a_follower_that_fetches_on_while_it_shuts_down_does_not_hold_the_high_watermark",
         file="src/highwater/replication/leader.py",
         line="if progress.end is None or progress.has_left or not self.is_eligible(replica):",
         replacement="if progress.end is None or progress.has_left:",

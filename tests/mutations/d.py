@@ -79,7 +79,7 @@ MUTATIONS: list[Mutation] = [
         "D8",
         f"{FAULTS}::test_d8_a_full_disk_can_be_read_and_written_again_once_there_is_room",
         "src/highwater/log/log.py",
-        '_log.error("%s: append failed, nothing was kept: %s", self.partition, failed)',
+        "self.unwritten = failed",
         "self.storage_failed(failed)",
     ),
     Mutation(
@@ -163,9 +163,9 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "D14",
         f"{DELETION}::test_d14_deleted_records_stay_deleted_whichever_replica_leads_after_both_died",
-        "src/highwater/partition/fetcher.py",
-        "self._store().log_starts.write(self._kept)",
-        "self._kept()",
+        "src/highwater/log/store.py",
+        "self.log_starts.write(written)",
+        "written()",
     ),
     Mutation(
         "D15",

@@ -49,8 +49,8 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_a_truncation.py::"
         "test_a_follower_whose_log_begins_beyond_the_end_of_its_leader_begins_anew",
         "src/highwater/log/store.py",
-        "await self.log_starts.written(patient=True)",
-        "pass",
+        "for file in (self.log_starts, self.recovery_points, self.clean_ends):",
+        "for file in (self.recovery_points, self.clean_ends):",
     ),
     Mutation(
         "F40",
@@ -233,9 +233,9 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F6",
         f"{_DISKS}::test_a_follower_catches_up_with_a_log_that_begins_amid_a_batch",
-        "src/highwater/replication/follower.py",
-        "return Ready(keep_log_start=True)",
-        "return NOTHING",
+        "src/highwater/log/store.py",
+        "for file in (self.log_starts, self.recovery_points, self.clean_ends):",
+        "for file in (self.recovery_points, self.clean_ends):",
     ),
     Mutation(
         "F10",

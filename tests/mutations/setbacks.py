@@ -247,4 +247,101 @@ MUTATIONS: list[Mutation] = [
         "self._ask(new[: max(MOST_AT_A_TIME - len(self._asked), 0)], now)",
         "self._ask(new, now)",
     ),
+    Mutation(
+        "F141",
+        "tests/unit/log/test_recovery.py::test_after_a_clean_stop_no_checkpoint_names_a_log_that_was_deleted",
+        "src/highwater/log/store.py",
+        "return self.recovery_points, self.log_starts, self.high_watermarks, self.clean_ends",
+        "return self.recovery_points, self.log_starts, self.high_watermarks",
+    ),
+    Mutation(
+        "F142",
+        "tests/scenarios/test_follower_disks.py::"
+        "test_a_checkpoint_that_fails_after_a_cut_loses_that_replica_which_would_wait_for_ever",
+        "src/highwater/log/checkpoint.py",
+        "if patient and is_passing(why):",
+        "if patient:",
+    ),
+    Mutation(
+        "F142",
+        "tests/scenarios/test_follower_disks.py::test_a_full_disk_that_holds_a_truncation_up_holds_nothing_else_up",
+        "src/highwater/log/checkpoint.py",
+        "if patient and is_passing(why):",
+        "if False:",
+    ),
+    Mutation(
+        "F143",
+        "tests/scenarios/test_delete_records.py::test_the_next_leader_is_not_told_of_a_log_start_before_it_is_durable",
+        "src/highwater/partition/fetcher.py",
+        "self._keep_log_start(followed, partition.log.log_start)",
+        "pass",
+    ),
+    Mutation(
+        "F143",
+        "tests/scenarios/test_delete_records.py::test_the_next_leader_is_not_told_of_a_log_start_before_it_is_durable",
+        "src/highwater/log/store.py",
+        "return self._raising[log][0] if log in self._raising else log.log_start",
+        "return log.log_start",
+    ),
+    Mutation(
+        "F144",
+        "tests/scenarios/test_f_metadata.py::"
+        "test_a_full_disk_is_told_of_once_a_minute_however_often_the_metadata_is_fetched_again",
+        "src/highwater/world/boundary.py",
+        "if now - self._lines.get(line, -QUIET_SECONDS) < QUIET_SECONDS:",
+        "if False:",
+    ),
+    Mutation(
+        "F145",
+        "tests/scenarios/test_f_missing.py::"
+        "test_a_log_that_could_not_be_opened_does_not_delay_the_next_one_of_its_name",
+        "src/highwater/broker/missing.py",
+        "self._open_at.pop(tp, None)",
+        "pass",
+    ),
+    Mutation(
+        "F145",
+        "tests/scenarios/test_f_missing.py::test_who_is_tried_again_sooner_causes_no_second_look_at_the_others",
+        "src/highwater/broker/missing.py",
+        "self._timer.cancel()",
+        "pass",
+    ),
+    Mutation(
+        "F146",
+        "tests/scenarios/test_last_copies.py::"
+        "test_a_damaged_log_that_is_put_aside_after_its_topic_was_deleted_is_not_kept",
+        "src/highwater/log/retired.py",
+        "self.remove_later(aside, delay)",
+        "pass",
+    ),
+    Mutation(
+        "F147",
+        "tests/scenarios/test_incarnations.py::"
+        "test_a_coordinator_writes_nothing_before_its_broker_has_applied_its_own_registration",
+        "src/highwater/broker/publisher.py",
+        "return known is not None and known.incarnation == self._incarnation",
+        "return known is not None",
+    ),
+    Mutation(
+        "F148",
+        "tests/unit/groups/test_loading.py::test_offsets_that_an_open_transaction_holds_go_with_their_topic",
+        "src/highwater/groups/removal.py",
+        "held = self._offsets.held()",
+        "held = {}",
+    ),
+    Mutation(
+        "F148",
+        "tests/unit/groups/test_loading.py::"
+        "test_an_offset_of_the_next_topic_of_a_name_stays_where_a_transaction_holds_one_of_the_last",
+        "src/highwater/groups/tombstones.py",
+        "return committed is offset or (committed is None and self._queue.offsets.is_held(self._group_id, place))",
+        "return committed is offset or self._queue.offsets.is_held(self._group_id, place)",
+    ),
+    Mutation(
+        "F149",
+        "tests/unit/broker/test_controller_channel.py::test_patience_does_not_prolong_the_time_for_an_answer",
+        "src/highwater/broker/controller_channel.py",
+        "tried = seconds if patience is None else min(patience, seconds)",
+        "tried = seconds if patience is None else patience",
+    ),
 ]

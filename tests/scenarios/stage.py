@@ -108,6 +108,10 @@ class Stage(Sights):
         """Whether the node logged a line with `part` in it, at that level or above."""
         return self._story.has(node, part, at_least)
 
+    def complaints(self, node: str) -> list[str]:
+        """Warnings and errors that the node logged, in their order."""
+        return [said.text for said in self._story.said if said.node == node and said.level >= logging.WARNING]
+
     # Time
 
     @property

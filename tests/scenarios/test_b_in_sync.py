@@ -248,6 +248,20 @@ def test_b16_a_follower_that_shuts_down_does_not_hold_the_high_watermark() -> No
         assert controller(stage).head.brokers.is_active(3)
 
 
+def test_b16_a_follower_that_fetches_on_while_it_shuts_down_does_not_hold_the_high_watermark() -> None:
+    """Setup: 3 is on its way out and no more in the ISR. Fault: it has all there is, and says so once more. Must hold:
+    the next write does not wait for it."""
+    left = PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, isr=[1, 2])
+    with Desk(ALL) as desk:
+        desk.head = then(ALL, [registered(3, shutting_down=True), left])
+        desk.lead(desk.head)
+        desk.fetch(3, 0)
+        told = desk.write(b"v")
+        desk.fetch(2, 1)
+        assert told == [Code.NONE]
+        assert desk.asked == []
+
+
 def test_a_change_that_is_answered_with_an_unknown_error_is_asked_for_again_after_a_pause() -> None:
     with Desk(ALL) as desk:
         desk.write(b"v")

@@ -1,9 +1,13 @@
-"""DeleteRecords that wait for a replica which does not hear of them."""
+"""DeleteRecords that wait for a replica: one that does not hear of them, or that cannot keep what it heard."""
 
 from __future__ import annotations
 
+import errno
+from pathlib import PurePath
+
 import pytest
 
+from highwater.errors import Code
 from highwater.partition.partition import Partition
 from highwater.wire.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -11,9 +15,11 @@ from highwater.wire.messages.delete_records_request import (
     DeleteRecordsTopic,
 )
 from highwater.wire.messages.delete_records_response import DeleteRecordsResponse
+from tests.scenarios.mishaps import decided
 from tests.scenarios.stage import ORDERS, Stage
 
 WEEKS_MS = 2**31 - 1
+LOG_STARTS = PurePath("/data/log-start-offset-checkpoint")
 
 
 def test_nobody_looks_for_the_low_watermark_once_who_asked_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,3 +47,48 @@ def test_nobody_looks_for_the_low_watermark_once_who_asked_is_gone(monkeypatch: 
         before = len(looks)
         stage.pass_time(10)
         assert len(looks) == before
+
+
+def raised_in_vain(stage: Stage) -> None:
+    """Records of ORDERS are to be deleted. n3 has heard of it, and has no room to write down where its log begins."""
+    for at in range(6):
+        stage.send(b"v%d" % at)
+    others = [f"n{broker}" for broker in stage.image().replicas[1:]]
+    stage.until(lambda: all(stage.log(name).high_watermark == 6 for name in others))
+    fault = stage.storage("n3").fail("append", f"{LOG_STARTS}*", errno.ENOSPC, times=None)
+    stage.begin(stage.visitor("impatient").delete_records("n2", 5), by="impatient")
+    stage.until(lambda: all(stage.log(name).log_start == 5 for name in others) and fault.struck)
+
+
+def test_the_next_leader_is_not_told_of_a_log_start_before_it_is_durable() -> None:
+    """It would call the records deleted, and a power cut would bring them back."""
+    with Stage(4, watched=True) as stage:
+        stage.create(replicas=(2, 4, 3))
+        raised_in_vain(stage)
+        stage.kill("n2")
+        stage.until(lambda: stage.leader() == "n4")
+        leader = stage.partition("n4").require_leader()
+        asked = stage.begin(stage.client.delete_records("n4", 5))
+
+        def is_kept() -> bool:
+            return b"orders 0 5\n" in (stage.storage("n3").durable_bytes(LOG_STARTS) or b"")
+
+        stage.until(lambda: leader.followers[3].end == 6)
+        stage.holds_for(2.0, lambda: leader.followers[3].log_start < 5 and not is_kept() and not asked.done)
+        stage.storage("n3").mend()
+        stage.until(lambda: asked.done)
+        assert asked.result is Code.NONE
+        assert is_kept()
+
+
+def test_a_follower_without_room_for_a_log_start_replicates_on() -> None:
+    with Stage(3, watched=True, min_insync_replicas=2) as stage:
+        stage.create(replicas=(2, 3))
+        raised_in_vain(stage)
+        stage.send(b"more")
+        stage.pass_time(60.0)
+        assert set(decided(stage).isr) == {2, 3}
+        stage.send(b"and more")
+        assert stage.partition("n2").low_watermark == 0
+        stage.storage("n3").mend()
+        stage.until(lambda: stage.partition("n2").low_watermark == 5)

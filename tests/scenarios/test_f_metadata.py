@@ -40,6 +40,27 @@ def test_a_write_that_fails_within_an_answer_is_done_again_from_there(nth: int, 
         assert set(TOPICS) <= set(stage.node("n2").raft.committed.topics.by_name)
 
 
+def test_a_full_disk_is_told_of_once_a_minute_however_often_the_metadata_is_fetched_again() -> None:
+    with Stage() as stage:
+        miss_decisions(stage)
+        fault = stage.storage("n2").fail("append", METADATA, errno.ENOSPC, times=None)
+        before = len(stage.complaints("n2"))
+        stage.heal()
+        stage.pass_time(10.0)
+        assert fault.struck > 100
+        assert 2 <= len(stage.complaints("n2")) - before < 10
+        stage.storage("n2").mend()
+        stage.until(lambda: set(TOPICS) <= set(stage.node("n2").raft.committed.topics.by_name))
+
+
+def test_a_controller_without_room_for_its_decisions_tells_of_it_once_a_minute() -> None:
+    with Stage() as stage:
+        fault = stage.storage("n1").fail("append", METADATA, errno.ENOSPC, times=None)
+        stage.pass_time(20.0)
+        assert fault.struck > 30
+        assert 2 <= len(stage.complaints("n1")) < 10
+
+
 def test_a_node_whose_disk_does_not_take_its_metadata_any_more_stops() -> None:
     with Stage(expects_failures=True) as stage:
         miss_decisions(stage)

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from highwater.broker.missing import MissingReplicas
 from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.model import TopicPartition
 from tests.scenarios.mishaps import decided, delete_topic
@@ -156,3 +157,47 @@ def test_the_only_copy_that_cannot_be_read_at_the_start_leads_no_more() -> None:
         stage.start("n2")
         stage.until(lambda: stage.leads("n2"))
         assert stage.values("n2") == [b"one"]
+
+
+def broken_by_a_mistake(stage: Stage) -> None:
+    """n2 has begun a life in which it met a mistake as it opened ORDERS: that is tried again after a minute."""
+    stage.create(ORDERS, replicas=(2,))
+    stage.send(b"one")
+    stage.kill("n2")
+    fault = stage.storage("n2").fail("read", FILES, error=ZeroDivisionError("a mistake"))
+    stage.start("n2")
+    assert fault.struck and not stage.has("n2")
+
+
+def test_a_log_that_could_not_be_opened_does_not_delay_the_next_one_of_its_name() -> None:
+    with Stage(expects_failures=True) as stage:
+        stage.sim.forgives = True
+        broken_by_a_mistake(stage)
+        stage.run(delete_topic(stage.client, ORDERS.topic))
+        stage.until(lambda: ORDERS.topic not in stage.node("n2").broker.image.topics.by_name)
+        fault = stage.storage("n2").fail("create", FILES, errno.ENOSPC)
+        stage.run(stage.client.create(ORDERS, (2,), {}))
+        stage.until(lambda: fault.struck)
+        stage.until(lambda: stage.has("n2") and stage.leads("n2"), 10)
+
+
+def test_who_is_tried_again_sooner_causes_no_second_look_at_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[float] = []
+    true = MissingReplicas._on_timer
+
+    def counted(self: MissingReplicas) -> None:
+        looks.append(stage.now)
+        true(self)
+
+    monkeypatch.setattr(MissingReplicas, "_on_timer", counted)
+    with Stage(expects_failures=True) as stage:
+        stage.sim.forgives = True
+        broken_by_a_mistake(stage)
+        stage.storage("n2").fail("create", "/data/other-0/*", errno.ENOSPC)
+        stage.run(stage.client.create(TopicPartition("other", 0), (2,), {}))
+        stage.until(lambda: len(looks) == 1 and stage.has("n2", TopicPartition("other", 0)))
+        stage.until(lambda: stage.has("n2"), 70)
+        stage.pass_time(5.0)
+        assert len(looks) == 2

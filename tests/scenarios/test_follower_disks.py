@@ -153,3 +153,33 @@ def test_a_full_disk_that_holds_a_truncation_up_holds_nothing_else_up() -> None:
         stage.storage("n2").mend()
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
         assert stage.values("n2") == stage.values("n3")
+
+
+@pytest.mark.parametrize("checkpoint", ["recovery-point", "cleaner"])
+def test_a_checkpoint_that_fails_after_a_cut_loses_that_replica_which_would_wait_for_ever(checkpoint: str) -> None:
+    with Stage(3, watched=True) as stage:
+        diverged(stage, flush_messages=1)
+        stage.log("n2").clean_end = 4
+        stage.storage("n2").fail("append", f"/data/{checkpoint}-offset-checkpoint*", errno.EIO, times=None)
+        stage.heal()
+        stage.until(lambda: stage.log("n2").offline is not None)
+        stage.until(lambda: decided(stage).directory(2) == DIRECTORY_LOST)
+        stage.kill("n2")
+        stage.storage("n2").mend()
+        stage.start("n2")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.values("n2") == stage.values("n3")
+
+
+def test_a_checkpoint_that_fails_after_a_log_began_anew_loses_that_replica() -> None:
+    with Stage(3, watched=True) as stage:
+        stage.create(replicas=(2, 3))
+        stage.send(b"v0")
+        stage.kill("n3")
+        stage.until(lambda: set(decided(stage).isr) == {2})
+        stage.send(b"v1")
+        assert stage.run(stage.client.delete_records("n2", 2)) is Code.NONE
+        stage.storage("n3").fail("append", "/data/log-start-offset-checkpoint*", errno.EIO, times=None)
+        stage.start("n3")
+        stage.until(lambda: stage.log("n3").offline is not None)
+        stage.until(lambda: decided(stage).directory(3) == DIRECTORY_LOST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from highwater.errors import Code
 from tests.scenarios.mishaps import decided
 from tests.scenarios.stage import Stage
+from tests.scenarios.test_e_groups import OFFSETS, Consumers, _settings
 
 
 def test_a_broker_fetches_nothing_before_it_has_applied_its_own_registration() -> None:
@@ -79,7 +80,9 @@ def test_a_leader_that_lost_its_tail_learns_from_the_next_one_where_each_epoch_b
         stage.cut_power("n2")
         stage.lose_records("n2", 1)
         stage.start("n2", waits=False)
-        stage.until(lambda: stage.has("n2") and stage.log("n2").log_end == 1)
+        stage.until(lambda: stage.has("n2"))
+        assert stage.log("n2").log_end == 1
+        stage.holds_for(0.05, lambda: stage.partition("n2").leader is None)
         stage.until(lambda: stage.leader() == "n3" and set(decided(stage).isr) == {2, 3})
         assert stage.values("n2") == stage.values("n3")
         assert stage.log("n2").epoch_cache.entries[:3] == history
@@ -107,3 +110,26 @@ def test_a_broker_leads_nothing_before_it_has_applied_its_own_registration() -> 
         stage.kill("n3")
         stage.until(lambda: decided(stage).leader == 2)
         assert stage.read() == [b"v%d" % at for at in range(10)]
+
+
+def test_a_coordinator_writes_nothing_before_its_broker_has_applied_its_own_registration() -> None:
+    """n2 is the last of the ISR and begins another life, in which a member's session ends. n3 may have what n2 has lost
+    by then: a record of the same epoch in its place would make two histories of one."""
+    with Stage(3, **_settings(broker_session_timeout_ms=60_000)) as stage:
+        stage.create(replicas=(2, 3))
+        stage.create(OFFSETS, replicas=(2, 3))
+        consumers = Consumers(stage)
+        consumers.run("one", consumers.client("one").join)
+        stage.kill("n3")
+        stage.until(lambda: tuple(decided(stage, OFFSETS).isr) == (2,))
+        end, epoch = stage.log("n2", OFFSETS).log_end, stage.partition("n2", OFFSETS).epoch
+        stage.kill("n2")
+        stage.start("n2", waits=False)
+        stage.until(lambda: stage.has("n2", OFFSETS))
+        stage.cut("n2", "n1")
+        stage.pass_time(50.0)
+        assert stage.node("n2").lifecycle.epoch < 0
+        assert stage.log("n2", OFFSETS).log_end == end
+        stage.heal()
+        stage.until(lambda: stage.log("n2", OFFSETS).log_end > end, 60)
+        assert stage.records("n2", OFFSETS)[end].epoch > epoch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import PurePath
 
 from highwater.errors import Code
@@ -111,6 +112,22 @@ def test_a_damaged_log_that_was_kept_goes_with_its_topic() -> None:
         stage.run(delete_topic(stage.client, ORDERS.topic))
         stage.pass_time(DELAY_SECONDS)
         assert aside(stage, "n2") == []
+
+
+def test_a_damaged_log_that_is_put_aside_after_its_topic_was_deleted_is_not_kept() -> None:
+    """Its directory could not be renamed at once."""
+    with Stage(3) as stage:
+        stage.create(replicas=(2, 3), file_delete_delay_ms=1000)
+        send_all(stage)
+        fault = stage.storage("n3").fail("rename", "/data/orders-0", errno.EIO, times=None)
+        damage(stage, "n3")
+        stage.until(lambda: fault.struck)
+        stage.run(delete_topic(stage.client, ORDERS.topic))
+        stage.until(lambda: ORDERS.topic not in stage.node("n3").broker.image.topics.by_name)
+        stage.pass_time(5.0)
+        stage.storage("n3").mend()
+        stage.until(lambda: aside(stage, "n3"))
+        stage.until(lambda: not aside(stage, "n3"))
 
 
 def test_a_damaged_log_that_was_kept_goes_with_a_topic_that_is_deleted_while_its_broker_is_down() -> None:

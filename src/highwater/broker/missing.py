@@ -53,9 +53,10 @@ class MissingReplicas:
                 self._open_at[tp] = now + pause
             self._wake_at(self._open_at[tp], now)
 
-    def forget(self, topic_id: Uuid, index: int) -> None:
+    def forget(self, tp: TopicPartition, topic_id: Uuid) -> None:
         """It is made, or not ours any more."""
-        self._reasons.pop((topic_id, index), None)
+        if self._reasons.pop((topic_id, tp.partition), None) is not None:
+            self._open_at.pop(tp, None)
 
     def _wake_at(self, at: float, now: float) -> None:
         if self._timer is not None:
@@ -100,7 +101,7 @@ class MissingReplicas:
             store.delete(tp)
             return
         self._broker.hosted.add(Partition(log, self._broker.in_sync))
-        self.forget(topic.id, tp.partition)
+        self.forget(tp, topic.id)
 
     def _find(self, image: MetadataImage, key: tuple[Uuid, int]) -> tuple[TopicImage, int, PartitionImage] | None:
         topic = image.topics.by_id.get(key[0])

@@ -130,7 +130,7 @@ class Publisher:
 
     def _drop(self, name: str, topic_id: Uuid, index: int) -> None:
         tp, store = TopicPartition(name, index), self._broker.store
-        self._missing.forget(topic_id, index)
+        self._missing.forget(tp, topic_id)
         partition = self._broker.hosted.find(topic_id, index)
         if partition is not None:
             with self._around(tp):
@@ -236,7 +236,7 @@ class Publisher:
                         self._missing.note(tp, topic_id, log)
                         continue
                     with self._around(tp):
-                        self._missing.forget(topic_id, tp.partition)
+                        self._missing.forget(tp, topic_id)
                         self._broker.hosted.add(Partition(log, self._broker.in_sync))
 
         await asyncio.gather(*(one_after_another() for _ in range(min(CREATE_AT_ONCE, len(missing)))))

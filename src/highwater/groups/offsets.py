@@ -111,6 +111,14 @@ class OffsetTable:
             self._orders.clear()
         return done
 
+    def held(self) -> dict[str, dict[TopicPartition, CommittedOffset]]:
+        """By group; of several transactions that hold the same place the last one's."""
+        found: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        for each in self._held.values():
+            for (group, place), held in each.items():
+                found.setdefault(group, {})[place] = held.offset
+        return found
+
     def is_held(self, group: str, place: TopicPartition) -> bool:
         return any((group, place) in held for held in self._held.values())
 

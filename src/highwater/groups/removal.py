@@ -123,7 +123,9 @@ class Removal:
 
     def _drop_where(self, is_gone: Callable[[str, Uuid], bool]) -> None:
         """Of the offsets that there are now: a later one is of another topic of that name."""
-        known = [(group_id, self._offsets.known(group_id)) for group_id in self._offsets.groups()]
+        held = self._offsets.held()
+        groups = dict.fromkeys((*self._offsets.groups(), *held))
+        known = [(group_id, [*self._offsets.known(group_id), held.get(group_id, {})]) for group_id in groups]
         self.tombstones.look(self._of_topics(known, is_gone))
 
     def _of_topics(

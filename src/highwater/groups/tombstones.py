@@ -144,22 +144,27 @@ class OffsetsEnding:
     def write(self, most_bytes: int, now: Now) -> None:
         offsets, group_id = self._queue.offsets, self._group_id
         committed = offsets.of(group_id)
-        due: deque[TopicPartition] = deque()
+        due: dict[TopicPartition, CommittedOffset] = {}
         for _ in range(min(AT_ONCE, len(self._left))):
             place, offset = self._left.popleft()
             if offsets.is_writing(group_id, place):
                 self._moving.append((place, offset))
-            elif committed.get(place) is offset and self._is_due(place, now):
-                due.append(place)
-        changes, _ = _cut(group_id, due, most_bytes)
-        self._left.extend((place, committed[place]) for place in due)
+            elif self._is_there(committed.get(place), place, offset) and self._is_due(place, now):
+                due[place] = offset
+        left = deque(due)
+        changes, _ = _cut(group_id, left, most_bytes)
+        self._left.extend((place, due[place]) for place in left)
         if changes:
-            self._written = [(place, committed[place]) for place in changes]
+            self._written = [(place, due[place]) for place in changes]
             self._stored = OffsetsStored(self._queue.registry, offsets, group_id, changes)
             about = f"the tombstones of {len(changes)} offsets of group {group_id}"
             self._queue.outbox.write(self._stored.records(), self, about)
         else:
             self._go_on(now)
+
+    def _is_there(self, committed: CommittedOffset | None, place: TopicPartition, offset: CommittedOffset) -> bool:
+        """What an open transaction holds goes too, but not with an offset that was committed after it."""
+        return committed is offset or (committed is None and self._queue.offsets.is_held(self._group_id, place))
 
     def _go_on(self, now: Now) -> None:
         if self._left:

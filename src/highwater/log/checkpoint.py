@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from highwater.log import names
 from highwater.model import TopicPartition
-from highwater.world import Disk, File, Place, Step, Timer, World
+from highwater.world import Disk, File, Place, Step, Timer, World, is_passing
 from highwater.world.jobs import finished, patiently
 
 VERSION = "0"
@@ -151,15 +151,21 @@ class CheckpointFile:
             self._begin()
 
     async def written(self, *, patient: bool) -> None:
-        """What it says now is durable on return. A disk that refuses it is tried again and again by who is patient;
-        for others the error is raised."""
+        """What it says now is durable on return. Else the error is raised; who is patient waits until there is room,
+        a descriptor or memory."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def done(failed: Exception | None = None) -> None:
+        def done() -> None:
             if not written.done():
-                written.set_result(None) if failed is None else written.set_exception(failed)
+                written.set_result(None)
 
-        self.write(done, None if patient else done)
+        def failed(why: Exception) -> None:
+            if patient and is_passing(why):
+                self._given_up.append(failed)
+            elif not written.done():
+                written.set_exception(why)
+
+        self.write(done, failed)
         await written
 
     def _begin(self) -> None:

@@ -183,7 +183,8 @@ class Log:
             self.storage_failed(failed)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         except OSError as failed:
-            _log.error("%s: append failed, nothing was kept: %s", self.partition, failed)
+            if self.failures.is_news(line := f"{self.partition}: append failed, nothing was kept: {failed}"):
+                _log.error("%s", line)
             self.unwritten = failed
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         except Exception as failed:  # the partition's boundary: who knows what was written

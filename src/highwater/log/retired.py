@@ -41,14 +41,20 @@ class Retired:
         name = names.deleted_directory(partition, self._unique())
         self._rename(partition, directory, name, lambda aside: self.remove_later(aside, delay))
 
-    def keep(self, partition: TopicPartition, topic_id: Uuid, directory: PurePath, high_watermark: Offset) -> None:
-        """Out of the way of another log, and there until `let_go`."""
+    def keep(
+        self, partition: TopicPartition, topic_id: Uuid, directory: PurePath, high_watermark: Offset, delay: float
+    ) -> None:
+        """Out of the way of another log, and there until `let_go`. Where that came first, it is gone after `delay`
+        seconds."""
 
         def kept(aside: PurePath) -> None:
-            _log.warning("%s: what it was is kept as %s until another copy is in sync", partition, aside)
-            self.remember(topic_id, partition.partition, aside)
+            if aside in self._kept.get((topic_id, partition.partition), ()):
+                _log.warning("%s: what it was is kept as %s until another copy is in sync", partition, aside)
+            else:
+                self.remove_later(aside, delay)
 
         name = names.stray_directory(partition, high_watermark, self._random.getrandbits(60))
+        self.remember(topic_id, partition.partition, self._directory / name)
         self._rename(partition, directory, name, kept)
 
     def is_in_the_way(self, partition: TopicPartition) -> bool:
@@ -64,7 +70,7 @@ class Retired:
             timer.cancel()
 
     def remember(self, topic_id: Uuid, index: int, directory: PurePath) -> None:
-        """One that is aside already."""
+        """One that is aside, or about to be."""
         self._kept.setdefault((topic_id, index), []).append(directory)
 
     def kept(self) -> list[tuple[Uuid, int]]:

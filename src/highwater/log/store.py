@@ -58,6 +58,8 @@ class LogStore:
         before they do no more. They have no topic id, and it would be cut, or emptied, by what they say."""
         self._ending: dict[TopicPartition, Log] = {}
         """Deleted ones, in whose directories a job may still write: the next log of that name waits for its end."""
+        self._raising: dict[Log, tuple[Offset, int]] = {}
+        """Where these logs began before their starts were raised, and how many writes those raises wait for."""
         clock = world.clock
         self._retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic())
         self.recovery_points = self._checkpoint(
@@ -74,6 +76,10 @@ class LogStore:
         self.clean_ends = self._checkpoint(
             names.CLEANER_POINTS, lambda log: log.clean_end, lambda found: found.clean_ends
         )
+
+    @property
+    def _checkpoints(self) -> tuple[CheckpointFile, ...]:
+        return self.recovery_points, self.log_starts, self.high_watermarks, self.clean_ends
 
     def _checkpoint(
         self,
@@ -92,7 +98,9 @@ class LogStore:
 
     def _checkpoint_failed(self, failed: Exception) -> bool:
         if isinstance(failed, OSError):
-            _log.error("a checkpoint in %s could not be written: %s", self.directory, failed)
+            line = f"a checkpoint in {self.directory} could not be written: {failed}"
+            if self._world.failures.is_news(line):
+                _log.error("%s", line)
         else:
             self._world.failures.note("job", f"a checkpoint in {self.directory}", failed)
         return True
@@ -230,7 +238,7 @@ class LogStore:
     async def _bring_up_to_date(self) -> None:
         """OSError where a checkpoint cannot be written."""
         outdated = set(self._outdated)
-        for file in (self.recovery_points, self.log_starts, self.high_watermarks, self.clean_ends):
+        for file in self._checkpoints:
             await file.written(patient=False)
         self._outdated -= outdated
 
@@ -257,7 +265,8 @@ class LogStore:
         it may be dead."""
         log = self.logs.get(partition)
         committed = self.found.high_watermarks.get(partition, 0) if log is None else log.high_watermark
-        self.retired.keep(partition, topic_id, self._taken_out(partition), committed)
+        delay = self._delete_delay(partition)
+        self.retired.keep(partition, topic_id, self._taken_out(partition), committed, delay)
 
     def replaced(self, partition: TopicPartition, topic_id: Uuid, end: Offset | None = None) -> None:
         """What was put aside is not needed: its log is in sync, up to `end`, or its topic is gone."""
@@ -300,14 +309,34 @@ class LogStore:
         """As `truncation.restart`, and no checkpoint lies beyond the new end when it returns."""
         if not await truncation.restart(self._world, log, offset, batches):
             return False
-        await self.log_starts.written(patient=True)
         return await self._kept_within(log)
 
     async def _kept_within(self, log: Log) -> bool:
-        """A full disk has room again some time."""
-        await self.recovery_points.written(patient=True)
-        await self.clean_ends.written(patient=True)
+        """A full disk has room again some time. With any other error the log must not go on: a later start would
+        believe what the checkpoints still say."""
+        try:
+            for file in (self.log_starts, self.recovery_points, self.clean_ends):
+                await file.written(patient=True)
+        except OSError as failed:
+            log.storage_failed(failed)
         return log.is_usable
+
+    def keep_raised_start(self, log: Log, before: Offset, kept: Callable[[], None]) -> None:
+        """`kept` once the log's start, which was `before`, is durable. Until then `told_start` is the old one."""
+        start, writes = self._raising.get(log, (before, 0))
+        self._raising[log] = start, writes + 1
+
+        def written() -> None:
+            start, writes = self._raising.pop(log)
+            if writes > 1:
+                self._raising[log] = start, writes - 1
+            kept()
+
+        self.log_starts.write(written)
+
+    def told_start(self, log: Log) -> Offset:
+        """What its leader may count on, and then call records deleted: that must outlive us."""
+        return self._raising[log][0] if log in self._raising else log.log_start
 
     def aging_ms(self) -> int:
         """The time by which records, tombstones and producers grow old."""
@@ -350,14 +379,14 @@ class LogStore:
             await asyncio.gather(*(self._settle(log) for log in logs[at : at + SETTLE_AT_ONCE]))
         clean = not self.unloaded and not self.retired.pending and all(log.offline is None for log in logs)
         try:
-            for file in (self.recovery_points, self.log_starts, self.high_watermarks):
+            for file in self._checkpoints:
                 await file.written(patient=False)
             if clean:
                 mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
                 await finished(self._world, checkpoint.replace_file, self.directory / names.CLEAN_SHUTDOWN, mark)
         except OSError as failed:
             _log.error("%s is not marked as cleanly closed: %s", self.directory, failed)
-        for file in (self.recovery_points, self.log_starts, self.high_watermarks):
+        for file in self._checkpoints:
             file.close()
         for log in logs:
             log.close()

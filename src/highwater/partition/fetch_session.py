@@ -238,8 +238,7 @@ class FetchSessions:
         """True for a connection's first: whoever calls has `end_with` called when it closes."""
         known = self._tied.get(connection)
         session.ties = self._tied[connection] = {} if known is None else known
-        if session.id:
-            session.ties[session.id] = None
+        session.ties[session.id] = None
         return known is None
 
     def end_with(self, connection: object) -> None:

@@ -150,7 +150,8 @@ class ActiveController:
                 self.raft.append(records, self._epoch)
                 written = True
             except KafkaError as failed:
-                _log.error("a decision could not be written: %s", failed)
+                if self.world.failures.is_news(line := f"a decision could not be written: {failed}"):
+                    _log.error("%s", line)
         if not written:
             return False
         self._head = head

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from highwater.controller.topics import create_topics, in_pieces
 from highwater.errors import Code
 from highwater.net.context import RequestContext
@@ -28,14 +26,6 @@ def handle(controller: ActiveController, ctx: RequestContext, request: CreateTop
         in_pieces(request, controller.config),
         lambda piece: create_topics(controller.head, piece, controller.config, controller.random, ctx.authorize),
         lambda piece: refusals.create_topics(piece, Code.NOT_CONTROLLER),
-        lambda decided: _respond(ctx, decided),
+        CreateTopicsResponse(throttle_time_ms=ctx.throttle_ms),
+        lambda response: response.topics,
     )
-
-
-def _respond(ctx: RequestContext, decided: Sequence[CreateTopicsResponse]) -> Work:
-    response = CreateTopicsResponse(throttle_time_ms=ctx.throttle_ms)
-    for piece in decided:
-        for row in piece.topics:
-            response.topics.append(ctx.written(row))
-            yield None
-    ctx.respond(response)

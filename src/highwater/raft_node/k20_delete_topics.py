@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from highwater.controller.deletion import delete_topics, in_pieces
 from highwater.errors import Code
 from highwater.net.context import RequestContext
@@ -28,14 +26,6 @@ def handle(controller: ActiveController, ctx: RequestContext, request: DeleteTop
         in_pieces(controller.head, request),
         lambda piece: delete_topics(controller.head, piece, ctx.version, controller.config, ctx.authorize),
         lambda piece: refusals.delete_topics(piece, Code.NOT_CONTROLLER),
-        lambda decided: _respond(ctx, decided),
+        DeleteTopicsResponse(throttle_time_ms=ctx.throttle_ms),
+        lambda response: response.responses,
     )
-
-
-def _respond(ctx: RequestContext, decided: Sequence[DeleteTopicsResponse]) -> Work:
-    response = DeleteTopicsResponse(throttle_time_ms=ctx.throttle_ms)
-    for piece in decided:
-        for row in piece.responses:
-            response.responses.append(ctx.written(row))
-            yield None
-    ctx.respond(response)

@@ -290,7 +290,8 @@ class RaftNode:
         self._fetch_again(failure)
 
     def _fetch_again(self, why: Exception) -> None:
-        _log.warning("%s: fetched records are not taken, and fetched again: %s", PARTITION, why)
+        if self.world.failures.is_news(line := f"{PARTITION}: records are not taken, and fetched again: {why}"):
+            _log.warning("%s", line)
         self._inputs.append((self.quorum.records_rejected, None))
 
     def _voters_changed(self) -> None:

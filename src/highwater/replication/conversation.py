@@ -1,9 +1,8 @@
 """A follower broker's conversation with one leader broker, over all partitions that it leads and we follow. Pure.
 
 The fetch session keeps both sides' costs to what changed (KIP-227). The next fetch is the acknowledgement of the last
-one's records, so it leaves only when what it would acknowledge is synced, and each new log start is written down. A
-fetch that waits at the leader is overtaken by another as soon as there is a partition that it does not name: a new
-leader's first write waits for that.
+one's records, so it leaves only when what it would acknowledge is synced. A fetch that waits at the leader is overtaken
+by another as soon as there is a partition that it does not name: a new leader's first write waits for that.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ class Conversation(Generic[Key]):
         "_forgotten",
         "_has_sessions",
         "_in_flight",
-        "_keeping",
         "_made",
         "_moved",
         "_session_epoch",
@@ -66,8 +64,6 @@ class Conversation(Generic[Key]):
         """Those that the session has and is to lose."""
         self._syncing: dict[Key, Follower] = {}
         """Whose records are not synced yet."""
-        self._keeping = 0
-        """How many log starts are being written down."""
         self._in_flight = 0
         self._made = 0
         self._session_id = 0
@@ -127,13 +123,14 @@ class Conversation(Generic[Key]):
         if self._syncing.get(key) is follower:
             del self._syncing[key]
 
-    def keep(self) -> None:
-        """A log start is being written down: the leader hears of it by the next fetch, and then calls records deleted.
-        That must outlive us."""
-        self._keeping += 1
-
-    def kept(self) -> None:
-        self._keeping -= 1
+    def restate(self, key: Key) -> None:
+        """Its log start is written down: only now the leader hears of it, and then calls records deleted. One that does
+        not fetch is named when it does again."""
+        follower = self.followers[key]
+        if follower.fetches:
+            follower.is_moved = True
+            self._moved[key] = None
+            self._unnamed = True
 
     # Inputs: the connection
 
@@ -154,7 +151,7 @@ class Conversation(Generic[Key]):
     @property
     def is_due(self) -> bool:
         """Whether a fetch may leave once all that `moved` names is synced."""
-        if self._keeping or not self._fetching:
+        if not self._fetching:
             return False
         return not self._in_flight or self._may_overtake
 

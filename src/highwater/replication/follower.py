@@ -6,7 +6,7 @@ Each input returns a `Ready`. The driver carries it out in the order of its fiel
    `log_failed`. The cut is synced, and the recovery point with it, before that is fed.
 2. `append`: so many whole batches; then `appended`, or `failed`, whatever of them was really appended.
 3. `high_watermark`, `log_start`: moved there.
-4. `keep_log_start`: written down before the next fetch, by which the leader learns of it.
+4. `keep_log_start`: written down before the leader is told of it, by a fetch after that.
 5. The next fetch, which the conversation sends: it acknowledges all below the log's end, so in flush mode that is
    synced first.
 """
@@ -207,7 +207,7 @@ class Follower:
         if log.start == log.end:
             return self.failed("there is no room for what the log would begin with")
         self._fetch()
-        return Ready(keep_log_start=True)
+        return NOTHING
 
     def log_failed(self) -> None:
         """Offline, or known to be damaged: it is not fetched into any more."""

@@ -45,6 +45,7 @@ class Failures:
         self._witness = witness
         self._told: dict[tuple[str, str, str], tuple[float, int]] = {}
         """When a failure was last told, and how often it came since."""
+        self._lines: dict[str, float] = {}
         self.counts: dict[Kind, int] = dict.fromkeys(KINDS, 0)
 
     def note(self, kind: Kind, name: str, failed: BaseException) -> None:
@@ -62,6 +63,16 @@ class Failures:
             _log.error("%s: an unexpected error stops here (%s)%s", name, kind, more, exc_info=failed)
         if self._witness is not None:
             self._witness(f"{kind} {name}", failed)
+
+    def is_news(self, line: str) -> bool:
+        """Whether the line is to be logged, about a failure that is expected and may repeat itself: once in a while."""
+        now = self._monotonic()
+        if now - self._lines.get(line, -QUIET_SECONDS) < QUIET_SECONDS:
+            return False
+        if len(self._lines) > 1000:
+            self._lines.clear()
+        self._lines[line] = now
+        return True
 
     def task_ended(
         self, task: Task[None], decide: Decide | None, ends_node: Callable[[str, BaseException], None]

@@ -21,6 +21,27 @@ from tests.unit.broker.living import PROPERTIES
 from tests.unit.net.parties import Peer, framed
 
 CONTROLLER = Endpoint("controller", 9093)
+SUCCESSOR = Endpoint("successor", 9093)
+
+
+class MuteController(Peer):
+    """Answers ApiVersions, and nothing else; or heartbeats too."""
+
+    def __init__(self, answers: bool = False) -> None:
+        super().__init__()
+        self.heard = 0
+        self.answers = answers
+
+    def buffer_updated(self, nbytes: int) -> None:
+        super().buffer_updated(nbytes)
+        for frame in self.frames[self.heard :]:
+            self.heard += 1
+            if int.from_bytes(frame[:2], "big") == ApiVersionsRequest.API_KEY:
+                known = ApiVersion(api_key=BrokerHeartbeatRequest.API_KEY, min_version=0, max_version=1)
+                body = ApiVersionsResponse(api_keys=[known]).encode(int.from_bytes(frame[2:4], "big"))
+                self.send(framed(frame[4:8] + body))
+            elif self.answers:
+                self.send(framed(frame[4:8] + b"\x00" + BrokerHeartbeatResponse().encode(1)))
 
 
 class Scene:
@@ -36,7 +57,18 @@ class Scene:
         config = NodeConfig.parse({**PROPERTIES, **{name.replace("_", "."): value for name, value in settings.items()}})
         deadlines = self.broker.call(DeadlineQueue, self.broker.clock)
         self.channel = ControllerChannel(self.broker, config, "broker-1", deadlines, lambda: self.at)
+        self.made: list[MuteController] = []
         self.sim.on_event(self._see)
+
+    def listen(self, at: Endpoint = CONTROLLER, *, answers: bool = False) -> None:
+        """A controller listens there, which is mute or answers."""
+
+        def accept() -> BufferedProtocol:
+            self.made.append(MuteController(answers))
+            return self.made[-1]
+
+        machine = self.controller if at == CONTROLLER else self.sim.world(at.host)
+        self.sim.run(machine.perform(machine.net.listen(accept, at)))
 
     def _see(self, event: Event) -> None:
         if event.node == "broker" and event.phase == "before":
@@ -49,24 +81,6 @@ class Scene:
         request = BrokerHeartbeatRequest(broker_id=1)
         self.broker.call(self.channel.ask, request, BrokerHeartbeatResponse, self.answers.append, seconds, patience)
         self.sim.run(self.sim.until(lambda: bool(self.answers), limit=1000))
-
-
-class MuteController(Peer):
-    """Answers ApiVersions, and nothing else; or heartbeats too."""
-
-    heard = 0
-    answers = False
-
-    def buffer_updated(self, nbytes: int) -> None:
-        super().buffer_updated(nbytes)
-        for frame in self.frames[self.heard :]:
-            self.heard += 1
-            if int.from_bytes(frame[:2], "big") == ApiVersionsRequest.API_KEY:
-                known = ApiVersion(api_key=BrokerHeartbeatRequest.API_KEY, min_version=0, max_version=1)
-                body = ApiVersionsResponse(api_keys=[known]).encode(int.from_bytes(frame[2:4], "big"))
-                self.send(framed(frame[4:8] + body))
-            elif self.answers:
-                self.send(framed(frame[4:8] + b"\x00" + BrokerHeartbeatResponse().encode(1)))
 
 
 def test_the_time_for_a_dial_grows_from_setup_timeout_ms_up_to_its_max() -> None:
@@ -84,13 +98,7 @@ def test_the_time_for_a_dial_grows_from_setup_timeout_ms_up_to_its_max() -> None
 def test_controller_socket_timeout_ms_bounds_one_try_and_the_connection_is_made_anew() -> None:
     scene = Scene(controller_socket_timeout_ms="3000")
     with scene.sim:
-        made: list[MuteController] = []
-
-        def accept() -> BufferedProtocol:
-            made.append(MuteController())
-            return made[-1]
-
-        scene.sim.run(scene.controller.perform(scene.controller.net.listen(accept, CONTROLLER)))
+        scene.listen()
         scene.ask(seconds=10.0)
         assert scene.answers == [None]
         dials = scene.times("dial")
@@ -100,37 +108,23 @@ def test_controller_socket_timeout_ms_bounds_one_try_and_the_connection_is_made_
 def test_what_a_stopped_controller_does_not_answer_is_asked_of_its_successor_at_once() -> None:
     scene = Scene()
     with scene.sim:
-        made: list[MuteController] = []
-        successor = Endpoint("successor", 9093)
-        elsewhere = scene.sim.world("successor")
-
-        def accept() -> BufferedProtocol:
-            made.append(MuteController())
-            return made[-1]
-
-        scene.sim.run(scene.controller.perform(scene.controller.net.listen(accept, CONTROLLER)))
-        scene.sim.run(elsewhere.perform(elsewhere.net.listen(accept, successor)))
+        scene.listen()
+        scene.listen(SUCCESSOR)
         request = BrokerHeartbeatRequest(broker_id=1)
         scene.broker.call(scene.channel.ask, request, BrokerHeartbeatResponse, scene.answers.append, 9.0)
-        scene.sim.run(scene.sim.until(lambda: bool(made) and made[0].heard == 2, limit=10))
+        scene.sim.run(scene.sim.until(lambda: bool(scene.made) and scene.made[0].heard == 2, limit=10))
         scene.broker.call(scene.channel.controller_moved)
-        assert len(made) == 1, "it is still the same"
-        scene.at = successor
+        assert len(scene.made) == 1, "it is still the same"
+        scene.at = SUCCESSOR
         scene.broker.call(scene.channel.controller_moved)
-        scene.sim.run(scene.sim.until(lambda: len(made) == 2 and made[1].heard == 2, limit=1))
+        scene.sim.run(scene.sim.until(lambda: len(scene.made) == 2 and scene.made[1].heard == 2, limit=1))
 
 
 def test_a_request_that_cannot_be_made_costs_no_other_its_answer() -> None:
     scene = Scene()
     with scene.sim:
         scene.sim.forgives = True
-
-        def accept() -> BufferedProtocol:
-            controller = MuteController()
-            controller.answers = True
-            return controller
-
-        scene.sim.run(scene.controller.perform(scene.controller.net.listen(accept, CONTROLLER)))
+        scene.listen(answers=True)
         for broker in (1 << 40, 1):
             request = BrokerHeartbeatRequest(broker_id=broker)
             scene.broker.call(scene.channel.ask, request, BrokerHeartbeatResponse, scene.answers.append, 9.0)
@@ -168,18 +162,22 @@ def test_who_is_not_patient_waits_no_longer_than_that_for_a_controller_that_can_
         assert 10 <= scene.broker.clock.monotonic() - begun < 11
 
 
+def test_patience_does_not_prolong_the_time_for_an_answer() -> None:
+    scene = Scene()
+    with scene.sim:
+        scene.sim.cut("broker", "controller")
+        begun = scene.broker.clock.monotonic()
+        scene.ask(seconds=5.0, patience=10.0)
+        assert scene.answers == [None]
+        assert 5 <= scene.broker.clock.monotonic() - begun < 6
+
+
 def test_a_controller_that_has_the_request_is_waited_for_and_then_no_other_is_asked() -> None:
     scene = Scene(controller_socket_timeout_ms="15000")
     with scene.sim:
-        made: list[MuteController] = []
-
-        def accept() -> BufferedProtocol:
-            made.append(MuteController())
-            return made[-1]
-
-        scene.sim.run(scene.controller.perform(scene.controller.net.listen(accept, CONTROLLER)))
+        scene.listen()
         begun = scene.broker.clock.monotonic()
         scene.ask(seconds=60.0, patience=10.0)
         assert scene.answers == [None]
         assert 15 <= scene.broker.clock.monotonic() - begun < 16
-        assert len(made) == 1
+        assert len(scene.made) == 1

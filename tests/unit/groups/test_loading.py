@@ -147,6 +147,29 @@ def test_offsets_of_an_open_transaction_do_not_expire_and_keep_their_group() -> 
     assert (bench.offsets(), bench.state()) == ({T0: 5}, "Empty")
 
 
+def test_offsets_that_an_open_transaction_holds_go_with_their_topic() -> None:
+    """Else whoever reads the next topic of that name would be told to wait for a transaction that may never end."""
+    bench = Bench(log=[offset_record(5)])
+    bench.shard.replay(*offset_record(6), producer_id=9)
+    bench.shard.replay(*offset_record(7, group="other"), producer_id=9)
+    bench.topics_deleted({"t": b"a" * 16})
+    for group in ("g", "other"):
+        stable = bench.answer(bench.ask_fetch(T0, group=group, require_stable=True), OffsetFetchResponseGroup)
+        assert stable.topics[0].partitions[0].error_code == Code.NONE
+    bench.shard.end_transaction(9, commit=True)
+    assert (bench.offsets(), bench.offsets("other")) == ({}, {})
+
+
+def test_an_offset_of_the_next_topic_of_a_name_stays_where_a_transaction_holds_one_of_the_last() -> None:
+    bench = Bench()
+    bench.shard.replay(*offset_record(6), producer_id=9)
+    bench.ask_commit({T0: 8}, version=10, topic_id=b"b" * 16)
+    bench.topics_deleted({"t": b"a" * 16})
+    assert bench.offsets() == {T0: 8}
+    bench.shard.end_transaction(9, commit=True)
+    assert bench.offsets() == {T0: 8}
+
+
 def test_whoever_resigns_tells_all_who_wait_and_keeps_nothing() -> None:
     bench = Bench()
     leader, other = bench.stable_group(2)

@@ -371,6 +371,25 @@ def test_what_was_known_of_a_deleted_log_does_not_hold_for_the_next_one_of_its_n
     on_real_disk(tmp_path, play)
 
 
+def test_after_a_clean_stop_no_checkpoint_names_a_log_that_was_deleted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch([b"a", b"b"]))
+        log.clean_end, log.log_start = 2, 1
+        for file in (bench.store.clean_ends, bench.store.log_starts, bench.store.recovery_points):
+            await file.written(patient=False)
+        bench.store.delete(log.partition)
+        await bench.store.close(7)
+        caplog.clear()
+        bench.store = bench._new_store()
+        await bench.store.open()
+        assert caplog.messages == []
+
+    on_real_disk(tmp_path, play)
+
+
 def test_logs_that_somebody_removed_are_told_of_at_the_start_and_not_by_the_thousand(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -161,15 +161,21 @@ def test_a_sync_of_an_earlier_term_says_nothing_of_this_one() -> None:
     assert talk.is_syncing
 
 
-def test_a_fetch_waits_until_each_log_start_is_written_down() -> None:
+def test_a_log_start_that_is_written_down_is_told_by_a_fetch_that_overtakes_the_one_that_waits() -> None:
     talk = talking("a")
-    move(talk, "a")
-    talk.keep()
-    talk.keep()
-    talk.kept()
+    talk.fetch()
     assert not talk.is_due
-    talk.kept()
+    talk.restate("a")
     assert talk.is_due
+    assert talk.fetch().named == ["a"]
+
+
+def test_a_log_start_of_one_that_does_not_fetch_is_told_when_it_does_again() -> None:
+    talk = talking("a", "b")
+    talk.followers["a"].failed()
+    talk.note("a")
+    talk.restate("a")
+    assert talk.moved == []
 
 
 @pytest.mark.parametrize(

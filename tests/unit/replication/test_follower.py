@@ -123,7 +123,7 @@ def test_an_empty_log_begins_anew_with_a_batch_around_its_end() -> None:
     ready = answer(follower, Row(batches=[Batch(8, 12), Batch(13, 14), Batch(15, 15, 9)]), log=Ends(10, 10))
     assert (ready.restart_at, ready.append, ready.takes) == (8, 2, False)
     assert follower.state is State.TRUNCATING
-    assert follower.restarted(Ends(10, 15)) == Ready(keep_log_start=True)
+    assert follower.restarted(Ends(10, 15)) == NOTHING
     assert follower.is_moved
 
 

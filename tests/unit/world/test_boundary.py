@@ -61,6 +61,17 @@ def test_what_repeats_itself_is_counted_each_time_and_told_once_a_minute(caplog:
     assert all(record.exc_info for record in caplog.records)
 
 
+def test_a_line_about_what_is_expected_is_news_once_a_minute() -> None:
+    now = Now()
+    failures = Failures(now)
+    assert [failures.is_news(line) for line in ("full", "full", "another", "full")] == [True, False, True, False]
+    now.seconds += QUIET_SECONDS
+    assert [failures.is_news("full") for _ in range(2)] == [True, False]
+    for at in range(1002):
+        failures.is_news(str(at))
+    assert failures.is_news("full"), "few are remembered"
+
+
 def in_real_world(play: Callable[[RealWorld, list[str]], Coroutine[Any, Any, None]]) -> None:
     loop, ended = new_event_loop(), list[str]()
     world = RealWorld(loop, lambda name, error: ended.append(name))

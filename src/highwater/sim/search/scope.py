@@ -67,4 +67,4 @@ SCOPES: dict[str, Scope] = {
         _scope("three", 3, F.CRASH, F.LAG, batches=1, budget=1),
     )
 }
-"""Each can be searched whole, with its own budget, in the time of `make test`; larger budgets are for patient people."""
+"""Small enough to be searched whole with a budget of one; a larger one is for patient people."""
