@@ -8,8 +8,45 @@ _UNREAD = "tests/unit/net/test_unread_answers.py"
 _LARGE = "tests/unit/broker/test_large_requests.py"
 _WAITING = "tests/unit/broker/test_waiting_fetches.py"
 _TOMBSTONES = "tests/unit/groups/test_tombstones.py"
+_WIDE = "tests/scenarios/test_wide_topics.py"
+_DOCKET = "tests/unit/raft_node/test_docket.py"
 
 MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F48",
+        f"{_WIDE}::test_no_loop_is_held_by_a_topic_of_thousands_of_partitions",
+        "src/highwater/metadata/replay.py",
+        "if (at - first) % PIECE == PIECE - 1:",
+        "if False:",
+    ),
+    Mutation(
+        "F48",
+        "tests/unit/controller/test_topics_in_pieces.py::test_one_topic_of_many_partitions_is_decided_by_pieces",
+        "src/highwater/controller/partitions.py",
+        "if not len(added) % PIECE:",
+        "if False:",
+    ),
+    Mutation(
+        "F48",
+        f"{_DOCKET}::test_nothing_is_decided_amid_another_decision",
+        "src/highwater/raft_node/docket.py",
+        "return self._under_way is None and not self._waiting and not self._long",
+        "return True",
+    ),
+    Mutation(
+        "F48",
+        f"{_DOCKET}::test_a_short_one_waits_for_one_long_decision_at_most",
+        "src/highwater/raft_node/docket.py",
+        "(self._long if takes_long else self._waiting).append(case)",
+        "self._waiting.append(case)",
+    ),
+    Mutation(
+        "F48",
+        f"{_DOCKET}::test_all_is_given_up_and_each_is_told_once",
+        "src/highwater/raft_node/docket.py",
+        "cases.appendleft(self._under_way[0])",
+        "pass",
+    ),
     Mutation(
         "F45",
         "tests/unit/log/compaction/test_cleaning.py::"
@@ -164,22 +201,22 @@ MUTATIONS: list[Mutation] = [
         "F23",
         "tests/unit/controller/test_batches.py::test_settings_beyond_what_a_batch_holds_are_refused",
         "src/highwater/controller/configs.py",
-        "size = check_size(made, size)",
+        "size = whole(check_size(made, size))",
         "pass",
     ),
     Mutation(
         "F23",
         "tests/unit/controller/test_batches.py::test_topics_that_would_not_fit_a_batch_are_not_created",
         "src/highwater/controller/topics.py",
-        "check_size(records)",
+        "yield from check_size(records)",
         "pass",
     ),
     Mutation(
         "F23",
         "tests/unit/raft_node/test_active.py::test_what_is_decided_is_written_in_batches_that_the_quorum_takes",
         "src/highwater/raft_node/active.py",
-        "return all(self._append_batch(list(batch), why) for batch in cut(records))",
-        "return self._append_batch(records, why)",
+        "for batch in (yield from cut(records)):",
+        "for batch in [records]:",
     ),
     Mutation(
         "F20",

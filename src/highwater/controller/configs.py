@@ -19,6 +19,7 @@ from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType, broker_resource
 from highwater.metadata.names import why_illegal
+from highwater.metadata.pieces import whole
 from highwater.wire.codec import Message
 from highwater.wire.messages.alter_configs_request import AlterConfigsRequest
 from highwater.wire.messages.alter_configs_response import AlterConfigsResourceResponse as LegacyResourceResponse
@@ -94,7 +95,7 @@ def _alter(
             made = _alter_resource(head, resource, alterations, config)
             if len(records) + len(made) > MAX_RECORDS:
                 raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-            size = check_size(made, size)
+            size = whole(check_size(made, size))
         except KafkaError as error:
             answers.append((resource, error.code, told(error)))
         else:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from highwater.controller.decision import Decision
 from highwater.net.context import RequestContext
 from highwater.net.turns import Work
-from highwater.raft_node.active import ActiveController
 
+D = TypeVar("D")
 P = TypeVar("P")
 R = TypeVar("R")
 
 
 def decide_in_pieces(
-    controller: ActiveController,
+    decide: Callable[[Callable[[], D], Callable[[R | None], None]], None],
     ctx: RequestContext,
     pieces: Sequence[P],
-    decide: Callable[[P], Decision[R]],
+    decision: Callable[[P], D],
     refused: Callable[[P], R],
     respond: Callable[[Sequence[R]], Work],
 ) -> Work:
-    """`respond` gets what was decided in the pieces' order, once all of it is committed. `refused` words the answer
-    for a piece that came to a controller that is active no longer."""
+    """`decide` is the controller's, for what is decided at once or for what takes long. `respond` gets what was decided
+    in the pieces' order, once all of it is committed. `refused` words the answer for a piece that came to a controller
+    that is active no longer."""
     decided: dict[int, R] = {}
 
     def take(at: int, piece: P) -> None:
@@ -32,7 +32,7 @@ def decide_in_pieces(
             if len(decided) == len(pieces):
                 ctx.carry_out(respond([decided[each] for each in range(len(pieces))]))
 
-        controller.decide(lambda: decide(piece), answer)
+        decide(lambda: decision(piece), answer)
 
     for at, piece in enumerate(pieces):
         take(at, piece)
