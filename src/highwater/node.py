@@ -45,11 +45,10 @@ from highwater.partition.in_sync import InSync
 from highwater.quorum import Identity, Leadership, Listener, ReplicaKey, Timing, VoterNode
 from highwater.raft_node.active import ActiveController
 from highwater.raft_node.apis import controller_registry
-from highwater.raft_node.listeners import Listeners
 from highwater.raft_node.meta_properties import MetaProperties, read_meta_properties
 from highwater.raft_node.metadata_log import metadata_log_config
 from highwater.raft_node.metrics import QuorumMetrics
-from highwater.raft_node.raft_node import RaftNode
+from highwater.raft_node.raft_node import Listeners, RaftNode
 from highwater.world import Disk, Step, World
 from highwater.world.jobs import finished
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from highwater.metadata.pieces import Pieces
 from highwater.world import World
+
+_OVER: Final = object()
 
 
 class Case(NamedTuple):
@@ -53,17 +55,16 @@ class Docket:
     def _advance(self, case: Case, pieces: Pieces[None]) -> None:
         """By one piece."""
         under_way = self._under_way = case, pieces
+        goes_on = False
         try:
-            next(pieces)
-        except BaseException as end:
-            if self._under_way is under_way:
+            goes_on = next(pieces, _OVER) is not _OVER
+        finally:
+            if goes_on:
+                self._world.clock.call_soon(self._go_on, case, pieces)
+            elif self._under_way is under_way:
                 self._under_way = None
                 if not self.is_free:
                     self._world.clock.call_soon(self._take_next)
-            if not isinstance(end, StopIteration):
-                raise
-        else:
-            self._world.clock.call_soon(self._go_on, case, pieces)
 
     def _go_on(self, case: Case, pieces: Pieces[None]) -> None:
         if self._under_way is not None and self._under_way[1] is pieces:

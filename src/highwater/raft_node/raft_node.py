@@ -48,7 +48,7 @@ from highwater.quorum import (
 from highwater.quorum.voters import endpoint_of
 from highwater.raft_node.installing import Installation
 from highwater.raft_node.leader_watch import LeaderWatch
-from highwater.raft_node.listeners import Listeners
+from highwater.raft_node.listeners import Listeners as Listeners
 from highwater.raft_node.metadata_log import (
     QUORUM_STATE,
     CommittedBatch,
