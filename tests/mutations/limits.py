@@ -13,6 +13,13 @@ _DOCKET = "tests/unit/raft_node/test_docket.py"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
+        "F49",
+        "tests/unit/broker/test_repeated_elements.py::test_what_is_passed_on_is_not_made_anew",
+        "src/highwater/controller/configs.py",
+        "if not len(answers) % _RESOURCES_PER_PIECE:",
+        "if False:",
+    ),
+    Mutation(
         "F48",
         f"{_WIDE}::test_no_loop_is_held_by_a_topic_of_thousands_of_partitions",
         "src/highwater/metadata/replay.py",
@@ -201,7 +208,7 @@ MUTATIONS: list[Mutation] = [
         "F23",
         "tests/unit/controller/test_batches.py::test_settings_beyond_what_a_batch_holds_are_refused",
         "src/highwater/controller/configs.py",
-        "size = whole(check_size(made, size))",
+        "size = yield from check_size(made, size)",
         "pass",
     ),
     Mutation(

@@ -11,6 +11,7 @@ from highwater.model import Endpoint
 from highwater.net.client import ClientConnection
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_ELEMENTS, Role
+from highwater.raft_node.k58_envelope import FORWARDED
 from highwater.wire.codec import Message, UnsupportedField
 from tests.subjects import Subject
 from tests.unit.broker.living import NODE, Living
@@ -78,6 +79,16 @@ def test_what_is_decoded_at_once_is_done_in_little_time(living: Living, role: Ro
         for long in CASES
         if long.role is role and not long.alike
         if (calls := calls_in_one_go(living, long, ELEMENTS_AT_ONCE * 9 // 10)) > MOST_CALLS
+    }
+    assert found == {}
+
+
+def test_what_is_passed_on_is_not_made_anew(living: Living) -> None:
+    found = {
+        long.name: calls
+        for long in CASES
+        if long.api.key in FORWARDED and long.role is Role.BROKER and not long.alike
+        if (calls := calls_in_one_go(living, long, long.api.most_elements * 9 // 10 // len(long.path))) > MOST_CALLS
     }
     assert found == {}
 

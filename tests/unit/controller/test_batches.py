@@ -95,7 +95,7 @@ def test_settings_beyond_what_a_batch_holds_are_refused() -> None:
     alike = dict.fromkeys(map(NodeId, brokers), head.brokers.by_id[NodeId(1)])
     head = replace(head, brokers=replace(head.brokers, by_id=alike))
     request = IncrementalAlterConfigsRequest(resources=[alteration(broker) for broker in brokers])
-    decided = incremental_alter_configs(head, request, node_config())
+    decided = whole(incremental_alter_configs(head, request, node_config()))
     told = [response.error_code for response in decided.response.responses]
     written = told.count(Code.NONE)
     assert told == [Code.NONE] * written + [Code.RECORD_LIST_TOO_LARGE] * (400 - written)
