@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from highwater.errors import Code
@@ -56,13 +56,13 @@ def list_groups(registry: Registry, states: Iterable[str], types: Iterable[str])
     return [_listed(group) for group in registry if not wanted_states or group.state.value.lower() in wanted_states]
 
 
-def positions(registry: Registry, offsets: OffsetTable) -> list[Position]:
-    found: list[Position] = []
+def positions(registry: Registry, offsets: OffsetTable) -> Iterator[Position]:
+    """Of the groups that there are when it begins, each as it is when its turn comes."""
     for group_id in dict.fromkeys([*(group.id for group in registry), *offsets.groups()]):
         group = registry.get(group_id)
         committed = {place: stored.offset for place, stored in offsets.of(group_id).items()}
-        found.append(Position(group_id, 0 if group is None else len(group.members), committed))
-    return found
+        if group is not None or committed:
+            yield Position(group_id, 0 if group is None else len(group.members), committed)
 
 
 def _described(member: Member, protocol: str | None) -> DescribedGroupMember:

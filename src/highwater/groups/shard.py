@@ -7,7 +7,7 @@ last input.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from highwater.errors import Code
 from highwater.groups import describing
@@ -123,7 +123,7 @@ class GroupShard:
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
         return describing.list_groups(self._registry, states, types)
 
-    def positions(self) -> list[Position]:
+    def positions(self) -> Iterator[Position]:
         return describing.positions(self._registry, self._offsets)
 
     # What else happens
