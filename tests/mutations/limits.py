@@ -13,6 +13,27 @@ _DOCKET = "tests/unit/raft_node/test_docket.py"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
+        "F50",
+        "tests/unit/groups/test_sessions.py::test_sessions_that_end_together_are_gone_through_some_at_a_time",
+        "src/highwater/groups/shard.py",
+        "if done + self._outbox.size >= EXPIRED_AT_ONCE:",
+        "if False:",
+    ),
+    Mutation(
+        "F50",
+        "tests/unit/groups/test_joining.py::test_no_more_ids_are_given_out_than_a_group_takes_members",
+        "src/highwater/groups/membership.py",
+        "if len(group.pending) >= self._rebalance.settings.max_size:",
+        "if False:",
+    ),
+    Mutation(
+        "F50",
+        "tests/unit/broker/test_group_settings.py::test_a_group_has_2_500_members_at_most_whatever_the_setting_says",
+        "src/highwater/broker/groups.py",
+        "max_size=min(config.get(settings.GROUP_MAX_SIZE), MOST_MEMBERS),",
+        "max_size=config.get(settings.GROUP_MAX_SIZE),",
+    ),
+    Mutation(
         "F49",
         "tests/unit/broker/test_lags.py::test_no_loop_is_held_by_a_look_at_very_many_offsets",
         "src/highwater/broker/lags.py",

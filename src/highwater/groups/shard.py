@@ -8,6 +8,7 @@ last input.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from highwater.errors import Code
 from highwater.groups import describing
@@ -35,6 +36,9 @@ from highwater.wire.messages.offset_delete_request import OffsetDeleteRequest
 from highwater.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
 from highwater.wire.messages.sync_group_request import SyncGroupRequest
 from highwater.wire.messages.sync_group_response import SyncGroupResponse
+
+EXPIRED_AT_ONCE: Final = 250
+"""Deadlines that one call acts on, and effects that this may have before it ends."""
 
 
 class GroupShard:
@@ -153,8 +157,11 @@ class GroupShard:
         return self._deadlines.next()
 
     def expired(self, now: Now) -> list[Effect]:
-        for deadline in self._deadlines.expired(now.monotonic):
+        """Some of what is due, a few milliseconds of the loop. Where there is more, the next deadline has passed."""
+        for done, deadline in enumerate(self._deadlines.expired(now.monotonic), 1):
             self._expire(deadline, now)
+            if done + self._outbox.size >= EXPIRED_AT_ONCE:
+                break
         return self._outbox.drain()
 
     def _expire(self, deadline: Deadline, now: Now) -> None:
