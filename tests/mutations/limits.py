@@ -14,6 +14,21 @@ _DOCKET = "tests/unit/raft_node/test_docket.py"
 MUTATIONS: list[Mutation] = [
     Mutation(
         "F50",
+        f"{_UNREAD}::test_who_has_little_that_he_does_not_read_is_not_given_up_for_one_who_has_much",
+        "src/highwater/net/server.py",
+        "for connection in sorted(deaf, key=lambda each: each.unread, reverse=True):",
+        "for connection in deaf:",
+    ),
+    Mutation(
+        "F50",
+        "tests/unit/broker/test_auto_creation.py::"
+        "test_a_name_that_somebody_made_up_neither_fills_the_log_nor_forges_a_line",
+        "src/highwater/broker/auto_creation.py",
+        '_log.warning("topic %.260r cannot be created: %s %.500r", each.name, code, each.error_message)',
+        '_log.warning("topic %s cannot be created: %s %s", each.name, code, each.error_message)',
+    ),
+    Mutation(
+        "F50",
         "tests/unit/groups/test_sessions.py::test_sessions_that_end_together_are_gone_through_some_at_a_time",
         "src/highwater/groups/shard.py",
         "if done + self._outbox.size >= EXPIRED_AT_ONCE:",
