@@ -46,10 +46,11 @@ def forward(
     broker: Broker,
     ctx: RequestContext,
     body: Buffer,
-    failed: Callable[[Code], Message],
+    failed: Callable[[Code, memoryview], Message],
     completed: Callable[[memoryview], Message] | None = None,
 ) -> None:
-    """Send the request on and the controller's answer back, each as it is; `failed` words it if none comes.
+    """Send the request on and the controller's answer back, each as it is; `failed` words it if none comes, from the
+    body that was sent: what it was decoded to may be large, and is not kept.
 
     `completed` makes the answer from the controller's body, where only a part was sent on.
     """
@@ -60,17 +61,18 @@ def forward(
         client_id=ctx.client_id,
     )
     principal = DefaultPrincipalData(type=ctx.principal.kind, name=ctx.principal.name, token_authenticated=False)
+    before = header.encode(2 if ctx.flexible_response else 1)
     envelope = EnvelopeRequest(
-        request_data=b"".join((header.encode(2 if ctx.flexible_response else 1), body)),
+        request_data=b"".join((before, body)),
         request_principal=_PRINCIPAL_VERSION.to_bytes(2, "big") + principal.encode(_PRINCIPAL_VERSION),
         client_host_address=ip_address(ctx.peer.host).packed,
     )
 
     def answered(answer: EnvelopeResponse | None) -> None:
         if answer is None:
-            ctx.respond(failed(Code.REQUEST_TIMED_OUT))
+            ctx.respond(failed(Code.REQUEST_TIMED_OUT, memoryview(envelope.request_data)[len(before) :]))
         elif answer.error_code != Code.NONE or answer.response_data is None:
-            ctx.respond(failed(Code.UNKNOWN_SERVER_ERROR))
+            ctx.respond(failed(Code.UNKNOWN_SERVER_ERROR, memoryview(envelope.request_data)[len(before) :]))
         else:
             whole = bytes(answer.response_data)
             broker.when_applied(lambda: pass_on(whole))

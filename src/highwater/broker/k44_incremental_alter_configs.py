@@ -29,11 +29,14 @@ Refused = dict[int, AlterConfigsResourceResponse]
 
 
 def handle(broker: Broker, ctx: RequestContext, asked: Asked[IncrementalAlterConfigsRequest]) -> None:
+    def failed(code: Code, body: memoryview) -> IncrementalAlterConfigsResponse:
+        return refusals.incremental_alter_configs(IncrementalAlterConfigsRequest.decode(body, ctx.version), code)
+
     request = asked.request
     refused = _refused(broker, request.resources)
     rest = [resource for at, resource in enumerate(request.resources) if at not in refused]
     if not refused:
-        forward(broker, ctx, asked.body, lambda code: refusals.incremental_alter_configs(request, code))
+        forward(broker, ctx, asked.body, failed)
     elif not rest:
         ctx.respond(_joined(refused, IncrementalAlterConfigsResponse()))
     else:
@@ -42,7 +45,7 @@ def handle(broker: Broker, ctx: RequestContext, asked: Asked[IncrementalAlterCon
             broker,
             ctx,
             smaller.encode(ctx.version),
-            lambda code: _joined(refused, refusals.incremental_alter_configs(smaller, code)),
+            lambda code, body: _joined(refused, failed(code, body)),
             lambda body: _joined(refused, IncrementalAlterConfigsResponse.decode(body, ctx.version)),
         )
 

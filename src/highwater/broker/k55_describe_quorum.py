@@ -13,4 +13,4 @@ API = Api(55, (0, 2), DescribeQuorumRequest, decode=as_it_came(DescribeQuorumReq
 
 
 def handle(broker: Broker, ctx: RequestContext, asked: Asked[DescribeQuorumRequest]) -> None:
-    forward(broker, ctx, asked.body, lambda code: DescribeQuorumResponse(error_code=code))
+    forward(broker, ctx, asked.body, lambda code, _: DescribeQuorumResponse(error_code=code))

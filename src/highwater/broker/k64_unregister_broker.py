@@ -13,4 +13,4 @@ API = Api(64, (0, 0), UnregisterBrokerRequest, decode=as_it_came(UnregisterBroke
 
 
 def handle(broker: Broker, ctx: RequestContext, asked: Asked[UnregisterBrokerRequest]) -> None:
-    forward(broker, ctx, asked.body, refusals.unregister_broker)
+    forward(broker, ctx, asked.body, lambda code, _: refusals.unregister_broker(code))
