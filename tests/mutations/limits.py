@@ -13,6 +13,13 @@ _DOCKET = "tests/unit/raft_node/test_docket.py"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
+        "F51",
+        "tests/unit/broker/test_repeated_elements.py::test_very_many_groups_are_listed_by_turns",
+        "src/highwater/broker/k16_list_groups.py",
+        "yield None",
+        "pass",
+    ),
+    Mutation(
         "F50",
         f"{_UNREAD}::test_who_has_little_that_he_does_not_read_is_not_given_up_for_one_who_has_much",
         "src/highwater/net/server.py",

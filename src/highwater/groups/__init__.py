@@ -7,7 +7,7 @@ module, `states` is the table of moves between them.
 
 from __future__ import annotations
 
-from highwater.groups.describing import Position
+from highwater.groups.describing import GroupFilter, Position
 from highwater.groups.effects import Answer, Caller, Effect, Now, Record, Token, UnknownWrite, Write
 from highwater.groups.reading import asked_groups, combined, refused_fetch
 from highwater.groups.refusals import left, refused_commit, refused_join, translated
@@ -20,6 +20,7 @@ __all__ = [
     "Answer",
     "Caller",
     "Effect",
+    "GroupFilter",
     "GroupSettings",
     "GroupShard",
     "IllegalTransition",

@@ -14,7 +14,7 @@ from highwater.errors import Code
 from highwater.groups import describing
 from highwater.groups.commits import Commits
 from highwater.groups.deadlines import Deadline, Deadlines, Joining, RetentionCheck, Retry, Session, Syncing
-from highwater.groups.describing import Position
+from highwater.groups.describing import GroupFilter, Position
 from highwater.groups.effects import Caller, Effect, Now, Outbox, Write
 from highwater.groups.loading import NO_PRODUCER_ID, Loading
 from highwater.groups.membership import Membership
@@ -124,8 +124,8 @@ class GroupShard:
     def describe(self, group_id: str, version: int) -> DescribedGroup:
         return describing.describe(self._registry, group_id, version)
 
-    def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-        return describing.list_groups(self._registry, states, types)
+    def list_groups(self, wanted: GroupFilter) -> Iterator[ListedGroup]:
+        return describing.list_groups(self._registry, wanted)
 
     def positions(self) -> Iterator[Position]:
         return describing.positions(self._registry, self._offsets)
