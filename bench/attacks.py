@@ -141,6 +141,23 @@ def topics_of_long_settings(victim: Victim) -> None:
     sent(victim, CreateTopicsRequest(topics=[topic], timeout_ms=5_000, validate_only=True), 7, connections=3)
 
 
+def topics_as_large_as_they_may_be(victim: Victim) -> None:
+    """Each just below what a request of its kind may have."""
+    configs = [CreatableTopicConfig(name="retention.ms", value="1" * 32_000)] * 255
+    topic = CreatableTopic(name="long", num_partitions=1, replication_factor=1, configs=configs)
+    sent(victim, CreateTopicsRequest(topics=[topic], timeout_ms=5_000, validate_only=True), 7, connections=8)
+
+
+def topic_of_very_many_partitions(victim: Victim) -> None:
+    """Decided, and not made."""
+    topic = CreatableTopic(name="wide", num_partitions=9_990, replication_factor=1)
+    sent(victim, CreateTopicsRequest(topics=[topic], timeout_ms=60_000, validate_only=True), 7)
+
+
+def topic_of_many_partitions(victim: Victim) -> None:
+    victim.system.delete_topic(victim.system.create_topic(2_000))
+
+
 @cache
 def bomb(codec: int = Codec.ZSTD, size: int = 60 << 20) -> bytes:
     """A batch of one record of `size` bytes that takes a few thousand."""
@@ -229,6 +246,9 @@ ATTACKS: Sequence[Attack] = (
     Attack("C18", "Fetch v4 of 250 000 partitions", fetch_of_many_partitions),
     Attack("C18", "FindCoordinator of 60 keys of 32 000 bytes", coordinators_of_long_names),
     Attack("F44", "CreateTopics of 3 000 settings of 32 000 bytes, 3 times", topics_of_long_settings),
+    Attack("F44", "CreateTopics of 8 MiB on 8 connections", topics_as_large_as_they_may_be),
+    Attack("F48", "CreateTopics of 9 990 partitions, to be checked", topic_of_very_many_partitions),
+    Attack("F48", "CreateTopics of 2 000 partitions, and DeleteTopics", topic_of_many_partitions, 1),
     Attack("C18", "100 Metadata pipelined on 60 connections", metadata_pipelined_on_many_connections),
     Attack("C19", "ListOffsets by time of 10 partitions on 5 connections", look_ups_by_time, 1),
     Attack("C20", "40 DescribeGroups of 0.5 MB on 60 connections, unread", answers_that_nobody_reads, 1),

@@ -8,8 +8,109 @@ _UNREAD = "tests/unit/net/test_unread_answers.py"
 _LARGE = "tests/unit/broker/test_large_requests.py"
 _WAITING = "tests/unit/broker/test_waiting_fetches.py"
 _TOMBSTONES = "tests/unit/groups/test_tombstones.py"
+_WIDE = "tests/scenarios/test_wide_topics.py"
+_DOCKET = "tests/unit/raft_node/test_docket.py"
 
 MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F51",
+        "tests/unit/broker/test_repeated_elements.py::test_very_many_groups_are_listed_by_turns",
+        "src/highwater/broker/k16_list_groups.py",
+        "yield None",
+        "pass",
+    ),
+    Mutation(
+        "F50",
+        f"{_UNREAD}::test_who_has_little_that_he_does_not_read_is_not_given_up_for_one_who_has_much",
+        "src/highwater/net/server.py",
+        "for connection in sorted(deaf, key=lambda each: each.unread, reverse=True):",
+        "for connection in deaf:",
+    ),
+    Mutation(
+        "F50",
+        "tests/unit/broker/test_auto_creation.py::"
+        "test_a_name_that_somebody_made_up_neither_fills_the_log_nor_forges_a_line",
+        "src/highwater/broker/auto_creation.py",
+        '_log.warning("topic %.260r cannot be created: %s %.500r", each.name, code, each.error_message)',
+        '_log.warning("topic %s cannot be created: %s %s", each.name, code, each.error_message)',
+    ),
+    Mutation(
+        "F50",
+        "tests/unit/groups/test_sessions.py::test_sessions_that_end_together_are_gone_through_some_at_a_time",
+        "src/highwater/groups/shard.py",
+        "if done + self._outbox.size >= EXPIRED_AT_ONCE:",
+        "if False:",
+    ),
+    Mutation(
+        "F50",
+        "tests/unit/groups/test_joining.py::test_no_more_ids_are_given_out_than_a_group_takes_members",
+        "src/highwater/groups/membership.py",
+        "if len(group.pending) >= self._rebalance.settings.max_size:",
+        "if False:",
+    ),
+    Mutation(
+        "F50",
+        "tests/unit/broker/test_group_settings.py::test_a_group_has_2_500_members_at_most_whatever_the_setting_says",
+        "src/highwater/broker/groups.py",
+        "max_size=min(config.get(settings.GROUP_MAX_SIZE), MOST_MEMBERS),",
+        "max_size=config.get(settings.GROUP_MAX_SIZE),",
+    ),
+    Mutation(
+        "F49",
+        "tests/unit/broker/test_lags.py::test_no_loop_is_held_by_a_look_at_very_many_offsets",
+        "src/highwater/broker/lags.py",
+        "if not at % PIECE:",
+        "if False:",
+    ),
+    Mutation(
+        "F49",
+        "tests/unit/broker/test_lags.py::test_ends_are_asked_for_some_at_a_time",
+        "src/highwater/broker/lags.py",
+        "if self._unasked and self._clock.monotonic() < self._until:",
+        "if False:",
+    ),
+    Mutation(
+        "F49",
+        "tests/unit/broker/test_repeated_elements.py::test_what_is_passed_on_is_not_made_anew",
+        "src/highwater/controller/configs.py",
+        "if not len(answers) % _RESOURCES_PER_PIECE:",
+        "if False:",
+    ),
+    Mutation(
+        "F48",
+        f"{_WIDE}::test_no_loop_is_held_by_a_topic_of_thousands_of_partitions",
+        "src/highwater/metadata/replay.py",
+        "if (at - first) % PIECE == PIECE - 1:",
+        "if False:",
+    ),
+    Mutation(
+        "F48",
+        "tests/unit/controller/test_topics_in_pieces.py::test_one_topic_of_many_partitions_is_decided_by_pieces",
+        "src/highwater/controller/partitions.py",
+        "if not len(added) % PIECE:",
+        "if False:",
+    ),
+    Mutation(
+        "F48",
+        f"{_DOCKET}::test_nothing_is_decided_amid_another_decision",
+        "src/highwater/raft_node/docket.py",
+        "return self._under_way is None and not self._waiting and not self._long",
+        "return True",
+    ),
+    Mutation(
+        "F48",
+        f"{_DOCKET}::test_a_short_one_waits_for_one_long_decision_at_most",
+        "src/highwater/raft_node/docket.py",
+        "(self._long if takes_long else self._waiting).append(case)",
+        "self._waiting.append(case)",
+    ),
+    Mutation(
+        "F48",
+        f"{_DOCKET}::test_all_is_given_up_and_each_is_told_once",
+        "src/highwater/raft_node/docket.py",
+        "cases.appendleft(self._under_way[0])",
+        "pass",
+    ),
     Mutation(
         "F45",
         "tests/unit/log/compaction/test_cleaning.py::"
@@ -164,22 +265,22 @@ MUTATIONS: list[Mutation] = [
         "F23",
         "tests/unit/controller/test_batches.py::test_settings_beyond_what_a_batch_holds_are_refused",
         "src/highwater/controller/configs.py",
-        "size = check_size(made, size)",
+        "size = yield from check_size(made, size)",
         "pass",
     ),
     Mutation(
         "F23",
         "tests/unit/controller/test_batches.py::test_topics_that_would_not_fit_a_batch_are_not_created",
         "src/highwater/controller/topics.py",
-        "check_size(records)",
+        "yield from check_size(records)",
         "pass",
     ),
     Mutation(
         "F23",
         "tests/unit/raft_node/test_active.py::test_what_is_decided_is_written_in_batches_that_the_quorum_takes",
         "src/highwater/raft_node/active.py",
-        "return all(self._append_batch(list(batch), why) for batch in cut(records))",
-        "return self._append_batch(records, why)",
+        "for batch in (yield from cut(records)):",
+        "for batch in [records]:",
     ),
     Mutation(
         "F20",

@@ -7,6 +7,7 @@ import pytest
 from highwater.controller.decision import Decision
 from highwater.errors import Code
 from highwater.metadata.draft import Inconsistent
+from highwater.metadata.records import encode
 from highwater.model import Uuid
 from highwater.wire.codec import Message
 from highwater.wire.messages.partition_record import PartitionRecord
@@ -32,7 +33,7 @@ def test_c11_a_batch_that_cannot_be_applied_stops_whoever_commits_it_and_none_of
     with Stage(3, voters=3, expects_failures=True) as stage:
         active = controller(stage)
         node = stage.node(active)
-        node.world.call(node.raft.append, half(), node.raft.epoch)  # type: ignore[attr-defined]
+        node.world.call(node.raft.append, half(), [encode(each) for each in half()], node.raft.epoch)  # type: ignore[attr-defined]
 
         def over() -> bool:
             assert not any("half" in topics(stage, member.name) for member in stage.cluster.live())

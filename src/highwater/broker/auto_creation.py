@@ -91,7 +91,8 @@ class AutoCreation:
             for each in () if answer is None else answer.topics:
                 if each.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
                     code = code_of(each.error_code).name
-                    _log.warning("topic %s cannot be created: %s %s", each.name, code, each.error_message)
+                    # A client chose the name, and the message may quote it: neither fills the log, nor forges a line.
+                    _log.warning("topic %.260r cannot be created: %s %.500r", each.name, code, each.error_message)
 
         self._controller.ask(request, CreateTopicsResponse, answered, timeout_ms / 1000)
 

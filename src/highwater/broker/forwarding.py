@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import ip_address
+from typing import Generic, NamedTuple, TypeVar
 
 from highwater.broker.broker import Broker
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.header import after_tags
+from highwater.net.registry import Decode
 from highwater.wire.codec import Message
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData
 from highwater.wire.messages.envelope_request import EnvelopeRequest
 from highwater.wire.messages.envelope_response import EnvelopeResponse
 from highwater.wire.messages.request_header import RequestHeader
+from highwater.world import Buffer
 
 FORWARD_SECONDS = 60.0
 """Kafka's own, over all tries; a single try has controller.socket.timeout.ms."""
@@ -21,20 +24,36 @@ UNREACHED_SECONDS = 10.0
 """How long a request looks for a controller. An election takes a second or two: if several of them have brought none,
 nobody knows when there will be one, and the client is told. It may ask again."""
 _PRINCIPAL_VERSION = 0
+M = TypeVar("M", bound=Message)
+
+
+class Asked(NamedTuple, Generic[M]):
+    """A request to be passed on: what it says, and the body that said so. To encode it anew would take as long as all
+    the rest, and as much memory again."""
+
+    request: M
+    body: Buffer
+
+
+def as_it_came(message: type[M]) -> Decode:
+    def decode(body: memoryview, version: int, most_elements: int) -> Asked[M]:
+        return Asked(message.decode(body, version, most_elements), body)
+
+    return decode
 
 
 def forward(
     broker: Broker,
     ctx: RequestContext,
-    request: Message,
-    failed: Callable[[Code], Message],
+    body: Buffer,
+    failed: Callable[[Code, memoryview], Message],
     completed: Callable[[memoryview], Message] | None = None,
 ) -> None:
-    """Send the request on and the controller's answer back as it is; `failed` words it if none comes.
+    """Send the request on and the controller's answer back, each as it is; `failed` words it if none comes, from the
+    body that was sent: what it was decoded to may be large, and is not kept.
 
     `completed` makes the answer from the controller's body, where only a part was sent on.
     """
-    flexible = ctx.version >= request.FLEXIBLE
     header = RequestHeader(
         request_api_key=ctx.api_key,
         request_api_version=ctx.version,
@@ -42,17 +61,18 @@ def forward(
         client_id=ctx.client_id,
     )
     principal = DefaultPrincipalData(type=ctx.principal.kind, name=ctx.principal.name, token_authenticated=False)
+    before = header.encode(2 if ctx.flexible_response else 1)
     envelope = EnvelopeRequest(
-        request_data=header.encode(2 if flexible else 1) + request.encode(ctx.version),
+        request_data=b"".join((before, body)),
         request_principal=_PRINCIPAL_VERSION.to_bytes(2, "big") + principal.encode(_PRINCIPAL_VERSION),
         client_host_address=ip_address(ctx.peer.host).packed,
     )
 
     def answered(answer: EnvelopeResponse | None) -> None:
         if answer is None:
-            ctx.respond(failed(Code.REQUEST_TIMED_OUT))
+            ctx.respond(failed(Code.REQUEST_TIMED_OUT, memoryview(envelope.request_data)[len(before) :]))
         elif answer.error_code != Code.NONE or answer.response_data is None:
-            ctx.respond(failed(Code.UNKNOWN_SERVER_ERROR))
+            ctx.respond(failed(Code.UNKNOWN_SERVER_ERROR, memoryview(envelope.request_data)[len(before) :]))
         else:
             whole = bytes(answer.response_data)
             broker.when_applied(lambda: pass_on(whole))

@@ -11,7 +11,7 @@ from highwater.config import NodeConfig
 from highwater.coordinator.coordinator import Coordinator, partition_for
 from highwater.coordinator.tenure import Tenure
 from highwater.errors import Code, KafkaError
-from highwater.groups import Caller, Effect, GroupSettings, GroupShard, Now, Token
+from highwater.groups import MOST_MEMBERS, Caller, Effect, GroupSettings, GroupShard, Now, Token
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import TopicImage
 from highwater.model import Uuid
@@ -145,7 +145,7 @@ def _settings(config: NodeConfig) -> GroupSettings:
         min_session_timeout_ms=config.get(settings.GROUP_MIN_SESSION_TIMEOUT_MS),
         max_session_timeout_ms=config.get(settings.GROUP_MAX_SESSION_TIMEOUT_MS),
         initial_rebalance_delay_ms=config.get(settings.GROUP_INITIAL_REBALANCE_DELAY_MS),
-        max_size=config.get(settings.GROUP_MAX_SIZE),
+        max_size=min(config.get(settings.GROUP_MAX_SIZE), MOST_MEMBERS),
         offset_metadata_max_size=config.get(settings.OFFSET_METADATA_MAX_BYTES),
         offsets_retention_ms=config.get(settings.OFFSETS_RETENTION_MINUTES) * 60_000,
         offsets_retention_check_interval_ms=config.get(settings.OFFSETS_RETENTION_CHECK_INTERVAL_MS),

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from highwater.broker.broker import Broker
 from highwater.errors import Code
+from highwater.groups import GroupFilter
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
+from highwater.net.turns import Work
 from highwater.wire.messages.list_groups_request import ListGroupsRequest
 from highwater.wire.messages.list_groups_response import ListGroupsResponse
 
 API = Api(16, (0, 5), ListGroupsRequest)
 
 
-def handle(broker: Broker, ctx: RequestContext, request: ListGroupsRequest) -> None:
+def handle(broker: Broker, ctx: RequestContext, request: ListGroupsRequest) -> Work:
     response = ListGroupsResponse(throttle_time_ms=ctx.throttle_ms)
-    if broker.groups.shards.is_loading:
-        response.error_code = Code.COORDINATOR_LOAD_IN_PROGRESS  # a list with gaps would be taken for the whole
-    else:
-        sees_all = ctx.authorize("Describe", "Cluster", "kafka-cluster")
-        response.groups = [
-            group
-            for tenure in broker.groups.shards.active
-            for group in tenure.machine.list_groups(request.states_filter, request.types_filter)
-            if sees_all or ctx.authorize("Describe", "Group", group.group_id)
-        ]
+    shards, wanted = broker.groups.shards, GroupFilter(request.states_filter, request.types_filter)
+    sees_all = ctx.authorize("Describe", "Cluster", "kafka-cluster")
+    for tenure in list(shards.active):
+        for group in tenure.machine.list_groups(wanted):
+            if sees_all or ctx.authorize("Describe", "Group", group.group_id):
+                response.groups.append(ctx.written(group))
+            yield None
+    if shards.is_loading:
+        # A list with gaps would be taken for the whole.
+        response.groups, response.error_code = [], Code.COORDINATOR_LOAD_IN_PROGRESS
     ctx.respond(response)

@@ -6,7 +6,7 @@ from collections import Counter
 
 from highwater.broker.broker import Broker
 from highwater.broker.broker_id import broker_id
-from highwater.broker.forwarding import forward
+from highwater.broker.forwarding import Asked, as_it_came, forward
 from highwater.config import ConfigError
 from highwater.config.alteration import Alteration
 from highwater.errors import Code, KafkaError
@@ -23,16 +23,20 @@ from highwater.wire.messages.incremental_alter_configs_response import (
     IncrementalAlterConfigsResponse,
 )
 
-API = Api(44, (0, 1), IncrementalAlterConfigsRequest)
+API = Api(44, (0, 1), IncrementalAlterConfigsRequest, decode=as_it_came(IncrementalAlterConfigsRequest))
 Refused = dict[int, AlterConfigsResourceResponse]
 """Answers by the place of their resource in the request."""
 
 
-def handle(broker: Broker, ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> None:
+def handle(broker: Broker, ctx: RequestContext, asked: Asked[IncrementalAlterConfigsRequest]) -> None:
+    def failed(code: Code, body: memoryview) -> IncrementalAlterConfigsResponse:
+        return refusals.incremental_alter_configs(IncrementalAlterConfigsRequest.decode(body, ctx.version), code)
+
+    request = asked.request
     refused = _refused(broker, request.resources)
     rest = [resource for at, resource in enumerate(request.resources) if at not in refused]
     if not refused:
-        forward(broker, ctx, request, lambda code: refusals.incremental_alter_configs(request, code))
+        forward(broker, ctx, asked.body, failed)
     elif not rest:
         ctx.respond(_joined(refused, IncrementalAlterConfigsResponse()))
     else:
@@ -40,8 +44,8 @@ def handle(broker: Broker, ctx: RequestContext, request: IncrementalAlterConfigs
         forward(
             broker,
             ctx,
-            smaller,
-            lambda code: _joined(refused, refusals.incremental_alter_configs(smaller, code)),
+            smaller.encode(ctx.version),
+            lambda code, body: _joined(refused, failed(code, body)),
             lambda body: _joined(refused, IncrementalAlterConfigsResponse.decode(body, ctx.version)),
         )
 

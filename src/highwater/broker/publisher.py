@@ -34,6 +34,8 @@ CREATE_SLICE = 16
 """Partitions that one of them makes."""
 SETTLE_SECONDS = 1.0
 """How long the roles of others wait, in all, for logs that are being cut."""
+LOOKED_AT = 200
+"""Partitions of an image that are looked at between two turns of the loop."""
 SLICE = 20
 """Role changes between two turns of the loop."""
 _log = logging.getLogger(__name__)
@@ -149,15 +151,19 @@ class Publisher:
 
     async def _place(self, image: MetadataImage, wanted: list[tuple[TopicImage, int, PartitionImage]]) -> None:
         local, hosted = self._broker.node_id, self._broker.hosted
-        for topic, index, part in wanted:
+        mine, missing = [], []
+        for at, (topic, index, part) in enumerate(wanted):
             if local not in part.replicas:
                 self._drop(topic.name, topic.id, index)
-        mine = [each for each in wanted if local in each[2].replicas]
-        missing = [each for each in mine if hosted.find(each[0].id, each[1]) is None]
-        self._give_up_unloaded(missing)
-        await self._create(
-            [(TopicPartition(t.name, at), t.id) for t, at, part in missing if self._may_make(t, at, part)]
-        )
+            else:
+                mine.append((topic, index, part))
+                if hosted.find(topic.id, index) is None:
+                    self._give_up_unloaded(topic, index, part)
+                    if self._may_make(topic, index, part):
+                        missing.append((TopicPartition(topic.name, index), topic.id))
+            if at % LOOKED_AT == LOOKED_AT - 1:
+                await asyncio.sleep(0)
+        await self._create(missing)
         mine.sort(key=lambda each: each[2].leader != local)
         self._settle_until = self._broker.world.clock.monotonic() + SETTLE_SECONDS
         for at, (topic, index, part) in enumerate(mine):
@@ -185,18 +191,16 @@ class Publisher:
         _log.error("%s is not made: what others count on lay on a disk that is not here", tp)
         return False
 
-    def _give_up_unloaded(self, missing: list[tuple[TopicImage, int, PartitionImage]]) -> None:
+    def _give_up_unloaded(self, topic: TopicImage, index: int, part: PartitionImage) -> None:
         """A log damaged in what was synced once is fetched anew, where there is somebody to fetch it from."""
-        store = self._broker.store
-        for topic, index, part in missing:
-            tp = TopicPartition(topic.name, index)
-            if not isinstance(store.unloaded.get(tp), CorruptLog):
-                continue
-            if is_dispensable(part, self._broker.node_id):
-                _log.warning("%s is damaged, and fetched anew from broker %d", tp, part.leader)
-                store.put_aside(tp, topic.id)
-            elif not is_lost(part, self._broker.node_id):
-                self._directories.lose(topic.id, index, lasting=True)
+        store, tp = self._broker.store, TopicPartition(topic.name, index)
+        if not isinstance(store.unloaded.get(tp), CorruptLog):
+            return
+        if is_dispensable(part, self._broker.node_id):
+            _log.warning("%s is damaged, and fetched anew from broker %d", tp, part.leader)
+            store.put_aside(tp, topic.id)
+        elif not is_lost(part, self._broker.node_id):
+            self._directories.lose(topic.id, index, lasting=True)
 
     def _is_refilled(self, partition: Partition) -> bool:
         """Whether it began anew in the place of a damaged log. It is lost until it has all that is committed: a leader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from highwater.controller.decision import Randomness
 from highwater.controller.placement import place, usable_brokers
@@ -12,11 +12,14 @@ from highwater.metadata.topics import PartitionImage, nodes
 from highwater.model import NodeId
 
 
-def placed(head: MetadataImage, partitions: int, replication_factor: int, random: Randomness) -> list[PartitionImage]:
+def placed(
+    head: MetadataImage, partitions: int, replication_factor: int, random: Randomness
+) -> Iterator[PartitionImage]:
     """Raises KafkaError(INVALID_REPLICATION_FACTOR)."""
     try:
         assigned = place(usable_brokers(head.brokers), partitions, replication_factor, random)
-        return [_new_partition(head, replicas) for replicas in assigned]
+        for replicas in assigned:
+            yield _new_partition(head, replicas)
     except KafkaError as error:
         raise KafkaError(
             Code.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition {replication_factor} time(s): {error}"
@@ -25,21 +28,20 @@ def placed(head: MetadataImage, partitions: int, replication_factor: int, random
 
 def assigned_by_hand(
     head: MetadataImage, assignments: Iterable[tuple[int, Sequence[int]]], replication_factor: int | None = None
-) -> list[PartitionImage]:
+) -> Iterator[PartitionImage]:
     """(partition, replicas) pairs, all of one replication factor. Raises KafkaError(INVALID_REPLICA_ASSIGNMENT)."""
-    partitions = []
     for index, replicas in assignments:
         _check(head, replicas, replication_factor)
         replication_factor = len(replicas)
         try:
-            partitions.append(_new_partition(head, nodes(replicas)))
+            partition = _new_partition(head, nodes(replicas))
         except KafkaError:
             raise KafkaError(
                 Code.INVALID_REPLICA_ASSIGNMENT,
                 f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
                 "controlled shutdown.",
             ) from None
-    return partitions
+        yield partition
 
 
 def _new_partition(head: MetadataImage, replicas: tuple[NodeId, ...]) -> PartitionImage:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from highwater.errors import Code, KafkaError
+from highwater.metadata.pieces import PIECE, Pieces
 from highwater.metadata.records import encode
 from highwater.wire.codec import Message
 from highwater.wire.messages.config_record import ConfigRecord
@@ -13,48 +14,54 @@ from highwater.wire.messages.partition_change_record import PartitionChangeRecor
 from highwater.wire.messages.partition_record import PartitionRecord
 
 MAX_BYTES: Final = 8 * 1024 * 1024
+_OF_PARTITIONS: Final = (PartitionRecord, PartitionChangeRecord)
 _FIXED: Final = 160
 """What a record takes beside its strings and lists, with its place in the batch."""
 
 
-def check_size(records: Iterable[Message], before: int = 0) -> int:
+def check_size(records: Iterable[Message], before: int = 0) -> Pieces[int]:
     """The bytes of what must be written as a whole, with those `before`. Raises KafkaError where they are too many."""
-    size = before + sum(map(at_most, records))
+    size = before
+    for at, record in enumerate(records, 1):
+        size += at_most(record)
+        if not at % PIECE:
+            yield
     if size > MAX_BYTES:
-        raise KafkaError(
-            Code.RECORD_LIST_TOO_LARGE,
-            f"The request takes up to {size} bytes of metadata, and {MAX_BYTES} may be written at once: ask for less.",
-        )
+        raise _too_large(size)
     return size
 
 
-def cut(records: Sequence[Message]) -> Iterator[Sequence[Message]]:
+def _too_large(size: int) -> KafkaError:
+    return KafkaError(
+        Code.RECORD_LIST_TOO_LARGE,
+        f"The request takes up to {size} bytes of metadata, and {MAX_BYTES} may be written at once: ask for less.",
+    )
+
+
+def cut(records: Sequence[Message]) -> Pieces[list[Sequence[Message]]]:
     """In their order, into what one batch holds each. KafkaError where a single one is too large."""
+    batches = []
     begin = size = 0
     for at, record in enumerate(records):
         more = at_most(record)
         if more > MAX_BYTES:
-            check_size([record])
+            raise _too_large(more)
         if size + more > MAX_BYTES:
-            yield records[begin:at]
+            batches.append(records[begin:at])
             begin, size = at, 0
         size += more
-    if begin < len(records):
-        yield records[begin:]
+        if at % PIECE == PIECE - 1:
+            yield
+    return [*batches, records[begin:]] if records else []
 
 
 def at_most(record: Message) -> int:
     """Bytes of its encoding, without making it where there may be thousands."""
-    if isinstance(record, PartitionRecord | PartitionChangeRecord):
-        nodes = (
-            record.replicas,
-            record.isr,
-            record.adding_replicas,
-            record.removing_replicas,
-            record.eligible_leader_replicas,
-            record.last_known_elr,
-        )
-        return _FIXED + 4 * sum(len(each or ()) for each in nodes) + 16 * len(record.directories or ())
+    if isinstance(record, _OF_PARTITIONS):
+        nodes = len(record.replicas or ()) + len(record.isr or ())
+        nodes += len(record.adding_replicas or ()) + len(record.removing_replicas or ())
+        nodes += len(record.eligible_leader_replicas or ()) + len(record.last_known_elr or ())
+        return _FIXED + 4 * nodes + 16 * len(record.directories or ())
     if isinstance(record, ConfigRecord):
         return _FIXED + sum(len(text.encode()) for text in (record.resource_name, record.name, record.value or ""))
     return _FIXED + len(encode(record))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from highwater.config import (
     MIN_INSYNC_REPLICAS,
@@ -14,11 +15,12 @@ from highwater.config import (
 )
 from highwater.config.alteration import Alteration, Operation
 from highwater.controller.batches import check_size
-from highwater.controller.decision import CLUSTER_NAME, MAX_RECORDS, Authorize, Decision, allow_all, told
+from highwater.controller.decision import CLUSTER_NAME, MAX_RECORDS, Authorize, Deciding, Decision, allow_all, told
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType, broker_resource
 from highwater.metadata.names import why_illegal
+from highwater.metadata.pieces import Pieces, whole
 from highwater.wire.codec import Message
 from highwater.wire.messages.alter_configs_request import AlterConfigsRequest
 from highwater.wire.messages.alter_configs_response import AlterConfigsResourceResponse as LegacyResourceResponse
@@ -31,6 +33,7 @@ from highwater.wire.messages.incremental_alter_configs_response import (
     IncrementalAlterConfigsResponse,
 )
 
+_RESOURCES_PER_PIECE: Final = 20
 Asked = list[tuple[ConfigResource, list[Alteration]]]
 
 
@@ -39,7 +42,7 @@ def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest,
     config: NodeConfig,
     authorize: Authorize = allow_all,
-) -> Decision[IncrementalAlterConfigsResponse]:
+) -> Deciding[IncrementalAlterConfigsResponse]:
     """Each resource is changed whole or not at all. `config` must be `in_force` for `head`."""
     asked = [
         (
@@ -48,7 +51,7 @@ def incremental_alter_configs(
         )
         for resource in request.resources
     ]
-    answers, records = _alter(head, asked, config, authorize)
+    answers, records = yield from _alter(head, asked, config, authorize)
     responses = [
         AlterConfigsResourceResponse(
             resource_type=resource.type, resource_name=resource.name, error_code=code, error_message=message
@@ -69,7 +72,7 @@ def alter_configs(
         keep = {alteration.name for alteration in named}
         dropped = [Alteration(name, Operation.DELETE, None) for name in head.configs.of(target) if name not in keep]
         asked.append((target, named + dropped))
-    answers, records = _alter(head, asked, config, authorize)
+    answers, records = whole(_alter(head, asked, config, authorize))
     responses = [
         LegacyResourceResponse(
             resource_type=resource.type, resource_name=resource.name, error_code=code, error_message=message
@@ -81,7 +84,7 @@ def alter_configs(
 
 def _alter(
     head: MetadataImage, asked: Asked, config: NodeConfig, authorize: Authorize
-) -> tuple[list[tuple[ConfigResource, Code, str | None]], list[Message]]:
+) -> Pieces[tuple[list[tuple[ConfigResource, Code, str | None]], list[Message]]]:
     times = Counter(resource for resource, _ in asked)
     answers: list[tuple[ConfigResource, Code, str | None]] = []
     records: list[Message] = []
@@ -94,12 +97,14 @@ def _alter(
             made = _alter_resource(head, resource, alterations, config)
             if len(records) + len(made) > MAX_RECORDS:
                 raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-            size = check_size(made, size)
+            size = yield from check_size(made, size)
         except KafkaError as error:
             answers.append((resource, error.code, told(error)))
         else:
             answers.append((resource, Code.NONE, None))
             records += made
+        if not len(answers) % _RESOURCES_PER_PIECE:
+            yield
     return answers, records
 
 

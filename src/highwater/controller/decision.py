@@ -8,9 +8,11 @@ from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
 from highwater.errors import KafkaError
+from highwater.metadata.pieces import Pieces
 from highwater.wire.codec import Message
 
 T = TypeVar("T")
+R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 MAX_RECORDS: Final = 10_000
@@ -48,6 +50,10 @@ class Decision(Generic[R_co]):
     """Why there is nothing to do, where the answer has room for the code alone: for whoever keeps a log."""
     why: str = ""
     """What led to the records, for the state-change log."""
+
+
+Deciding = Pieces[Decision[R]]
+"""A decision that grows with what is asked for. The head image stays as it is until the end of it."""
 
 
 class Randomness(Protocol):

@@ -15,10 +15,11 @@ from highwater.config import (
     UNCLEAN_LEADER_ELECTION_INTERVAL_MS,
     NodeConfig,
 )
-from highwater.controller.decision import MAX_RECORDS, Decision, told
+from highwater.controller.decision import MAX_RECORDS, Deciding, Decision, told
 from highwater.controller.elections import Election, Electorate, leaderless
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.pieces import PIECE
 from highwater.metadata.topics import PartitionImage
 from highwater.model import NodeId
 from highwater.wire import refusals
@@ -38,7 +39,7 @@ class ElectionType(IntEnum):
 
 def elect_leaders(
     head: MetadataImage, request: ElectLeadersRequest, config: NodeConfig
-) -> Decision[ElectLeadersResponse]:
+) -> Deciding[ElectLeadersResponse]:
     """Of the partitions named, or of all; of all, those that need no election are left out of the answer."""
     try:
         kind = ElectionType(request.election_type)
@@ -47,9 +48,13 @@ def elect_leaders(
     electorate = Electorate(head, config)
     records: list[Message] = []
     results = []
+    seen = 0
     for name, indexes in _asked(head, request):
         result = ReplicaElectionResult(topic=name)
         for index in indexes:
+            seen += 1
+            if not seen % PIECE:
+                yield
             outcome = PartitionResult(partition_id=index, error_message=None)
             try:
                 records.append(_elected(head, name, index, kind, electorate))
@@ -59,6 +64,8 @@ def elect_leaders(
                 outcome.error_code, outcome.error_message = error.code, told(error)
             result.partition_result.append(outcome)
         results.append(result)
+        if not len(results) % PIECE:
+            yield
     if len(records) > MAX_RECORDS:
         return Decision(refusals.elect_leaders(request, Code.POLICY_VIOLATION))
     why = f"somebody asked for {kind.name.lower()} leaders"

@@ -6,9 +6,10 @@ from collections import Counter
 
 from highwater.controller.assignment import assigned_by_hand, placed
 from highwater.controller.batches import check_size
-from highwater.controller.decision import MAX_RECORDS, Authorize, Decision, Randomness, allow_all, told
+from highwater.controller.decision import MAX_RECORDS, Authorize, Deciding, Decision, Randomness, allow_all, told
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.pieces import PIECE, Pieces
 from highwater.wire.codec import Message
 from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from highwater.wire.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
@@ -19,7 +20,7 @@ def create_partitions(
     request: CreatePartitionsRequest,
     random: Randomness,
     authorize: Authorize = allow_all,
-) -> Decision[CreatePartitionsResponse]:
+) -> Deciding[CreatePartitionsResponse]:
     times = Counter(topic.name for topic in request.topics)
     results: list[CreatePartitionsTopicResult] = []
     records: list[Message] = []
@@ -31,16 +32,20 @@ def create_partitions(
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
             if not authorize("Alter", "Topic", topic.name):
                 raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
-            added = _additional(head, topic, random, MAX_RECORDS - len(records))
-            size = check_size(added, size)
+            added = yield from _additional(head, topic, random, MAX_RECORDS - len(records))
+            size = yield from check_size(added, size)
             records += added
         except KafkaError as error:
             result.error_code, result.error_message = error.code, told(error)
         results.append(result)
+        if not len(results) % PIECE:
+            yield
     return Decision(CreatePartitionsResponse(results=results), () if request.validate_only else records)
 
 
-def _additional(head: MetadataImage, asked: CreatePartitionsTopic, random: Randomness, room: int) -> list[Message]:
+def _additional(
+    head: MetadataImage, asked: CreatePartitionsTopic, random: Randomness, room: int
+) -> Pieces[list[Message]]:
     topic = head.topics.by_name.get(asked.name)
     if topic is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -67,4 +72,9 @@ def _additional(head: MetadataImage, asked: CreatePartitionsTopic, random: Rando
     else:
         by_hand = ((existing + n, assignment.broker_ids) for n, assignment in enumerate(asked.assignments))
         partitions = assigned_by_hand(head, by_hand, replication_factor)
-    return [partition.to_record(topic.id, existing + n) for n, partition in enumerate(partitions)]
+    added: list[Message] = []
+    for partition in partitions:
+        added.append(partition.to_record(topic.id, existing + len(added)))
+        if not len(added) % PIECE:
+            yield
+    return added

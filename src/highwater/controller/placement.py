@@ -7,7 +7,7 @@ partitions as there are unfenced brokers everything is shuffled, so that pattern
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from highwater.controller.decision import Randomness
@@ -33,8 +33,8 @@ def usable_brokers(brokers: BrokersImage) -> list[UsableBroker]:
 
 def place(
     brokers: Sequence[UsableBroker], partitions: int, replication_factor: int, random: Randomness
-) -> list[tuple[NodeId, ...]]:
-    """The replicas of each partition, leader first. Raises KafkaError(INVALID_REPLICATION_FACTOR)."""
+) -> Iterator[tuple[NodeId, ...]]:
+    """The replicas of each partition, leader first. Raises KafkaError(INVALID_REPLICATION_FACTOR), and that at once."""
     if replication_factor <= 0:
         raise _impossible(f"Invalid replication factor {replication_factor}: the replication factor must be positive.")
     unfenced = sum(not broker.fenced for broker in brokers)
@@ -46,7 +46,7 @@ def place(
             "broker(s) are registered or some brokers have all their log directories cordoned."
         )
     racks = _Racks(brokers, unfenced, random)
-    return [racks.next_partition(replication_factor) for _ in range(partitions)]
+    return (racks.next_partition(replication_factor) for _ in range(partitions))
 
 
 def _impossible(why: str) -> KafkaError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from highwater.config import (
@@ -20,6 +20,7 @@ from highwater.controller.decision import (
     CLUSTER_NAME,
     MAX_RECORDS,
     Authorize,
+    Deciding,
     Decision,
     Randomness,
     allow_all,
@@ -31,6 +32,7 @@ from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import ResourceType
 from highwater.metadata.names import colliding, why_illegal
+from highwater.metadata.pieces import PIECE, Pieces
 from highwater.metadata.topics import PartitionImage
 from highwater.model import METADATA_TOPIC
 from highwater.wire.codec import Message
@@ -62,7 +64,7 @@ def create_topics(
     config: NodeConfig,
     random: Randomness,
     authorize: Authorize = allow_all,
-) -> Decision[CreateTopicsResponse]:
+) -> Deciding[CreateTopicsResponse]:
     """Each topic gets an answer of its own. `config` must be `in_force` for `head`."""
     times = Counter(topic.name for topic in request.topics)
     results: list[CreatableTopicResult] = []
@@ -73,7 +75,7 @@ def create_topics(
             if times[topic.name] > 1:
                 continue
             try:
-                created = _create(head, topic, config, random, authorize)
+                created = yield from _create(head, topic, config, random, authorize)
             except KafkaError as error:
                 results.append(_failed(topic.name, error))
             else:
@@ -81,7 +83,7 @@ def create_topics(
                 records += created.records
         if len(records) > MAX_RECORDS:
             raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-        check_size(records)
+        yield from check_size(records)
     except KafkaError as error:
         return Decision(CreateTopicsResponse(topics=[_failed(name, error) for name in times]))
     duplicate = KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
@@ -127,10 +129,14 @@ def _check_size(topics: Sequence[CreatableTopic], config: NodeConfig) -> None:
 
 def _create(
     head: MetadataImage, topic: CreatableTopic, config: NodeConfig, random: Randomness, authorize: Authorize
-) -> _Created:
+) -> Pieces[_Created]:
     _check_name(head, topic.name, authorize)
     overrides = _checked_configs(topic, config)
-    partitions = _partitions(head, topic, config, random)
+    partitions = []
+    for partition in _partitions(head, topic, config, random):
+        partitions.append(partition)
+        if not len(partitions) % PIECE:
+            yield
     topic_id = fresh_uuid(random)
     result = CreatableTopicResult(
         name=topic.name, topic_id=topic_id, error_message=None, topic_config_error_code=Code.TOPIC_AUTHORIZATION_FAILED
@@ -145,7 +151,10 @@ def _create(
         ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in overrides.items()
     ]
-    records += [partition.to_record(topic_id, index) for index, partition in enumerate(partitions)]
+    for index, partition in enumerate(partitions):
+        records.append(partition.to_record(topic_id, index))
+        if index % PIECE == PIECE - 1:
+            yield
     return _Created(result, records)
 
 
@@ -175,9 +184,10 @@ def _checked_configs(topic: CreatableTopic, config: NodeConfig) -> dict[str, str
 
 def _partitions(
     head: MetadataImage, topic: CreatableTopic, config: NodeConfig, random: Randomness
-) -> list[PartitionImage]:
+) -> Iterator[PartitionImage]:
     if topic.assignments:
-        return _by_hand(head, topic)
+        yield from _by_hand(head, topic)
+        return
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         raise KafkaError(
             Code.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
@@ -186,10 +196,10 @@ def _partitions(
         raise KafkaError(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     count = config.get(NUM_PARTITIONS) if topic.num_partitions == DEFAULT else topic.num_partitions
     factor = config.get(DEFAULT_REPLICATION_FACTOR) if topic.replication_factor == DEFAULT else topic.replication_factor
-    return placed(head, count, factor, random)
+    yield from placed(head, count, factor, random)
 
 
-def _by_hand(head: MetadataImage, topic: CreatableTopic) -> list[PartitionImage]:
+def _by_hand(head: MetadataImage, topic: CreatableTopic) -> Iterator[PartitionImage]:
     for name, value in (("replication factor", topic.replication_factor), ("numPartitions", topic.num_partitions)):
         if value != DEFAULT:
             raise KafkaError(
@@ -203,10 +213,9 @@ def _by_hand(head: MetadataImage, topic: CreatableTopic) -> list[PartitionImage]
                 f"Found multiple manual partition assignments for partition {assignment.partition_index}",
             )
         by_index[assignment.partition_index] = assignment.broker_ids
-    partitions = assigned_by_hand(head, sorted(by_index.items()))
+    yield from assigned_by_hand(head, sorted(by_index.items()))
     if sorted(by_index) != list(range(len(by_index))):
         raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
-    return partitions
 
 
 def _described(config: NodeConfig, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:

@@ -7,18 +7,20 @@ module, `states` is the table of moves between them.
 
 from __future__ import annotations
 
-from highwater.groups.describing import Position
+from highwater.groups.describing import GroupFilter, Position
 from highwater.groups.effects import Answer, Caller, Effect, Now, Record, Token, UnknownWrite, Write
 from highwater.groups.reading import asked_groups, combined, refused_fetch
 from highwater.groups.refusals import left, refused_commit, refused_join, translated
-from highwater.groups.settings import GroupSettings
+from highwater.groups.settings import MOST_MEMBERS, GroupSettings
 from highwater.groups.shard import GroupShard
 from highwater.groups.states import IllegalTransition, State
 
 __all__ = [
+    "MOST_MEMBERS",
     "Answer",
     "Caller",
     "Effect",
+    "GroupFilter",
     "GroupSettings",
     "GroupShard",
     "IllegalTransition",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from highwater.errors import Code
@@ -47,22 +47,33 @@ def describe(registry: Registry, group_id: str, version: int) -> DescribedGroup:
     )
 
 
-def list_groups(registry: Registry, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
-    """An empty filter lets all pass. States are compared without regard to case (KIP-518), types too (KIP-848)."""
-    wanted_states = {state.strip().lower() for state in states}
-    wanted_types = {kind.strip().lower() for kind in types}
-    if wanted_types and _GROUP_TYPE not in wanted_types:
-        return []
-    return [_listed(group) for group in registry if not wanted_states or group.state.value.lower() in wanted_states]
+class GroupFilter:
+    """Made once for all shards: filters may be long. An empty one lets all pass. States are compared without regard to
+    case (KIP-518), types too (KIP-848)."""
+
+    def __init__(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> None:
+        self._states = {state.strip().lower() for state in states}
+        kinds = {kind.strip().lower() for kind in types}
+        self._none = bool(kinds) and _GROUP_TYPE not in kinds
+
+    def passes(self, group: Group) -> bool:
+        return not self._none and (not self._states or group.state.value.lower() in self._states)
 
 
-def positions(registry: Registry, offsets: OffsetTable) -> list[Position]:
-    found: list[Position] = []
+def list_groups(registry: Registry, wanted: GroupFilter) -> Iterator[ListedGroup]:
+    """Of the groups that there are when it begins, each as it is when its turn comes."""
+    for group in list(registry):
+        if wanted.passes(group):
+            yield _listed(group)
+
+
+def positions(registry: Registry, offsets: OffsetTable) -> Iterator[Position]:
+    """Of the groups that there are when it begins, each as it is when its turn comes."""
     for group_id in dict.fromkeys([*(group.id for group in registry), *offsets.groups()]):
         group = registry.get(group_id)
         committed = {place: stored.offset for place, stored in offsets.of(group_id).items()}
-        found.append(Position(group_id, 0 if group is None else len(group.members), committed))
-    return found
+        if group is not None or committed:
+            yield Position(group_id, 0 if group is None else len(group.members), committed)
 
 
 def _described(member: Member, protocol: str | None) -> DescribedGroupMember:

@@ -86,6 +86,11 @@ class Outbox:
         self._effects: list[Effect] = []
         self._open: dict[Write, None] = {}
 
+    @property
+    def size(self) -> int:
+        """Effects that are not drained yet."""
+        return len(self._effects)
+
     def answer(self, caller: Caller, response: Struct) -> None:
         self._effects.append(Answer(caller.token, response))
 

@@ -75,6 +75,9 @@ class Membership:
             self._join_static(group, join, join.instance_id, now)
         elif join.caller.version >= _MEMBER_ID_REQUIRED_VERSION:
             # Whoever goes away after its first JoinGroup then leaves no member behind (KIP-394).
+            if len(group.pending) >= self._rebalance.settings.max_size:
+                self._refuse(join, Code.GROUP_MAX_SIZE_REACHED, "")
+                return
             member_id = self._new_member_id(join)
             self._rebalance.expect(group, member_id, join.session_timeout_ms, now)
             self._refuse(join, Code.MEMBER_ID_REQUIRED, member_id)

@@ -9,6 +9,9 @@ NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60_000
 """How long a new member may wait in its first JoinGroup. It has no session yet, and its connection is not looked at
 while the request waits, so without a bound every client that gave up and came back would stay a member."""
 
+MOST_MEMBERS: Final = 2_500
+"""Of a group, whatever group.max.size says. All are answered together when a rebalance ends, some 20 ms of the loop."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:

@@ -7,13 +7,14 @@ last input.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from highwater.errors import Code
 from highwater.groups import describing
 from highwater.groups.commits import Commits
 from highwater.groups.deadlines import Deadline, Deadlines, Joining, RetentionCheck, Retry, Session, Syncing
-from highwater.groups.describing import Position
+from highwater.groups.describing import GroupFilter, Position
 from highwater.groups.effects import Caller, Effect, Now, Outbox, Write
 from highwater.groups.loading import NO_PRODUCER_ID, Loading
 from highwater.groups.membership import Membership
@@ -35,6 +36,9 @@ from highwater.wire.messages.offset_delete_request import OffsetDeleteRequest
 from highwater.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
 from highwater.wire.messages.sync_group_request import SyncGroupRequest
 from highwater.wire.messages.sync_group_response import SyncGroupResponse
+
+EXPIRED_AT_ONCE: Final = 250
+"""Deadlines that one call acts on, and effects that this may have before it ends."""
 
 
 class GroupShard:
@@ -120,10 +124,10 @@ class GroupShard:
     def describe(self, group_id: str, version: int) -> DescribedGroup:
         return describing.describe(self._registry, group_id, version)
 
-    def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-        return describing.list_groups(self._registry, states, types)
+    def list_groups(self, wanted: GroupFilter) -> Iterator[ListedGroup]:
+        return describing.list_groups(self._registry, wanted)
 
-    def positions(self) -> list[Position]:
+    def positions(self) -> Iterator[Position]:
         return describing.positions(self._registry, self._offsets)
 
     # What else happens
@@ -153,8 +157,11 @@ class GroupShard:
         return self._deadlines.next()
 
     def expired(self, now: Now) -> list[Effect]:
-        for deadline in self._deadlines.expired(now.monotonic):
+        """Some of what is due, a few milliseconds of the loop. Where there is more, the next deadline has passed."""
+        for done, deadline in enumerate(self._deadlines.expired(now.monotonic), 1):
             self._expire(deadline, now)
+            if done + self._outbox.size >= EXPIRED_AT_ONCE:
+                break
         return self._outbox.drain()
 
     def _expire(self, deadline: Deadline, now: Now) -> None:

@@ -6,8 +6,10 @@ registration, which Kafka writes in the lowest version that carries what changed
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from highwater.metadata.pieces import PIECE, Pieces
 from highwater.wire.codec import FlexibleReader, FlexibleWriter, Malformed, Message
 from highwater.wire.messages.abort_transaction_record import AbortTransactionRecord
 from highwater.wire.messages.access_control_entry_record import AccessControlEntryRecord
@@ -96,6 +98,24 @@ def encode(record: Message) -> bytes:
     writer.uvarint(version)
     record.write(writer, version)
     return bytes(writer.buffer)
+
+
+def encoding(records: Sequence[Message]) -> Pieces[list[bytes]]:
+    values = []
+    for record in records:
+        values.append(encode(record))
+        if not len(values) % PIECE:
+            yield
+    return values
+
+
+def decoding(values: Iterable[memoryview | bytes | None]) -> Pieces[tuple[Message, ...]]:
+    records: list[Message] = []
+    for value in values:
+        records.append(decode(value or b""))
+        if not len(records) % PIECE:
+            yield
+    return tuple(records)
 
 
 def decode(value: memoryview | bytes) -> Message:

@@ -14,6 +14,7 @@ from highwater.metadata.controllers import ControllersDraft
 from highwater.metadata.draft import Inconsistent
 from highwater.metadata.features import FeaturesDraft
 from highwater.metadata.keyed import AclsDraft, QuotasDraft, ScramDraft, TokensDraft
+from highwater.metadata.pieces import PIECE, Pieces, whole
 from highwater.metadata.producer_ids import ProducerIdsImage
 from highwater.metadata.topics import TopicsDraft
 from highwater.wire.codec import Message
@@ -50,6 +51,13 @@ def apply(image: MetadataImage, records: Sequence[Message], offset: int, epoch: 
 
     Takes any number of whole batches that follow `image`. Raises Inconsistent, and then nothing has happened.
     """
+    return whole(applying(image, records, offset, epoch))
+
+
+def applying(
+    image: MetadataImage, records: Sequence[Message], offset: int, epoch: int
+) -> Pieces[tuple[MetadataImage, Changes]]:
+    """The same, by pieces."""
     visible, transaction, changes = image, image.transaction, NOTHING
     revision = _Revision(transaction.working if transaction else visible)
     first = offset - len(records) + 1
@@ -70,6 +78,8 @@ def apply(image: MetadataImage, records: Sequence[Message], offset: int, epoch: 
             transaction, revision = None, _Revision(visible)
         else:
             revision.replay(record)
+        if (at - first) % PIECE == PIECE - 1:
+            yield
     after, changed = revision.finish(offset, epoch)
     if transaction:
         pending = replace(transaction, working=after, changes=transaction.changes.then(changed))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from highwater.config import BROKER_SESSION_TIMEOUT_MS, METADATA_MAX_IDLE_INTERVAL_MS, NodeConfig
 from highwater.controller.batches import cut
 from highwater.controller.brokers import fence_broker
-from highwater.controller.decision import Decision
+from highwater.controller.decision import Deciding, Decision
 from highwater.controller.features import activation_records
 from highwater.controller.leaders import (
     MAX_ELECTIONS,
@@ -31,12 +32,15 @@ from highwater.controller.suspicion import Suspicion, address_to_probe, was_stal
 from highwater.errors import KafkaError
 from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.cluster import MetadataImage
-from highwater.metadata.replay import apply
+from highwater.metadata.pieces import Pieces
+from highwater.metadata.records import encoding
+from highwater.metadata.replay import applying
 from highwater.model import Epoch, NodeId, Offset, Uuid
 from highwater.net.context import Connected
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.probe import Probe
 from highwater.quorum import Leadership
+from highwater.raft_node.docket import Case, Docket
 from highwater.raft_node.raft_node import RaftNode
 from highwater.wire.codec import Message
 from highwater.wire.messages.no_op_record import NoOpRecord
@@ -69,6 +73,7 @@ class ActiveController:
         self._epoch: Epoch | None = None
         self._head: MetadataImage | None = None
         self._waiting: deque[tuple[Offset, Callable[[Any], None], Any]] = deque()
+        self._docket = Docket(world)
         self._gained: Leadership | None = None
         self._timer: Timer | None = None
         self._due = 0.0
@@ -87,6 +92,11 @@ class ActiveController:
     @property
     def is_active(self) -> bool:
         return self._head is not None
+
+    @property
+    def is_deliberating(self) -> bool:
+        """Whether something is under way, or waits, that is not decided yet."""
+        return not self._docket.is_free
 
     @property
     def epoch(self) -> Epoch | None:
@@ -108,15 +118,27 @@ class ActiveController:
         return self._config
 
     def decide(self, decision: Callable[[], Decision[R]], answer: Callable[[R | None], None]) -> None:
-        """Decide now, answer once everything the decision rests on is committed. None: not the controller."""
+        """Decide now, or once what is under way is decided; answer when everything that the decision rests on is
+        committed. None: not the controller."""
+        self._docket.add(Case(partial(self._deciding, partial(_at_once, decision), answer), partial(answer, None)))
+
+    def deliberate(self, decision: Callable[[], Deciding[R]], answer: Callable[[R | None], None]) -> None:
+        """The same, by pieces."""
+        self._docket.add(Case(partial(self._deciding, decision, answer), partial(answer, None)), takes_long=True)
+
+    def _deciding(self, decision: Callable[[], Deciding[R]], answer: Callable[[R | None], None]) -> Pieces[None]:
         if self._head is None:
             answer(None)
             return
-        decided = decision()
-        if decided.records and not self._append(list(decided.records), decided.why):
+        decided = yield from decision()
+        if decided.records and not (yield from self._append(list(decided.records), decided.why)):
             answer(None)
             return
         self._answer_later(answer, decided.response)
+
+    def _decide_alone(self, decide: Callable[[], Pieces[None]]) -> None:
+        """What nobody asked for: nobody is told where it is given up."""
+        self._docket.add(Case(decide, lambda: None))
 
     def _answer_later(self, answer: Callable[[Any], None], response: Any) -> None:
         if self._waiting or self.raft.committed.offset < self.head.offset:
@@ -129,25 +151,31 @@ class ActiveController:
         with self.world.failures.boundary("connection", "an answer of the controller"):
             answer(response)
 
-    def _append(self, records: list[Message], why: str) -> bool:
+    def _append(self, records: list[Message], why: str) -> Pieces[bool]:
         """Batch by batch: what must stay together was checked where it was decided. False where one could not be
         written: whoever asked may ask again."""
         try:
-            return all(self._append_batch(list(batch), why) for batch in cut(records))
+            for batch in (yield from cut(records)):
+                if not (yield from self._append_batch(list(batch), why)):
+                    return False
         except KafkaError as too_large:
             _log.error("a decision is refused: %s", too_large)
             return False
+        return True
 
-    def _append_batch(self, records: list[Message], why: str) -> bool:
-        """False where the disk is full: nothing of it was decided."""
+    def _append_batch(self, records: list[Message], why: str) -> Pieces[bool]:
+        """False where the disk is full, or another leads the quorum by now: nothing of it was decided."""
         assert self._epoch is not None
-        before = self.head
+        before, epoch, end = self.head, self._epoch, self.raft.log.written_end
         # Applied before it is written: every node would fail on a record that cannot be, again and again.
-        head, _ = apply(before, records, self.raft.log.written_end + len(records) - 1, self._epoch)
+        head, _ = yield from applying(before, records, end + len(records) - 1, epoch)
+        encoded = yield from encoding(records)
+        if self._epoch != epoch or self.raft.epoch != epoch or self.raft.log.written_end != end:
+            return False
         written = False
         with self.world.failures.boundary("node", "the metadata log", self.raft.fail):  # who knows what it holds now
             try:
-                self.raft.append(records, self._epoch)
+                self.raft.append(records, encoded, epoch)
                 written = True
             except KafkaError as failed:
                 if self.world.failures.is_news(line := f"a decision could not be written: {failed}"):
@@ -214,13 +242,16 @@ class ActiveController:
             # A new controller has no connections to lose: it asks at once.
             if not broker.fenced and broker.id != self._config.node_id:
                 self._probe(broker.id, broker.epoch)
-        records = activation_records(self.head, self._bootstrap, self._config)
-        if records and not self._append(records, "a cluster's first records"):
-            self.raft.resign(epoch)  # whoever is elected next writes them, once there is room
+        self._decide_alone(partial(self._begin_epoch, epoch))
         self._last_append = now
         self._rebalance_at = now + rebalance_interval(self._config)
         self._unclean_at = now + unclean_interval(self._config)
         self._schedule()
+
+    def _begin_epoch(self, epoch: Epoch) -> Pieces[None]:
+        records = activation_records(self.head, self._bootstrap, self._config)
+        if records and not (yield from self._append(records, "a cluster's first records")):
+            self.raft.resign(epoch)  # whoever is elected next writes them, once there is room
 
     def _resign(self) -> None:
         if self._head is None:
@@ -233,6 +264,7 @@ class ActiveController:
         waiting, self._waiting = self._waiting, deque()
         for _, answer, _ in waiting:
             self._answer(answer, None)
+        self._docket.give_up()
 
     # Noticing death
 
@@ -279,11 +311,14 @@ class ActiveController:
         return registration if known else None
 
     def _fence(self, broker: NodeId, epoch: int, why: str, silent: Sequence[NodeId] = ()) -> None:
+        self._decide_alone(partial(self._fencing, broker, epoch, why, silent))
+
+    def _fencing(self, broker: NodeId, epoch: int, why: str, silent: Sequence[NodeId]) -> Pieces[None]:
         """In slices: a broker may have thousands of replicas, and heartbeats of the others wait for their turn."""
         if self._head is None:
             return
         records = fence_broker(self.head, self.config, broker, epoch, MAX_ELECTIONS, silent)
-        if records and not self._append(records, why):
+        if records and not (yield from self._append(records, why)):
             return
         if self._unfenced(broker, epoch) is not None:
             self.world.clock.call_soon(self._fence, broker, epoch, why, silent)
@@ -318,7 +353,11 @@ class ActiveController:
                 self._fence(broker, epoch, why, [other for other, _ in expired])
         self._elect_by_the_clock(now)
         if self._config.get(METADATA_MAX_IDLE_INTERVAL_MS) and now - self._last_append >= self._idle_interval() * 0.9:
-            self._append([NoOpRecord()], "")
+            self._decide_alone(self._say_nothing)
+
+    def _say_nothing(self) -> Pieces[None]:
+        if self._head is not None:
+            yield from self._append([NoOpRecord()], "")
 
     def _elect_by_the_clock(self, now: float) -> None:
         """Leadership goes back to preferred replicas, and where that is allowed to unclean ones, now and then."""
@@ -330,9 +369,12 @@ class ActiveController:
             self._elect_some(elect_unclean, "unclean.leader.election.enable allows it")
 
     def _elect_some(self, elect: Callable[[MetadataImage, NodeConfig], list[Message]], why: str) -> None:
+        self._decide_alone(partial(self._electing, elect, why))
+
+    def _electing(self, elect: Callable[[MetadataImage, NodeConfig], list[Message]], why: str) -> Pieces[None]:
         """And the rest, if there is any, in the next turn: not all at once, and not an interval later."""
         records = [] if self._head is None else elect(self.head, self.config)
-        if records and self._append(records, why) and len(records) == MAX_ELECTIONS:
+        if records and (yield from self._append(records, why)) and len(records) == MAX_ELECTIONS:
             self.world.clock.call_soon(self._elect_some, elect, why)
 
     @property
@@ -345,3 +387,8 @@ class ActiveController:
 
     def close(self) -> None:
         self._resign()
+
+
+def _at_once(decision: Callable[[], Decision[R]]) -> Deciding[R]:
+    return decision()
+    yield

@@ -21,7 +21,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: CreateTop
         ctx.respond(refusals.create_topics(request, Code.NOT_CONTROLLER))
         return
     yield from decide_in_pieces(
-        controller,
+        controller.deliberate,
         ctx,
         in_pieces(request, controller.config),
         lambda piece: create_topics(controller.head, piece, controller.config, controller.random, ctx.authorize),

@@ -21,7 +21,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: DeleteTop
         ctx.respond(refusals.delete_topics(request, Code.NOT_CONTROLLER))
         return
     yield from decide_in_pieces(
-        controller,
+        controller.decide,
         ctx,
         in_pieces(controller.head, request),
         lambda piece: delete_topics(controller.head, piece, ctx.version, controller.config, ctx.authorize),

@@ -18,7 +18,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: CreatePar
     def answer(response: CreatePartitionsResponse | None) -> None:
         ctx.respond(response or refusals.create_partitions(request, Code.NOT_CONTROLLER))
 
-    controller.decide(
+    controller.deliberate(
         lambda: create_partitions(controller.head, request, controller.random, ctx.authorize),
         answer,
     )

@@ -24,4 +24,4 @@ def handle(controller: ActiveController, ctx: RequestContext, request: ElectLead
     if not ctx.authorize("Alter", "Cluster", "kafka-cluster"):
         ctx.respond(refusals.elect_leaders(request, Code.CLUSTER_AUTHORIZATION_FAILED, ctx.version))
         return
-    controller.decide(lambda: elect_leaders(controller.head, request, controller.config), answer)
+    controller.deliberate(lambda: elect_leaders(controller.head, request, controller.config), answer)

@@ -18,7 +18,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: Increment
     def answer(response: IncrementalAlterConfigsResponse | None) -> None:
         ctx.respond(response or refusals.incremental_alter_configs(request, Code.NOT_CONTROLLER))
 
-    controller.decide(
+    controller.deliberate(
         lambda: incremental_alter_configs(controller.head, request, controller.config, ctx.authorize),
         answer,
     )

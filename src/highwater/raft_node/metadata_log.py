@@ -19,7 +19,8 @@ from highwater.log.log import Log
 from highwater.log.names import segment_file
 from highwater.log.scan import BadBatch, scan
 from highwater.log.truncation import QUORUM, restart, truncate
-from highwater.metadata.records import decode, encode
+from highwater.metadata.pieces import Pieces, whole
+from highwater.metadata.records import decoding
 from highwater.model import Epoch, Offset
 from highwater.quorum import ElectionState, EpochStart, LogPosition, VoterSet
 from highwater.raft_node.recovery_point import RecoveryPoint, read_recovery_point
@@ -147,7 +148,7 @@ def _corrupt(directory: PurePath, what: str) -> CorruptLog:
 def _take(found: LoadedMetadata, header: records.Header, data: memoryview) -> None:
     for offset, voters in voters_in(header, data):
         found.voters, found.voters_offset, found.log_has_voters = voters, offset, True
-    found.batches.append(decoded(header, data))
+    found.batches.append(whole(decoded(header, data)))
 
 
 def voters_in(header: records.Header, data: memoryview) -> list[tuple[Offset, VoterSet]]:
@@ -161,10 +162,10 @@ def voters_in(header: records.Header, data: memoryview) -> list[tuple[Offset, Vo
     ]
 
 
-def decoded(header: records.Header, data: memoryview) -> CommittedBatch:
+def decoded(header: records.Header, data: memoryview) -> Pieces[CommittedBatch]:
     values: tuple[Message, ...] = ()
     if not header.is_control:
-        values = tuple(decode(record.value or b"") for record in records.iterate(data))
+        values = yield from decoding(record.value for record in records.iterate(data))
     return CommittedBatch(header.last_offset, header.leader_epoch, values, header.size, header.max_timestamp)
 
 
@@ -238,22 +239,22 @@ class MetadataLog:
         await self._recovery_point.close()
         self.log.close()
 
-    def append(self, values: Sequence[Message], epoch: Epoch, now_ms: int) -> CommittedBatch:
-        batch = records.build([(now_ms, None, encode(value), ()) for value in values], leader_epoch=epoch)
+    def append(self, values: Sequence[Message], encoded: Sequence[bytes], epoch: Epoch, now_ms: int) -> CommittedBatch:
+        batch = records.build([(now_ms, None, value, ()) for value in encoded], leader_epoch=epoch)
         header = self._append(batch, epoch)
         return CommittedBatch(header.last_offset, epoch, tuple(values), header.size, now_ms)
 
-    def append_fetched(self, data: bytes, epoch: Epoch) -> Fetched:
+    def append_fetched(self, data: bytes, epoch: Epoch) -> Pieces[Fetched]:
         """Whole batches of the leader, all checked and decoded before the first is written.
 
         A batch of a later epoch than the fetch was made in is left for the next fetch (KAFKA-18723).
         """
         view = memoryview(data)
-        whole = [(header, view[at : at + size]) for at, size, header in records.walk(view)]
-        checked = [
-            (batch, decoded(header, batch), voters_in(header, batch))
-            for header, batch in takewhile(lambda each: each[0].leader_epoch <= epoch, whole)
-        ]
+        batches = [(header, view[at : at + size]) for at, size, header in records.walk(view)]
+        checked = []
+        for header, batch in takewhile(lambda each: each[0].leader_epoch <= epoch, batches):
+            values = yield from decoded(header, batch)
+            checked.append((batch, values, voters_in(header, batch)))
         if not checked:
             raise BadRecords("no whole batch was fetched")
         fetched = Fetched()

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from highwater.controller.decision import Decision
 from highwater.net.context import RequestContext
 from highwater.net.turns import Work
-from highwater.raft_node.active import ActiveController
 from highwater.wire.codec import Message, Struct
 
+D = TypeVar("D")
 P = TypeVar("P")
 R = TypeVar("R", bound=Message)
 S = TypeVar("S", bound=Struct)
 
 
 def decide_in_pieces(
-    controller: ActiveController,
+    decide: Callable[[Callable[[], D], Callable[[R | None], None]], None],
     ctx: RequestContext,
     pieces: Sequence[P],
-    decide: Callable[[P], Decision[R]],
+    decision: Callable[[P], D],
     refused: Callable[[P], R],
     whole: R,
     rows: Callable[[R], list[S]],
 ) -> Work:
-    """`whole` is the answer: it gets the rows of the pieces' answers in the pieces' order, once all of it is committed.
-    `refused` words the answer for a piece that came to a controller that is active no longer."""
+    """`decide` is the controller's, for what is decided at once or for what takes long. `whole` is the answer: it gets
+    the rows of the pieces' answers in the pieces' order, once all of it is committed. `refused` words the answer for a
+    piece that came to a controller that is active no longer."""
     decided: dict[int, R] = {}
 
     def take(at: int, piece: P) -> None:
@@ -35,7 +35,7 @@ def decide_in_pieces(
             if len(decided) == len(pieces):
                 ctx.carry_out(respond())
 
-        controller.decide(lambda: decide(piece), answer)
+        decide(lambda: decision(piece), answer)
 
     def respond() -> Work:
         for at in range(len(pieces)):

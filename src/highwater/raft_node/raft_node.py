@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 from typing import Any
@@ -16,9 +15,10 @@ from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
 from highwater.log.checkpoint import replaced
 from highwater.log.log import Log
-from highwater.metadata.changes import NOTHING, Changes
+from highwater.metadata.changes import NOTHING
 from highwater.metadata.cluster import MetadataImage, difference
-from highwater.metadata.replay import apply
+from highwater.metadata.pieces import Pieces
+from highwater.metadata.replay import applying
 from highwater.model import (
     METADATA_TOPIC,
     METADATA_TOPIC_ID,
@@ -37,7 +37,6 @@ from highwater.quorum import (
     FetchAnswer,
     FollowerFetch,
     Identity,
-    Leadership,
     Listener,
     LogPosition,
     Quorum,
@@ -49,6 +48,7 @@ from highwater.quorum import (
 from highwater.quorum.voters import endpoint_of
 from highwater.raft_node.installing import Installation
 from highwater.raft_node.leader_watch import LeaderWatch
+from highwater.raft_node.listeners import Listeners as Listeners
 from highwater.raft_node.metadata_log import (
     QUORUM_STATE,
     CommittedBatch,
@@ -70,15 +70,6 @@ PARTITION = TopicPartition(METADATA_TOPIC, 0)
 _log = logging.getLogger(__name__)
 
 Answer = Callable[[Any], None]
-
-
-@dataclass(slots=True)
-class Listeners:
-    """Who is told what. All are called on the loop, never from within a call into the RaftNode."""
-
-    committed: Callable[[MetadataImage, Changes], None]
-    leadership: Callable[[Leadership], None]
-    failed: Callable[[BaseException], None]
 
 
 class RaftNode:
@@ -176,7 +167,10 @@ class RaftNode:
                 if ready.election is not None or ready.truncate_to is not None:
                     self._block(partial(self._prepare, ready, answer))
                 else:
-                    self._carry_out(ready, answer)
+                    pieces = self._carry_out(ready, answer)
+                    for _ in pieces:
+                        self._block(partial(self._go_on, pieces))
+                        break
             except Exception as failed:  # noqa: BLE001 a broken invariant, or a record that cannot be applied
                 self.fail(failed)
                 return
@@ -210,7 +204,11 @@ class RaftNode:
             await replaced(self.world, path, ready.election.to_json().encode(), where="quorum")
         if ready.truncate_to is not None:
             await self._truncate(ready.truncate_to)
-        self._carry_out(ready, answer)
+        await self._go_on(self._carry_out(ready, answer))
+
+    async def _go_on(self, pieces: Pieces[None]) -> None:
+        for _ in pieces:
+            await asyncio.sleep(0)
 
     async def _truncate(self, offset: Offset) -> None:
         _log.info("%s is cut to %d: its leader's history is another", PARTITION, offset)
@@ -224,9 +222,9 @@ class RaftNode:
             self._voters_changed()
         self._inputs.append((self.quorum.log_flushed, None))
 
-    def _carry_out(self, ready: Ready, answer: Answer | None) -> None:
+    def _carry_out(self, ready: Ready, answer: Answer | None) -> Pieces[None]:
         if ready.append is not None:
-            self._append_fetched(bytes(ready.append))
+            yield from self._append_fetched(bytes(ready.append))
         if ready.epoch_start is not None:
             self._begin_epoch(ready.epoch_start)
         if ready.fetch_snapshot is not None:
@@ -236,8 +234,7 @@ class RaftNode:
         for request in ready.requests:
             self._peers.send(request)
         if ready.high_watermark is not None:
-            self.log.log.high_watermark = ready.high_watermark
-            self._commit(ready.high_watermark)
+            yield from self._commit(ready.high_watermark)
         if ready.leadership is not None:
             self.world.clock.call_soon(self._tell, self._told.leadership, ready.leadership)
         if ready.wake_fetches or ready.leadership is not None:
@@ -269,11 +266,11 @@ class RaftNode:
         assert self._listeners is not None, "not opened"
         return self._listeners
 
-    def _append_fetched(self, data: bytes) -> None:
+    def _append_fetched(self, data: bytes) -> Pieces[None]:
         """Records of the leader. What fails its checks, or finds no room, is fetched again, later; what stands before
         it counts."""
         try:
-            fetched = self.log.append_fetched(data, self.quorum.epoch)
+            fetched = yield from self.log.append_fetched(data, self.quorum.epoch)
         except (BadRecords, Malformed) as bad:
             self._fetch_again(bad)
             return
@@ -298,15 +295,19 @@ class RaftNode:
         voters, offset = self.voters, self._voters[-1][0] if self._voters else NEVER_LOGGED
         self._inputs.append((lambda now: self.quorum.voters_changed(voters, offset, now), None))
 
-    def _commit(self, high_watermark: Offset) -> None:
-        """Apply every whole batch below the high watermark, as one step."""
-        changes, size, last = NOTHING, 0, None
+    def _commit(self, high_watermark: Offset) -> Pieces[None]:
+        """Apply every whole batch below the high watermark, as one step. Nobody sees the high watermark before it, or
+        who begins to lead would decide on less than is committed."""
+        changes, size, last, image = NOTHING, 0, None, self.committed
         while self._pending and self._pending[0].last_offset < high_watermark:
-            last = self._pending.popleft()
+            last = self._pending[0]
             size += last.size
             if last.records:
-                self.committed, changed = apply(self.committed, last.records, last.last_offset, last.epoch)
+                image, changed = yield from applying(image, last.records, last.last_offset, last.epoch)
                 changes = changes.then(changed)
+            self._pending.popleft()
+        self.committed = image
+        self.log.log.high_watermark = high_watermark
         if last is None:
             return
         self.world.clock.call_soon(self._tell, self._told.committed, self.committed, changes)
@@ -422,9 +423,9 @@ class RaftNode:
         """Call `wake` once when the log has grown, its high watermark moved, or the leader changed."""
         self._news.append(wake)
 
-    def append(self, values: list[Message], epoch: Epoch) -> Offset:
+    def append(self, values: list[Message], encoded: list[bytes], epoch: Epoch) -> Offset:
         """Write a decision; it is in force once committed. Returns its last offset."""
-        batch = self.log.append(values, epoch, self.world.clock.wall_ms())
+        batch = self.log.append(values, encoded, epoch, self.world.clock.wall_ms())
         self._pending.append(batch)
         return batch.last_offset
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from highwater.errors import Code
 from highwater.metadata.configs import ResourceType
+from highwater.metadata.records import encode
 from highwater.model import TopicPartition
 from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -72,7 +73,7 @@ def test_a_topics_setting_that_cannot_be_read_counts_as_not_set() -> None:
             ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="t", name=name, value=value)
             for name, value in (("retention.ms", "soon"), ("segment.bytes", "2000000"))
         ]
-        living.world.call(node.raft.append, unreadable, node.raft.epoch)
+        living.world.call(node.raft.append, unreadable, [encode(each) for each in unreadable], node.raft.epoch)
         log = node.broker.store.logs[TopicPartition("t", 0)]
         living.sim.run(living.sim.until(lambda: log.config.segment_bytes == 2_000_000))
         assert log.config.retention_ms == 70_000

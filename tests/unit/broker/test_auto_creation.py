@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
+
 from highwater.broker.auto_creation import MOST_AT_A_TIME, AutoCreation
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.errors import Code
@@ -48,3 +50,21 @@ def test_no_more_topics_are_asked_for_than_some_at_a_time() -> None:
         world.call(done, CreateTopicsResponse(topics=refused))
         assert world.call(creation.want, topics(MOST_AT_A_TIME, MOST_AT_A_TIME + 9), told.append) is not None
         assert len(channel.asked) == 2
+
+
+def test_a_name_that_somebody_made_up_neither_fills_the_log_nor_forges_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    name = "x\n" + "y" * 30_000
+    refused = CreatableTopicResult(
+        name=name, error_code=Code.INVALID_TOPIC_EXCEPTION, error_message=f"'{name}' is long"
+    )
+    with Simulation(1) as sim:
+        world, channel = sim.world("n1"), Channel()
+        creation = AutoCreation(world.clock, channel, lambda: 5000, lambda name: False)
+        world.call(creation.want, [CreatableTopic(name=name)], lambda refused: None)
+        ((_, done),) = channel.asked
+        world.call(done, CreateTopicsResponse(topics=[refused]))
+    (line,) = caplog.messages
+    assert line.startswith("topic 'x\\nyyy")
+    assert "INVALID_TOPIC_EXCEPTION" in line
+    assert "\n" not in line
+    assert len(line) < 1_000

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from highwater.broker.groups import _settings as group_settings
+from highwater.config import NodeConfig
 from highwater.errors import Code
+from highwater.groups import MOST_MEMBERS
 from highwater.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from highwater.wire.messages.join_group_response import JoinGroupResponse
 from tests.unit.broker.grouping import (
@@ -18,6 +21,7 @@ from tests.unit.broker.grouping import (
     serving,
     synced,
 )
+from tests.unit.broker.living import PROPERTIES
 
 MINUTE = 60
 
@@ -85,3 +89,8 @@ def test_offsets_are_looked_through_as_often_as_the_setting_says() -> None:
         assert committed(living) == [(5, 0)], "it is over, and nobody has looked"
         living.sim.advance(MINUTE + 10)
         assert committed(living) == [(-1, 0)]
+
+
+@pytest.mark.parametrize(("setting", "size"), [("2147483647", MOST_MEMBERS), ("2500", 2_500), ("2499", 2_499)])
+def test_a_group_has_2_500_members_at_most_whatever_the_setting_says(setting: str, size: int) -> None:
+    assert group_settings(NodeConfig.parse({**PROPERTIES, "group.max.size": setting})).max_size == size

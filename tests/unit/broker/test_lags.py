@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+from highwater.broker import lags
 from highwater.broker.lags import ANSWER_SECONDS, REFRESH_SECONDS, GroupLags
 from highwater.model import TopicPartition
-from highwater.net.metrics import Family
+from highwater.net.metrics import Family, gauge, labels
 from highwater.sim.group_client import GroupClient
 from highwater.sim.world import SimWorld
 from tests.scenarios.stage import ORDERS, Stage
+from tests.scenarios.turns import MOST_CALLS, counted_turns
 
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 OTHER = TopicPartition(ORDERS.topic, 1)
@@ -25,8 +29,8 @@ class Watcher:
         assert isinstance(broker.world, SimWorld)
         self._world = broker.world
 
-    def look(self) -> Told:
-        """Each family, by what is left of its labels without the group's name."""
+    def look(self, rows: bool = True) -> Told:
+        """Each family, by what is left of its labels without the group's name; or the sums alone."""
         families, ready = self._lags.collect(), list[bool]()
         wait = next(families)
         assert not isinstance(wait, Family)
@@ -36,6 +40,8 @@ class Watcher:
         for family in families:
             assert isinstance(family, Family)
             short = family.name.removeprefix("kafka_consumergroup_")
+            if not rows and not short.endswith("_sum"):
+                continue
             found[short] = {labels.replace('consumergroup="g"', "").strip("{,}"): told for labels, told in family.rows}
         return found
 
@@ -95,3 +101,35 @@ def test_where_a_leader_does_not_answer_the_offset_is_told_and_no_lag() -> None:
         stage.resume("n2")
         stage.pass_time(REFRESH_SECONDS)
         assert watcher.look()["lag_sum"] == {'topic="orders"': 6}
+
+
+def test_ends_are_asked_for_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lags, "PIECE", 1)
+    with Stage(3) as stage:
+        told = staged(stage).look()
+        assert told["lag"] == {'topic="orders",partition="0"': 6, 'topic="orders",partition="1"': 0}
+
+
+def test_no_loop_is_held_by_a_look_at_very_many_offsets() -> None:
+    with Stage(3) as stage:
+        watcher = staged(stage)
+        broker = stage.node("n3").broker
+        assert broker is not None
+        (tenure,) = broker.groups.shards.active
+        offsets = tenure.machine._offsets
+        for number in range(20_000):
+            offsets.put("g", TopicPartition(f"topic{number % 7}", number), offsets.of("g")[ORDERS])
+        with counted_turns(stage.sim) as turns:
+            told = watcher.look(rows=False)
+        assert sum(told["current_offset_sum"].values()) == 20_000 * 4 + 7
+        assert turns.most["n3"] <= MOST_CALLS
+
+
+def test_a_page_of_very_many_rows_is_made_by_parts() -> None:
+    rows = [(labels(number=number), number) for number in range(1_000)]
+    parts = list(gauge("many", "Rows.", rows).parts())
+    assert len(parts) == 4
+    assert b"".join(parts).splitlines()[2:] == [
+        f'many{{number="{number}"}} {number}'.encode() for number in range(1_000)
+    ]
+    assert list(gauge("none", "No rows.", []).parts()) == [b"# HELP none No rows.\n# TYPE none gauge\n"]

@@ -11,8 +11,12 @@ from highwater.model import Endpoint
 from highwater.net.client import ClientConnection
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_ELEMENTS, Role
+from highwater.raft_node.k58_envelope import FORWARDED
 from highwater.wire.codec import Message, UnsupportedField
+from highwater.wire.messages.list_groups_request import ListGroupsRequest
+from highwater.wire.messages.list_groups_response import ListGroupsResponse
 from tests.subjects import Subject
+from tests.unit.broker.grouping import serving
 from tests.unit.broker.living import NODE, Living
 from tests.unit.broker.repeated import TOPIC, Long, all_long, labour_of
 
@@ -82,6 +86,16 @@ def test_what_is_decoded_at_once_is_done_in_little_time(living: Living, role: Ro
     assert found == {}
 
 
+def test_what_is_passed_on_is_not_made_anew(living: Living) -> None:
+    found = {
+        long.name: calls
+        for long in CASES
+        if long.api.key in FORWARDED and long.role is Role.BROKER and not long.alike
+        if (calls := calls_in_one_go(living, long, long.api.most_elements * 9 // 10 // len(long.path))) > MOST_CALLS
+    }
+    assert found == {}
+
+
 def test_what_may_be_very_long_is_done_by_turns(living: Living) -> None:
     found = {
         long.name: calls
@@ -90,3 +104,18 @@ def test_what_may_be_very_long_is_done_by_turns(living: Living) -> None:
         if (calls := calls_in_one_go(living, long, 4 * ELEMENTS_AT_ONCE)) > MOST_CALLS
     }
     assert found == {}
+
+
+def test_very_many_groups_are_listed_by_turns() -> None:
+    """Whatever the filters are, they are read once, not for each partition of groups."""
+    with serving() as living:
+        broker = living.node.broker
+        assert broker is not None
+        machine = next(iter(broker.groups.shards.active)).machine
+        for number in range(5_000):
+            machine._registry.get_or_create(f"g{number}", 0)
+        request = ListGroupsRequest(states_filter=[*(f"{number:0300}" for number in range(400)), "empty"])
+        with labour_of(living) as labour:
+            answer = living.ask(request, ListGroupsResponse, 5)
+        assert len(answer.groups) == 5_000
+        assert labour.most <= MOST_CALLS

@@ -55,7 +55,7 @@ def test_placement_equals_kafkas_on_every_small_shape(apache_tool: Callable[...,
 
 
 def ours(die: int, brokers: list[UsableBroker], factor: int) -> str:
-    return " ".join("-".join(map(str, replicas)) for replicas in place(brokers, 15, factor, Die(die)))
+    return " ".join("-".join(map(str, replicas)) for replicas in list(place(brokers, 15, factor, Die(die))))
 
 
 def test_partition_changes_equal_kafkas_to_the_byte(apache_tool: Callable[..., Ran]) -> None:

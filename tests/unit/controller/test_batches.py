@@ -10,6 +10,7 @@ from highwater.controller.batches import MAX_BYTES, at_most, cut
 from highwater.controller.configs import incremental_alter_configs
 from highwater.controller.topics import create_topics
 from highwater.errors import Code
+from highwater.metadata.pieces import whole
 from highwater.metadata.records import encode
 from highwater.model import NodeId
 from highwater.wire.codec import Message
@@ -77,10 +78,10 @@ def test_a_record_takes_no_more_than_was_reckoned() -> None:
 
 def test_records_are_cut_in_their_order_into_what_a_batch_holds() -> None:
     records: list[Message] = [setting(HALF - 1000) for _ in range(5)]
-    batches = list(cut(records))
+    batches = whole(cut(records))
     assert [len(batch) for batch in batches] == [2, 2, 1]
     assert [id(record) for batch in batches for record in batch] == [id(record) for record in records]
-    assert list(cut([])) == []
+    assert whole(cut([])) == []
 
 
 def alteration(broker: int) -> AlterConfigsResource:
@@ -94,7 +95,7 @@ def test_settings_beyond_what_a_batch_holds_are_refused() -> None:
     alike = dict.fromkeys(map(NodeId, brokers), head.brokers.by_id[NodeId(1)])
     head = replace(head, brokers=replace(head.brokers, by_id=alike))
     request = IncrementalAlterConfigsRequest(resources=[alteration(broker) for broker in brokers])
-    decided = incremental_alter_configs(head, request, node_config())
+    decided = whole(incremental_alter_configs(head, request, node_config()))
     told = [response.error_code for response in decided.response.responses]
     written = told.count(Code.NONE)
     assert told == [Code.NONE] * written + [Code.RECORD_LIST_TOO_LARGE] * (400 - written)
@@ -105,6 +106,6 @@ def test_topics_that_would_not_fit_a_batch_are_not_created() -> None:
     brokers = range(1, 101)
     by_hand = [CreatableReplicaAssignment(partition_index=at, broker_ids=list(brokers)) for at in range(5000)]
     topic = CreatableTopic(name="wide", num_partitions=-1, replication_factor=-1, assignments=by_hand)
-    decided = create_topics(cluster(*brokers), CreateTopicsRequest(topics=[topic]), node_config(), Random(1))
+    decided = whole(create_topics(cluster(*brokers), CreateTopicsRequest(topics=[topic]), node_config(), Random(1)))
     assert [result.error_code for result in decided.response.topics] == [Code.RECORD_LIST_TOO_LARGE]
     assert not decided.records

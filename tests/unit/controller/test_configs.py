@@ -9,6 +9,7 @@ from highwater.controller.configs import alter_configs, incremental_alter_config
 from highwater.errors import Code
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, broker_resource, topic_resource
+from highwater.metadata.pieces import whole
 from highwater.wire.codec import Message
 from highwater.wire.messages import alter_configs_request as legacy
 from highwater.wire.messages.clear_elr_record import ClearElrRecord
@@ -40,7 +41,7 @@ def alter(
     head: MetadataImage, *resources: AlterConfigsResource, validate_only: bool = False
 ) -> tuple[list[tuple[int, str | None]], Sequence[Message]]:
     request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
-    decision = incremental_alter_configs(head, request, CONFIG)
+    decision = whole(incremental_alter_configs(head, request, CONFIG))
     answers = decision.response.responses
     assert [(a.resource_type, a.resource_name) for a in answers] == [
         (r.resource_type, r.resource_name) for r in resources
@@ -153,7 +154,7 @@ def test_nobody_alters_without_the_right_to() -> None:
     request = IncrementalAlterConfigsRequest(
         resources=[wanted(TOPIC, ("retention.ms", SET, "5")), wanted(OWN, ("log.retention.ms", SET, "5"))]
     )
-    decision = incremental_alter_configs(HEAD, request, CONFIG, lambda *right: False)
+    decision = whole(incremental_alter_configs(HEAD, request, CONFIG, lambda *right: False))
     codes = [answer.error_code for answer in decision.response.responses]
     assert codes == [Code.TOPIC_AUTHORIZATION_FAILED, Code.CLUSTER_AUTHORIZATION_FAILED]
 

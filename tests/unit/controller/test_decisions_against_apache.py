@@ -16,6 +16,7 @@ from highwater.controller.leaders import elect_leaders, elect_unclean, rebalance
 from highwater.errors import Code
 from highwater.metadata import records
 from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.pieces import whole
 from highwater.model import NodeId
 from highwater.wire.codec import Message
 from highwater.wire.messages.alter_partition_request import (
@@ -269,7 +270,7 @@ def test_elections_that_are_asked_for_are_held_as_kafka_does(classes: Path) -> N
             election_type=random.randint(0, 1), topic_partitions=None if state.chance(0.4) else named
         )
         questions.append(state.question("elect", request.encode(2).hex()))
-        decision = elect_leaders(state.image, request, CONFIG)
+        decision = whole(elect_leaders(state.image, request, CONFIG))
         expected.append(sorted_records(decision.records))
         responses.append(told(decision.response))
     theirs = [line.split(" ") for line in ask(classes, questions)]

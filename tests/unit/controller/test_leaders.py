@@ -10,6 +10,7 @@ from highwater.controller.leaders import elect_leaders, elect_unclean, rebalance
 from highwater.errors import Code
 from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.pieces import whole
 from highwater.metadata.topics import Recovery
 from highwater.wire.codec import Message
 from highwater.wire.messages.config_record import ConfigRecord
@@ -28,7 +29,7 @@ def elected(
     """(topic, partition, code) of each that the answer names, and the records."""
     named = [TopicPartitions(topic=name, partitions=indexes) for name, indexes in asked]
     request = ElectLeadersRequest(election_type=kind, topic_partitions=named or None)
-    decision = elect_leaders(head, request, CONFIG)
+    decision = whole(elect_leaders(head, request, CONFIG))
     assert decision.response.error_code == Code.NONE
     answers = [
         (topic.topic, result.partition_id, result.error_code)
@@ -63,7 +64,7 @@ def test_a_preferred_replica_outside_the_isr_is_not_elected() -> None:
 def test_of_all_partitions_those_that_need_no_election_are_not_named() -> None:
     head = with_topic(with_topic(cluster(1, 2), "a", [1, 2]), "b", [1, 2], leader=2)
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None)
-    decision = elect_leaders(head, request, CONFIG)
+    decision = whole(elect_leaders(head, request, CONFIG))
     assert [
         (topic.topic, [result.partition_id for result in topic.partition_result])
         for topic in decision.response.replica_election_results
@@ -92,14 +93,14 @@ def test_an_unclean_election_prefers_a_replica_that_lost_nothing() -> None:
 
 def test_an_unknown_kind_of_election_is_refused_for_each_partition() -> None:
     request = ElectLeadersRequest(election_type=7, topic_partitions=[TopicPartitions(topic="a", partitions=[0, 1])])
-    response = elect_leaders(cluster(1), request, CONFIG).response
+    response = whole(elect_leaders(cluster(1), request, CONFIG)).response
     assert response.error_code == Code.INVALID_REQUEST
     assert [result.error_code for result in response.replica_election_results[0].partition_result] == [42, 42]
 
 
 def test_more_than_one_batch_can_hold_is_refused() -> None:
     head = with_topic(cluster(1, 2), "a", *[[1, 2]] * (MAX_RECORDS + 1), leader=2)
-    decision = elect_leaders(head, ElectLeadersRequest(topic_partitions=None), CONFIG)
+    decision = whole(elect_leaders(head, ElectLeadersRequest(topic_partitions=None), CONFIG))
     assert decision.response.error_code == Code.POLICY_VIOLATION
     assert not decision.records
 

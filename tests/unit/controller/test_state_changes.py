@@ -9,6 +9,7 @@ from highwater.controller.liveness import Liveness
 from highwater.controller.registration import register_broker
 from highwater.controller.state_changes import state_changes
 from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.pieces import whole
 from highwater.model import NodeId
 from highwater.wire.codec import Message
 from highwater.wire.messages.alter_partition_request import (
@@ -74,8 +75,8 @@ def test_a_partition_that_loses_its_last_replica_has_no_leader_until_it_is_back(
 
 def test_an_unclean_election_names_whose_records_are_lost() -> None:
     head, _ = fenced(orders(2, 3, isr=(2,)), 2)
-    decision = elect_leaders(
-        head, ElectLeadersRequest(election_type=ElectionType.UNCLEAN, topic_partitions=None), CONFIG
+    decision = whole(
+        elect_leaders(head, ElectLeadersRequest(election_type=ElectionType.UNCLEAN, topic_partitions=None), CONFIG)
     )
     assert told(head, list(decision.records), decision.why) == [
         "orders-0 elected 3 for epoch 7, uncleanly: what only 2 had is lost; ISR 2 -> 3: "

@@ -13,6 +13,7 @@ from highwater.controller.topics import create_topics
 from highwater.errors import Code
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import topic_resource
+from highwater.metadata.pieces import whole
 from highwater.model import ZERO_UUID, Uuid, uuid_text
 from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.create_partitions_request import (
@@ -61,7 +62,7 @@ def assigned(name: str, *assignments: tuple[int, list[int]], partitions: int = -
 def create(
     head: MetadataImage, *topics: CreatableTopic, config: NodeConfig = CONFIG, **options: Any
 ) -> Decision[CreateTopicsResponse]:
-    return create_topics(head, CreateTopicsRequest(topics=list(topics), **options), config, Random(1))
+    return whole(create_topics(head, CreateTopicsRequest(topics=list(topics), **options), config, Random(1)))
 
 
 def only_error(decision: Decision[CreateTopicsResponse]) -> tuple[int, str | None]:
@@ -96,7 +97,7 @@ def test_a_topic_is_created_with_its_settings_before_its_partitions_and_its_repl
 def test_a_topic_id_is_a_random_uuid_whose_text_does_not_begin_with_a_dash() -> None:
     ids: set[Uuid] = set()
     for seed in range(300):
-        decision = create_topics(ONE, CreateTopicsRequest(topics=[wanted("a")]), CONFIG, Random(seed))
+        decision = whole(create_topics(ONE, CreateTopicsRequest(topics=[wanted("a")]), CONFIG, Random(seed)))
         made = decision.response.topics[0].topic_id
         assert (made[6] >> 4, made[8] >> 6) == (4, 2)
         assert not uuid_text(made).startswith("-")
@@ -196,7 +197,7 @@ def test_manual_replicas_are_taken_in_order_and_only_live_ones_are_in_sync() -> 
 def test_nobody_creates_topics_without_the_right_to() -> None:
     request = CreateTopicsRequest(topics=[wanted("a"), wanted("b")])
     rights = {("Create", "Topic", "a")}
-    decision = create_topics(ONE, request, CONFIG, Random(1), lambda *right: right in rights)
+    decision = whole(create_topics(ONE, request, CONFIG, Random(1), lambda *right: right in rights))
     granted, denied = decision.response.topics
     assert denied.error_code == Code.TOPIC_AUTHORIZATION_FAILED
     assert granted.error_code == 0
@@ -274,7 +275,7 @@ def grow(
     head: MetadataImage, *topics: CreatePartitionsTopic, validate_only: bool = False
 ) -> Decision[CreatePartitionsResponse]:
     request = CreatePartitionsRequest(topics=list(topics), validate_only=validate_only)
-    return create_partitions(head, request, Random(1))
+    return whole(create_partitions(head, request, Random(1)))
 
 
 def test_partitions_are_added_with_the_topics_replication_factor() -> None:

@@ -1,17 +1,39 @@
-"""CreateTopics and DeleteTopics of many topics: each piece is decided in a turn of its own."""
+"""What is asked for of many topics, or of many partitions of one: each piece is decided in a turn of its own."""
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
+
 from highwater.config import NodeConfig
+from highwater.controller.decision import Deciding
 from highwater.controller.deletion import in_pieces as to_delete
-from highwater.controller.topics import in_pieces
+from highwater.controller.leaders import elect_leaders
+from highwater.controller.partitions import create_partitions
+from highwater.controller.topics import create_topics, in_pieces
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.pieces import PIECE, whole
+from highwater.wire.codec import Message
+from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
 from tests.unit.broker.living import PROPERTIES
-from tests.unit.controller.clusters import cluster, topic_id, with_topic
+from tests.unit.controller.clusters import cluster, then, topic_id, with_topic
 
 CONFIG = NodeConfig.parse(PROPERTIES)
 ONE = cluster(1)
+
+
+def more_of(name: str, count: int) -> CreatePartitionsRequest:
+    topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    return CreatePartitionsRequest(topics=[topic])
+
+
+def with_partitions(name: str, count: int) -> MetadataImage:
+    head = with_topic(ONE, name, [1])
+    return then(head, whole(create_partitions(head, more_of(name, count), Random(1))).records)
 
 
 def request(*names: str, partitions: int = 1) -> CreateTopicsRequest:
@@ -59,3 +81,16 @@ def test_what_is_refused_as_a_whole_is_not_taken_apart() -> None:
     whole = request(*(f"t{number}" for number in range(20)), partitions=1_000)
     assert in_pieces(whole, CONFIG) == [whole]
     assert in_pieces(request(), CONFIG) == [request()]
+
+
+@pytest.mark.parametrize(
+    ("deciding", "passes"),
+    [
+        (create_topics(ONE, request("a", partitions=1_000), CONFIG, Random(1)), 3),
+        (create_partitions(with_topic(ONE, "a", [1]), more_of("a", 1_001), Random(1)), 2),
+        (elect_leaders(with_partitions("a", 1_000), ElectLeadersRequest(topic_partitions=None), CONFIG), 1),
+    ],
+)
+def test_one_topic_of_many_partitions_is_decided_by_pieces(deciding: Deciding[Message], passes: int) -> None:
+    """`passes` are made over them: to place them, to write them down, to count the bytes."""
+    assert sum(1 for _ in deciding) >= passes * 1_000 // PIECE

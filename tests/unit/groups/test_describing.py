@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from highwater.errors import Code
+from highwater.groups import GroupFilter
 from highwater.wire.messages.describe_groups_response import DescribeGroupsResponse
 from tests.unit.groups.bench import RANGE, Bench, G
 
@@ -45,13 +46,13 @@ def test_groups_are_listed_by_state_and_type() -> None:
     bench.ask_join(version=3, group="new", kind="connect")
 
     def names(states: list[str], types: list[str]) -> list[str]:
-        return [group.group_id for group in bench.shard.list_groups(states, types)]
+        return [group.group_id for group in bench.shard.list_groups(GroupFilter(states, types))]
 
     assert names([], []) == ["stable", "simple", "new"]
     assert names(["stable", " EMPTY "], []) == ["stable", "simple"]
     assert names(["PreparingRebalance"], ["Classic"]) == ["new"]
     assert names([], ["consumer"]) == names(["Dead"], []) == []
-    listed = bench.shard.list_groups()
+    listed = list(bench.shard.list_groups(GroupFilter()))
     assert [(g.protocol_type, g.group_state, g.group_type) for g in listed] == [
         ("consumer", "Stable", "classic"),
         ("", "Empty", "classic"),

@@ -245,6 +245,15 @@ def test_a_full_group_takes_nobody_else() -> None:
     assert bench.state() == "CompletingRebalance"
 
 
+def test_no_more_ids_are_given_out_than_a_group_takes_members() -> None:
+    bench = Bench(GroupSettings(max_size=2))
+    first = bench.new_id()
+    bench.new_id()
+    assert bench.refusal(bench.ask_join()) is Code.GROUP_MAX_SIZE_REACHED
+    bench.ask_join(first)
+    bench.new_id()
+
+
 def test_a_group_that_is_larger_than_a_new_limit_loses_whoever_joins_last() -> None:
     bench = Bench()
     members = bench.stable_group(3)

@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 
 from highwater.errors import Code
-from highwater.groups import GroupSettings, GroupShard, Record, UnknownWrite
+from highwater.groups import GroupFilter, GroupSettings, GroupShard, Record, UnknownWrite
 from highwater.wire.codec import Malformed
 from highwater.wire.messages.group_metadata_key import GroupMetadataKey
 from highwater.wire.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -60,7 +60,7 @@ def test_the_last_record_counts_and_a_tombstone_removes() -> None:
     assert Bench(log=[offset_record(5), offset_record(6)]).offsets() == {T0: 6}
     assert Bench(log=[offset_record(5), tombstone]).offsets() == {}
     gone = Bench(log=[group_record(3), Record(group_record(3).key, None)])
-    assert (gone.state(), gone.shard.list_groups()) == ("Dead", [])
+    assert (gone.state(), list(gone.shard.list_groups(GroupFilter()))) == ("Dead", [])
 
 
 def test_loaded_members_have_their_session_from_the_load_on() -> None:
@@ -86,7 +86,7 @@ def test_groups_of_other_kinds_are_left_alone_and_reported(kind: int) -> None:
     assert bench.refusal(bench.ask_join()) is Code.INCONSISTENT_GROUP_PROTOCOL
     assert bench.committed_codes(bench.ask_commit({T0: 6})) == [Code.GROUP_ID_NOT_FOUND]
     assert bench.delete_groups(G) == [Code.GROUP_ID_NOT_FOUND]
-    assert (bench.state(), bench.shard.list_groups()) == ("Dead", [])
+    assert (bench.state(), list(bench.shard.list_groups(GroupFilter()))) == ("Dead", [])
     bench.pass_time(30 * 24 * 3600)
     assert bench.offsets() == {T0: 5}, "they do not expire"
 
@@ -191,7 +191,7 @@ def test_whoever_resigns_tells_all_who_wait_and_keeps_nothing() -> None:
     assert bench.committed_codes(commit) == [Code.NOT_COORDINATOR]
     assert bench.answer(stable, OffsetFetchResponseGroup).error_code == Code.NOT_COORDINATOR
     assert bench.shard.next_deadline is None
-    assert bench.shard.list_groups() == []
+    assert list(bench.shard.list_groups(GroupFilter())) == []
     with pytest.raises(UnknownWrite):
         bench.shard.committed(write, bench.now)
     assert bench.heartbeat(other, 1) is Code.UNKNOWN_MEMBER_ID

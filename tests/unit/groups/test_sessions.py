@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from highwater.errors import Code
+from highwater.groups import Now
+from highwater.groups.shard import EXPIRED_AT_ONCE
 from highwater.wire.messages.leave_group_response import LeaveGroupResponse
-from tests.unit.groups.bench import Bench
+from tests.unit.groups.bench import Bench, G
 
 
 def test_a_heartbeat_is_answered_by_the_state_of_the_group() -> None:
@@ -185,3 +187,18 @@ def test_a_group_of_static_members_that_are_all_silent_does_not_spin() -> None:
     assert bench.state() == "PreparingRebalance"
     bench.pass_time(20)
     assert bench.state() == "Empty"
+
+
+def test_sessions_that_end_together_are_gone_through_some_at_a_time() -> None:
+    """Their driver gives way to others in between: the next deadline has passed, so it comes back at once."""
+    bench = Bench()
+    for _ in range(3 * EXPIRED_AT_ONCE):
+        bench.new_id()
+    group = bench.shard._registry.get(G)
+    assert group is not None
+    later = Now(bench.now.monotonic + 60, bench.now.wall_ms + 60_000)
+    left = []
+    while (due := bench.shard.next_deadline) is not None and due <= later.monotonic:
+        bench.do(bench.shard.expired(later))
+        left.append(len(group.pending))
+    assert left[:3] == [2 * EXPIRED_AT_ONCE, EXPIRED_AT_ONCE, 0]

@@ -107,6 +107,23 @@ def test_who_has_the_most_that_he_does_not_read_is_given_up_when_there_is_too_mu
         assert scene.server.budget.unsent == 0
 
 
+def test_who_has_little_that_he_does_not_read_is_not_given_up_for_one_who_has_much() -> None:
+    """Whoever came first: the one who has the most goes first, and no more go than must."""
+    with Scene(limits=Limits(queued_bytes=8 * MIB)) as scene:
+        scene.asked.react = lambda ctx, body: ctx.respond_parts([bytes(len(body) * 1_000)])
+        peers = [deaf(scene, 0) for _ in range(4)]
+        for number, peer in enumerate(peers):
+            peer.send(ask(number, bytes(4_000 if number == 2 else 500)))
+        scene.settle()
+        assert scene.server.budget.crowded
+        scene.sim.advance(2 * UNREAD_SECONDS)
+        assert scene.server.stats.closed[CloseReason.UNREAD] == 1
+        for peer in peers:
+            peer.transport.resume_reading()
+        scene.wait(lambda: all(peer.lost or peer.correlations for peer in peers))
+        assert [peer.correlations for peer in peers] == [[0], [1], [], [3]]
+
+
 def test_who_reads_is_served_while_others_take_all_the_memory_for_answers() -> None:
     with Scene(limits=LIMITS) as scene:
         scene.asked.react = answer_large
