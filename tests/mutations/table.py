@@ -18,6 +18,7 @@ from tests.mutations import (
     membership,
     pipeline,
     replication,
+    search,
     setbacks,
     suite,
 )
@@ -26,7 +27,7 @@ from tests.mutations.mutation import Mutation, Waiting
 SCENARIO_MUTATIONS: list[Mutation] = [*a.MUTATIONS, *b.MUTATIONS, *c.MUTATIONS, *d.MUTATIONS, *e.MUTATIONS]
 FAULT_MUTATIONS: list[Mutation] = [
     mutation
-    for module in (replication, boundaries, membership, bystanders, limits, landing, pipeline, setbacks, suite)
+    for module in (replication, search, boundaries, membership, bystanders, limits, landing, pipeline, setbacks, suite)
     for mutation in module.MUTATIONS
 ]
 MUTATIONS: list[Mutation] = [*SCENARIO_MUTATIONS, *FAULT_MUTATIONS]

@@ -1,14 +1,19 @@
-"""`highwater sim`: clusters in the simulated world, one per seed, until one of them breaks a promise."""
+"""`highwater sim`: clusters in the simulated world, one per seed, until one of them breaks a promise; and a search over
+all that can happen to a single partition."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
 from highwater.sim.faults.profiles import PROFILES, USUAL
+from highwater.sim.search.exploring import explore
+from highwater.sim.search.scope import SCOPES, Scope
+from highwater.sim.search.story import tell
 from highwater.sim.tally import Tally
 from highwater.sim.timeline import LAST_LINES
 from highwater.sim.trial import SECONDS, Trial
@@ -29,20 +34,62 @@ LONGEST = 2**31
     help="Which faults the seeds are drawn from.",
 )
 @click.option("--keep-going", is_flag=True, help="Do not stop at the first seed that fails.")
+@click.option(
+    "--search",
+    type=click.Choice(["all", *SCOPES]),
+    help="Instead of seeds: try every order of events in a small scope of replication, or in all of them.",
+)
+@click.option(
+    "--budget", type=click.IntRange(min=0), help="Of --search: how many faults; each scope has its own number."
+)
+@click.option("--states", type=click.IntRange(min=1), help="Of --search: end a scope after so many states.")
 @click.option("--timeline", is_flag=True, help="Tell the whole story of --seed, whether it fails or not.")
 def command(
-    seeds: int | None, seed: int | None, first: int, seconds: float, profile: str, keep_going: bool, timeline: bool
+    seeds: int | None,
+    seed: int | None,
+    first: int,
+    seconds: float,
+    profile: str,
+    keep_going: bool,
+    search: str | None,
+    budget: int | None,
+    states: int | None,
+    timeline: bool,
 ) -> None:
     """Run whole clusters on a virtual clock under seeded faults, and check every promise.
 
     Exits with 1 if a seed found anything wrong; the same seed finds it again.
     """
-    if (seeds is None) == (seed is None):
-        raise click.UsageError("Give either --seeds or --seed.")
+    if [seeds, seed, search].count(None) != 2:
+        raise click.UsageError("Give one of --seeds, --seed and --search.")
+    if search is None and (budget is not None or states is not None):
+        raise click.UsageError("--budget and --states belong to --search.")
+    if search is not None:
+        names = list(SCOPES) if search == "all" else [search]
+        sys.exit(max(_search(SCOPES[name], budget, states) for name in names))
     if seed is not None:
         sys.exit(_run_one(seed, seconds, profile, timeline))
     assert seeds is not None
     sys.exit(_run_many(range(first, first + seeds), seconds, profile, keep_going))
+
+
+def _search(scope: Scope, budget: int | None, states: int | None) -> int:
+    begun = time.monotonic()
+
+    def progress(seen: int, depth: int) -> None:
+        click.echo(f"\r{scope.name}: {seen} states, depth {depth} ", err=True, nl=False)
+
+    found = explore(scope if budget is None else replace(scope, budget=budget), states, progress=progress)
+    click.echo("", err=True)
+    extent = "all of it" if found.is_whole else "ended early" if found.violation is None else "broken"
+    faults = found.scope.budget
+    click.echo(
+        f"{scope.name}: {found.states} states, depth {found.depth}, {found.healed} of them healed, at most {faults} "
+        f"faults, {time.monotonic() - begun:.1f} s: {extent}"
+    )
+    for line in tell(found) if found.violation is not None else ():
+        click.echo(line)
+    return 0 if found.violation is None else 1
 
 
 def _run_one(seed: int, seconds: float, profile: str, timeline: bool) -> int:

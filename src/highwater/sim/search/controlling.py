@@ -19,7 +19,7 @@ from highwater.model import NodeId, Uuid
 from highwater.replication.alter_partition import Answer
 from highwater.replication.leader import Proposal
 from highwater.sim.search.scope import Scope
-from highwater.sim.search.state import Node, State
+from highwater.sim.search.state import Batch, Node, State
 from highwater.wire.codec import Message
 from highwater.wire.messages.alter_partition_request import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 from highwater.wire.messages.assign_replicas_to_dirs_request import (
@@ -78,12 +78,18 @@ class Controller:
             replicas=[*ids],
             isr=isr,
             leader=ids[0],
-            leader_epoch=0,
+            leader_epoch=1 if self._scope.begin else 0,
             partition_epoch=0,
             directories=[directory_of(each) for each in ids],
         )
         self._commit(state, [TopicRecord(name="orders", topic_id=TOPIC), part])
         state.images = state.images[-1:]
+        for node, names in zip(nodes.values(), self._scope.begin, strict=False):
+            for offset, name in enumerate(names):
+                node.log.append(Batch(offset, offset, 0, name))
+            state.written = max(state.written, len(names))
+        if self._scope.begin:
+            state.acked = min((node.log.batches for node in nodes.values()), key=len)
         return state
 
     def _commit(self, state: State, records: Sequence[Message]) -> None:

@@ -30,7 +30,7 @@ class Found:
 def explore(
     scope: Scope,
     most_states: int | None = None,
-    heal_every: int = 100,
+    heal_every: int = 10,
     progress: Callable[[int, int], None] = lambda states, depth: None,
 ) -> Found:
     """All states of a scope, or as many; one of `heal_every` is healed."""

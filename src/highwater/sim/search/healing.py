@@ -31,8 +31,11 @@ def not_healed(steps: Steps, state: State) -> str | None:
         sick = next((node for node in state.nodes.values() if node.is_alive and node.is_offline), None)
         action = Action("crash", sick.id) if sick is not None else _next(steps, state)
         if action is None:
-            break
-        state = steps.after(state, action)
+            before, state = state.frozen(), steps.after(state, Action("tick"))
+            if state.frozen() == before:
+                break
+        else:
+            state = steps.after(state, action)
     return _amiss(state)
 
 

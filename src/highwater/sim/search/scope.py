@@ -36,7 +36,7 @@ class Scope:
     name: str
     replicas: int
     faults: frozenset[Fault]
-    budget: int = 2
+    budget: int = 1
     batches: int = 2
     batch_records: int = 1
     flushes: bool = False
@@ -45,6 +45,8 @@ class Scope:
     unclean: bool = False
     isr: tuple[int, ...] | None = None
     """Who is in sync in the beginning; everybody, if it is not said."""
+    begin: tuple[str, ...] = ()
+    """The batches of an earlier leader that each replica has in the beginning. What all have is acknowledged."""
 
 
 def _scope(name: str, replicas: int, *faults: Fault, **more: object) -> Scope:
@@ -58,13 +60,14 @@ SCOPES: dict[str, Scope] = {
         _scope("pair", 2, F.CRASH, F.FENCE, F.LAG, batches=1),
         _scope("pair-stale", 2, F.FENCE, F.LAG, F.RESET, F.LOSS, batches=1),
         _scope("pair-joining", 2, F.CRASH, F.FENCE, F.LOSS, batches=2, isr=(1,)),
-        _scope("pair-flush", 2, F.CRASH, F.SYNC, F.APPEND, flushes=True, batches=1),
+        _scope("pair-parted", 2, F.CRASH, F.RESET, batches=3, begin=("a", "ab")),
+        _scope("pair-flush", 2, F.CRASH, F.SYNC, F.APPEND, flushes=True, batches=1, budget=2),
         _scope("pair-damage", 2, F.DAMAGE, F.RESET, F.FENCE, batches=1),
         _scope("pair-min-two", 2, F.CRASH, F.FENCE, F.LAG, min_isr=2, elr=True, batches=1),
         _scope("pair-power", 2, F.POWER, F.FENCE, min_isr=2, elr=True, batches=1),
         _scope("pair-unclean", 2, F.CRASH, F.FENCE, unclean=True, batches=2),
-        _scope("pair-delete", 2, F.DELETE, F.DAMAGE, batches=1, batch_records=2),
-        _scope("three", 3, F.CRASH, F.LAG, batches=1, budget=1),
+        _scope("pair-delete", 2, F.DELETE, F.DAMAGE, batches=1, batch_records=2, budget=2),
+        _scope("three", 3, F.CRASH, F.LAG, batches=1),
     )
 }
-"""Small enough to be searched whole with a budget of one; a larger one is for patient people."""
+"""By what happens in them. A larger budget than their own is for patient people."""

@@ -95,7 +95,7 @@ class Steps:
     def _faults(self, state: State, node: Node) -> Iterator[Action]:
         head = state.head.brokers.get(node.id)
         leader = node.leader
-        for fault in self.scope.faults:
+        for fault in (each for each in Fault if each in self.scope.faults):
             match fault:
                 case Fault.CRASH | Fault.POWER:
                     yield Action("crash", node.id, fault=fault)
@@ -186,7 +186,8 @@ class Steps:
         part = state.part()
         lost = is_lost(part, node.id)
         if node.is_offline or node.is_troubled:
-            return not lost
+            # One that was damaged again, in an epoch in which it has fetched, is told of again.
+            return not lost or (node.is_troubled and not node.is_offline and part.leader_epoch <= node.epoch)
         waits = node.is_refilled and not (node.told is not None and node.told <= node.log.end)
         return lost and not waits
 
@@ -310,7 +311,7 @@ class Steps:
         log, part = node.log, state.part()
         others = {*part.isr, *part.elr} - {node.id}
         if any(batch.last_offset >= log.durable_end for batch in log.batches):
-            if not others:
+            if not others and not self.scope.flushes:
                 lost = {batch.name for batch in log.batches if batch.last_offset >= log.durable_end}
                 state.forgiven |= lost
             node.lost_power = True
@@ -381,6 +382,12 @@ class Steps:
         if progress.contact is not None:
             progress.contact.at = LONG_AGO
         self._carry_out(state, node, node.leader.tick(NOW))
+
+    def _do_tick(self, state: State, action: Action) -> None:
+        """Every leader looks around, as it does now and then."""
+        for node in state.nodes.values():
+            if node.leader is not None:
+                self._carry_out(state, node, node.leader.tick(NOW))
 
     def _carry_out(self, state: State, node: Node, flags: int) -> None:
         leader = node.leader
