@@ -247,4 +247,18 @@ MUTATIONS: list[Mutation] = [
         "self._ask(new[: max(MOST_AT_A_TIME - len(self._asked), 0)], now)",
         "self._ask(new, now)",
     ),
+    Mutation(
+        "F150",
+        "tests/unit/log/test_gaps.py::test_a_log_that_was_cut_behind_a_gap_is_whole_after_a_kill",
+        "src/highwater/log/truncation.py",
+        "log_end = plan.end",
+        "pass",
+    ),
+    Mutation(
+        "F150",
+        "tests/unit/log/test_gaps.py::test_a_log_that_was_cut_to_its_start_amid_a_batch_is_whole_after_a_kill",
+        "src/highwater/log/truncation.py",
+        "if cut.log_end < log.log_start:  # nothing that counts is left",
+        "if False:",
+    ),
 ]

@@ -50,8 +50,9 @@ async def truncate(
     places: Workplaces = DATA,
     still_meant: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Keep only batches that end below `offset`. The caller keeps all others from appending, and has the recovery
-    points written before it appends again: one beyond the end would make damage of what a power cut takes.
+    """Keep only batches that end below `offset`: the log then ends where the last of them does. The caller keeps all
+    others from appending, and has the recovery points written before it appends again: one beyond the end would make
+    damage of what a power cut takes.
 
     The cut is durable when it returns: or a power cut could bring a batch back in the place of the one that is appended
     next. That batch would be whole, and its checksum does not cover the epoch that tells the two apart.
@@ -68,6 +69,8 @@ async def truncate(
         cut = await _found(world, log, offset, places)
         if cut is None or not still_meant():
             return False
+        if cut.log_end < log.log_start:  # nothing that counts is left
+            return await restart(world, log, log.log_start, places=places)
         gone = log.replace_tail(cut.keep + 1, cut.log_end, cut.producers)
         log.active.cut(cut.segment)
         log.reads.forget_beyond(cut.segment.position)
@@ -159,17 +162,22 @@ def _all_snapshots(disk: Disk, directory: PurePath) -> Generator[Step, None, lis
 def find_cut(
     disk: Disk, segments: list[Segment], at: int, offset: Offset, log_start: Offset, compacted: bool
 ) -> Generator[Step, None, Cut]:
-    """A job: the place of the cut, and the producers' state rebuilt up to there. BadBatch where the log would end with
-    a gap: what lay in it would never be fetched again."""
+    """A job: the place of the cut, and the producers' state rebuilt up to there. The log ends there with its file: in a
+    compacted one, and where the log start lies amid a batch, that may be below `offset` and even below the start.
+    Elsewhere it is a BadBatch: what lay in the gap would never be fetched again."""
     found = segments[at].locate(offset, blocking)
     if found is None:
         position, log_end = segments[at].size, offset
     else:
         position, log_end = found.position, max(min(offset, found.base_offset), log_start)
     plan = segments[at].plan_cut(position, log_end)
-    if plan.end < log_end and log_end > log_start and not compacted:
-        # Only compaction leaves gaps. An offset that is not its batch's own hid this one, and no checksum covers it.
-        raise BadBatch(segments[at].file.path, position, f"{plan.end} to {log_end - 1} are missing before it")
+    if plan.end < log_end:
+        if log_end > log_start and not compacted:
+            # Only compaction leaves gaps. An offset that is not its batch's own hid this one: no checksum covers it.
+            raise BadBatch(segments[at].file.path, position, f"{plan.end} to {log_end - 1} are missing before it")
+        # The leader may have what was compacted away here: it gave way to what is cut. And a segment that begins behind
+        # a gap looks, after a crash, as if the end of the one before it were lost.
+        log_end = plan.end
     yield Step()
     producers, start = _latest_snapshot(disk, segments[0], log_end)
     yield Step()
