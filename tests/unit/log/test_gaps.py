@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from highwater.wire import records
-from tests.unit.log.compaction.stage import Stage
+from tests.unit.log.compaction.stage import NAME, Stage
 
 
 def copied(stage: Stage, base: int, count: int = 1) -> None:
@@ -84,3 +84,29 @@ def test_a_cut_in_a_gap_that_reaches_below_the_log_start_begins_anew_at_the_star
     with stage.sim:
         stage.sim.run(play)
         assert kept_by_a_kill(stage)
+
+
+def test_a_segment_below_the_log_start_that_a_power_cut_brings_back_costs_nothing() -> None:
+    """Of the renames of a retention it may keep the later ones alone: the gap lies below the start."""
+    stage = Stage(3, segment_bytes=600, cleanup_policy=("delete",))
+
+    async def play() -> None:
+        log = await stage.create()
+        for base in range(30):
+            copied(stage, base)
+        await stage.sim.until(lambda: log.durable_end > 25)
+        log.move_high_watermark(30)
+        log.raise_log_start(log.segments[2].base_offset + 1)
+        await stage.bench.store.log_starts.written(patient=True)
+        start, first, gone = log.log_start, log.segments[2].base_offset, log.segments[1]
+        await stage.stop(clean=False)
+        stage.world = stage.sim.restart(NAME)
+        for name in stage.world.disk.list(log.directory):
+            if name.startswith(f"{gone.base_offset:020d}"):
+                stage.world.disk.unlink(log.directory / name)
+        await stage.restart()
+        assert ends(stage)[:2] == (start, 30)
+        assert ends(stage)[2][0] == first
+
+    with stage.sim:
+        stage.sim.run(play)
