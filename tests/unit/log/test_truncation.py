@@ -214,3 +214,18 @@ def test_a_gap_below_the_log_start_does_not_matter_to_a_cut_there(tmp_path: Path
         assert (log.log_start, log.log_end, log.trouble) == (10, 10, None)
 
     on_real_disk(tmp_path, play)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_aborted_transactions_of_a_log_that_began_anew_are_known_to_the_next_life(tmp_path: Path, clean: bool) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log, 3)
+        assert await bench.store.restart(log, 100)
+        abort_some(log, pid=9)
+        before = log.aborted_transactions(0, log.log_end)
+        assert before
+        log = await bench.reopen(clean)
+        assert log.aborted_transactions(0, log.log_end) == before
+
+    on_real_disk(tmp_path, play)
