@@ -282,4 +282,18 @@ MUTATIONS: list[Mutation] = [
         "self.aborted.path = self._path(names.TXN_INDEX)",
         "pass",
     ),
+    Mutation(
+        "F154",
+        "tests/scenarios/test_last_copies.py::test_a_replica_that_was_fetched_anew_and_failed_as_the_last_copy_leads_again_once_it_is_back",
+        "src/highwater/broker/publisher.py",
+        "return is_kept and is_lost(part, local) and not is_counted_on(part, local)",
+        "return is_kept and is_lost(part, local)",
+    ),
+    Mutation(
+        "F155",
+        "tests/scenarios/test_same_names.py::test_who_looks_again_amid_the_deletion_of_a_large_topic_does_not_bring_it_back",
+        "src/highwater/broker/publisher.py",
+        "self._take_settings(image)  # first: whoever looks again while this one is applied looks at its image",
+        "pass",
+    ),
 ]
