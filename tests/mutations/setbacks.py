@@ -296,4 +296,25 @@ MUTATIONS: list[Mutation] = [
         "self._take_settings(image)  # first: whoever looks again while this one is applied looks at its image",
         "pass",
     ),
+    Mutation(
+        "F156",
+        "tests/unit/pipeline/test_query.py::test_a_driver_that_was_given_the_lock_of_another_checkpoint_is_refused_one_that_is_in_use",
+        "src/highwater/pipeline/query.py",
+        "with nullcontext() if lock is not None and checkpoint.is_held_by(lock) else checkpoint.locked():",
+        "with nullcontext() if lock is not None else checkpoint.locked():",
+    ),
+    Mutation(
+        "F157",
+        "tests/scenarios/test_same_names.py::test_a_topic_whose_directory_somebody_has_removed_can_be_deleted_and_made_again",
+        "src/highwater/log/retired.py",
+        "except FileNotFoundError:",
+        "except NotADirectoryError:",
+    ),
+    Mutation(
+        "F157",
+        "tests/unit/world/test_real_disk.py::test_what_is_made_in_the_place_of_a_directory_that_somebody_removed_is_another",
+        "src/highwater/world/real_disk.py",
+        "if not os.path.lexists(old):  # somebody has removed it: what is made there later is another",
+        "if False:",
+    ),
 ]

@@ -106,3 +106,18 @@ def test_who_looks_again_amid_the_deletion_of_a_large_topic_does_not_bring_it_ba
         stage.until(lambda: "many" not in node.broker.image.topics.by_name)
         stage.holds_for(5.0, lambda: "many" not in node.broker.image.topics.by_name)
         assert len(hosted) == 0
+
+
+def test_a_topic_whose_directory_somebody_has_removed_can_be_deleted_and_made_again() -> None:
+    with Stage(3, expects_failures=True) as stage:
+        stage.create(replicas=(2, 3))
+        stage.send(b"old")
+        stage.until(lambda: stage.log("n3").high_watermark == 1)
+        directory = stage.storage("n3").directory(PurePath("/data"))
+        for names in (directory.entries, directory.durable):
+            names.pop(str(ORDERS), None)
+        stage.run(delete_topic(stage.client, ORDERS.topic))
+        stage.until(lambda: not stage.has("n2") and not stage.has("n3"))
+        stage.create(replicas=(3, 2))
+        stage.send(*NEW)
+        stage.until(lambda: stage.has("n3") and stage.log("n3").log_end == len(NEW))
