@@ -317,4 +317,18 @@ MUTATIONS: list[Mutation] = [
         "if not os.path.lexists(old):  # somebody has removed it: what is made there later is another",
         "if False:",
     ),
+    Mutation(
+        "F158",
+        "tests/unit/log/test_cut_crashes.py::test_a_power_cut_amid_a_cut_leaves_no_hole_and_no_log_that_is_refused",
+        "src/highwater/log/store.py",
+        "self._cuts[log] = end",
+        "pass",
+    ),
+    Mutation(
+        "F158",
+        "tests/unit/log/test_cut_crashes.py::test_a_power_cut_amid_a_cut_leaves_no_hole_and_no_log_that_is_refused",
+        "src/highwater/log/store.py",
+        "names.CLEANER_POINTS, lambda log: self._uncut(log, log.clean_end), lambda found: found.clean_ends",
+        "names.CLEANER_POINTS, lambda log: log.clean_end, lambda found: found.clean_ends",
+    ),
 ]

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import PurePath
 
 from highwater.config import LogConfig
@@ -58,10 +59,12 @@ class LogStore:
         before they do no more. They have no topic id, and it would be cut, or emptied, by what they say."""
         self._ending: dict[TopicPartition, Log] = {}
         """Deleted ones, in whose directories a job may still write: the next log of that name waits for its end."""
+        self._cuts: dict[Log, Offset] = {}
+        """Where logs are about to be cut: no checkpoint says more of them."""
         clock = world.clock
         self._retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic())
         self.recovery_points = self._checkpoint(
-            names.RECOVERY_POINTS, lambda log: log.recovery_point, lambda found: found.recovery_points
+            names.RECOVERY_POINTS, lambda log: self._uncut(log, log.recovery_point), lambda found: found.recovery_points
         )
         self.log_starts = self._checkpoint(
             names.LOG_STARTS,
@@ -72,7 +75,7 @@ class LogStore:
             names.HIGH_WATERMARKS, lambda log: log.high_watermark, lambda found: found.high_watermarks
         )
         self.clean_ends = self._checkpoint(
-            names.CLEANER_POINTS, lambda log: log.clean_end, lambda found: found.clean_ends
+            names.CLEANER_POINTS, lambda log: self._uncut(log, log.clean_end), lambda found: found.clean_ends
         )
 
     def _checkpoint(
@@ -292,16 +295,32 @@ class LogStore:
             await idle
 
     async def truncate(self, log: Log, offset: Offset, still_meant: Callable[[], bool] = lambda: True) -> bool:
-        """As `truncation.truncate`, and no checkpoint lies beyond the cut when it returns."""
-        cut = await truncation.truncate(self._world, log, offset, still_meant=still_meant)
+        """As `truncation.truncate`, and no checkpoint lies beyond the cut, from before it is made."""
+        try:
+            announce = partial(self._announce, log)
+            cut = await truncation.truncate(self._world, log, offset, still_meant=still_meant, announce=announce)
+        finally:
+            self._cuts.pop(log, None)
         return cut and await self._kept_within(log)
 
     async def restart(self, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
-        """As `truncation.restart`, and no checkpoint lies beyond the new end when it returns."""
-        if not await truncation.restart(self._world, log, offset, batches):
-            return False
+        """As `truncation.restart`, and no checkpoint lies beyond the new end, from before it is made."""
+        try:
+            announce = partial(self._announce, log)
+            if not await truncation.restart(self._world, log, offset, batches, announce=announce):
+                return False
+        finally:
+            self._cuts.pop(log, None)
         await self.log_starts.written(patient=True)
         return await self._kept_within(log)
+
+    async def _announce(self, log: Log, end: Offset) -> None:
+        self._cuts[log] = end
+        await self.recovery_points.written(patient=True)
+        await self.clean_ends.written(patient=True)
+
+    def _uncut(self, log: Log, offset: Offset | None) -> Offset | None:
+        return offset if offset is None or log not in self._cuts else min(offset, self._cuts[log])
 
     async def _kept_within(self, log: Log) -> bool:
         """A full disk has room again some time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple
@@ -29,6 +29,14 @@ class Workplaces(NamedTuple):
     syncs: Place
 
 
+Announcement = Callable[[Offset], Awaitable[None]]
+"""Told, before anything is changed, where the log will end; OSError where that cannot be written down."""
+
+
+async def _not_announced(_: Offset) -> None:
+    pass
+
+
 PASSING_SECONDS = 1.0
 DATA = Workplaces("thread", "sync")
 QUORUM = Workplaces("quorum", "quorum")
@@ -49,10 +57,11 @@ async def truncate(
     offset: Offset,
     places: Workplaces = DATA,
     still_meant: Callable[[], bool] = lambda: True,
+    announce: Announcement = _not_announced,
 ) -> bool:
     """Keep only batches that end below `offset`: the log then ends where the last of them does. The caller keeps all
-    others from appending, and has the recovery points written before it appends again: one beyond the end would make
-    damage of what a power cut takes.
+    others from appending. No recovery point may lie beyond the new end when it is `announced`: of files that are cut
+    and renamed a power cut keeps any, and what it brings back would be taken for synced data, with holes.
 
     The cut is durable when it returns: or a power cut could bring a batch back in the place of the one that is appended
     next. That batch would be whole, and its checksum does not cover the epoch that tells the two apart.
@@ -66,11 +75,11 @@ async def truncate(
         log.forget_epochs_from(offset)
         return True
     try:
-        cut = await _found(world, log, offset, places)
+        cut = await _found(world, log, offset, places, announce)
         if cut is None or not still_meant():
             return False
         if cut.log_end < log.log_start:  # nothing that counts is left
-            return await restart(world, log, log.log_start, places=places)
+            return await restart(world, log, log.log_start, places=places, announce=announce)
         gone = log.replace_tail(cut.keep + 1, cut.log_end, cut.producers)
         log.active.cut(cut.segment)
         log.reads.forget_beyond(cut.segment.position)
@@ -86,15 +95,19 @@ async def truncate(
 
 
 async def restart(
-    world: World, log: Log, offset: Offset, batches: memoryview | None = None, places: Workplaces = DATA
+    world: World,
+    log: Log,
+    offset: Offset,
+    batches: memoryview | None = None,
+    places: Workplaces = DATA,
+    announce: Announcement = _not_announced,
 ) -> bool:
     """Drop everything. The log begins anew at `offset`: empty, or with these batches, which may begin below the log
     start; that stays where it was. As with `truncate`, all of it is durable when this returns; and False says that the
     log was deleted meanwhile, or has failed and is offline."""
-    await _settled(log)
-    if not log.is_usable:
-        return False
     try:
+        await announce(0)
+        await _settled(log)
         gone = await _begun_anew(log, offset, batches)
         if gone is None:
             return False
@@ -120,7 +133,7 @@ async def _begun_anew(log: Log, offset: Offset, batches: memoryview | None) -> l
     return None
 
 
-async def _found(world: World, log: Log, offset: Offset, places: Workplaces) -> Cut | None:
+async def _found(world: World, log: Log, offset: Offset, places: Workplaces, announce: Announcement) -> Cut | None:
     """Retention and compaction go on meanwhile: a place in other segments is looked up again, and what was read of
     files that are gone is no damage. None where the log cannot be cut any more."""
     while True:
@@ -137,7 +150,9 @@ async def _found(world: World, log: Log, offset: Offset, places: Workplaces) -> 
         if layout == log.reads.layout and log.swapping is None and log.is_usable:
             if isinstance(found, Exception):
                 raise found
-            return found
+            await announce(found.log_end)
+            if layout == log.reads.layout and log.swapping is None:
+                return found
 
 
 async def _settled(log: Log) -> None:
