@@ -331,4 +331,11 @@ MUTATIONS: list[Mutation] = [
         "names.CLEANER_POINTS, lambda log: self._uncut(log, log.clean_end), lambda found: found.clean_ends",
         "names.CLEANER_POINTS, lambda log: log.clean_end, lambda found: found.clean_ends",
     ),
+    Mutation(
+        "F159",
+        "tests/unit/log/test_cut_crashes.py::test_a_power_cut_amid_a_retention_costs_nothing_that_is_kept",
+        "src/highwater/log/store.py",
+        "await synced(self._world, [], log.directory)",
+        "await asyncio.sleep(0)",
+    ),
 ]
