@@ -334,8 +334,8 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F159",
         "tests/unit/log/test_cut_crashes.py::test_a_power_cut_amid_a_retention_costs_nothing_that_is_kept",
-        "src/highwater/log/store.py",
+        "src/highwater/log/expiry.py",
         "await synced(self._world, [], log.directory)",
-        "await asyncio.sleep(0)",
+        "pass",
     ),
 ]

@@ -81,7 +81,7 @@ class Upkeep:
 
     def _let_go(self, partition: Partition) -> None:
         log = partition.log
-        if not self._broker.store.is_retained(log):
+        if self._broker.store.expiry.is_due(log):
             self._broker.world.spawn(f"retention of {partition.tp}", self._retained(partition), log.storage_failed)
 
     async def _retained(self, partition: Partition) -> None:
@@ -89,7 +89,7 @@ class Upkeep:
             return not self._stopped and self._broker.hosted.get(partition.tp) is partition
 
         with self._at(partition):
-            await self._broker.store.apply_retention(partition.log, still_meant)
+            await self._broker.store.expiry.apply(partition.log, still_meant)
 
     def _checkpoint_recovery_points(self) -> None:
         self._broker.store.recovery_points.write()

@@ -15,10 +15,11 @@ from highwater.log import checkpoint, names, truncation
 from highwater.log.checkpoint import CheckpointFile
 from highwater.log.creation import make_partitions, read_topic_id_if_there
 from highwater.log.durability import synced
+from highwater.log.expiry import Expiry
 from highwater.log.found import Found, look_around
 from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log
-from highwater.log.retention import RetentionClock, SegmentFacts, expired
+from highwater.log.retention import RetentionClock
 from highwater.log.retired import Retired
 from highwater.model import Offset, TopicPartition, Uuid
 from highwater.world import World
@@ -59,11 +60,11 @@ class LogStore:
         before they do no more. They have no topic id, and it would be cut, or emptied, by what they say."""
         self._ending: dict[TopicPartition, Log] = {}
         """Deleted ones, in whose directories a job may still write: the next log of that name waits for its end."""
-        self._letting_go: set[Log] = set()
         self._cuts: dict[Log, Offset] = {}
         """Where logs are about to be cut: no checkpoint says more of them."""
         clock = world.clock
         self._retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic())
+        self.expiry = Expiry(world, self.retired, self.aging_ms)
         self.recovery_points = self._checkpoint(
             names.RECOVERY_POINTS, lambda log: self._uncut(log, log.recovery_point), lambda found: found.recovery_points
         )
@@ -333,49 +334,6 @@ class LogStore:
         """The time by which records, tombstones and producers grow old."""
         clock = self._world.clock
         return self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic())
-
-    def is_retained(self, log: Log) -> bool:
-        """Whether nothing is to be let go that is not being let go already."""
-        return log in self._letting_go or log.offline is not None or not self._expired(log)
-
-    async def apply_retention(self, log: Log, still_meant: Callable[[], bool] = lambda: True) -> int:
-        """Let go what the log's settings no longer keep, the oldest first; returns how many segments went. Each is gone
-        for good before the next goes: of several renames a power cut may keep the later ones alone, and recovery would
-        take the gap for a loss, and drop what lies behind it."""
-        gone = 0
-        self._letting_go.add(log)
-        try:
-            while log.is_usable and still_meant() and self._expired(log) and self._has_next(log):
-                self.retired.remove_files_later(log.drop_segments(1), log.config.file_delete_delay_ms / 1000)
-                gone += 1
-                await synced(self._world, [], log.directory)
-        except OSError as failed:
-            log.storage_failed(failed)
-        finally:
-            self._letting_go.discard(log)
-        return gone
-
-    def _expired(self, log: Log) -> int:
-        facts = [
-            SegmentFacts(
-                segment.base_offset,
-                following.base_offset if following is not None else log.log_end,
-                segment.size,
-                segment.largest.timestamp if segment.largest.timestamp >= 0 else segment.modified_ms,
-            )
-            for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
-        ]
-        return expired(facts, log.config, self.aging_ms(), log.high_watermark, log.log_start)
-
-    def _has_next(self, log: Log) -> bool:
-        """Whether there is a segment behind the oldest. One is begun where there is none; no room for it is no reason
-        to keep others."""
-        if len(log.segments) == 1:
-            try:
-                log.roll()
-            except OSError as failed:
-                _log.error("%s: no new segment could be begun: %s", log.partition, failed)
-        return len(log.segments) > 1
 
     async def close(self, broker_epoch: int) -> None:
         """A clean stop: all durable, all checkpoints written, the mark last. A log that failed forbids the mark."""

@@ -85,7 +85,7 @@ def test_a_power_cut_amid_a_cut_leaves_no_hole_and_no_log_that_is_refused(
 
 
 async def let_go(stage: Stage) -> bool:
-    return await stage.bench.store.apply_retention(stage.log) > 1
+    return await stage.bench.store.expiry.apply(stage.log) > 1
 
 
 @pytest.mark.parametrize("seed", range(6))
