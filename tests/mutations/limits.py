@@ -116,7 +116,7 @@ MUTATIONS: list[Mutation] = [
         "tests/unit/log/compaction/test_cleaning.py::"
         "test_a_cleaning_whose_segments_retention_takes_away_is_tried_again",
         "src/highwater/log/compaction/cleaner.py",
-        "if layout != log.reads.layout and isinstance(failed, FileNotFoundError | BadBatch):",
+        "if cleaning.layout != log.reads.layout and isinstance(failed, FileNotFoundError | BadBatch):",
         "if False:",
     ),
     Mutation(

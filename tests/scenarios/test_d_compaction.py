@@ -106,7 +106,7 @@ def test_d11_a_log_that_was_cut_below_what_is_clean_is_compacted_from_there_agai
         assert clean_end is not None and clean_end > 40
         log.move_high_watermark(30)
         await stage.bench.truncate(30)
-        assert (log.log_end, log.clean_end) == (30, 30)
+        assert 20 < log.log_end <= 30 and log.clean_end == log.log_end
         for number in range(60):
             stage.write([(b"k%d" % (number % 2), b"again %d" % number)])
         await stage.clean()

@@ -139,13 +139,13 @@ def test_a_look_up_by_time_that_fails_because_segments_have_changed_is_made_agai
 
 
 def test_a_full_disk_that_holds_a_truncation_up_holds_nothing_else_up() -> None:
-    """n2 has cut its tail off and cannot write the recovery point. Meanwhile it takes up other partitions; it follows
-    on once there is room."""
+    """n2 is to cut its tail off, and has no room for the recovery point, which comes first. Meanwhile it takes up other
+    partitions; it follows on once there is room."""
     with Stage(3) as stage:
         diverged(stage, flush_messages=1)
         fault = stage.storage("n2").fail("append", "/data/recovery-point-offset-checkpoint*", errno.ENOSPC, times=None)
         stage.heal()
-        stage.until(lambda: stage.log("n2").log_end == 3 and fault.struck)
+        stage.until(lambda: stage.partition("n2").is_being_cut and fault.struck)
         stage.stop("n3")  # another role for what is being cut: there is no leader
         stage.create(OTHER, replicas=(2,))
         assert stage.write("n2", b"v", tp=OTHER) == 0

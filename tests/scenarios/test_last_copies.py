@@ -8,7 +8,7 @@ from pathlib import PurePath
 from highwater.errors import Code
 from highwater.log.scan import BadBatch
 from highwater.metadata.brokers import DIRECTORY_LOST
-from highwater.model import TopicPartition
+from highwater.model import NO_NODE, TopicPartition
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord
 from tests.scenarios.mishaps import decided, delete_topic, replace_disk
 from tests.scenarios.stage import ORDERS, Stage
@@ -297,3 +297,28 @@ def test_a_damaged_log_that_was_kept_goes_once_its_partition_is_another_brokers(
         node.world.call(publisher._forget_strangers, then(image, [moved]))
         stage.pass_time(DELAY_SECONDS)
         assert aside(stage, "n2") == []
+
+
+def test_a_replica_that_was_fetched_anew_and_failed_as_the_last_copy_leads_again_once_it_is_back() -> None:
+    """It led before it heard that another led with it in the ISR, so that what it was is still kept. Nobody leads who
+    could tell it what is committed: it has all of that."""
+    with Stage(3, broker_session_timeout_ms=9_000) as stage:
+        stage.create(replicas=(2, 3))
+        send_all(stage)
+        damage(stage, "n3")
+        stage.until(lambda: aside(stage, "n3"))
+        stage.until(lambda: decided(stage).directory(3) != DIRECTORY_LOST)
+        stage.cut("n1", "n3", one_way=True)
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        stage.kill("n2")
+        stage.until(lambda: decided(stage).leader == 3)
+        stage.heal()
+        stage.until(lambda: stage.leads("n3"))
+        stage.write("n3", b"more")
+        assert aside(stage, "n3")
+        fail(stage, "n3")
+        stage.until(lambda: decided(stage).leader == NO_NODE)
+        stage.kill("n3")
+        stage.start("n3")
+        stage.until(lambda: stage.leads("n3"))
+        assert stage.values("n3") == [*SENT, b"more"]

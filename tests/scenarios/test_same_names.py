@@ -8,6 +8,7 @@ from pathlib import PurePath
 import pytest
 
 from highwater.errors import Code
+from highwater.model import TopicPartition
 from tests.scenarios.mishaps import delete_topic
 from tests.scenarios.stage import ORDERS, Stage
 
@@ -85,3 +86,38 @@ def test_no_log_is_made_while_checkpoints_speak_of_another_one_of_its_name() -> 
         stage.storage("n2").mend()
         stage.until(lambda: stage.has("n2"))
         assert b"orders" not in stage.storage("n2").file(PurePath("/data/log-start-offset-checkpoint")).data
+
+
+def test_who_looks_again_amid_the_deletion_of_a_large_topic_does_not_bring_it_back() -> None:
+    """A broker gives way while it drops the partitions. The image before that is not applied after the new one."""
+    many, late = TopicPartition("many", 59), TopicPartition("many", 50)
+    with Stage(3) as stage:
+        stage.create(many, replicas=(2, 3))
+        stage.stop("n3")
+        stage.start("n3")
+        stage.until(lambda: stage.has("n3", many))
+        node = stage.node("n3")
+        assert node.broker is not None and node._publisher is not None
+        hosted, partition = node.broker.hosted, node.broker.hosted.get(late)
+        assert partition is not None
+        stage.begin(delete_topic(stage.client, "many"))
+        stage.until(lambda: len(hosted) == 40)
+        node.world.call(node._publisher._look_again, partition)
+        stage.until(lambda: "many" not in node.broker.image.topics.by_name)
+        stage.holds_for(5.0, lambda: "many" not in node.broker.image.topics.by_name)
+        assert len(hosted) == 0
+
+
+def test_a_topic_whose_directory_somebody_has_removed_can_be_deleted_and_made_again() -> None:
+    with Stage(3, expects_failures=True) as stage:
+        stage.create(replicas=(2, 3))
+        stage.send(b"old")
+        stage.until(lambda: stage.log("n3").high_watermark == 1)
+        directory = stage.storage("n3").directory(PurePath("/data"))
+        for names in (directory.entries, directory.durable):
+            names.pop(str(ORDERS), None)
+        stage.run(delete_topic(stage.client, ORDERS.topic))
+        stage.until(lambda: not stage.has("n2") and not stage.has("n3"))
+        stage.create(replicas=(3, 2))
+        stage.send(*NEW)
+        stage.until(lambda: stage.has("n3") and stage.log("n3").log_end == len(NEW))

@@ -188,7 +188,7 @@ def test_many_truncations_that_a_full_disk_holds_up_cost_the_others_one_pause_in
             stage.write("n3", b"other", tp=tp)
         stage.storage("n2").fail("append", "/data/recovery-point-offset-checkpoint*", errno.ENOSPC, times=None)
         stage.heal()
-        stage.until(lambda: all(stage.log("n2", tp).log_end == 1 for tp in many))
+        stage.until(lambda: all(stage.partition("n2", tp).is_being_cut for tp in many))
         stage.pass_time(2.0)
         stage.kill("n3")
         stage.until(lambda: all(decided(stage, tp).leader == NO_NODE for tp in many))

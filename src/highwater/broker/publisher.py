@@ -114,6 +114,7 @@ class Publisher:
                 self._broker.store.replaced(TopicPartition("" if topic is None else topic.name, index), topic_id)
 
     async def apply(self, image: MetadataImage, changes: Changes) -> None:
+        self._take_settings(image)  # first: whoever looks again while this one is applied looks at its image
         for topic in changes.deleted:
             for at, index in enumerate(topic.partitions):
                 self._drop(topic.name, topic.id, index)
@@ -123,7 +124,6 @@ class Publisher:
         for topic_id, indexes in changes.partitions.items():
             topic = image.topics.by_id[topic_id]
             wanted += [(topic, index, topic.partitions[index]) for index in indexes]
-        self._take_settings(image)
         await self._place(image, wanted)
         self._reach_moved_leaders(image, changes)
         self._reconfigure(changes)
@@ -202,10 +202,13 @@ class Publisher:
         elif not is_lost(part, self._broker.node_id):
             self._directories.lose(topic.id, index, lasting=True)
 
-    def _is_refilled(self, partition: Partition) -> bool:
+    def _is_refilled(self, partition: Partition, part: PartitionImage) -> bool:
         """Whether it began anew in the place of a damaged log. It is lost until it has all that is committed: a leader
-        that is elected with less, uncleanly, would make others cut what they have."""
-        return self._broker.store.retired.keeps(partition.topic_id, partition.tp.partition)
+        that is elected with less, uncleanly, would make others cut what they have. One that is counted on had all of
+        it before it was lost, and may be the last: nobody would tell it more."""
+        local = self._broker.node_id
+        is_kept = self._broker.store.retired.keeps(partition.topic_id, partition.tp.partition)
+        return is_kept and is_lost(part, local) and not is_counted_on(part, local)
 
     def troubled(self, partition: Partition) -> None:
         """Its log failed, or is damaged: others are asked to take over."""
@@ -255,7 +258,7 @@ class Publisher:
                 return
             partition = replaced
         if partition.log.trouble is None:
-            if is_lost(part, broker.node_id) and self._is_refilled(partition) and not partition.has_what_is_committed:
+            if self._is_refilled(partition, part) and not partition.has_what_is_committed:
                 self._refilled.wait_for(partition)
             else:
                 self._directories.look(partition.topic_id, partition.tp.partition, part)
@@ -377,8 +380,12 @@ class Publisher:
 def is_dispensable(part: PartitionImage, local: NodeId) -> bool:
     """Whether the controller knows that it is lost, another replica leads, and none of the lists that a leader may be
     chosen from has this one."""
-    others = part.leader not in (local, NO_NODE) and local not in (*part.isr, *part.elr, *part.last_known_elr)
-    return others and is_lost(part, local)
+    return part.leader not in (local, NO_NODE) and is_lost(part, local) and not is_counted_on(part, local)
+
+
+def is_counted_on(part: PartitionImage, local: NodeId) -> bool:
+    """Whether one of the lists that a leader may be chosen from has it."""
+    return local in (*part.isr, *part.elr, *part.last_known_elr)
 
 
 def broker_epochs(image: MetadataImage, part: PartitionImage, replicas: Iterable[NodeId]) -> BrokerEpochs:

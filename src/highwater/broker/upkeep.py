@@ -13,8 +13,6 @@ from highwater.world.boundary import Boundary
 
 SLICE = 50
 """Partitions looked at between two turns of the loop."""
-DROPPED_AT_ONCE = 4
-"""Segments of a log let go between two turns of the loop: each costs some renames, which may wait for the disk."""
 FLUSH_CHECK_SECONDS = 0.1
 AFTER_FAILURE_MS = 1000
 
@@ -82,13 +80,16 @@ class Upkeep:
         self._each(self._let_go, lambda: self._later("retention", interval, self._retain))
 
     def _let_go(self, partition: Partition) -> None:
-        gone = self._broker.store.apply_retention(partition.log, DROPPED_AT_ONCE)
-        if gone == DROPPED_AT_ONCE:
-            self._broker.world.clock.call_soon(self._let_go_more, partition)
+        log = partition.log
+        if self._broker.store.expiry.is_due(log):
+            self._broker.world.spawn(f"retention of {partition.tp}", self._retained(partition), log.storage_failed)
 
-    def _let_go_more(self, partition: Partition) -> None:
-        if not self._stopped and self._broker.hosted.get(partition.tp) is partition:
-            self._let_go(partition)
+    async def _retained(self, partition: Partition) -> None:
+        def still_meant() -> bool:
+            return not self._stopped and self._broker.hosted.get(partition.tp) is partition
+
+        with self._at(partition):
+            await self._broker.store.expiry.apply(partition.log, still_meant)
 
     def _checkpoint_recovery_points(self) -> None:
         self._broker.store.recovery_points.write()

@@ -130,7 +130,7 @@ class TransactionIndex:
 
     def __init__(self, disk: Disk, path: PurePath, entries: Sequence[AbortedTransaction] = ()) -> None:
         self._disk = disk
-        self._path = path
+        self.path = path
         self.entries = list(entries)
         self.file: File | None = disk.open(path) if entries else None
 
@@ -143,7 +143,7 @@ class TransactionIndex:
         written = 0 if self.file is None else self.file.size // self.ENTRY.size
         if written < len(self.entries):
             if self.file is None:
-                self.file = self._disk.open(self._path, create=True)
+                self.file = self._disk.open(self.path, create=True)
             self.file.append(*(self.ENTRY.pack(self.VERSION, *entry) for entry in self.entries[written:]))
 
     def keep(self, entries: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -105,7 +106,7 @@ class _Loading:
         """Bases of segments whose list of aborted transactions must be made anew."""
 
     def run(self) -> Generator[Step, None, LoadedLog]:
-        bases = self._sweep_leftovers()
+        bases = self._drop_deleted(self._sweep_leftovers())
         self._open(bases or [self.request.log_start])
         self._read_epochs()
         yield from self._check_segments()
@@ -147,6 +148,16 @@ class _Loading:
                 self.disk.unlink(self.directory / name)
                 self.repairs.append(f"removed {name}, which belongs to no segment")
         return sorted(int(stem) for stem in logs)
+
+    def _drop_deleted(self, bases: list[Offset]) -> list[Offset]:
+        """Segments that end at or before the log start are nobody's. A power cut may bring back any of those that
+        retention has renamed, with gaps between them that would look like losses."""
+        first = max(bisect_right(bases, self.request.log_start) - 1, 0)
+        for base in bases[:first]:
+            for path in Segment(self.disk, self.directory, base, 0).rename(names.DELETED):
+                self.disk.unlink(path)
+        self.mended = self.mended or first > 0
+        return bases[first:]
 
     def _open(self, bases: list[Offset]) -> None:
         for base in bases:

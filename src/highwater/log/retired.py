@@ -98,6 +98,10 @@ class Retired:
         aside = self._directory / name
         try:
             self._world.disk.rename(directory, aside)
+        except FileNotFoundError:
+            _log.error("%s is gone: somebody has removed %s", partition, directory)
+            self._in_the_way.pop(partition, None)
+            return
         except OSError as failed:
             if partition not in self._in_the_way:
                 _log.error("%s is not out of the way yet, and that is tried again: %s", partition, failed)

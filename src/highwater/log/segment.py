@@ -235,6 +235,7 @@ class Segment:
                 self._disk.rename(path, target)
                 renamed.append(target)
         self.suffix = suffix
+        self.aborted.path = self._path(names.TXN_INDEX)
         return renamed
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import PurePath
 
 from highwater.config import LogConfig
@@ -14,10 +15,11 @@ from highwater.log import checkpoint, names, truncation
 from highwater.log.checkpoint import CheckpointFile
 from highwater.log.creation import make_partitions, read_topic_id_if_there
 from highwater.log.durability import synced
+from highwater.log.expiry import Expiry
 from highwater.log.found import Found, look_around
 from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log
-from highwater.log.retention import RetentionClock, SegmentFacts, expired
+from highwater.log.retention import RetentionClock
 from highwater.log.retired import Retired
 from highwater.model import Offset, TopicPartition, Uuid
 from highwater.world import World
@@ -60,10 +62,13 @@ class LogStore:
         """Deleted ones, in whose directories a job may still write: the next log of that name waits for its end."""
         self._raising: dict[Log, tuple[Offset, int]] = {}
         """Where these logs began before their starts were raised, and how many writes those raises wait for."""
+        self._cuts: dict[Log, Offset] = {}
+        """Where logs are about to be cut: no checkpoint says more of them."""
         clock = world.clock
         self._retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic())
+        self.expiry = Expiry(world, self.retired, self.aging_ms)
         self.recovery_points = self._checkpoint(
-            names.RECOVERY_POINTS, lambda log: log.recovery_point, lambda found: found.recovery_points
+            names.RECOVERY_POINTS, lambda log: self._uncut(log, log.recovery_point), lambda found: found.recovery_points
         )
         self.log_starts = self._checkpoint(
             names.LOG_STARTS,
@@ -74,7 +79,7 @@ class LogStore:
             names.HIGH_WATERMARKS, lambda log: log.high_watermark, lambda found: found.high_watermarks
         )
         self.clean_ends = self._checkpoint(
-            names.CLEANER_POINTS, lambda log: log.clean_end, lambda found: found.clean_ends
+            names.CLEANER_POINTS, lambda log: self._uncut(log, log.clean_end), lambda found: found.clean_ends
         )
 
     @property
@@ -301,15 +306,31 @@ class LogStore:
             await idle
 
     async def truncate(self, log: Log, offset: Offset, still_meant: Callable[[], bool] = lambda: True) -> bool:
-        """As `truncation.truncate`, and no checkpoint lies beyond the cut when it returns."""
-        cut = await truncation.truncate(self._world, log, offset, still_meant=still_meant)
+        """As `truncation.truncate`, and no checkpoint lies beyond the cut, from before it is made."""
+        try:
+            announce = partial(self._announce, log)
+            cut = await truncation.truncate(self._world, log, offset, still_meant=still_meant, announce=announce)
+        finally:
+            self._cuts.pop(log, None)
         return cut and await self._kept_within(log)
 
     async def restart(self, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
-        """As `truncation.restart`, and no checkpoint lies beyond the new end when it returns."""
-        if not await truncation.restart(self._world, log, offset, batches):
-            return False
+        """As `truncation.restart`, and no checkpoint lies beyond the new end, from before it is made."""
+        try:
+            announce = partial(self._announce, log)
+            if not await truncation.restart(self._world, log, offset, batches, announce=announce):
+                return False
+        finally:
+            self._cuts.pop(log, None)
         return await self._kept_within(log)
+
+    async def _announce(self, log: Log, end: Offset) -> None:
+        self._cuts[log] = end
+        await self.recovery_points.written(patient=True)
+        await self.clean_ends.written(patient=True)
+
+    def _uncut(self, log: Log, offset: Offset | None) -> Offset | None:
+        return offset if offset is None or log not in self._cuts else min(offset, self._cuts[log])
 
     async def _kept_within(self, log: Log) -> bool:
         """A full disk has room again some time. With any other error the log must not go on: a later start would
@@ -342,34 +363,6 @@ class LogStore:
         """The time by which records, tombstones and producers grow old."""
         clock = self._world.clock
         return self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic())
-
-    def apply_retention(self, log: Log, at_most: int | None = None) -> int:
-        """Let go what the log's settings no longer keep, the oldest first; returns how many segments went."""
-        if log.offline is not None:
-            return 0
-        facts = [
-            SegmentFacts(
-                segment.base_offset,
-                following.base_offset if following is not None else log.log_end,
-                segment.size,
-                segment.largest.timestamp if segment.largest.timestamp >= 0 else segment.modified_ms,
-            )
-            for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
-        ]
-        gone = expired(facts, log.config, self.aging_ms(), log.high_watermark, log.log_start)
-        if at_most is not None:
-            gone = min(gone, at_most)
-        if gone == len(log.segments):
-            try:
-                log.roll()
-            except OSError as failed:
-                # The others must go all the same: it is they that take up the room.
-                _log.error("%s: no new segment could be begun: %s", log.partition, failed)
-                gone -= 1
-        if gone == 0:
-            return 0
-        self.retired.remove_files_later(log.drop_segments(gone), log.config.file_delete_delay_ms / 1000)
-        return gone
 
     async def close(self, broker_epoch: int) -> None:
         """A clean stop: all durable, all checkpoints written, the mark last. A log that failed forbids the mark."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple
@@ -29,6 +29,14 @@ class Workplaces(NamedTuple):
     syncs: Place
 
 
+Announcement = Callable[[Offset], Awaitable[None]]
+"""Told, before anything is changed, where the log will end; OSError where that cannot be written down."""
+
+
+async def _not_announced(_: Offset) -> None:
+    pass
+
+
 PASSING_SECONDS = 1.0
 DATA = Workplaces("thread", "sync")
 QUORUM = Workplaces("quorum", "quorum")
@@ -49,9 +57,11 @@ async def truncate(
     offset: Offset,
     places: Workplaces = DATA,
     still_meant: Callable[[], bool] = lambda: True,
+    announce: Announcement = _not_announced,
 ) -> bool:
-    """Keep only batches that end below `offset`. The caller keeps all others from appending, and has the recovery
-    points written before it appends again: one beyond the end would make damage of what a power cut takes.
+    """Keep only batches that end below `offset`: the log then ends where the last of them does. The caller keeps all
+    others from appending. No recovery point may lie beyond the new end when it is `announced`: of files that are cut
+    and renamed a power cut keeps any, and what it brings back would be taken for synced data, with holes.
 
     The cut is durable when it returns: or a power cut could bring a batch back in the place of the one that is appended
     next. That batch would be whole, and its checksum does not cover the epoch that tells the two apart.
@@ -65,9 +75,11 @@ async def truncate(
         log.forget_epochs_from(offset)
         return True
     try:
-        cut = await _found(world, log, offset, places)
+        cut = await _found(world, log, offset, places, announce)
         if cut is None or not still_meant():
             return False
+        if cut.log_end < log.log_start:  # nothing that counts is left
+            return await restart(world, log, log.log_start, places=places, announce=announce)
         gone = log.replace_tail(cut.keep + 1, cut.log_end, cut.producers)
         log.active.cut(cut.segment)
         log.reads.forget_beyond(cut.segment.position)
@@ -83,15 +95,19 @@ async def truncate(
 
 
 async def restart(
-    world: World, log: Log, offset: Offset, batches: memoryview | None = None, places: Workplaces = DATA
+    world: World,
+    log: Log,
+    offset: Offset,
+    batches: memoryview | None = None,
+    places: Workplaces = DATA,
+    announce: Announcement = _not_announced,
 ) -> bool:
     """Drop everything. The log begins anew at `offset`: empty, or with these batches, which may begin below the log
     start; that stays where it was. As with `truncate`, all of it is durable when this returns; and False says that the
     log was deleted meanwhile, or has failed and is offline."""
-    await _settled(log)
-    if not log.is_usable:
-        return False
     try:
+        await announce(0)
+        await _settled(log)
         gone = await _begun_anew(log, offset, batches)
         if gone is None:
             return False
@@ -117,7 +133,7 @@ async def _begun_anew(log: Log, offset: Offset, batches: memoryview | None) -> l
     return None
 
 
-async def _found(world: World, log: Log, offset: Offset, places: Workplaces) -> Cut | None:
+async def _found(world: World, log: Log, offset: Offset, places: Workplaces, announce: Announcement) -> Cut | None:
     """Retention and compaction go on meanwhile: a place in other segments is looked up again, and what was read of
     files that are gone is no damage. None where the log cannot be cut any more."""
     while True:
@@ -134,7 +150,9 @@ async def _found(world: World, log: Log, offset: Offset, places: Workplaces) -> 
         if layout == log.reads.layout and log.swapping is None and log.is_usable:
             if isinstance(found, Exception):
                 raise found
-            return found
+            await announce(found.log_end)
+            if layout == log.reads.layout and log.swapping is None:
+                return found
 
 
 async def _settled(log: Log) -> None:
@@ -159,17 +177,22 @@ def _all_snapshots(disk: Disk, directory: PurePath) -> Generator[Step, None, lis
 def find_cut(
     disk: Disk, segments: list[Segment], at: int, offset: Offset, log_start: Offset, compacted: bool
 ) -> Generator[Step, None, Cut]:
-    """A job: the place of the cut, and the producers' state rebuilt up to there. BadBatch where the log would end with
-    a gap: what lay in it would never be fetched again."""
+    """A job: the place of the cut, and the producers' state rebuilt up to there. The log ends there with its file: in a
+    compacted one, and where the log start lies amid a batch, that may be below `offset` and even below the start.
+    Elsewhere it is a BadBatch: what lay in the gap would never be fetched again."""
     found = segments[at].locate(offset, blocking)
     if found is None:
         position, log_end = segments[at].size, offset
     else:
         position, log_end = found.position, max(min(offset, found.base_offset), log_start)
     plan = segments[at].plan_cut(position, log_end)
-    if plan.end < log_end and log_end > log_start and not compacted:
-        # Only compaction leaves gaps. An offset that is not its batch's own hid this one, and no checksum covers it.
-        raise BadBatch(segments[at].file.path, position, f"{plan.end} to {log_end - 1} are missing before it")
+    if plan.end < log_end:
+        if log_end > log_start and not compacted:
+            # Only compaction leaves gaps. An offset that is not its batch's own hid this one: no checksum covers it.
+            raise BadBatch(segments[at].file.path, position, f"{plan.end} to {log_end - 1} are missing before it")
+        # The leader may have what was compacted away here: it gave way to what is cut. And a segment that begins behind
+        # a gap looks, after a crash, as if the end of the one before it were lost.
+        log_end = plan.end
     yield Step()
     producers, start = _latest_snapshot(disk, segments[0], log_end)
     yield Step()

@@ -117,8 +117,7 @@ class Checkpoint:
         """For as long as a driver works on it; gives the descriptor, with which a child holds it too. The operating
         system lets go when all of them have ended. Raises InUse."""
         make_folder(self.folder.parent)
-        path = self.folder.with_name(f"{self.folder.name}.lock")
-        with open(path, "a+", encoding="utf-8") as file:
+        with open(self._lock, "a+", encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -131,6 +130,14 @@ class Checkpoint:
             file.write(f"{os.getpid()}\n")
             file.flush()
             yield file.fileno()
+
+    def is_held_by(self, lock: int) -> bool:
+        """Whether the descriptor is one that `locked` gave for this checkpoint."""
+        return self._lock.exists() and os.path.samestat(os.fstat(lock), self._lock.stat())
+
+    @property
+    def _lock(self) -> Path:
+        return self.folder.with_name(f"{self.folder.name}.lock")
 
     def _numbers(self, log: str) -> list[int]:
         try:

@@ -105,14 +105,15 @@ def transform_of(definition: Definition) -> Transform | None:
 
 
 @contextmanager
-def sole_driver(definition: Definition, is_locked: bool = False) -> Iterator[None]:
-    """For as long as a query of the pipeline may run. Raises InUse where another driver works on its checkpoint, unless
-    this process was given the lock by the one that started it."""
+def sole_driver(definition: Definition, lock: int | None = None) -> Iterator[None]:
+    """For as long as a query of the pipeline may run. Raises InUse where another driver works on its checkpoint. `lock`
+    is the descriptor that this process was given by the one that started it."""
     checkpoint = Checkpoint.at(definition.checkpoint)
     if checkpoint is None:
         yield
         return
-    with nullcontext() if is_locked else checkpoint.locked():
+    # The definition may have been edited since: then the descriptor is the lock of another checkpoint.
+    with nullcontext() if lock is not None and checkpoint.is_held_by(lock) else checkpoint.locked():
         for file in checkpoint.mend():
             _log.warning("%s was half-written when the power went, and is removed: Spark does without it", file)
         yield

@@ -45,7 +45,7 @@ def main() -> int:
             if arguments.once:
                 definition = replace(definition, trigger=AVAILABLE_NOW)
             # Without a parent nobody would ever stop this process.
-            with sole_driver(definition, is_locked=arguments.lock is not None):
+            with sole_driver(definition, arguments.lock):
                 transform = transform_of(definition)
                 check_clusters(definition)
                 # Until here a signal ends this process at once: it may be waiting for a cluster that does not answer.

@@ -199,8 +199,12 @@ class SimDisk:
         subject = f"{old} -> {new}"
         self._process.emit("rename", subject)
         self._storage.raise_if_struck("rename", old)
+        known = [(path, file) for path, file in self._files.items() if path.is_relative_to(old)]
+        if self._storage.find(old) is None:  # somebody has removed it: what is made there later is another
+            for path, _ in known:
+                del self._files[path]
         self._storage.rename(old, new)
-        for path, file in [(path, file) for path, file in self._files.items() if path.is_relative_to(old)]:
+        for path, file in known:
             del self._files[path]
             file.path = new / path.relative_to(old)
             self._files[file.path] = file

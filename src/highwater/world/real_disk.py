@@ -296,7 +296,13 @@ class RealDisk:
     def rename(self, old: PurePath, new: PurePath) -> None:
         self._check_alive()
         with self._lock:  # a job thread opens a file by the path it has at that moment
-            os.rename(old, new)
+            try:
+                os.rename(old, new)
+            except FileNotFoundError:
+                if not os.path.lexists(old):  # somebody has removed it: what is made there later is another
+                    self._files.pop(str(old), None)
+                    self._forget(old)
+                raise
             inside = self._files.pop(str(old), None)
             if inside is not None:
                 for name, moved in inside.items():

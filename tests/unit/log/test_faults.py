@@ -93,7 +93,7 @@ def test_retention_frees_a_full_disk_though_no_segment_can_be_begun() -> None:
         machine.log.move_high_watermark(machine.log.log_end)
         machine.storage.fail("create", "*.log", errno.ENOSPC)
         segments = len(machine.log.segments)
-        assert machine.world.call(machine.bench.store.apply_retention, machine.log) == segments - 1
+        assert sim.run(machine.world.perform(machine.bench.store.expiry.apply(machine.log))) == segments - 1
         assert machine.log.offline is None
         assert machine.append(b"next") == 10
 

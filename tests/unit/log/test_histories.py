@@ -120,7 +120,7 @@ class History:
     def retain(self) -> None:
         log = self.machine.log
         log.move_high_watermark(self.random.randint(max(log.high_watermark, self.start), self.end))
-        self.machine.world.call(self.machine.bench.store.apply_retention, log)
+        self.run(self.machine.bench.store.expiry.apply(log))
         assert self.start <= log.log_start <= log.high_watermark
         self.start = log.log_start
 

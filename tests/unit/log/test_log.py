@@ -291,7 +291,7 @@ def test_producers_outlive_their_deleted_records(tmp_path: Path) -> None:
         append(log, batch([b"other"] * 10))
         log.move_high_watermark(log.log_end)
         log.raise_log_start(35)
-        bench.store.apply_retention(log)
+        await bench.store.expiry.apply(log)
         for clean in (False, True):
             await _log_starts_written(bench)
             log = await bench.reopen(clean)

@@ -87,7 +87,7 @@ def test_what_goes_is_gone_for_readers_at_once_and_from_disk_later(tmp_path: Pat
             append(log, batch([b"%d" % number]))
         log.move_high_watermark(15)
         kept = next(base for base in reversed([segment.base_offset for segment in log.segments]) if base <= 15)
-        went = bench.store.apply_retention(log)
+        went = await bench.store.expiry.apply(log)
         assert went > 1
         assert (log.log_start, log.segments[0].base_offset) == (kept, kept)
         assert [offset for offset, _ in await all_records(bench.world, log)] == list(range(kept, 20))
@@ -95,7 +95,7 @@ def test_what_goes_is_gone_for_readers_at_once_and_from_disk_later(tmp_path: Pat
         names = {path.name for path in Path(bench.partition_directory).glob("*.log")}
         assert names == {f"{segment.base_offset:020d}.log" for segment in log.segments}
         log.move_high_watermark(20)
-        bench.store.apply_retention(log)
+        await bench.store.expiry.apply(log)
         assert (log.log_start, log.log_end, log.active.base_offset, len(log.segments)) == (20, 20, 20, 1)
         assert append(log, batch()).base_offset == 20
         for clean in (False, True):
@@ -111,8 +111,8 @@ def test_records_without_a_time_are_as_old_as_their_writing(tmp_path: Path) -> N
         log.active.created_ms = log.active.modified_ms = 0
         append(log, batch(timestamps=[-1]))
         log.move_high_watermark(1)
-        assert bench.store.apply_retention(log) == 0
+        assert await bench.store.expiry.apply(log) == 0
         log.active.modified_ms = 0
-        assert bench.store.apply_retention(log) == 1
+        assert await bench.store.expiry.apply(log) == 1
 
     on_real_disk(tmp_path, play, retention_ms=DAY)

@@ -195,13 +195,13 @@ def test_a_log_is_cut_before_a_gap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [4, 10])
-def test_a_compacted_log_may_end_with_a_gap(tmp_path: Path, cut: int) -> None:
-    """Offsets that were there once are not given to other records."""
+def test_a_compacted_log_that_is_cut_behind_a_gap_ends_before_the_gap(tmp_path: Path, cut: int) -> None:
+    """What was compacted away gave way to what is cut now: the leader may still have it, and is asked from there on."""
 
     async def play(bench: Bench) -> None:
         log = await with_a_gap(bench)
         assert await bench.store.truncate(log, cut)
-        assert (log.log_end, log.trouble) == (cut, None)
+        assert (log.log_end, log.trouble) == (3, None)
 
     on_real_disk(tmp_path, play, cleanup_policy=("compact",))
 
@@ -212,5 +212,20 @@ def test_a_gap_below_the_log_start_does_not_matter_to_a_cut_there(tmp_path: Path
         log.raise_log_start(10)
         assert await bench.store.truncate(log, 10)
         assert (log.log_start, log.log_end, log.trouble) == (10, 10, None)
+
+    on_real_disk(tmp_path, play)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_aborted_transactions_of_a_log_that_began_anew_are_known_to_the_next_life(tmp_path: Path, clean: bool) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log, 3)
+        assert await bench.store.restart(log, 100)
+        abort_some(log, pid=9)
+        before = log.aborted_transactions(0, log.log_end)
+        assert before
+        log = await bench.reopen(clean)
+        assert log.aborted_transactions(0, log.log_end) == before
 
     on_real_disk(tmp_path, play)

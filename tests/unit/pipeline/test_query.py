@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from highwater.model import TopicPartition
+from highwater.pipeline.checkpoint import Checkpoint, InUse
 from highwater.pipeline.definition import Definition, define
 from highwater.pipeline.offsets import INITIAL, Position, Positions
-from highwater.pipeline.query import Report, follow, report, transform_of
+from highwater.pipeline.query import Report, follow, report, sole_driver, transform_of
 
 
 def positions(*offsets: int) -> dict[str, Any]:
@@ -112,3 +113,21 @@ def test_a_transform_is_found_in_its_file(tmp_path: Path) -> None:
 def test_a_transform_that_is_not_there_is_named(tmp_path: Path, named: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         transform_of(definition(tmp_path, named))
+
+
+def test_a_driver_that_was_given_the_lock_of_another_checkpoint_is_refused_one_that_is_in_use(tmp_path: Path) -> None:
+    """As a worker is whose definition was edited since `land` read it."""
+
+    def of(checkpoint: Path) -> Definition:
+        source = {"bootstrap_servers": "127.0.0.1:1", "topic": "orders"}
+        sink = {"table": "delta", "path": str(tmp_path / "table")}
+        return define({"name": "orders", "source": source, "checkpoint": str(checkpoint), "sink": sink}, tmp_path)
+
+    own, edited = tmp_path / "own", tmp_path / "edited"
+    with Checkpoint(own).locked() as lock:
+        with sole_driver(of(own), lock), Checkpoint(edited).locked():
+            pass
+        with Checkpoint(edited).locked(), pytest.raises(InUse), sole_driver(of(edited), lock):
+            pass
+        with sole_driver(of(edited), lock), pytest.raises(InUse), Checkpoint(edited).locked():
+            pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -144,6 +145,20 @@ def test_what_was_not_written_here_is_none_where_the_system_cannot_tell(tmp_path
     file.truncate(1)
     file.append(b"newer")
     assert file.read_cached(1, 5) == b"newer"
+
+
+def test_what_is_made_in_the_place_of_a_directory_that_somebody_removed_is_another(tmp_path: Path) -> None:
+    disk = RealDisk()
+    (tmp_path / "t-0").mkdir()
+    path = PurePath(tmp_path / "t-0" / "a")
+    old = disk.open(path, create=True)
+    old.append(b"old")
+    shutil.rmtree(tmp_path / "t-0")
+    with pytest.raises(FileNotFoundError):
+        disk.rename(path.parent, PurePath(tmp_path / "t-0.gone"))
+    (tmp_path / "t-0").mkdir()
+    new = disk.open(path, create=True)
+    assert (new.size, old.size) == (0, 3)
 
 
 def test_a_directory_is_renamed_without_a_look_at_the_files_of_others(tmp_path: Path) -> None:

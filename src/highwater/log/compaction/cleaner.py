@@ -145,7 +145,8 @@ class Cleaner:
         return not setback.final and self._world.clock.monotonic() >= setback.at + self._backoff()
 
     async def _clean(self, cleaning: Cleaning) -> None:
-        log, layout = cleaning.log, cleaning.log.reads.layout
+        log = cleaning.log
+        cleaning.layout = log.reads.layout
         try:
             self._cleaned(cleaning, await self._rewrite(cleaning))
         except Abandoned:
@@ -153,9 +154,11 @@ class Cleaner:
             await self._discard(log)
         except (OSError, ValueError, EOFError) as failed:
             await self._discard(log)
-            if layout != log.reads.layout and isinstance(failed, FileNotFoundError | BadBatch):
-                # Retention or a truncation took away what was being read: that says nothing about the disk.
+            if cleaning.layout != log.reads.layout and isinstance(failed, FileNotFoundError | BadBatch):
+                # Retention or a truncation took away what was being read: that says nothing about the disk. As in
+                # Kafka it is tried again after a pause.
                 _log.info("%s has changed while it was compacted: tried again", log.partition)
+                return
             elif self._store.logs.get(log.partition) is log:
                 self._failed(log, failed)
                 if isinstance(failed, BadBatch):
@@ -230,7 +233,7 @@ class Cleaner:
                 if void():
                     raise Abandoned
                 if rewritten is not None:
-                    await self._put_in_place(log, rewritten)
+                    await self._put_in_place(cleaning, rewritten)
         except (Abandoned, OSError):
             await _closed(job)
             raise
@@ -242,8 +245,9 @@ class Cleaner:
             raise result
         return result
 
-    async def _put_in_place(self, log: Log, rewritten: Rewritten) -> None:
+    async def _put_in_place(self, cleaning: Cleaning, rewritten: Rewritten) -> None:
         """A swap that fails halfway is for the next start to finish or undo: until then the log is of no use."""
+        log = cleaning.log
         try:
             removed = await swap_in(self._world, log, rewritten)
         except OSError as failed:
@@ -251,6 +255,7 @@ class Cleaner:
             raise
         if removed is None:
             raise Abandoned
+        cleaning.layout += 1  # by our own hand
         self._store.retired.remove_files_later(removed, log.config.file_delete_delay_ms / 1000)
 
     def _work(self, log: Log, dirt: Dirt) -> Work:

@@ -131,3 +131,30 @@ def test_a_cleaning_whose_segments_retention_takes_away_is_tried_again() -> None
 
     with stage.sim:
         stage.sim.run(play)
+
+
+def test_damage_that_is_met_behind_segments_that_were_put_in_place_is_told_and_not_tried_again() -> None:
+    """They change the log, too; but that is the cleaner's own work, and no reason to look again."""
+    stage = Stage(6)
+
+    async def play() -> None:
+        log = await stage.create()
+        for number in range(60):
+            stage.write([(b"k%d" % number, b"x" * 60)])
+        await stage.clean()
+        victim = log.segments[2]
+        assert log.clean_end is not None and victim.base_offset < log.clean_end
+        stage.sim.storage(NAME).damage(victim.file.path, victim.size - 3, b"!")
+        for number in range(60, 90):
+            stage.write([(b"k%d" % number, b"x" * 60)])
+        first = log.segments[0]
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.sleep(2)
+        stage.cleaner.stop()
+        assert first not in log.segments, "a segment was put in its place before the damage was met"
+        assert list(log.reads.damage) == [victim.base_offset]
+        assert stage.cleaner.account.uncleanable(log.partition)
+
+    with stage.sim:
+        stage.sim.run(play)
