@@ -13,6 +13,7 @@ from tests.mutations import (
     c,
     d,
     e,
+    hunts,
     landing,
     limits,
     membership,
@@ -26,7 +27,7 @@ from tests.mutations.mutation import Mutation, Waiting
 SCENARIO_MUTATIONS: list[Mutation] = [*a.MUTATIONS, *b.MUTATIONS, *c.MUTATIONS, *d.MUTATIONS, *e.MUTATIONS]
 FAULT_MUTATIONS: list[Mutation] = [
     mutation
-    for module in (replication, boundaries, membership, bystanders, limits, landing, pipeline, setbacks, suite)
+    for module in (replication, boundaries, membership, bystanders, limits, landing, pipeline, setbacks, suite, hunts)
     for mutation in module.MUTATIONS
 ]
 MUTATIONS: list[Mutation] = [*SCENARIO_MUTATIONS, *FAULT_MUTATIONS]

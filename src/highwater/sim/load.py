@@ -1,4 +1,4 @@
-"""The clients of a run: two producers and a reader while it goes wrong, an auditor at the end, and their verdict."""
+"""The clients of a run: producers and a reader while it goes wrong, an auditor at the end, and their verdict."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEND_SECONDS = 4.0
 CALL_SECONDS = 0.8
 READ_SECONDS = 60.0
 LATEST = -1
-CLIENTS = ("p1", "p2", "reader")
+READER = "reader"
 
 
 class Witness(Protocol):
@@ -119,7 +119,7 @@ class Load:
             except KafkaError as failed:
                 if failed.code is Code.OFFSET_OUT_OF_RANGE:
                     self._out_of_range.append((partition, offsets[partition]))
-                    offsets[partition] = 0
+                    offsets[partition] = await self._begin_again(reader, partition)
                 elif failed.code is Code.CORRUPT_MESSAGE:
                     self.wrong.append(failed.message)
                 await client.back_off()
@@ -132,6 +132,13 @@ class Load:
                 offsets[partition] = page.next_offset if random.random() < 0.9 else 0
                 await asyncio.sleep(random.uniform(0.005, 0.05))
         client.close()
+
+    async def _begin_again(self, reader: Reader, partition: TopicPartition) -> int:
+        """Where the log begins: what is read there may be deleted the next moment."""
+        try:
+            return await reader.earliest(partition, CALL_SECONDS)
+        except (KafkaError, CallFailed):
+            return 0
 
     async def _ask_latest(self, client: Client, partition: TopicPartition) -> int | None:
         """None where there is no answer now: a new leader does not know the end at once."""
@@ -187,8 +194,13 @@ class Load:
         self.seen["deleted unread"] += len(unread)
         sends = [each for each in sends if each not in unread]
         after = [read for page in self.whole.values() for read in page.reads]
-        kept = {read.value for read in after if read.partition in lossy}
+        kept = {read.value: read.offset for read in after if read.partition in lossy}
         given_up = {sent.value for sent in sends if sent.partition in lossy and sent.value not in kept}
+        # Whoever was elected uncleanly may have had it elsewhere: sent once before, and never acknowledged there.
+        sends = [
+            sent._replace(offset=kept[sent.value]) if sent.offset >= 0 and sent.value in kept else sent
+            for sent in sends
+        ]
         self.seen["given up"] += sum(sent.outcome is Outcome.ACKED for sent in sends if sent.value in given_up)
         verdict = judge(History([sent for sent in sends if sent.value not in given_up], [*before, *after]))
         self.seen["acked and judged"] += verdict.acked

@@ -38,7 +38,9 @@ class Outages:
             case "kill twice":
                 self._kill_twice(fault, name, until)
             case "kill before it registers":
-                self._kill_before_registration(fault, name, until)
+                self._crash_before_registration(fault, name, until, False)
+            case "cut the power before it registers":
+                self._crash_before_registration(fault, name, until, self._losses.may_lose_power(name))
             case "pause":
                 self._pause(name, until)
             case "restart":
@@ -118,26 +120,31 @@ class Outages:
 
         self._sim.at(again, kill)
 
-    def _kill_before_registration(self, fault: Fault, name: str, until: float) -> None:
-        """At one of the first operations of its next life, on the disk or the network."""
-        if not self.take_down(name, False, until):
+    def _crash_before_registration(self, fault: Fault, name: str, until: float, power_loss: bool) -> None:
+        """At one of the first operations of its next life; half of the time on the network, where others hear of it."""
+        if not self.take_down(name, power_loss, until):
             return
         member = self._cluster.members[name]
-        life, nth = member.lives + 1, fault.dice().randint(1, 250)
+        dice, life = fault.dice(), member.lives + 1
+        kinds = ("send", "receive") if dice.random() < 0.5 else ()
+        nth = dice.randint(1, 60 if kinds else 250)
 
         def is_unregistered(event: Event) -> bool:
             node = member.node
             if self._scene.over or member.lives != life or not self._losses.may_crash(name):
                 return False
+            if kinds and event.kind not in kinds:
+                return False
             return node is None or not hasattr(node, "lifecycle") or node.lifecycle.epoch < 0
 
-        point = self._sim.crash_at(name, is_unregistered, nth, "before", power_loss=False)
+        point = self._sim.crash_at(name, is_unregistered, nth, "before", power_loss)
 
         def look() -> None:
             if point.hit is not None and not self._scene.over and member.lives == life:
                 self._scene.say(f"{name}: has died at {point.hit.at:.4f}, before it registered, at {point.hit.kind}")
-                self._scene.count("kills before registration", "a node that starts")
-                self._cluster.take_down(name, False)
+                kind = "power cuts before registration" if power_loss else "kills before registration"
+                self._scene.count(kind, "a node that starts")
+                self._cluster.take_down(name, power_loss)
                 self.start(name)
 
         self._sim.at(until + 0.3, look)

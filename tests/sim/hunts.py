@@ -1,0 +1,23 @@
+"""Seeds that have found a fault once, when its mend was taken back: each fault with the profile that goes after it.
+
+A change of the code gives every seed another story, so that a seed may find its fault no more. `make mutants` tells;
+then `.venv/bin/python tests/mutations/hunt.py --only NAME` looks for another.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Hunt(NamedTuple):
+    name: str
+    """The fault's number, as in tests/mutations, and what tells it from its siblings."""
+    profile: str
+    seed: int
+
+
+HUNTS: list[Hunt] = [
+    Hunt("F1 emptied", "rot", 0),
+    Hunt("F3 failed batch", "short-room", 3),
+    Hunt("F6", "deletions", 4),
+]
