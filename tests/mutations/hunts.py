@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.mutations import boundaries, replication, setbacks
+from tests.mutations import a, b, boundaries, c, d, replication, setbacks
 from tests.mutations.mutation import Mutation
 from tests.sim.hunts import HUNTS
 
-_KNOWN = [*replication.MUTATIONS, *boundaries.MUTATIONS, *setbacks.MUTATIONS]
+_KNOWN = [each for table in (a, b, c, d, replication, boundaries, setbacks) for each in table.MUTATIONS]
 
 
 def _known(fault: str, file: str, line: str = "") -> Mutation:
@@ -30,6 +30,16 @@ def _taken_back(file: str, line: str, replacement: str) -> Mutation:
 
 
 MENDS: Mapping[str, tuple[Mutation, ...]] = {
+    "A2": (_known("A2", "partition/fetching.py"),),
+    "A16": (_known("A16", "broker/k02_list_offsets.py"),),
+    "B7": (_known("B7", "replication/leader.py"),),
+    "B8": (_known("B8", "controller/elections.py"),),
+    "B10": (_known("B10", "controller/registration.py"),),
+    "B14": (_known("B14", "replication/leader.py"),),
+    "B17": (_known("B17", "broker/publisher.py"),),
+    "C3": (_known("C3", "log/durability.py"),),
+    "C8": (_known("C8", "raft_node/raft_node.py"),),
+    "D3 lost": (_known("D3", "log/reads.py"),),
     "F1 emptied": (
         _known("F1", "replication/leader.py"),
         _known("F1", "controller/alter_partition.py"),
@@ -62,13 +72,12 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
     "F4 read": (_known("F4", "log/reads.py", "layout"),),
     "F6": (_known("F6", "replication/follower.py"),),
     "F7": (
-        _known("F3", "partition/fetcher.py", "if followed.partition.log"),
-        _known("F1", "controller/alter_partition.py"),
         _known("F1", "replication/leader.py"),
+        _known("F1", "controller/alter_partition.py"),
+        _taken_back("broker/publisher.py", "if dispensable or not is_lost(part, broker.node_id):", "if True:"),
     ),
     "F8": (_known("F8", "raft_node/raft_node.py", "extend"),),
-    "F9 told": (_known("F9", "broker/missing.py", "lose"),),
-    "F9 later": (_known("F9", "broker/missing.py", "_wake_at"),),
+    "F9 made": (_known("F9", "broker/missing.py", "lose"), _known("F9", "broker/missing.py", "_wake_at")),
     "F9 opened": (_known("F9", "broker/missing.py", "_open_again"),),
     "F10 damage": (_known("F10", "log/truncation.py"),),
     "F10 failed cut": (
@@ -94,12 +103,12 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
     "F111": (_known("F111", "log/store.py"),),
     "F125": (_known("F125", "log/truncation.py"),),
 }
-"""By the names of hunts; a name begins with the number of its fault."""
+"""By the names of hunts; a name begins with its scenario or the number of its fault."""
 
 MUTATIONS: list[Mutation] = [
     replace(
         MENDS[hunt.name][0],
-        scenario=hunt.name.split()[0],
+        scenario=hunt.name,
         test=f"tests/sim/test_hunts.py::test_seed[{hunt.name}]",
         also=MENDS[hunt.name][1:],
     )

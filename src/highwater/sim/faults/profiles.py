@@ -124,6 +124,11 @@ PROFILES: Mapping[str, Profile] = {
         Leaning(nodes=COMBINED, knobs=COLD, writers=6),
         most=14,
     ),
+    "failed-logs": Profile(
+        {"operations": 1.0, "disks": 1.0},
+        {"create or delete a topic beside": 6, "fail a sync of": 20},
+        Leaning(nodes=COMBINED),
+    ),
     "deletions": Profile(
         {"operations": 1.0, "losses": 1.0},
         {"delete records of": 6, "replace the disk of": 6},

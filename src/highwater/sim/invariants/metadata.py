@@ -42,7 +42,8 @@ class CalmIsr(Invariant):
         self._isr: dict[TopicPartition, tuple[int, ...]] = {}
 
     def truth(self, view: ClusterView, truth: MetadataImage) -> None:
-        for tp, part in partitions_of(truth):
+        for topic, index, part in truth.topics.each_partition():
+            tp = TopicPartition(topic.name, index)
             if self._isr.get(tp) == part.isr:
                 continue
             self._isr[tp] = part.isr
