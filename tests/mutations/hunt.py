@@ -1,8 +1,12 @@
-"""Look for seeds that find a fault whose mend is taken back: `python tests/mutations/hunt.py --only F6 --seeds 500`."""
+"""See whether the kept seeds still find their faults, and look for others where they do not.
+
+`python tests/mutations/hunt.py --write` after a change that gave every seed another story.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,47 +18,63 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.mutations.hunts import MENDS
+from tests.mutations.mutation import ROOT
 from tests.mutations.run import copy_of_tree
-from tests.sim.hunts import HUNTS
+from tests.sim.hunts import HUNTS, Hunt
 
-PROFILES = {hunt.name: hunt.profile for hunt in HUNTS}
+LIST = ROOT / "tests/sim/hunts.py"
 SEARCH = """
 import sys
 from highwater.sim.trial import Trial
-profile, first, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-for seed in range(first, first + count):
-    found = Trial(seed, profile=profile)()
+for count, seed in enumerate(sys.argv[2:], 1):
+    found = Trial(int(seed), profile=sys.argv[1])()
     if found is not None:
-        print(f"seed {seed}, after {seed - first + 1}: {found.faults[0].strip().splitlines()[-1]}")
+        print(f"{seed} {count} {found.faults[0].strip().splitlines()[-1]}")
         sys.exit(0)
-print(f"not within {count} seeds")
 sys.exit(1)
 """
 
 
 @click.command()
-@click.option("--only", help="Only these hunts, separated by commas, by the beginning of their names: F1,F9 told.")
+@click.option("--only", help="Only these hunts, separated by commas, by the beginning of their names: F1,F9 made.")
 @click.option("--profile", help="The faults to draw from; else those that found it the last time.")
-@click.option("--first", default=0, show_default=True, help="The first seed.")
-@click.option("--seeds", default=500, show_default=True, help="How many of them at most.")
-def main(only: str | None, profile: str | None, first: int, seeds: int) -> None:
-    """Exits with 0 if each fault was found. The seeds belong into tests/sim/hunts.py."""
+@click.option("--seeds", default=500, show_default=True, help="How many to try, beside the one that is kept.")
+@click.option("--write", is_flag=True, help="Put the new seeds into tests/sim/hunts.py.")
+def main(only: str | None, profile: str | None, seeds: int, write: bool) -> None:
+    """Exits with 0 if each fault was found."""
+    kept = {hunt.name: hunt for hunt in HUNTS}
     wanted = [name for name in MENDS if only is None or any(name.startswith(each) for each in only.split(","))]
     missed = 0
-    for name in wanted:
+    for name in wanted if only is not None else kept:
+        known = kept.get(name, Hunt(name, "all", 0))
         begun = time.monotonic()
-        drawn_from = profile or PROFILES.get(name, "all")
         with tempfile.TemporaryDirectory(prefix="highwater-hunt-") as home:
             tree = copy_of_tree(Path(home) / "tree")
             for mend in MENDS[name]:
                 mend.apply(tree)
-            environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
-            command = [sys.executable, "-c", SEARCH, drawn_from, str(first), str(seeds)]
-            ran = subprocess.run(command, env=environment, cwd=tree, capture_output=True, text=True, check=False)
-        missed += ran.returncode != 0
-        said = ran.stdout.strip() or ran.stderr.strip()[-500:]
-        click.echo(f"{name}, {drawn_from}: {said} ({time.monotonic() - begun:.0f} s)")
+            hunt, said = searched(tree, known._replace(profile=profile or known.profile), seeds)
+        missed += hunt is None
+        click.echo(f"{name}: {said} ({time.monotonic() - begun:.0f} s)")
+        if write and hunt is not None:
+            put(hunt)
     sys.exit(1 if missed else 0)
+
+
+def searched(tree: Path, kept: Hunt, seeds: int) -> tuple[Hunt | None, str]:
+    """The kept seed first, then the others in their order."""
+    numbers = [kept.seed, *(seed for seed in range(seeds) if seed != kept.seed)]
+    command = [sys.executable, "-c", SEARCH, kept.profile, *map(str, numbers)]
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    ran = subprocess.run(command, env=environment, cwd=tree, capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        return None, f"{kept.profile}: not found by {seeds} seeds\n{ran.stderr[-1000:]}"
+    seed, count, why = ran.stdout.strip().split(" ", 2)
+    return kept._replace(seed=int(seed)), f"{kept.profile}, seed {seed}, no. {count} of those tried: {why}"
+
+
+def put(hunt: Hunt) -> None:
+    line = f'Hunt("{hunt.name}", "{hunt.profile}", {hunt.seed})'
+    LIST.write_text(re.sub(rf'Hunt\("{re.escape(hunt.name)}", "[a-z-]+", \d+\)', line, LIST.read_text()))
 
 
 if __name__ == "__main__":

@@ -74,6 +74,7 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
     "F7": (
         _known("F1", "replication/leader.py"),
         _known("F1", "controller/alter_partition.py"),
+        _known("F1", "controller/directories.py"),
         _taken_back("broker/publisher.py", "if dispensable or not is_lost(part, broker.node_id):", "if True:"),
     ),
     "F8": (_known("F8", "raft_node/raft_node.py", "extend"),),

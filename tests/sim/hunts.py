@@ -1,7 +1,7 @@
 """Seeds that have found a fault once, when its mend was taken back: each fault with the profile that goes after it.
 
 A change of the code gives every seed another story, so that a seed may find its fault no more. `make mutants` tells;
-then `.venv/bin/python tests/mutations/hunt.py --only NAME` looks for another.
+then `python tests/mutations/hunt.py --write` looks for others.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ class Hunt(NamedTuple):
 HUNTS: list[Hunt] = [
     Hunt("A2", "crashes", 4),
     Hunt("B10", "incarnations", 0),
+    Hunt("B14", "crashes", 3),
+    Hunt("C3", "crashes", 1),
     Hunt("C8", "crashes", 2),
     Hunt("F1 emptied", "rot", 0),
     Hunt("F2 unregistered", "incarnations", 0),
     Hunt("F3 failed batch", "short-room", 3),
     Hunt("F6", "deletions", 4),
+    Hunt("F7", "failed-logs", 1),
     Hunt("F8", "metadata", 4),
     Hunt("F9 made", "creations", 12),
     Hunt("F10 failed cut", "truncations", 6),

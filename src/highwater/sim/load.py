@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from highwater.audit import History, Outcome, Read, Sent, judge
-from highwater.errors import Code, KafkaError
+from highwater.errors import Code, KafkaError, code_of
 from highwater.model import TopicPartition
 from highwater.net.client import CallFailed
 from highwater.sim.client import Client
@@ -19,12 +19,13 @@ from highwater.sim.shape import PARTITIONS, TopicShape
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
+from highwater.wire.messages.list_offsets_response import ListOffsetsPartitionResponse, ListOffsetsResponse
 
 SEND_SECONDS = 4.0
 CALL_SECONDS = 0.8
 READ_SECONDS = 60.0
 LATEST = -1
+SEEK_BACK_MS = 300
 READER = "reader"
 
 
@@ -133,6 +134,22 @@ class Load:
                 await asyncio.sleep(random.uniform(0.005, 0.05))
         client.close()
 
+    async def seek(self, client: Client) -> None:
+        """Look offsets up by time, again and again: files are read for that, whatever becomes of them meanwhile."""
+        random = client.world.random("work")
+        while not self.over:
+            partition = random.choice(self._partitions)
+            at = client.world.clock.wall_ms() - random.randint(0, SEEK_BACK_MS)
+            try:
+                row = await self._ask_by_time(client, partition, at)
+                self.seen["looked up by time"] += 1
+                if row.error_code:
+                    raise KafkaError(code_of(row.error_code), str(partition))
+            except (KafkaError, CallFailed):
+                client.forget_leaders()
+                await client.back_off()
+        client.close()
+
     async def _begin_again(self, reader: Reader, partition: TopicPartition) -> int:
         """Where the log begins: what is read there may be deleted the next moment."""
         try:
@@ -142,17 +159,20 @@ class Load:
 
     async def _ask_latest(self, client: Client, partition: TopicPartition) -> int | None:
         """None where there is no answer now: a new leader does not know the end at once."""
-        leader, _ = await client.leader(partition, CALL_SECONDS)
-        wanted = ListOffsetsPartition(partition_index=partition.partition, timestamp=LATEST)
-        topic = ListOffsetsTopic(name=partition.topic, partitions=[wanted])
-        request = ListOffsetsRequest(replica_id=-1, topics=[topic])
-        answer = await client.ask(leader, request, ListOffsetsResponse, CALL_SECONDS)
-        row = answer.topics[0].partitions[0]
+        row = await self._ask_by_time(client, partition, LATEST)
         if row.error_code:
             client.forget_leaders()
             return None
         self._witness.told(partition, row.leader_epoch, row.offset)
         return row.offset
+
+    async def _ask_by_time(self, client: Client, partition: TopicPartition, at: int) -> ListOffsetsPartitionResponse:
+        leader, _ = await client.leader(partition, CALL_SECONDS)
+        wanted = ListOffsetsPartition(partition_index=partition.partition, timestamp=at)
+        topic = ListOffsetsTopic(name=partition.topic, partitions=[wanted])
+        request = ListOffsetsRequest(replica_id=-1, topics=[topic])
+        answer = await client.ask(leader, request, ListOffsetsResponse, CALL_SECONDS)
+        return answer.topics[0].partitions[0]
 
     # At the end
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from highwater.model import TopicPartition
@@ -54,7 +54,9 @@ class Leaning:
     """Whether all topics are synced before they are acknowledged, or none is."""
     knobs: Knobs | None = None
     writers: int = 2
+    seekers: int = 0
     table: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class Shape:
     """Whether consumers of a group commit what they have read."""
     writers: int = 2
     """How many producers there are."""
+    seekers: int = 0
+    """And how many who look offsets up by time."""
 
     @classmethod
     def drawn(cls, plan: Random) -> Shape:
@@ -101,7 +105,7 @@ class Shape:
         topics = [replace(topic, replicas=min(topic.replicas, brokers)) for topic in self.topics]
         if to.flushed is not None:
             topics = [replace(topic, flushed=to.flushed) for topic in topics]
-        settings = {**self.settings, **table_load.SETTINGS} if to.table else dict(self.settings)
+        settings = {**self.settings, **(table_load.SETTINGS if to.table else {}), **to.settings}
         if self.groups:
             settings["offsets.topic.replication.factor"] = str(min(3, brokers))
             if to.flushed:
@@ -116,6 +120,7 @@ class Shape:
             settings=settings,
             table=self.table or to.table,
             writers=to.writers,
+            seekers=to.seekers,
         )
 
     @staticmethod

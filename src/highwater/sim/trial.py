@@ -192,6 +192,7 @@ class Trial:
 
     def _begin_load(self) -> list[asyncio.Task[None]]:
         works = {**dict.fromkeys(self._writers, self.load.produce), READER: self.load.follow}
+        works |= {f"seeker{number + 1}": self.load.seek for number in range(self.shape.seekers)}
         if self.shape.table:
             works["keeper"] = self.table.write
         tasks = [self._spawn(name, work) for name, work in works.items()]

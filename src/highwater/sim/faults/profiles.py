@@ -86,6 +86,8 @@ COMBINED, BROKER_APART = (3, 3, 0), (4, 3, 0)
 LAME = Knobs(flush_round=(0.01, 0.06))
 """Syncs take so long that answers to followers have many batches."""
 COLD = Knobs(cold_read=0.9, warm_tail=0, job_step=(0.0005, 0.02))
+IMPATIENT = {"broker.session.timeout.ms": "400", "broker.heartbeat.interval.ms": "100"}
+"""Whoever is alone for a moment leads no more, and has a tail to cut."""
 PROFILES: Mapping[str, Profile] = {
     "all": Profile({"processes": 0.7, "links": 0.5, "disks": 0.5, "losses": 0.35, "operations": 0.4}),
     "crashes": Profile({"processes": 1.0, "links": 1.0}),
@@ -121,8 +123,7 @@ PROFILES: Mapping[str, Profile] = {
     "cold-reads": Profile(
         {"links": 1.0, "operations": 0.3},
         {"isolate from nodes": 20, "retain less of": 4},
-        Leaning(nodes=COMBINED, knobs=COLD, writers=6),
-        most=14,
+        Leaning(nodes=COMBINED, knobs=COLD, writers=6, seekers=3, settings=IMPATIENT),
     ),
     "failed-logs": Profile(
         {"operations": 1.0, "disks": 1.0},
