@@ -25,6 +25,7 @@ SEND_SECONDS = 4.0
 CALL_SECONDS = 0.8
 READ_SECONDS = 60.0
 LATEST = -1
+LARGEST_TIMESTAMP = -3
 SEEK_BACK_MS = 300
 READER = "reader"
 
@@ -139,7 +140,7 @@ class Load:
         random = client.world.random("work")
         while not self.over:
             partition = random.choice(self._partitions)
-            at = client.world.clock.wall_ms() - random.randint(0, SEEK_BACK_MS)
+            at = random.choice((LARGEST_TIMESTAMP, client.world.clock.wall_ms() - random.randint(0, SEEK_BACK_MS)))
             try:
                 row = await self._ask_by_time(client, partition, at)
                 self.seen["looked up by time"] += 1

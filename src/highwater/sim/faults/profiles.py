@@ -96,7 +96,11 @@ PROFILES: Mapping[str, Profile] = {
     "losses": Profile({"processes": 0.5, "disks": 0.3, "losses": 1.0}),
     # Each of these goes after one kind of mistake
     "rot": Profile({"losses": 1.0, "processes": 0.3}, {"damage bytes of": 6}, Leaning(nodes=COMBINED, table=True)),
-    "spoiled-files": Profile({"losses": 1.0, "processes": 0.3}, {"spoil a file of": 10}),
+    "spoiled-files": Profile(
+        {"losses": 1.0, "processes": 0.3},
+        {"spoil a file of": 10},
+        Leaning(settings={"log.index.interval.bytes": "200"}),
+    ),
     "incarnations": Profile(
         {"processes": 1.0},
         {"cut the power of": 2, "cut the power before it registers": 20},
@@ -123,7 +127,7 @@ PROFILES: Mapping[str, Profile] = {
     "cold-reads": Profile(
         {"links": 1.0, "operations": 0.3},
         {"isolate from nodes": 20, "retain less of": 4},
-        Leaning(nodes=COMBINED, knobs=COLD, writers=6, seekers=3, settings=IMPATIENT),
+        Leaning(nodes=COMBINED, knobs=COLD, writers=6, seekers=3, segment_bytes="600", settings=IMPATIENT),
     ),
     "failed-logs": Profile(
         {"operations": 1.0, "disks": 1.0},
