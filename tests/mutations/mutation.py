@@ -20,6 +20,14 @@ class Mutation:
     line: str
     replacement: str
     """Takes the place of the line at the same indentation."""
+    also: tuple[Mutation, ...] = ()
+    """Broken along with it: a mend of several parts is taken back as a whole, or each would cover for the other."""
+
+    def apply(self, tree: Path) -> None:
+        """To the files of a copy."""
+        for each in (self, *self.also):
+            target = tree / each.file
+            target.write_text(each.applied_to(target.read_text()))
 
     def applied_to(self, source: str) -> str:
         lines = source.split("\n")

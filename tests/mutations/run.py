@@ -52,8 +52,7 @@ def main(only: str | None, jobs: int) -> None:
 def tried(tree: Path, mutation: Mutation) -> tuple[str, float, str]:
     """The verdict, how long it took, and what the test said."""
     begun = time.monotonic()
-    target = copy_of_tree(tree) / mutation.file
-    target.write_text(mutation.applied_to(target.read_text()))
+    mutation.apply(copy_of_tree(tree))
     code, output = ran(tree, [mutation.test])
     shutil.rmtree(tree)
     verdict = {GREEN: "SURVIVED", RED: "red"}.get(code, f"exit {code}")

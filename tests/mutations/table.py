@@ -1,6 +1,6 @@
 """All scenarios, in the order of their list: those with a test and a mutation, and those that wait.
 
-Then the faults that reviews proved, each under F and its number.
+Then the faults that reviews proved, each under F and its number; and some of both once more, to be found by a seed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from tests.mutations import (
     c,
     d,
     e,
+    hunts,
     landing,
     limits,
     membership,
@@ -30,7 +31,7 @@ FAULT_MUTATIONS: list[Mutation] = [
     for module in (replication, search, boundaries, membership, bystanders, limits, landing, pipeline, setbacks, suite)
     for mutation in module.MUTATIONS
 ]
-MUTATIONS: list[Mutation] = [*SCENARIO_MUTATIONS, *FAULT_MUTATIONS]
+MUTATIONS: list[Mutation] = [*SCENARIO_MUTATIONS, *FAULT_MUTATIONS, *hunts.MUTATIONS]
 WAITING: list[Waiting] = [*a.WAITING, *b.WAITING, *c.WAITING, *d.WAITING, *e.WAITING]
 LAST = {"A": 20, "B": 19, "C": 12, "D": 16, "E": 13}
 SCENARIOS = [f"{group}{number}" for group, last in LAST.items() for number in range(1, last + 1)]

@@ -14,7 +14,6 @@ from click.testing import CliRunner
 from highwater.cli.sim import command
 from highwater.sim import trial as trial_module
 from highwater.sim.invariants import OneQuorumLeader, Violation
-from highwater.sim.tally import Tally
 from highwater.sim.trial import Trial
 from highwater.sim.view import ClusterView, NodeView
 
@@ -40,12 +39,6 @@ def test_a_cluster_has_one_trace_per_seed_in_every_interpreter() -> None:
     here = Trial(SEED, 3.0)
     here()
     assert {trace_under(hash_seed) for hash_seed in ("0", "4242")} == {here.sim.trace_hash}
-
-
-def test_a_snapshot_that_arrives_while_a_vote_is_written_waits_for_it() -> None:
-    """The seed that found the two at work side by side, each on the file of the other."""
-    found = Tally().run(965)
-    assert found is None, found.text()
 
 
 def test_the_command_runs_seeds_and_sums_them_up() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -156,7 +157,26 @@ def test_an_invariant_does_not_let_its_violation_pass(make: Callable[[], Invaria
 
 
 def test_every_invariant_has_a_crafted_violation() -> None:
-    assert {type(each).__name__ for each in all_invariants()} == {make.__name__ for make, _ in CRAFTED}
+    apart = {"CalmIsr", "TroubleHasACause"}
+    assert {type(each).__name__ for each in all_invariants()} == {make.__name__ for make, _ in CRAFTED} | apart
+
+
+def test_an_isr_may_change_often_and_not_hundreds_of_times_in_a_second() -> None:
+    images = [image(part(isr=isr), offset) for offset, isr in enumerate([(1, 2, 3), (1, 2)] * 20)]
+    calm = invariants.CalmIsr()
+    for seen in images:
+        calm.check(replace(healthy(seen), now=seen.offset / 20))
+    flapping = invariants.CalmIsr()
+    with pytest.raises(Violation, match="30 changes of its ISR"):
+        for seen in images:
+            flapping.check(replace(healthy(seen), now=seen.offset / 200))
+
+
+def test_a_log_is_in_trouble_only_where_its_disk_is() -> None:
+    invariant, damaged = invariants.TroubleHasACause(), OSError(errno.EIO, "damaged")
+    invariant.trouble(healthy().nodes[0], TP, damaged, is_harmed=True)
+    with pytest.raises(Violation, match="nothing is wrong with its disk"):
+        invariant.trouble(healthy().nodes[0], TP, damaged, is_harmed=False)
 
 
 def test_a_broker_that_has_not_registered_its_life_yet_is_counted_on_by_nobody() -> None:

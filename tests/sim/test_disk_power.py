@@ -254,6 +254,24 @@ def test_after_a_failed_sync_a_later_success_means_nothing() -> None:
     assert lost > 20
 
 
+def test_after_a_failed_sync_a_file_that_is_emptied_and_written_anew_can_be_synced() -> None:
+    """The pages that were lost are gone, and those written since are dirty."""
+    for seed in range(20):
+        sim, world = begin(seed)
+        with sim:
+            file = world.disk.open(LOG, create=True)
+            world.disk.sync_dir(DATA)
+            sim.storage("a").fail("sync", "*/log")
+            file.append(b"x" * 100)
+            with pytest.raises(OSError):
+                file.sync()
+            file.truncate(0)
+            file.append(b"y" * 50)
+            file.sync()
+            sim.crash("a")
+            assert content(sim) == b"y" * 50
+
+
 def test_a_round_of_the_group_commit_covers_what_was_written_before_it() -> None:
     for seed in range(20):
         sim, world = begin(seed)

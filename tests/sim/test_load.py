@@ -75,6 +75,13 @@ def test_what_an_unclean_election_left_is_whole_unique_and_in_order(left: list[b
     assert f"the audit finds {wrong}" in verdict(load(left), lossy=True)
 
 
+def test_who_was_elected_uncleanly_may_have_had_a_record_elsewhere_than_it_was_acknowledged() -> None:
+    """A batch was sent to it first, which was not acknowledged then; the next leader had it behind another one's."""
+    made = load([b"a", b"b"], (b"a", b"given up", b"b"))
+    assert verdict(made, lossy=True) == ""
+    assert "misplaced" in verdict(load([b"a", b"b"], (b"a", b"given up", b"b")))
+
+
 def beginning_at(start: int, made: Load) -> Load:
     """Records below `start` are gone."""
     page = made.whole[TP]

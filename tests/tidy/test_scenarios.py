@@ -28,5 +28,6 @@ def test_every_mutation_names_a_test_and_a_line_that_are_there() -> None:
     for mutation in MUTATIONS:
         path, name = re.sub(r"\[.*", "", mutation.test).split("::")
         assert f"def {name}(" in (ROOT / path).read_text(), mutation.test
-        source = (ROOT / mutation.file).read_text()
-        assert mutation.applied_to(source) != source
+        for each in (mutation, *mutation.also):
+            source = (ROOT / each.file).read_text()
+            assert each.applied_to(source) != source

@@ -15,11 +15,15 @@ def encode(topic_id: Uuid) -> bytes:
 
 
 def read_topic_id(disk: Disk, directory: PurePath) -> Uuid | None:
-    """None where the file is missing; ValueError where it says something else."""
-    data = read_file(disk, directory / names.PARTITION_METADATA)
+    """None where the file is missing; ValueError, which names it, where it says something else."""
+    path = directory / names.PARTITION_METADATA
+    data = read_file(disk, path)
     if data is None:
         return None
-    fields = dict(line.split(": ", 1) for line in data.decode("ascii").splitlines() if line)
-    if fields.get("version") != "0" or "topic_id" not in fields:
-        raise ValueError(f"{directory / names.PARTITION_METADATA}: {data!r}")
-    return uuid_from_text(fields["topic_id"])
+    try:
+        fields = dict(line.split(": ", 1) for line in data.decode("ascii").splitlines() if line)
+        if fields.get("version") != "0" or "topic_id" not in fields:
+            raise ValueError("it has no version 0 or no topic_id")
+        return uuid_from_text(fields["topic_id"])
+    except ValueError as bad:
+        raise ValueError(f"{path} is damaged, so that whose records these are is unknown: {data!r}") from bad

@@ -22,7 +22,7 @@ from highwater.log.truncation import QUORUM, restart, truncate
 from highwater.metadata.pieces import Pieces, whole
 from highwater.metadata.records import decoding
 from highwater.model import Epoch, Offset
-from highwater.quorum import ElectionState, EpochStart, LogPosition, VoterSet
+from highwater.quorum import CorruptElectionState, ElectionState, EpochStart, LogPosition, VoterSet
 from highwater.raft_node.recovery_point import RecoveryPoint, read_recovery_point
 from highwater.raft_node.snapshots import CONTROL_VERSION, Snapshot, list_snapshots, read_snapshot
 from highwater.wire import records
@@ -111,7 +111,11 @@ def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, Load
     if loaded.log_start > after:
         raise _corrupt(directory, f"begins at {loaded.log_start}, and no whole snapshot reaches up to there")
     state = read_file(disk, directory / QUORUM_STATE)
-    election = None if state is None else ElectionState.from_json(state.decode())
+    try:
+        election = None if state is None else ElectionState.from_json(state.decode())
+    except ValueError as bad:
+        # Without it this voter might vote twice in an epoch.
+        raise CorruptElectionState(f"{directory / QUORUM_STATE} is damaged, restore it from a copy: {bad}") from bad
     found = LoadedMetadata(loaded, positions, newest, synced, election)
     if newest is not None:
         found.voters = newest.voters

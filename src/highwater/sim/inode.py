@@ -29,7 +29,7 @@ class FileNode:
     """A file: live bytes as the page cache has them, and the version that was last synced.
 
     A failed sync leaves the pages clean though they never reached the disk, as Linux does: no later sync of the
-    file makes anything durable.
+    file makes anything durable, unless it was emptied and written anew.
     """
 
     __slots__ = (
@@ -63,6 +63,8 @@ class FileNode:
             del self.data[size:]
         else:
             self.data.extend(bytes(size - len(self.data)))
+        if size == 0:
+            self.lost_pages = False  # those are gone: what is written now is dirty, and reaches the disk
         self.warm_from = min(self.warm_from, size)
         if self.damaged_at is not None and size <= self.damaged_at:
             self.damaged_at = None
@@ -101,6 +103,11 @@ class FileNode:
             self.data += torn(written, self.durable.upto, random)
         else:
             self.data = bytearray(synced)
+        self._settle()
+
+    def replace(self, data: bytes) -> None:
+        """All of it, and durably."""
+        self.data = bytearray(data)
         self._settle()
 
     def _settle(self) -> None:

@@ -1,4 +1,4 @@
-"""The clients of a run: two producers and a reader while it goes wrong, an auditor at the end, and their verdict."""
+"""The clients of a run: producers and a reader while it goes wrong, an auditor at the end, and their verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from highwater.audit import History, Outcome, Read, Sent, judge
-from highwater.errors import Code, KafkaError
+from highwater.errors import Code, KafkaError, code_of
 from highwater.model import TopicPartition
 from highwater.net.client import CallFailed
 from highwater.sim.client import Client
@@ -19,13 +19,15 @@ from highwater.sim.shape import PARTITIONS, TopicShape
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
+from highwater.wire.messages.list_offsets_response import ListOffsetsPartitionResponse, ListOffsetsResponse
 
 SEND_SECONDS = 4.0
 CALL_SECONDS = 0.8
 READ_SECONDS = 60.0
 LATEST = -1
-CLIENTS = ("p1", "p2", "reader")
+LARGEST_TIMESTAMP = -3
+SEEK_BACK_MS = 300
+READER = "reader"
 
 
 class Witness(Protocol):
@@ -119,7 +121,7 @@ class Load:
             except KafkaError as failed:
                 if failed.code is Code.OFFSET_OUT_OF_RANGE:
                     self._out_of_range.append((partition, offsets[partition]))
-                    offsets[partition] = 0
+                    offsets[partition] = await self._begin_again(reader, partition)
                 elif failed.code is Code.CORRUPT_MESSAGE:
                     self.wrong.append(failed.message)
                 await client.back_off()
@@ -133,19 +135,45 @@ class Load:
                 await asyncio.sleep(random.uniform(0.005, 0.05))
         client.close()
 
+    async def seek(self, client: Client) -> None:
+        """Look offsets up by time, again and again: files are read for that, whatever becomes of them meanwhile."""
+        random = client.world.random("work")
+        while not self.over:
+            partition = random.choice(self._partitions)
+            at = random.choice((LARGEST_TIMESTAMP, client.world.clock.wall_ms() - random.randint(0, SEEK_BACK_MS)))
+            try:
+                row = await self._ask_by_time(client, partition, at)
+                self.seen["looked up by time"] += 1
+                if row.error_code:
+                    raise KafkaError(code_of(row.error_code), str(partition))
+            except (KafkaError, CallFailed):
+                client.forget_leaders()
+                await client.back_off()
+        client.close()
+
+    async def _begin_again(self, reader: Reader, partition: TopicPartition) -> int:
+        """Where the log begins: what is read there may be deleted the next moment."""
+        try:
+            return await reader.earliest(partition, CALL_SECONDS)
+        except (KafkaError, CallFailed):
+            return 0
+
     async def _ask_latest(self, client: Client, partition: TopicPartition) -> int | None:
         """None where there is no answer now: a new leader does not know the end at once."""
-        leader, _ = await client.leader(partition, CALL_SECONDS)
-        wanted = ListOffsetsPartition(partition_index=partition.partition, timestamp=LATEST)
-        topic = ListOffsetsTopic(name=partition.topic, partitions=[wanted])
-        request = ListOffsetsRequest(replica_id=-1, topics=[topic])
-        answer = await client.ask(leader, request, ListOffsetsResponse, CALL_SECONDS)
-        row = answer.topics[0].partitions[0]
+        row = await self._ask_by_time(client, partition, LATEST)
         if row.error_code:
             client.forget_leaders()
             return None
         self._witness.told(partition, row.leader_epoch, row.offset)
         return row.offset
+
+    async def _ask_by_time(self, client: Client, partition: TopicPartition, at: int) -> ListOffsetsPartitionResponse:
+        leader, _ = await client.leader(partition, CALL_SECONDS)
+        wanted = ListOffsetsPartition(partition_index=partition.partition, timestamp=at)
+        topic = ListOffsetsTopic(name=partition.topic, partitions=[wanted])
+        request = ListOffsetsRequest(replica_id=-1, topics=[topic])
+        answer = await client.ask(leader, request, ListOffsetsResponse, CALL_SECONDS)
+        return answer.topics[0].partitions[0]
 
     # At the end
 
@@ -187,8 +215,13 @@ class Load:
         self.seen["deleted unread"] += len(unread)
         sends = [each for each in sends if each not in unread]
         after = [read for page in self.whole.values() for read in page.reads]
-        kept = {read.value for read in after if read.partition in lossy}
+        kept = {read.value: read.offset for read in after if read.partition in lossy}
         given_up = {sent.value for sent in sends if sent.partition in lossy and sent.value not in kept}
+        # Whoever was elected uncleanly may have had it elsewhere: sent once before, and never acknowledged there.
+        sends = [
+            sent._replace(offset=kept[sent.value]) if sent.offset >= 0 and sent.value in kept else sent
+            for sent in sends
+        ]
         self.seen["given up"] += sum(sent.outcome is Outcome.ACKED for sent in sends if sent.value in given_up)
         verdict = judge(History([sent for sent in sends if sent.value not in given_up], [*before, *after]))
         self.seen["acked and judged"] += verdict.acked

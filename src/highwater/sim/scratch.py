@@ -21,11 +21,18 @@ from highwater.wire.messages.create_partitions_request import CreatePartitionsRe
 from highwater.wire.messages.create_partitions_response import CreatePartitionsResponse
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse
+from highwater.wire.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from highwater.wire.messages.delete_records_response import DeleteRecordsResponse
 from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from highwater.wire.messages.delete_topics_response import DeleteTopicsResponse
 
 M = TypeVar("M", bound=Message)
 NAMES = (f"{SCRATCH}-a", f"{SCRATCH}-b")
+UP_TO_HIGH_WATERMARK = -1
 
 
 class Scratch:
@@ -105,6 +112,21 @@ class Scratch:
             self._partitions[name] = count
             await self._write(client, TopicPartition(name, count - 1), seconds)
         return added
+
+    async def delete_records(self, client: Client, dice: Random, seconds: float) -> bool:
+        """All that are there: the log's start stays behind in a checkpoint when its topic is gone."""
+        written = [at for at in self._acked if self._there[at.topic]]
+        if not written:
+            return False
+        at = dice.choice(written)
+        del self._acked[at]
+        partition = DeleteRecordsPartition(partition_index=at.partition, offset=UP_TO_HIGH_WATERMARK)
+        topics = [DeleteRecordsTopic(name=at.topic, partitions=[partition])]
+        leader, _ = await client.leader(at, seconds)
+        answer = await client.ask(
+            leader, DeleteRecordsRequest(topics=topics, timeout_ms=1000), DeleteRecordsResponse, seconds
+        )
+        return answer.topics[0].partitions[0].error_code == Code.NONE
 
     # At the end
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from highwater.model import TopicPartition
@@ -17,6 +17,8 @@ SHORT_METADATA = {
     "metadata.max.retention.bytes": "2500",
 }
 """Little is kept: a node that was away for a second needs a snapshot."""
+ALL_FLUSHED = {"log.flush.interval.messages": "1"}
+"""The offsets' topic has no settings of its own."""
 PARTITIONS = 2
 
 
@@ -26,6 +28,7 @@ class TopicShape:
     min_isr: int
     flushed: bool
     unclean: bool = False
+    segment_bytes: str = SEGMENT_BYTES
 
     @property
     def name(self) -> str:
@@ -36,10 +39,26 @@ class TopicShape:
     def configs(self) -> Mapping[str, str]:
         return {
             "min.insync.replicas": str(self.min_isr),
-            "internal.segment.bytes": SEGMENT_BYTES,
+            "internal.segment.bytes": self.segment_bytes,
             "unclean.leader.election.enable": str(self.unclean).lower(),
             **({"flush.messages": "1"} if self.flushed else {}),
         }
+
+
+@dataclass(frozen=True)
+class Leaning:
+    """What the clusters of a profile have in common, where that is not left to their seeds."""
+
+    nodes: tuple[int, int, int] | None = None
+    """Brokers, voters among them, controllers apart."""
+    flushed: bool | None = None
+    """Whether all topics are synced before they are acknowledged, or none is."""
+    knobs: Knobs | None = None
+    writers: int = 2
+    seekers: int = 0
+    segment_bytes: str = SEGMENT_BYTES
+    table: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,6 +75,10 @@ class Shape:
     """Whether there is a compacted topic, too."""
     groups: bool = False
     """Whether consumers of a group commit what they have read."""
+    writers: int = 2
+    """How many producers there are."""
+    seekers: int = 0
+    """And how many who look offsets up by time."""
 
     @classmethod
     def drawn(cls, plan: Random) -> Shape:
@@ -76,8 +99,34 @@ class Shape:
             settings |= group_load.SETTINGS
             settings["offsets.topic.replication.factor"] = str(min(3, brokers))
             if all_flushed:
-                settings["log.flush.interval.messages"] = "1"  # the offsets' topic has no settings of its own
+                settings |= ALL_FLUSHED
         return cls(brokers, voters, controllers, tuple(topics), knobs, settings, table, groups)
+
+    def leaning(self, to: Leaning) -> Shape:
+        brokers, voters, controllers = to.nodes or (self.brokers, self.voters, self.controllers)
+        topics = [
+            replace(topic, replicas=min(topic.replicas, brokers), segment_bytes=to.segment_bytes)
+            for topic in self.topics
+        ]
+        if to.flushed is not None:
+            topics = [replace(topic, flushed=to.flushed) for topic in topics]
+        settings = {**self.settings, **(table_load.SETTINGS if to.table else {}), **to.settings}
+        if self.groups:
+            settings["offsets.topic.replication.factor"] = str(min(3, brokers))
+            if to.flushed:
+                settings |= ALL_FLUSHED
+        return replace(
+            self,
+            brokers=brokers,
+            voters=voters,
+            controllers=controllers,
+            topics=tuple(dict.fromkeys(topics)),
+            knobs=to.knobs or self.knobs,
+            settings=settings,
+            table=self.table or to.table,
+            writers=to.writers,
+            seekers=to.seekers,
+        )
 
     @staticmethod
     def _topic(plan: Random, brokers: int, flushed: bool) -> TopicShape:

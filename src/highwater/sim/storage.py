@@ -72,6 +72,8 @@ class Storage:
         """How many times as long as usual everything takes."""
         self.struck: list[Strike] = []
         """What has failed in the present life of the node."""
+        self.harmed: set[str] = set()
+        """Names of directories in which bytes have ever rotted."""
         self.locks: set[PurePath] = set()
 
     # What a scenario does to it
@@ -118,10 +120,21 @@ class Storage:
         assert pos + len(data) <= len(node.data)
         node.data[pos : pos + len(data)] = data
         node.damaged_at = pos if node.damaged_at is None else min(node.damaged_at, pos)
+        self.harmed.add(path.parent.name)
+
+    def spoil(self, path: PurePath, data: bytes) -> None:
+        """Of a node that is down: let a file hold something else, on the platter too."""
+        node = self.file(path)
+        self.occupy(node, len(data) - len(node.data))
+        node.replace(data)
 
     def damaged(self) -> list[PurePath]:
         """Files that do not hold what was written to them."""
         return [path for path, node in self.tree() if node.damaged_at is not None]
+
+    def has_failed_in(self, directory: PurePath) -> bool:
+        """Whether an operation on a file there has failed in the present life, by more than a want of descriptors."""
+        return any(strike.operation != "open" and strike.path.is_relative_to(directory) for strike in self.struck)
 
     def wipe(self) -> None:
         """An empty disk takes the place of this one."""

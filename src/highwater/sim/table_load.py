@@ -11,9 +11,8 @@ from highwater.model import TopicPartition
 from highwater.sim.client import Client
 from highwater.sim.producer import Producer
 from highwater.sim.reader import Reader
-from highwater.sim.view import SCRATCH
 
-TABLE = TopicPartition(f"{SCRATCH}-table", 0)
+TABLE = TopicPartition("table", 0)
 KEYS = 4
 SEND_SECONDS = 4.0
 CONFIGS = {

@@ -16,11 +16,11 @@ from highwater.sim.cluster import SimCluster
 from highwater.sim.faults.disks import has_offline_logs
 from highwater.sim.faults.fault import Fault
 from highwater.sim.faults.nemesis import Nemesis
-from highwater.sim.faults.profiles import USUAL, draw_schedule
+from highwater.sim.faults.profiles import PROFILES, USUAL, draw_schedule
 from highwater.sim.group_load import GroupLoad
 from highwater.sim.health import unhealthy
 from highwater.sim.invariants import Violation, all_invariants
-from highwater.sim.load import CALL_SECONDS, CLIENTS, Load, create_topic, create_topics
+from highwater.sim.load import CALL_SECONDS, READER, Load, create_topic, create_topics
 from highwater.sim.loop import TimeLimit
 from highwater.sim.shape import Shape
 from highwater.sim.simulation import Simulation
@@ -58,7 +58,7 @@ class Trial:
         self._seconds = seconds
         self._profile = profile
         plan = Random(f"cluster {seed}")
-        self.shape = shape = Shape.drawn(plan)
+        self.shape = shape = Shape.drawn(plan).leaning(PROFILES[profile].leaning)
         self.sim = Simulation(seed, shape.knobs)
         self.timeline = Timeline(lambda: self.sim.now)
         self.cluster = SimCluster(
@@ -68,11 +68,12 @@ class Trial:
         self.load = Load(shape.partitions, self.watch, self.timeline.note)
         self.table = TableLoad(self.timeline.note)
         self.group = GroupLoad("g", shape.topics[0].name, self.timeline.note)
-        members = [*CLIENTS, *(["keeper"] if shape.table else []), *(MEMBERS if shape.groups else [])]
+        self._writers = [f"p{number + 1}" for number in range(shape.writers)]
+        members = [*self._writers, READER, *(["keeper"] if shape.table else []), *(MEMBERS if shape.groups else [])]
         self.nemesis = Nemesis(
             self.cluster, members, shape.partitions, lambda: self.watch.truth, flushed=shape.all_flushed
         )
-        drawn = draw_schedule(plan, profile, seconds, plan.randint(2, 9))
+        drawn = draw_schedule(plan, PROFILES[profile], seconds)
         self._clients: list[Client] = []
         self.schedule = drawn if schedule is None else schedule
 
@@ -171,7 +172,10 @@ class Trial:
         for member in self.cluster.members.values():
             if has_offline_logs(member):
                 self.timeline.note("story", f"{member.name} has logs that are offline: it is started again")
+                is_missed = self.nemesis.spoiling.is_missed(member)
                 await self.cluster.stop(member.name)
+                if is_missed:
+                    self.nemesis.spoiling.put_back(member.name)
                 self.cluster.start(member.name)
                 await self._until(lambda: len(self.cluster.serving()) == everybody, "every node serves again")
         await self._until(self._is_whole, "everything is well again")
@@ -187,7 +191,8 @@ class Trial:
         await create_topics(client, self.shape.topics)
 
     def _begin_load(self) -> list[asyncio.Task[None]]:
-        works = dict(zip(CLIENTS, (self.load.produce, self.load.produce, self.load.follow), strict=True))
+        works = {**dict.fromkeys(self._writers, self.load.produce), READER: self.load.follow}
+        works |= {f"seeker{number + 1}": self.load.seek for number in range(self.shape.seekers)}
         if self.shape.table:
             works["keeper"] = self.table.write
         tasks = [self._spawn(name, work) for name, work in works.items()]

@@ -99,6 +99,7 @@ class ClusterView:
     """The last end that readers were told."""
     lossy: frozenset[TopicPartition] = frozenset()
     """Partitions of which data was given up by an unclean election, as their topic allows."""
+    now: float = 0.0
 
     def registered(self, broker: int) -> NodeView | None:
         """The node, if its present life is the one that metadata knows: before that, nobody counts on it (KIP-903)."""
@@ -188,7 +189,8 @@ def view_node(member: Member, storage: Storage | None) -> NodeView | None:
         return None
 
     def batches(log: Log) -> tuple[Batch, ...] | None:
-        return None if storage is None else Committed(storage, log).news()
+        """Replicas are compacted each at its own time: their batches need not match."""
+        return None if storage is None or log.config.compact else Committed(storage, log).news()
 
     replicas: dict[TopicPartition, ReplicaView] = {}
     if node.broker is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from highwater.log.log import Log
@@ -49,6 +50,16 @@ class _Life:
         self._stamp: Stamp = ()
         self._stamps: dict[Partition, Stamp] = {}
         self._logs: dict[object, Committed] = {}
+        self._troubled: set[Log] = set()
+
+    def troubled(self) -> list[Log]:
+        """Logs that are in trouble since the last look."""
+        broker, found = self.node.broker, []
+        for log in () if broker is None else broker.store.logs.values():
+            if (log.offline is not None or log.reads.damage) and log not in self._troubled:
+                self._troubled.add(log)
+                found.append(log)
+        return found
 
     def quorum(self) -> QuorumView | None:
         """None if neither it nor what else of the node is no replica has changed."""
@@ -106,7 +117,7 @@ class _Life:
                 self._logs.pop(partition, None)
             rose = before is None or log.high_watermark != before.high_watermark
             is_whole = partition.cutting is None or partition.cutting.done()
-            batches = self._read(partition, log) if rose and is_whole else None
+            batches = self._read(partition, log) if rose and is_whole and not log.config.compact else None
             changed[partition.tp] = view_replica(self.node, partition, batches)
         return changed
 
@@ -142,6 +153,7 @@ class Watch:
         self._of_replicas = _overriding(invariants, "replica")
         self._of_truth = _overriding(invariants, "truth")
         self._of_clients = _overriding(invariants, "clients")
+        self._of_trouble = _overriding(invariants, "trouble")
         self._lives: dict[str, _Life] = {}
         self._partitions: dict[TopicPartition, PartitionImage] = {}
         self._lossy: frozenset[TopicPartition] = frozenset()
@@ -160,7 +172,7 @@ class Watch:
 
     def _view(self) -> ClusterView:
         nodes = tuple(life.view for name, life in self._lives.items() if self._cluster.is_up(name))
-        return ClusterView(nodes, self.truth, self._acked, self._told, self._lossy)
+        return ClusterView(nodes, self.truth, self._acked, self._told, self._lossy, self._cluster.sim.now)
 
     def _guarded(self, look: Callable[[], None]) -> None:
         if self.found is None:
@@ -185,6 +197,8 @@ class Watch:
             quorum, replicas = life.quorum(), life.replicas()
             if quorum is not None or replicas:
                 self._guarded(lambda: self._look(life, quorum, replicas))
+            for log in life.troubled():
+                self._guarded(partial(self._look_into, life, log))
 
     def acked(self, tp: TopicPartition, end: int) -> None:
         """A producer was told that everything below `end` is kept."""
@@ -248,6 +262,15 @@ class Watch:
         if news is not None:
             for invariant in self._of_truth:
                 invariant.truth(view, news)
+
+    def _look_into(self, life: _Life, log: Log) -> None:
+        """Epoch and offset of a batch have no checksum: what has rotted in a leader's is fetched by others."""
+        storages = {each: self._cluster.sim.storage(each) for each in self._cluster.names}
+        has_failed = storages[f"n{life.view.id}"].has_failed_in(log.directory)
+        is_harmed = has_failed or any(log.directory.name in storage.harmed for storage in storages.values())
+        assert log.trouble is not None
+        for invariant in self._of_trouble:
+            invariant.trouble(life.view, log.partition, log.trouble, is_harmed)
 
     def _learn(self, image: MetadataImage) -> MetadataImage | None:
         """The image, if it is the newest."""

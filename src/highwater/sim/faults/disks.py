@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import PurePath
 from random import Random
 
 from highwater.sim.cluster import Member
 from highwater.sim.faults.fault import Fault
+from highwater.sim.faults.links import Links
 from highwater.sim.faults.losses import Losses
 from highwater.sim.faults.outages import Outages
 from highwater.sim.faults.scene import Scene
 from highwater.sim.inode import FileNode
 from highwater.sim.storage import Fault as Planned
 from highwater.sim.storage import Operation
+from highwater.sim.table_load import TABLE
 
 METADATA, RECORDS, CHECKPOINTS, ANYTHING = (
     "/data/__cluster_metadata-*",
@@ -24,6 +27,7 @@ METADATA, RECORDS, CHECKPOINTS, ANYTHING = (
 )
 ERRORS: dict[str, tuple[str, Operation, str]] = {
     "fail a write of": ("failed writes", "append", "a write"),
+    "fail a write of metadata of": ("failed writes of metadata", "append", "a write"),
     "fail a sync of": ("failed syncs", "sync", "a sync"),
     "fail a truncation of": ("failed truncations", "truncate", "a truncation"),
     "fail a creation of": ("failed creations", "create", "a creation"),
@@ -34,8 +38,9 @@ SLOW = (5.0, 200.0)
 
 
 class Disks:
-    def __init__(self, scene: Scene, losses: Losses, outages: Outages) -> None:
+    def __init__(self, scene: Scene, losses: Losses, outages: Outages, links: Links) -> None:
         self._scene = scene
+        self._links = links
         self._cluster = scene.cluster
         self._sim = scene.sim
         self._losses = losses
@@ -123,18 +128,36 @@ class Disks:
         kind, operation, text = ERRORS[fault.verb]
         dice = fault.dice()
         pattern = dice.choices((RECORDS, METADATA, CHECKPOINTS, ANYTHING), (6, 2, 1, 2))[0]
+        of_metadata = fault.verb == "fail a write of metadata of"
+        if of_metadata:
+            pattern = METADATA
         nth = dice.randint(1, 6 if operation in ("append", "sync") else 2)
+        if operation == "truncate":  # which there are not many of, and none of a checkpoint
+            nth, pattern = 1, METADATA if pattern == METADATA else RECORDS
         times = dice.choice((1, 1, 2, 10))
         loses = operation == "sync" and pattern != METADATA and not self._losses.keeps_only_synced(name)
         if loses and not self._losses.may_lose(name):
             pattern = METADATA
             loses = False
-        self._scene.say(f"{name}: {text} of {pattern} fails {times} times from no. {nth} on, until {until:.3f}")
+        passes = operation in ("append", "create") and dice.random() < (0.8 if of_metadata else 0.4)
+        code = errno.ENOSPC if passes else errno.EIO
+        why = f"{times} times from no. {nth} on, until {until:.3f}: {os.strerror(code)}"
+        self._scene.say(f"{name}: {text} of {pattern} fails {why}")
         if loses:
             self._losses.lost(name)
         storage = self._sim.storage(name)
-        planned = storage.fail(operation, pattern, errno.EIO, nth, times)
+        planned = storage.fail(operation, pattern, code, nth, times)
         self._planned.append((kind, self._scene.state_of(name), planned))
+        if of_metadata:
+            self._slow(fault, name, until)  # so that there is more than one batch to be written at a time
+        if operation in ("read", "truncate") and dice.random() < 0.5:
+            # Files are read and cut above all by a node that starts.
+            self._outages.take_down(name, False, self._sim.now + 0.05)
+        elif operation == "truncate":
+            # And by one that was alone with its clients for a while.
+            alone_until = self._sim.now + dice.uniform(1.6, 2.6)
+            self._links.isolate_from_nodes(name, alone_until)
+            until = max(until, alone_until + 1.5)
 
         def undo() -> None:
             storage.mend(planned)
@@ -156,13 +179,14 @@ class Disks:
     # A disk that forgets
 
     def _damage(self, fault: Fault, name: str, until: float) -> None:
-        """Bytes that were synced, and that no kernel has in memory any more: the node was started since, or now is."""
+        """Bytes that were synced, and that no kernel has in memory any more: of a table those of closed segments may be
+        gone from it, of others only those from before the node was started, unless it now is."""
         if not self._cluster.members[name].is_broker or not self._losses.may_lose(name):
             self._scene.say(f"{name}: its bytes are spared")
             return
         storage, dice, state = self._sim.storage(name), fault.dice(), self._scene.state_of(name)
         cold = self._cold_files(name, lambda node: min(node.warm_from, node.durable.upto))
-        if not cold or dice.random() < 0.3:
+        if not cold or dice.random() < 0.2:
             cold = self._cold_files(name, lambda node: node.durable.upto)
             if not cold or not self._outages.take_down(name, False, until):
                 return
@@ -175,13 +199,19 @@ class Disks:
         self._losses.lost(name)
 
     def _cold_files(self, name: str, upto: Callable[[FileNode], int]) -> list[tuple[PurePath, int]]:
-        """Segments of the load's partitions, and how many bytes of each may rot."""
-        topics = {partition.topic for partition in self._scene.partitions}
-        return [
-            (path, upto(node))
+        """Segments of the load's partitions and of its table, and how many bytes of each may rot: as many as `upto`
+        says, or all of a closed segment of the table. What readers are sent is not checked while it is fresh, but what
+        is compacted is."""
+        topics = {TABLE.topic, *(partition.topic for partition in self._scene.partitions)}
+        segments = {
+            path: node
             for path, node in self._sim.storage(name).tree()
-            if path.suffix == ".log" and path.parent.name.rpartition("-")[0] in topics and upto(node) > 0
-        ]
+            if path.suffix == ".log" and path.parent.name.rpartition("-")[0] in topics
+        }
+        active = {path.parent: path for path in segments}.values()  # their names are sorted
+        closed = {path for path in segments if path not in active and path.parent.name == str(TABLE)}
+        below = {path: node.durable.upto if path in closed else upto(node) for path, node in segments.items()}
+        return [(path, size) for path, size in below.items() if size > 0]
 
     def _replace(self, fault: Fault, until: float) -> None:
         """Of a broker alone: a voter without its disk would have to be made one anew, which is an operator's work."""

@@ -25,7 +25,7 @@ class Links:
             case "isolate":
                 self._cut("isolations", [(name, each) for each in (*others, *self._scene.clients)], until)
             case "isolate from nodes":
-                self._cut("isolations", [(name, each) for each in others], until)
+                self.isolate_from_nodes(name, until)
             case "slow a link of":
                 self._scene.say(f"{name} - {peer}: slow until {until:.3f}")
                 self._scene.count("slow links", self._scene.state_of(name))
@@ -38,6 +38,11 @@ class Links:
             case _:
                 return False
         return True
+
+    def isolate_from_nodes(self, name: str, until: float) -> None:
+        """Its clients reach it still."""
+        others = [each for each in self._scene.cluster.names if each != name]
+        self._cut("isolations", [(name, each) for each in others], until)
 
     def _cut(self, kind: str, links: list[tuple[str, str]], until: float, one_way: bool = False) -> None:
         arrow = "->" if one_way else "-"

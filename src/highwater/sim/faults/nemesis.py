@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import TopicPartition
-from highwater.sim.cluster import SimCluster
+from highwater.sim.cluster import Member, SimCluster
 from highwater.sim.faults.disks import Disks
 from highwater.sim.faults.fault import Fault
 from highwater.sim.faults.links import Links
@@ -15,6 +15,7 @@ from highwater.sim.faults.losses import Losses
 from highwater.sim.faults.operations import Operations
 from highwater.sim.faults.outages import Outages
 from highwater.sim.faults.scene import Scene
+from highwater.sim.faults.spoiling import Spoiling
 
 
 class Nemesis:
@@ -30,13 +31,17 @@ class Nemesis:
         losses = Losses(self._scene, flushed)
         self._links = Links(self._scene)
         self._outages = Outages(self._scene, losses, flushed)
-        self._disks = Disks(self._scene, losses, self._outages)
+        self._disks = Disks(self._scene, losses, self._outages, self._links)
+        self.spoiling = Spoiling(self._scene, losses, self._outages)
         self.operations = Operations(self._scene)
-        cluster.excuses = self._disks.excuses
+        cluster.excuses = self._excuses
 
     @property
-    def _parts(self) -> tuple[Outages, Links, Disks, Operations]:
-        return self._outages, self._links, self._disks, self.operations
+    def _parts(self) -> tuple[Outages, Links, Disks, Spoiling, Operations]:
+        return self._outages, self._links, self._disks, self.spoiling, self.operations
+
+    def _excuses(self, member: Member, failed: BaseException) -> bool:
+        return self.spoiling.excuses(member, failed) or self._disks.excuses(member, failed)
 
     @property
     def done(self) -> list[str]:

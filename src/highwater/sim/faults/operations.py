@@ -91,6 +91,8 @@ class Operations:
                 return await self._elect(client, UNCLEAN, [dice.choice(self._scene.partitions)])
             case "create or delete a topic beside":
                 return await self.scratch.turn_over(client, dice, SECONDS)
+            case "delete records beside":
+                return await self.scratch.delete_records(client, dice, SECONDS)
             case "add partitions beside":
                 return await self.scratch.add_partitions(client, dice, SECONDS)
         raise AssertionError(verb)
@@ -151,5 +153,6 @@ VERBS = {
     "elect uncleanly for": "unclean elections asked for",
     "create or delete a topic beside": "topics created or deleted",
     "add partitions beside": "partitions added",
+    "delete records beside": "deletions of records beside",
 }
 """And the names under which they are counted."""

@@ -8,8 +8,9 @@ from typing import Any
 
 from highwater.sim.faults.fault import Fault
 from highwater.sim.faults.losses import Losses
-from highwater.sim.faults.scene import Scene
+from highwater.sim.faults.scene import STARTS, Scene
 from highwater.sim.trace import Event, Phase, matching
+from highwater.sim.view import is_open
 
 
 class Outages:
@@ -38,7 +39,9 @@ class Outages:
             case "kill twice":
                 self._kill_twice(fault, name, until)
             case "kill before it registers":
-                self._kill_before_registration(fault, name, until)
+                self._crash_before_registration(fault, name, until, False)
+            case "cut the power before it registers":
+                self._cut_power_before_registration(fault, name, until)
             case "pause":
                 self._pause(name, until)
             case "restart":
@@ -118,29 +121,77 @@ class Outages:
 
         self._sim.at(again, kill)
 
-    def _kill_before_registration(self, fault: Fault, name: str, until: float) -> None:
-        """At one of the first operations of its next life, on the disk or the network."""
-        if not self.take_down(name, False, until):
+    def _crash_before_registration(self, fault: Fault, name: str, until: float, power_loss: bool) -> None:
+        """At one of the first operations of its next life; half of the time on the network, where others hear of it."""
+        if not self.take_down(name, power_loss, until):
             return
         member = self._cluster.members[name]
-        life, nth = member.lives + 1, fault.dice().randint(1, 250)
+        dice, life = fault.dice(), member.lives + 1
+        kinds = ("send", "receive") if dice.random() < 0.5 else ()
+        nth = dice.randint(1, 60 if kinds else 250)
 
         def is_unregistered(event: Event) -> bool:
             node = member.node
             if self._scene.over or member.lives != life or not self._losses.may_crash(name):
                 return False
+            if kinds and event.kind not in kinds:
+                return False
             return node is None or not hasattr(node, "lifecycle") or node.lifecycle.epoch < 0
 
-        point = self._sim.crash_at(name, is_unregistered, nth, "before", power_loss=False)
+        point = self._sim.crash_at(name, is_unregistered, nth, "before", power_loss)
 
         def look() -> None:
             if point.hit is not None and not self._scene.over and member.lives == life:
                 self._scene.say(f"{name}: has died at {point.hit.at:.4f}, before it registered, at {point.hit.kind}")
-                self._scene.count("kills before registration", "a node that starts")
-                self._cluster.take_down(name, False)
+                kind = "power cuts before registration" if power_loss else "kills before registration"
+                self._scene.count(kind, STARTS)
+                self._cluster.take_down(name, power_loss)
                 self.start(name)
 
         self._sim.at(until + 0.3, look)
+
+    def _cut_power_before_registration(self, fault: Fault, name: str, until: float) -> None:
+        power_loss = self._losses.may_lose_power(name)
+        if fault.draw < 0.4:
+            self._crash_before_registration(fault, name, until, power_loss)
+        else:
+            self._keep_from_registering(fault, name, until, power_loss)
+
+    def _keep_from_registering(self, fault: Fault, name: str, until: float, power_loss: bool) -> None:
+        """Its next life has roles, and is cut off from the controller before it registers; then its power is cut, and
+        the life after that does not reach another node at first. What one life has said is not true of the next."""
+        if not self.take_down(name, power_loss, until):
+            return
+        member, dice = self._cluster.members[name], fault.dice()
+        life = member.lives + 1
+
+        def is_unregistered() -> bool:
+            return not self._scene.over and member.lives == life and self._cluster.is_up(name) and not member.serves
+
+        def wait() -> None:
+            node, controller = member.node, self._cluster.active_controller()
+            if not is_unregistered() or (is_open(node) and node is not None and node.lifecycle.epoch >= 0):
+                return
+            if is_open(node) and node is not None and node.broker is not None and any(node.broker.hosted):
+                if controller not in (None, name):
+                    self._sim.cut(name, controller)
+                    self._sim.at(self._sim.now + dice.uniform(0.02, 0.4), die, controller)
+            else:
+                self._sim.at(self._sim.now + 0.002, wait)
+
+        def die(controller: str) -> None:
+            self._sim.heal(name, controller)
+            if not is_unregistered() or not self._losses.may_crash(name):
+                return
+            peer = dice.choice([each for each in self._cluster.names if each not in (name, controller)])
+            self._scene.say(f"{name}: dies before it registers, and starts without {peer}")
+            self._scene.count("power cuts before registration" if power_loss else "kills before registration", STARTS)
+            self._cluster.take_down(name, power_loss)
+            self._sim.cut(name, peer)
+            self._sim.at(self._sim.now + 0.6, self._sim.heal, name, peer)
+            self.start(name)
+
+        self._sim.at(until + 0.002, wait)
 
     # In order
 

@@ -10,6 +10,8 @@ from highwater.model import TopicPartition
 from highwater.sim.cluster import SimCluster
 from highwater.sim.faults.fault import CONTROLLER, LEADER, Fault
 
+STARTS = "a node that starts"
+
 
 class Scene:
     def __init__(
@@ -46,7 +48,7 @@ class Scene:
         if not self.cluster.is_up(name):
             return "nobody"
         if not self.cluster.members[name].serves:
-            return "a node that starts"
+            return STARTS
         if name == self.cluster.active_controller():
             return "the controller"
         leads = any(self.cluster.leader_of(partition) == name for partition in self.partitions)

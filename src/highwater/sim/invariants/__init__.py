@@ -8,6 +8,7 @@ from highwater.sim.invariants.clients import AckedIsCommitted, ReadersNeverGoBac
 from highwater.sim.invariants.invariant import Invariant, Violation
 from highwater.sim.invariants.metadata import (
     BrokerEpochsRise,
+    CalmIsr,
     EligibleReplicas,
     FencedNotInIsr,
     LeaderInIsr,
@@ -33,6 +34,7 @@ from highwater.sim.invariants.replication import (
     OneFetcher,
     OnePartitionLeader,
     ReplicaEpochRises,
+    TroubleHasACause,
 )
 
 
@@ -49,6 +51,7 @@ def all_invariants() -> list[Invariant]:
         PartitionEpochsRise(),
         BrokerEpochsRise(),
         LeaderInIsr(),
+        CalmIsr(),
         FencedNotInIsr(),
         EligibleReplicas(),
         OnePartitionLeader(),
@@ -61,6 +64,7 @@ def all_invariants() -> list[Invariant]:
         MaximalIsr(),
         LogMatching(),
         OneFetcher(),
+        TroubleHasACause(),
         AckedIsCommitted(),
         ReadersNeverGoBack(),
     ]
@@ -69,6 +73,7 @@ def all_invariants() -> list[Invariant]:
 __all__ = [
     "AckedIsCommitted",
     "BrokerEpochsRise",
+    "CalmIsr",
     "CommittedMetadataStays",
     "EligibleReplicas",
     "FencedNotInIsr",
@@ -92,6 +97,7 @@ __all__ = [
     "ReadersNeverGoBack",
     "ReplicaEpochRises",
     "SameImage",
+    "TroubleHasACause",
     "Violation",
     "all_invariants",
 ]

@@ -30,6 +30,9 @@ class Invariant:
     def truth(self, view: ClusterView, truth: MetadataImage) -> None:
         """More metadata is committed."""
 
+    def trouble(self, node: NodeView, tp: TopicPartition, trouble: OSError, is_harmed: bool) -> None:
+        """A log has gone offline, or is called damaged. `is_harmed`: its disk did fail it, or a copy has rotted."""
+
     def clients(self, view: ClusterView) -> None:
         """A client was told something."""
 

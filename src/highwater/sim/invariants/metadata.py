@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import topic_resource
 from highwater.metadata.partitions import PartitionImage
@@ -27,6 +29,28 @@ class PartitionEpochsRise(Invariant):
                 if part.leader != before.leader and part.leader_epoch == before.leader_epoch:
                     raise Violation(self, f"{tp}: the leader changed within leader epoch {part.leader_epoch}")
             self._seen[tp] = part
+
+
+class CalmIsr(Invariant):
+    """An ISR does not flap: who is put out of it comes back for a reason, and not some hundred times in a second."""
+
+    MOST = 30
+    """Changes of a partition within a second; far more than a cluster has for a reason."""
+
+    def __init__(self) -> None:
+        self._changed: dict[TopicPartition, deque[float]] = {}
+        self._isr: dict[TopicPartition, tuple[int, ...]] = {}
+
+    def truth(self, view: ClusterView, truth: MetadataImage) -> None:
+        for topic, index, part in truth.topics.each_partition():
+            tp = TopicPartition(topic.name, index)
+            if self._isr.get(tp) == part.isr:
+                continue
+            self._isr[tp] = part.isr
+            times = self._changed.setdefault(tp, deque(maxlen=self.MOST))
+            if len(times) == self.MOST and view.now - times[0] < 1.0:
+                raise Violation(self, f"{tp}: {self.MOST} changes of its ISR since {times[0]:.3f}, now {part.isr}")
+            times.append(view.now)
 
 
 class BrokerEpochsRise(Invariant):

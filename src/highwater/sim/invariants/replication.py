@@ -73,6 +73,15 @@ class LogMatching(Invariant):
                 raise Violation(self, f"{tp}: {wrong}")
 
 
+class TroubleHasACause(Invariant):
+    """A log goes offline, or is called damaged, only where its disk has failed it or bytes have rotted: else a replica
+    that is well is fetched anew, and until then there is one copy less."""
+
+    def trouble(self, node: NodeView, tp: TopicPartition, trouble: OSError, is_harmed: bool) -> None:
+        if not is_harmed:
+            raise Violation(self, f"{tp} on {node.id}: {trouble}, and nothing is wrong with its disk")
+
+
 class OneFetcher(Invariant):
     """A follower is fed by one fetcher, a leader by none (ValidFetcherState)."""
 

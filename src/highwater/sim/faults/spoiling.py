@@ -1,0 +1,156 @@
+"""Files beside the records that rot or end early while a node is down.
+
+A node makes anew what it can, and stops where it cannot do without, by an error that names the file. Then somebody puts
+the file back as it was, and the node starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from random import Random
+
+from highwater.log import names
+from highwater.log.checkpoint import BadCheckpoint, decode_offsets
+from highwater.model import METADATA_TOPIC
+from highwater.sim.cluster import Member
+from highwater.sim.faults.fault import Fault
+from highwater.sim.faults.losses import Losses
+from highwater.sim.faults.outages import Outages
+from highwater.sim.faults.scene import Scene
+from highwater.sim.storage import Storage
+from highwater.wire import records
+
+VERB = "spoil a file of"
+DATA = PurePath("/data")
+METADATA = DATA / f"{METADATA_TOPIC}-0"
+KINDS: Mapping[str, str] = {
+    "indexes": "*/*.index",
+    "time indexes": "*/*.timeindex",
+    "epochs": f"*/{names.EPOCH_CHECKPOINT}",
+    "producer snapshots": "*/*.snapshot",
+    "recovery points": str(DATA / names.RECOVERY_POINTS),
+    "high watermarks": str(DATA / names.HIGH_WATERMARKS),
+    "log starts": str(DATA / names.LOG_STARTS),
+    "quorum states": str(METADATA / "quorum-state"),
+    "metadata logs": str(METADATA / "*.log"),
+    "metadata snapshots": str(METADATA / "*.checkpoint"),
+    "topic ids": f"*/{names.PARTITION_METADATA}",
+    "node ids": str(DATA / names.META_PROPERTIES),
+}
+"""What is spoiled, and where it lies."""
+BINARY = (".log", ".index", ".timeindex", ".snapshot", ".checkpoint")
+
+
+class Spoiling:
+    def __init__(self, scene: Scene, losses: Losses, outages: Outages) -> None:
+        self._scene = scene
+        self._losses = losses
+        self._outages = outages
+        self._sound: dict[str, tuple[PurePath, bytes]] = {}
+        """By node: the file that was spoiled, and what it held."""
+
+    def trouble(self, fault: Fault, name: str, until: float) -> bool:
+        """Whether the verb is this one."""
+        if fault.verb != VERB:
+            return False
+        if not self._losses.may_lose(name):
+            self._scene.say(f"{name}: its files are spared")
+            return True
+        dice, state = fault.dice(), self._scene.state_of(name)
+        kinds = list(KINDS)
+        dice.shuffle(kinds)
+        if self._outages.take_down(name, False, until):
+            any(self._spoil(name, kind, state, dice) for kind in kinds)
+        return True
+
+    def _spoil(self, name: str, kind: str, state: str, dice: Random) -> bool:
+        """False where there is no such file."""
+        storage = self._scene.sim.storage(name)
+        found = [
+            (path, low, high)
+            for path, node in storage.tree()
+            if path.match(KINDS[kind]) and node.data
+            for low, high in _range(storage, path, len(node.data))
+        ]
+        if not found:
+            return False
+        path, low, high = dice.choice(found)
+        before = bytes(storage.file(path).data)
+        how, after = _spoiled(before, low, high, path.suffix in BINARY, kind == "metadata logs", dice)
+        self._scene.say(f"{name}: {path} {how}")
+        self._scene.count(f"spoiled {kind}", state)
+        storage.spoil(path, after)
+        self._sound[name] = (path, before)
+        self._losses.lost(name)
+        return True
+
+    def excuses(self, member: Member, failed: BaseException) -> bool:
+        """Whether a node does not start for want of a file that it names: that one is put back."""
+        path, before = self._sound.get(member.name, (None, b""))
+        if path is None or member.serves or not _is_named(path, failed):
+            return False
+        del self._sound[member.name]
+        self._scene.say(f"{member.name}: {path.name} is put back, for it does not start without: {failed}")
+        self._scene.count("starts refused for a spoiled file", "a node that starts")
+        self._scene.sim.storage(member.name).spoil(path, before)
+        self._scene.sim.at(self._scene.sim.now + 0.05, self._start, member.name)
+        return True
+
+    def is_missed(self, member: Member) -> bool:
+        """Whether the node could not open a log for want of the file, and says so."""
+        broker = None if member.node is None else member.node.broker
+        if broker is None or member.name not in self._sound:
+            return False
+        return any(_is_named(self._sound[member.name][0], failed) for failed in broker.store.unloaded.values())
+
+    def put_back(self, name: str) -> None:
+        """Of a node that is stopped."""
+        path, before = self._sound.pop(name)
+        self._scene.cluster.note("story", f"{name}: {path} is put back")
+        self._scene.sim.storage(name).spoil(path, before)
+
+    def _start(self, name: str) -> None:
+        """Also once the faults are over."""
+        if not self._scene.cluster.is_up(name):
+            self._scene.cluster.start(name)
+
+
+def _is_named(path: PurePath, failed: BaseException | None) -> bool:
+    """In the error, or in what it was caused by: the file, or the directory that it lies in."""
+    while failed is not None:
+        if path.name in str(failed) or str(path.parent) in str(failed):
+            return True
+        failed = failed.__cause__ or failed.__context__
+    return False
+
+
+def _range(storage: Storage, path: PurePath, size: int) -> Iterator[tuple[int, int]]:
+    """Which bytes of a file may be spoiled. All; but of the metadata log what is known to have been synced, for nobody
+    can tell a tail that has rotted since from one that was never written."""
+    if path.parent != METADATA or path.suffix != names.LOG:
+        yield 0, size
+        return
+    point = storage.find(METADATA / names.RECOVERY_POINTS)
+    try:
+        (synced,) = (
+            decode_offsets(bytes(storage.file(METADATA / names.RECOVERY_POINTS).data)).values() if point else (0,)
+        )
+    except (BadCheckpoint, ValueError):
+        return
+    for at, length, header in records.walk(bytes(storage.file(path).data)):
+        if header.next_offset <= synced:
+            yield at, at + length
+
+
+def _spoiled(data: bytes, low: int, high: int, is_binary: bool, flips: bool, dice: Random) -> tuple[str, bytes]:
+    """A bit that makes another digit of a text is not among them: such a file has no checksum, here and in Kafka."""
+    chance = dice.random()
+    if flips or chance < 0.4:
+        at = dice.randrange(low, high)
+        bit = 1 << dice.randrange(8) if is_binary else 0x80
+        return f"has another byte at {at}", data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
+    at = dice.randrange(len(data))
+    if chance < 0.75:
+        return f"ends at {at} of {len(data)}", data[:at]
+    return f"has nothing but zeros from {at} on", data[:at] + bytes(len(data) - at)

@@ -1,0 +1,117 @@
+"""Faults that the simulated world must find: the mend of each taken back, and the one seed that notices.
+
+Most mends are those of other tables, so that a line that moves is named once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tests.mutations import a, b, boundaries, c, d, replication, setbacks
+from tests.mutations.mutation import Mutation
+from tests.sim.hunts import HUNTS
+
+_KNOWN = [each for table in (a, b, c, d, replication, boundaries, setbacks) for each in table.MUTATIONS]
+
+
+def _known(fault: str, file: str, line: str = "") -> Mutation:
+    """The one entry for that fault in that file, if need be by part of its line."""
+    (found,) = {
+        (each.line, each.replacement): each
+        for each in _KNOWN
+        if each.scenario == fault and each.file.endswith(file) and line in each.line
+    }.values()
+    return found
+
+
+def _taken_back(file: str, line: str, replacement: str) -> Mutation:
+    return Mutation("", "", f"src/highwater/{file}", line, replacement)
+
+
+MENDS: Mapping[str, tuple[Mutation, ...]] = {
+    "A2": (_known("A2", "partition/fetching.py"),),
+    "A16": (_known("A16", "broker/k02_list_offsets.py"),),
+    "B7": (_known("B7", "replication/leader.py"),),
+    "B8": (_known("B8", "controller/elections.py"),),
+    "B10": (_known("B10", "controller/registration.py"),),
+    "B14": (_known("B14", "replication/leader.py"),),
+    "B17": (_known("B17", "broker/publisher.py"),),
+    "C3": (_known("C3", "log/durability.py"),),
+    "C8": (_known("C8", "raft_node/raft_node.py"),),
+    "D3 lost": (_known("D3", "log/reads.py"),),
+    "F1 emptied": (
+        _known("F1", "replication/leader.py"),
+        _known("F1", "controller/alter_partition.py"),
+        _known("F1", "controller/directories.py"),
+        _taken_back(
+            "broker/publisher.py",
+            "if not dispensable or part.leader_epoch <= partition.epoch:",
+            "if not dispensable:",
+        ),
+    ),
+    "F1 same epoch": (_known("F1", "controller/directories.py"),),
+    "F2 unregistered": (
+        _taken_back(
+            "partition/fetcher.py",
+            "if self._closed or self._keeping or self._broker_epoch() < 0 or "
+            "(self._in_flight and not self._may_overtake()):",
+            "if self._closed or self._keeping or (self._in_flight and not self._may_overtake()):",
+        ),
+        _known("F2", "broker/k01_fetch.py"),
+        _taken_back(
+            "partition/in_sync.py",
+            "return progress is not None and progress.broker_epoch == self._broker_epoch_of(replica)",
+            "return progress is not None and progress.broker_epoch in (-1, self._broker_epoch_of(replica))",
+        ),
+        _known("F2", "controller/alter_partition.py"),
+    ),
+    "F2 proposal": (_known("F2", "broker/isr_changes.py"),),
+    "F3 failed batch": (_known("F3", "partition/fetcher.py", "elif"),),
+    "F3 failed log": (_known("F3", "partition/fetcher.py", "if followed.partition.log"),),
+    "F4 read": (_known("F4", "log/reads.py", "layout"),),
+    "F6": (_known("F6", "replication/follower.py"),),
+    "F7": (
+        _known("F1", "replication/leader.py"),
+        _known("F1", "controller/alter_partition.py"),
+        _known("F1", "controller/directories.py"),
+        _taken_back("broker/publisher.py", "if dispensable or not is_lost(part, broker.node_id):", "if True:"),
+    ),
+    "F8": (_known("F8", "raft_node/raft_node.py", "extend"),),
+    "F9 made": (_known("F9", "broker/missing.py", "lose"), _known("F9", "broker/missing.py", "_wake_at")),
+    "F9 opened": (_known("F9", "broker/missing.py", "_open_again"),),
+    "F10 damage": (_known("F10", "log/truncation.py"),),
+    "F10 failed cut": (
+        _taken_back(
+            "log/truncation.py",
+            "except BadBatch as bad:\nlog.found_damaged(bad)\nreturn False\n"
+            "except OSError as failed:\nlog.storage_failed(failed)",
+            "except BadBatch as bad:\n    raise bad\nexcept OSError as failed:\n    raise failed",
+        ),
+        _taken_back(
+            "partition/fetcher.py",
+            'partition.cutting = self._world.spawn(f"{what} {partition.tp}", cutting, partition.log.storage_failed)',
+            'partition.cutting = self._world.spawn(f"{what} {partition.tp}", cutting)',
+        ),
+    ),
+    "F10 two cuts": (_known("F10", "partition/fetcher.py"),),
+    "F39 epochs": (_known("F39", "log/epoch_cache.py"),),
+    "F40": (_known("F40", "log/store.py", "add"),),
+    "F42": (_known("F42", "log/store.py"),),
+    "F103": (_known("F103", "log/retired.py", "_in_the_way"),),
+    "F105 index": (_known("F105", "log/index.py"),),
+    "F106 voter": (_known("F106", "raft_node/raft_node.py"),),
+    "F111": (_known("F111", "log/store.py"),),
+    "F125": (_known("F125", "log/truncation.py"),),
+}
+"""By the names of hunts; a name begins with its scenario or the number of its fault."""
+
+MUTATIONS: list[Mutation] = [
+    replace(
+        MENDS[hunt.name][0],
+        scenario=hunt.name,
+        test=f"tests/sim/test_hunts.py::test_seed[{hunt.name}]",
+        also=MENDS[hunt.name][1:],
+    )
+    for hunt in HUNTS
+]

@@ -1,0 +1,33 @@
+"""Seeds that have found a fault once, when its mend was taken back: each fault with the profile that goes after it.
+
+A change of the code gives every seed another story, so that a seed may find its fault no more. `make mutants` tells;
+then `python tests/mutations/hunt.py --write` looks for others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Hunt(NamedTuple):
+    name: str
+    """The fault's number, as in tests/mutations, and what tells it from its siblings."""
+    profile: str
+    seed: int
+
+
+HUNTS: list[Hunt] = [
+    Hunt("A2", "crashes", 4),
+    Hunt("B10", "incarnations", 0),
+    Hunt("B14", "crashes", 3),
+    Hunt("C3", "crashes", 1),
+    Hunt("C8", "crashes", 2),
+    Hunt("F1 emptied", "rot", 0),
+    Hunt("F2 unregistered", "incarnations", 0),
+    Hunt("F3 failed batch", "short-room", 3),
+    Hunt("F6", "deletions", 4),
+    Hunt("F7", "failed-logs", 1),
+    Hunt("F8", "metadata", 4),
+    Hunt("F9 made", "creations", 12),
+    Hunt("F10 failed cut", "truncations", 6),
+]

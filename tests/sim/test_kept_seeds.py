@@ -1,0 +1,20 @@
+"""Seeds that once found something wrong, in a node or in its judges. Whatever else they tell today, they stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from highwater.sim.trial import Trial
+
+KEPT = {
+    ("all", 965): "a snapshot that arrived while a vote was written was at work on the file of the other",
+    ("incarnations", 2): "after an unclean election a record lay elsewhere than it was acknowledged, which is no fault",
+    ("creations", 5): "a file written anew after a failed sync was taken for lost, which no disk does",
+    ("spoiled-files", 5): "a log was left out by an error that did not name the damaged file",
+}
+
+
+@pytest.mark.parametrize(("profile", "seed"), KEPT, ids=lambda each: str(each))
+def test_a_seed_that_found_something_finds_nothing_now(profile: str, seed: int) -> None:
+    found = Trial(seed, profile=profile)()
+    assert found is None, found.text()
