@@ -33,7 +33,7 @@ PAUSE = "yield Step()"
 """Where a job may be paused."""
 SPOKEN = ("__repr__", "__str__")
 DECLARED = ("__all__", "__slots__")
-SHAPES = ("strict", "repr", "compare", "slots", "frozen", "init", "kw_only", "exc_info")
+SHAPES = ("covariant", "contravariant", "strict", "repr", "compare", "slots", "frozen", "init", "kw_only", "exc_info")
 """Keyword arguments that say how something is declared, compared in pairs or shown."""
 
 Edit = tuple[int, int, str]
