@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import pack
 
 import pytest
 
 from highwater.errors import Code
 from highwater.groups import GroupSettings, GroupShard, Record, UnknownWrite
+from highwater.groups.offsets import OffsetTable
+from highwater.groups.records import CommittedOffset
+from highwater.model import TopicPartition
 from highwater.wire.codec import Malformed
 from highwater.wire.messages.group_metadata_key import GroupMetadataKey
 from highwater.wire.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -185,3 +189,36 @@ def test_a_write_is_reported_on_once() -> None:
             report(write, bench.now)
     with pytest.raises(UnknownWrite):
         bench.shard.failed(write, Code.NOT_ENOUGH_REPLICAS, bench.now)
+
+
+def test_a_record_of_no_producer_counts_at_once() -> None:
+    bench = Bench()
+    bench.shard.replay(*offset_record(6), producer_id=-1)
+    assert bench.offsets() == {T0: 6}
+
+
+def test_of_two_transactions_the_one_that_committed_later_in_the_log_counts() -> None:
+    """Whichever of them ends first."""
+    for order in ((8, 9), (9, 8)):
+        bench = Bench()
+        bench.shard.replay(*offset_record(6), producer_id=8)
+        bench.shard.replay(*offset_record(7), producer_id=9)
+        for producer in order:
+            bench.shard.end_transaction(producer, commit=True)
+        assert bench.offsets() == {T0: 7}
+
+
+def test_a_table_of_offsets_knows_who_is_writing_and_forgets_it() -> None:
+    class Written:
+        changes: dict[TopicPartition, CommittedOffset | None] = {TopicPartition("t", 0): None}
+
+        def when_settled(self, resume: Callable[[Code], None]) -> None: ...
+
+    table, first, second = OffsetTable(), Written(), Written()
+    table.begin(G, first)
+    table.begin(G, second)
+    assert (table.groups(), table.last_written(G)) == ([G], second)
+    table.end(G, second)
+    assert (table.groups(), table.last_written(G)) == ([G], first)
+    table.end(G, first)
+    assert (table.groups(), table.last_written(G), table.places(G)) == ([], None, [])

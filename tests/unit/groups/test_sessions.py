@@ -185,3 +185,30 @@ def test_a_group_of_static_members_that_are_all_silent_does_not_spin() -> None:
     assert bench.state() == "PreparingRebalance"
     bench.pass_time(20)
     assert bench.state() == "Empty"
+
+
+def test_if_the_last_leave_is_overdue_the_member_is_told_once() -> None:
+    bench = Bench()
+    (member,) = bench.stable_group(1)
+    bench.holds = True
+    leaving = bench.ask_leave(member)
+    bench.delay()
+    assert bench.refusal(leaving) is Code.COORDINATOR_NOT_AVAILABLE
+    bench.commit()
+    assert bench.state() == "Empty"
+
+
+def test_nothing_is_waited_for_when_the_last_member_has_left() -> None:
+    bench = Bench()
+    members = bench.stable_group(2)
+    bench.leave(*members)
+    assert bench.shard.next_deadline is not None
+    assert bench.shard.next_deadline > bench.now.monotonic + 500, "only offsets are looked at from time to time"
+
+
+@pytest.mark.parametrize(("version", "named"), [(2, 0), (3, 1), (4, 1)])
+def test_from_version_3_on_the_answer_names_who_left(version: int, named: int) -> None:
+    bench = Bench()
+    (member,) = bench.stable_group(1)
+    answer = bench.answer(bench.ask_leave(member, version=version), LeaveGroupResponse)
+    assert len(answer.members) == named
