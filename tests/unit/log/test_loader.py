@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from highwater.log import names
-from highwater.log.checkpoint import encode_epochs
+from highwater.log.checkpoint import decode_epochs, encode_epochs
+from highwater.log.found import look_around
 from highwater.log.loader import CorruptLog, LoadRequest, load_log
 from highwater.wire import records
 from highwater.world.jobs import finished
@@ -121,3 +122,140 @@ def test_aborted_transactions_of_another_segment_are_not_taken_for_its_own(tmp_p
         assert bench.log.aborted_transactions(0, log.log_end) == aborted
 
     on_real_disk(tmp_path, play, segment_bytes=400)
+
+
+def cut_off(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:-size])
+
+
+@pytest.mark.parametrize(("recovery_point", "is_refused"), [(15, True), (13, True), (12, False)])
+def test_a_synced_last_batch_that_is_damaged_is_refused_and_one_that_was_not_synced_is_cut(
+    tmp_path: Path, recovery_point: int, is_refused: bool
+) -> None:
+    path = filled_file(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+    async def play(bench: Bench) -> None:
+        request = LoadRequest(bench.partition_directory, recovery_point, 0, False, 200)
+        if is_refused:
+            with pytest.raises(CorruptLog, match="damaged below the recovery point"):
+                await finished(bench.world, load_log, request)
+            assert path.read_bytes() == data
+        else:
+            assert (await finished(bench.world, load_log, request)).log_end == 12
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_last_batch_that_is_cut_off_is_cut_even_if_it_was_synced(tmp_path: Path) -> None:
+    """A file system that lost the end of a file is a power cut that lasted longer than was thought."""
+    cut_off(filled_file(tmp_path), 5)
+
+    async def play(bench: Bench) -> None:
+        request = LoadRequest(bench.partition_directory, 15, 0, False, 200)
+        loaded = await finished(bench.world, load_log, request)
+        assert (loaded.log_end, len(loaded.repairs)) == (12, 1)
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_segment_that_lost_its_synced_end_while_others_follow_is_refused(tmp_path: Path) -> None:
+    async def first_life(bench: Bench) -> tuple[Path, int]:
+        log = await bench.create()
+        fill(log)
+        await bench.abandon()
+        return Path(log.segments[0].file.path), log.segments[1].base_offset
+
+    path, following = on_real_disk(tmp_path, first_life, segment_bytes=1500)
+    cut_off(path, 5)
+
+    async def play(bench: Bench) -> None:
+        request = LoadRequest(bench.partition_directory, following - 1, 0, False, 200)
+        with pytest.raises(CorruptLog, match="damaged below the recovery point"):
+            await finished(bench.world, load_log, request)
+        loaded = await finished(bench.world, load_log, replace(request, recovery_point=following - 3))
+        assert loaded.log_end == following - 3
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+def test_a_batch_behind_a_gap_stays_though_what_follows_it_is_torn(tmp_path: Path) -> None:
+    """Compaction leaves gaps. Only a batch that goes back speaks against the one before it."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch([b"0", b"1"]))
+        far = batch([b"7"])
+        far[:8] = (7).to_bytes(8, "big")
+        log.append_as_follower(memoryview(far))
+        await bench.abandon()
+        path = Path(log.active.file.path)
+        path.write_bytes(path.read_bytes() + batch()[:-3])
+        request = LoadRequest(bench.partition_directory, 0, 0, False, 200)
+        assert (await finished(bench.world, load_log, request)).log_end == 8
+
+    on_real_disk(tmp_path, play)
+
+
+def test_an_aborted_transaction_whose_marker_was_cut_off_is_told_no_more(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        abort_some(log, 10)
+        assert len(log.aborted_transactions(0, log.log_end)) == 1
+        await bench.abandon()
+        path = Path(log.active.file.path)
+        last, *_ = list(records.walk(path.read_bytes()))[-1]
+        path.write_bytes(path.read_bytes()[:last])
+        loaded = await finished(bench.world, load_log, LoadRequest(bench.partition_directory, 0, 0, False, 200))
+        assert [segment.aborted for segment in loaded.segments] == [()]
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_swap_that_was_interrupted_is_finished_and_told_of(tmp_path: Path) -> None:
+    path = filled_file(tmp_path)
+    for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
+        file = path.with_suffix(kind)
+        file.rename(f"{file}{names.SWAP}")
+
+    async def play(bench: Bench) -> None:
+        loaded = await finished(bench.world, load_log, LoadRequest(bench.partition_directory, 0, 0, False, 200))
+        assert loaded.log_end == 15
+        assert f"finished an interrupted compaction: {path.name}" in loaded.repairs
+
+    on_real_disk(tmp_path, play)
+
+
+def test_epochs_that_a_raised_log_start_ended_are_written_no_more(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        for epoch in range(3):
+            append(log, batch([b"x", b"y"]), leader_epoch=epoch)
+        await log.epoch_file.written(patient=False)
+        assert log.raise_log_start(3)
+        assert not log.raise_log_start(3)
+        await bench.abandon()
+        written = decode_epochs(Path(log.directory / names.EPOCH_CHECKPOINT).read_bytes())
+        assert written == log.epoch_cache.entries == [(1, 3), (2, 4)]
+
+    on_real_disk(tmp_path, play)
+
+
+@pytest.mark.parametrize(
+    ("mark", "broker_epoch"), [(b'{"brokerEpoch": 7}', 7), (b"", -1), (b"junk", -1), (b"{}", -1), (b"[]", -1)]
+)
+def test_a_mark_of_a_clean_stop_is_believed_whatever_it_says_of_the_epoch(
+    tmp_path: Path, mark: bytes, broker_epoch: int
+) -> None:
+    """Kafka of old left it empty."""
+    (tmp_path / names.CLEAN_SHUTDOWN).write_bytes(mark)
+
+    async def play(bench: Bench) -> None:
+        found = await finished(bench.world, look_around, bench.directory)
+        assert (found.clean, found.broker_epoch) == (True, broker_epoch)
+        again = await finished(bench.world, look_around, bench.directory)
+        assert (again.clean, again.broker_epoch) == (False, -1)
+
+    on_real_disk(tmp_path, play)
