@@ -1,4 +1,4 @@
-"""Levels of features, kinds of settings and blocks of producer ids, as records say them."""
+"""Levels of features, controllers, kinds of settings and blocks of producer ids, as records say them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from highwater.metadata.configs import ConfigResource, ResourceType
 from highwater.metadata.features import SUPPORTED, FeaturesImage, unsupported_levels
 from highwater.metadata.replay import apply
 from highwater.metadata.snapshot import BATCH_RECORDS
+from highwater.model import NodeId, Uuid
 from highwater.wire.codec import Message
 from highwater.wire.messages.begin_transaction_record import BeginTransactionRecord
 from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.feature_level_record import FeatureLevelRecord
 from highwater.wire.messages.producer_ids_record import ProducerIdsRecord
+from highwater.wire.messages.register_controller_record import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+)
 
 ELR = "eligible.leader.replicas.version"
 
@@ -112,3 +118,24 @@ def test_a_transaction_at_the_beginning_of_a_batch_leaves_what_is_visible_as_it_
     assert (begun.offset, begun.epoch) == (0, 1)
     assert begun.features is image.features
     assert changes == NOTHING
+
+
+def controller(number: int, host: str = "h") -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=number,
+        incarnation_id=Uuid(b"i" * 16),
+        zk_migration_ready=True,
+        end_points=[ControllerEndpoint(name="CONTROLLER", host=host, port=9093, security_protocol=1)],
+        features=[ControllerFeature(name="metadata.version", min_supported_version=7, max_supported_version=30)],
+    )
+
+
+def test_controllers_are_written_back_as_they_registered_in_the_order_of_their_ids() -> None:
+    image, changes = applied(controller(2), controller(1))
+    assert list(image.controllers.records()) == [controller(1), controller(2)]
+    assert changes == Changes(controllers=(NodeId(2), NodeId(1)))
+    moved, changes = applied(controller(2, "elsewhere"), image=image)
+    assert list(moved.controllers.records()) == [controller(1), controller(2, "elsewhere")]
+    assert changes == Changes(controllers=(NodeId(2),))
+    same, _ = applied(setting("a", "1"), image=moved)
+    assert same.controllers is moved.controllers
