@@ -127,3 +127,10 @@ def test_a_batch_is_cut_where_it_is_full_to_the_byte() -> None:
     assert [len(batch) for batch in cut([half] * 4)] == [2, 2]
     with pytest.raises(KafkaError):
         list(cut([half, setting(MAX_BYTES)]))
+
+
+def test_partitions_are_reckoned_by_their_replicas_and_directories() -> None:
+    """Without being encoded: there may be thousands of them."""
+    record = PartitionRecord(replicas=[1, 2], isr=[1, 2], directories=[topic_id("d")] * 2)
+    assert at_most(record) == 160 + 4 * 4 + 16 * 2
+    assert at_most(PartitionChangeRecord(isr=[1])) == 160 + 4

@@ -10,6 +10,7 @@ from highwater.controller.leaders import ElectionType, elect_leaders
 from highwater.controller.liveness import Liveness
 from highwater.controller.registration import register_broker
 from highwater.controller.state_changes import state_changes, unclean_elections
+from highwater.controller.unregister import unregister_broker
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import NodeId, uuid_text
 from highwater.wire.codec import Message
@@ -24,6 +25,7 @@ from highwater.wire.messages.broker_registration_request import BrokerRegistrati
 from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord
 from highwater.wire.messages.partition_record import PartitionRecord
+from highwater.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from tests.unit.controller.clusters import (
     CLUSTER,
     cluster,
@@ -227,3 +229,12 @@ def test_why_a_broker_registers_is_told() -> None:
     assert why == "its first life"
     again = then(cluster(2), records)
     assert registered(again, 3, -1)[1] == "it told anew what it is"
+
+
+def test_what_an_unregistered_broker_leaves_is_told_because_of_it() -> None:
+    head = orders(2, 3)
+    decision = unregister_broker(head, UnregisterBrokerRequest(broker_id=3), CONFIG)
+    assert told(head, list(decision.records), decision.why) == [
+        "orders-0 ISR 2,3 -> 2: 3 was unregistered",
+        "broker 3 unregistered: somebody asked for it",
+    ]

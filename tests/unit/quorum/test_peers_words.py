@@ -8,6 +8,7 @@ from highwater.errors import Code
 from highwater.model import NodeId
 from highwater.quorum import Caller, ElectionState, FetchAnswer, QuorumViolation, Role
 from highwater.quorum import messages as wire
+from highwater.quorum.leader import Leader
 from highwater.quorum.messages import Standing
 from highwater.quorum.prospective import Prospective
 from highwater.quorum.voters import KRAFT_VERSIONS, Listener
@@ -18,12 +19,14 @@ from highwater.wire.messages.end_quorum_epoch_request import EndQuorumEpochReque
 from highwater.wire.messages.end_quorum_epoch_response import EndQuorumEpochResponse
 from tests.unit.quorum.bench import (
     THREE,
+    TWO,
     Bench,
     begin,
     end,
     error_of,
     fetch,
     granted,
+    records,
     refused,
     vote,
 )
@@ -178,3 +181,40 @@ def test_a_refusal_of_a_fetch_tells_no_offsets() -> None:
     answer = Bench().to_follower(2, 3).request(fetch(THREE, 3, 0)).answer
     assert isinstance(answer, FetchAnswer)
     assert (answer.high_watermark, answer.log_start, answer.can_wait) == (-1, -1, False)
+
+
+def test_a_high_watermark_that_is_told_twice_is_news_once() -> None:
+    bench = Bench(log=MemoryLog.of_epochs(1, 1), stored=ElectionState(1)).to_follower(2, 1)
+    assert bench.answer(2, records(2, 1, 1)).high_watermark == 1
+    assert bench.answer(2, records(2, 1, 1)).high_watermark is None
+    assert bench.answer(2, records(2, 1, 2)).high_watermark == 2
+
+
+def test_a_leader_that_does_not_know_what_is_committed_says_so() -> None:
+    answer = Bench().to_leader().request(fetch(THREE, 1, 0)).answer
+    assert isinstance(answer, FetchAnswer)
+    assert answer.high_watermark == -1
+
+
+def leading(bench: Bench) -> Leader:
+    leader = bench.quorum._core.role
+    assert isinstance(leader, Leader)
+    return leader
+
+
+def test_a_voter_is_silent_once_it_has_not_fetched_for_an_interval() -> None:
+    bench = Bench().to_leader()
+    interval = bench.quorum._core.timing.begin_epoch_interval
+    leader = leading(bench)
+    leader.fetched(TWO, 0, 8.0)
+    assert [key.id for key in leader.silent_voters(8.0 + 0.5 * interval)] == [3]
+    assert [key.id for key in leader.silent_voters(8.0 + interval)] == [2, 3]
+
+
+def test_a_voter_that_is_none_any_more_is_known_as_an_observer() -> None:
+    bench = Bench().to_leader()
+    bench.request(fetch(THREE, 1, 0))
+    bench.quorum.voters_changed(voter_set(1, 2), 1, bench.now)
+    leader = leading(bench)
+    assert list(leader.voters) == [1, 2]
+    assert leader.observers[THREE].last_fetch == bench.now
