@@ -17,6 +17,7 @@ from tests.mutations.copies import copy_of_tree, environment_of
 from tests.mutations.drawing import Change, drawn
 from tests.mutations.judge import Verdict
 from tests.mutations.mutation import ROOT
+from tests.mutations.unseen import why_unseen
 
 PACKAGES = ("replication", "partition", "metadata", "controller", "quorum", "groups", "log", "coordinator")
 KEPT = ROOT / ".reach"
@@ -28,6 +29,10 @@ class Tried:
     package: str
     change: Change
     verdict: Verdict
+
+    @property
+    def is_unseen(self) -> bool:
+        return why_unseen(self.change.file, self.change.before) is not None
 
 
 def try_drawn(count: int, seed: int, packages: Sequence[str], nearest: bool) -> list[Tried]:
@@ -49,9 +54,11 @@ def try_drawn(count: int, seed: int, packages: Sequence[str], nearest: bool) -> 
             click.echo(f"{package}: {len(left)} let pass by {folder}, {time.monotonic() - begun:.0f} s")
             if not left:
                 break
-        for at in left:
+        for at, change in left.items():
             verdict = results[at].verdict
-            click.echo(f"  SURVIVED {shown(left[at])}\n{'':11}{verdict.why or f'{verdict.tests} tests were green'}")
+            why = why_unseen(change.file, change.before)
+            why = f"no test can see it: {why}" if why else verdict.why or f"{verdict.tests} tests were green"
+            click.echo(f"  SURVIVED {shown(change)}\n{'':11}{why}")
         every += [results[at] for at in sorted(results)]
     return every
 
@@ -108,11 +115,13 @@ def verdicts(changes: Sequence[Change], folder: str) -> Iterator[Verdict]:
 
 
 def summary(tried: Sequence[Tried]) -> str:
-    """A line for each package: killed, drawn."""
-    lines = ["package       killed  drawn"]
+    """A line for each package: killed, drawn, and how many of the others no test can see."""
+    lines = ["package       killed  drawn  unseen"]
     for package in dict.fromkeys(each.package for each in tried):
         own = [each for each in tried if each.package == package]
-        lines.append(f"{package:<12} {sum(each.verdict.killed for each in own):>7} {len(own):>6}")
+        killed = sum(each.verdict.killed for each in own)
+        unseen = sum(not each.verdict.killed and each.is_unseen for each in own)
+        lines.append(f"{package:<12} {killed:>7} {len(own):>6} {unseen:>7}")
     return "\n".join(lines)
 
 

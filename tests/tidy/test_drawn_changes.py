@@ -10,6 +10,8 @@ from types import FunctionType
 from tests.mutations.drawing import change_by, drawn, found_in
 from tests.mutations.judge import Verdict, forked, replacements
 from tests.mutations.trial import Tried, lowest_share, summary
+from tests.mutations.unseen import UNSEEN
+from tests.tidy.repository import ROOT
 
 
 def changed_lines(source: str) -> list[str]:
@@ -124,4 +126,14 @@ def test_the_package_with_the_least_killed_decides() -> None:
     verdicts = {"log": [True, True], "groups": [True, False]}
     tried = [Tried(name, change, Verdict(killed, "", 1)) for name, all in verdicts.items() for killed in all]
     assert lowest_share(tried) == 50
-    assert summary(tried).split("\n")[1:] == ["log                2      2", "groups             1      2"]
+    assert summary(tried).split("\n")[1:] == [
+        "log                2      2       0",
+        "groups             1      2       0",
+    ]
+
+
+def test_every_line_of_which_no_test_can_see_a_change_is_there_once_and_has_its_reason() -> None:
+    for file, line, reason in UNSEEN:
+        lines = [each.strip() for each in (ROOT / file).read_text().split("\n")]
+        assert lines.count(line) == 1, (file, line)
+        assert reason
