@@ -33,6 +33,11 @@ UNSEEN = [
     Unseen(f"{SRC}groups/group.py", "self.was_joined = False", "it is set again before anybody asks"),
     Unseen(f"{SRC}groups/group.py", "self.delay_ms = 0", "it is set again before anybody asks"),
     Unseen(f"{SRC}groups/group.py", "self.delay_left_ms = 0", "it is set again before anybody asks"),
+    Unseen(
+        f"{SRC}groups/tombstones.py",
+        "AT_ONCE: Final = 250",
+        "it bounds one turn of the loop: one more changes nothing that is decided",
+    ),
     Unseen(f"{SRC}groups/offsets.py", "self._order = 0", "only the order of the numbers counts"),
     Unseen(f"{SRC}groups/tombstones.py", "self._is_last = False", "it is set again before anybody asks"),
     Unseen(

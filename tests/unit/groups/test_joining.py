@@ -332,3 +332,12 @@ def test_a_member_that_joins_again_is_given_the_time_that_it_asks_for_now() -> N
     bench.pass_time(15)
     assert bench.heartbeat(other, 2) is Code.NONE
     assert bench.heartbeat(leader, 2) is Code.NONE
+
+
+def test_what_a_member_says_is_reckoned_with_what_keeping_it_takes() -> None:
+    assert size_of((("range", b"abc"), ("sticky", b""))) == 100 + 5 + 3 + 100 + 6
+    assert MOST_SAID == 16 * 1024 * 1024
+
+
+def test_a_member_id_begins_with_as_much_of_the_client_id_as_has_room() -> None:
+    assert Bench().new_id(client="x" * 1_025) == "x" * 1_024 + "-u1"

@@ -11,7 +11,7 @@ from highwater.errors import Code
 from highwater.groups import GroupSettings, GroupShard, Record, UnknownWrite
 from highwater.groups.offsets import OffsetTable
 from highwater.groups.records import CommittedOffset
-from highwater.model import TopicPartition
+from highwater.model import TopicPartition, Uuid
 from highwater.wire.codec import Malformed
 from highwater.wire.messages.group_metadata_key import GroupMetadataKey
 from highwater.wire.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -222,3 +222,12 @@ def test_a_table_of_offsets_knows_who_is_writing_and_forgets_it() -> None:
     assert (table.groups(), table.last_written(G)) == ([G], first)
     table.end(G, first)
     assert (table.groups(), table.last_written(G), table.places(G)) == ([], None, [])
+
+
+def test_a_group_whose_last_offset_is_removed_is_none_of_the_table() -> None:
+    table, place = OffsetTable(), TopicPartition("t", 0)
+    offset = CommittedOffset(5, -1, "", 0, -1, Uuid(bytes(16)))
+    table.put(G, place, offset)
+    assert (table.groups(), dict(table.of(G))) == ([G], {place: offset})
+    table.remove(G, place)
+    assert (table.groups(), dict(table.of(G))) == ([], {})

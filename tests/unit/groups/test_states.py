@@ -12,6 +12,7 @@ from highwater.groups.deadlines import Deadline, Deadlines, Joining, Session, Sy
 from highwater.groups.effects import Outbox
 from highwater.groups.group import Group
 from highwater.groups.rebalance import Rebalance
+from highwater.groups.registry import Registry
 from highwater.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from highwater.groups.states import TRANSITIONS, check_transition
 
@@ -125,3 +126,18 @@ def test_the_settings_are_kafkas() -> None:
         offsets_retention_check_interval_ms=600_000,
     )
     assert NEW_MEMBER_JOIN_TIMEOUT_MS == 300_000
+
+
+def test_a_deadline_that_is_set_again_to_the_same_time_takes_the_room_of_one() -> None:
+    deadlines = Deadlines()
+    for _ in range(100):
+        deadlines.set(Joining("g"), 1)
+    assert len(deadlines._heap) == 1
+
+
+def test_a_registry_that_is_cleared_knows_no_group_of_any_kind() -> None:
+    registry = Registry()
+    registry.get_or_create("g", 0)
+    registry.foreign["h"] = "share"
+    registry.clear()
+    assert (list(registry), registry.foreign) == ([], {})
