@@ -56,12 +56,13 @@ def test_a_synced_batch_whose_offset_is_not_its_own_is_refused(tmp_path: Path, r
     on_real_disk(tmp_path, play)
 
 
-def test_no_index_names_a_batch_that_was_cut(tmp_path: Path) -> None:
+@pytest.mark.parametrize("interval", [0, 10_000])
+def test_no_index_names_a_batch_that_was_cut_and_none_lacks_the_last_time(tmp_path: Path, interval: int) -> None:
     path = filled_file(tmp_path)
     leaping(path, 2, 4)
 
     async def play(bench: Bench) -> None:
-        request = LoadRequest(bench.partition_directory, 0, 0, False, 0)
+        request = LoadRequest(bench.partition_directory, 0, 0, False, interval)
         cut = await finished(bench.world, load_log, request)
         assert (cut.log_end, len(cut.repairs)) == (6, 1)
         again = await finished(bench.world, load_log, replace(request, clean=True))

@@ -8,7 +8,11 @@ from collections import Counter
 import pytest
 
 from highwater.log import names
+from highwater.log.appended import Origin
 from highwater.wire import records
+from highwater.wire.records.append import Validated
+from highwater.wire.records.control import ControlType
+from tests.unit.log.bench import append
 from tests.unit.log.compaction.stage import NAME, RETENTION_MS, Stage, table_of
 
 HISTORIES = 40
@@ -128,6 +132,40 @@ def test_a_cleaning_whose_segments_retention_takes_away_is_tried_again() -> None
         await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0)
         stage.cleaner.stop()
         assert not stage.cleaner.account.setbacks
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_an_aborted_transaction_behind_what_may_be_cleaned_is_still_told_of() -> None:
+    """An open transaction ends what may be cleaned amid a segment, and the other one lies behind its beginning."""
+    stage = Stage(6)
+
+    def transactional(pid: int) -> None:
+        rows = [(stage.now_ms, b"k", b"in transaction", ())]
+        data = records.build(rows, producer_id=pid, producer_epoch=0, base_sequence=0, transactional=True)
+        append(stage.log, data)
+
+    async def play() -> None:
+        await stage.create()
+        for number in range(20):
+            stage.write([(b"k", b"%d" % number)])
+        transactional(8)
+        transactional(7)
+        marker = records.build_marker(
+            ControlType.ABORT, timestamp=stage.now_ms, producer_id=7, producer_epoch=0, coordinator_epoch=1
+        )
+        stage.log.append_as_leader(Validated(marker, records.read_header(marker), -1), 0, Origin.COORDINATOR)
+        stage.log.high_watermark = stage.log.log_end
+        stage.log.roll()
+        before = stage.log.aborted_transactions(0, stage.log.log_end)
+        assert [each.producer_id for each in before] == [7]
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0)
+        stage.cleaner.stop()
+        assert len(stage.log.segments) < 5
+        assert stage.log.aborted_transactions(0, stage.log.log_end) == before
 
     with stage.sim:
         stage.sim.run(play)
