@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 
 import pytest
 
@@ -61,6 +62,47 @@ def test_a_cleaner_that_is_closed_ends_what_is_under_way_and_leaves_nothing_behi
         assert stage.world.clock.monotonic() - begun < 5
         assert (aside(stage), stage.cleaner.account.under_way, stage.cleaner.account.setbacks) == ([], {}, {})
         assert table_of(await stage.read()) == stage.expected
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_cleaner_that_is_stopped_gives_up_what_would_take_hours() -> None:
+    stage = Stage(2, node(log_cleaner_io_max_bytes_per_second=1), segment_bytes=20_000)
+
+    async def play() -> None:
+        await stage.create()
+        fill(stage, 300)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.sleep(30)
+        assert stage.cleaner.account.under_way[TP].share < 0.1
+        stage.cleaner.stop()
+        await stage.sim.sleep(5)
+        assert (stage.cleaner.account.under_way, stage.cleaner.account.setbacks) == ({}, {})
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+@pytest.mark.parametrize("what", ["deleted", "compacted no more"])
+def test_a_cleaning_of_a_log_that_changes_meanwhile_is_given_up(what: str) -> None:
+    stage = Stage(6, node(log_cleaner_io_max_bytes_per_second=400))
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: bool(aside(stage)))
+        stage.cleaner._timer.cancel()  # type: ignore[union-attr]
+        if what == "deleted":
+            stage.bench.store.delete(TP)
+        else:
+            log.config = replace(log.config, cleanup_policy=("delete",))
+        await stage.sim.until(lambda: TP not in stage.cleaner.account.under_way, 60)
+        assert (stage.cleaner.account.cleanings, stage.cleaner.account.setbacks) == (0, {})
+        stage.cleaner.stop()
 
     with stage.sim:
         stage.sim.run(play)
