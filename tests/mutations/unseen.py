@@ -51,6 +51,21 @@ UNSEEN = [
         "no setting that is here is for single brokers alone",
     ),
     Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "end - 1,",
+        "the last record that was looked at is the last of its key, whether it is told of or not",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "end = max(end, batch.header.next_offset)",
+        "the offset of a full table lies behind all that was put into it, and so does the end of the segment",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "if self._unpaid < self._piece:",
+        "the pieces that are paid for are smaller, and the rate is the same",
+    ),
+    Unseen(
         f"{SRC}log/segment.py",
         "if within + _HEAD.size > len(chunk):",
         "a piece that ends with a whole head is read again for nothing, and found the same",

@@ -95,6 +95,27 @@ def test_small_segments_become_one() -> None:
         stage.sim.run(play)
 
 
+def test_producers_are_kept_where_a_segment_begins_and_nowhere_else() -> None:
+    stage = Stage(8, segment_bytes=2_000)
+
+    async def play() -> None:
+        await stage.create()
+        for number in range(200):
+            stage.write([(b"k%d" % (number % 70), b"%d" % number)], pid=7)
+            await stage.sim.sleep(0.1)  # or only the newest of several would be written
+        stage.log.roll()
+        await stage.clean()
+        await stage.sim.sleep(5)
+        found = stage.world.disk.list(stage.bench.partition_directory)
+        snapshots = sorted(names.base_offset_of(name) for name in found if name.endswith(names.SNAPSHOT))
+        bases = [segment.base_offset for segment in stage.log.segments]
+        assert len(bases) > 2
+        assert snapshots == bases[1:], "before the first record there was no producer"
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
 def test_a_reader_of_the_old_segments_reads_on() -> None:
     stage = Stage(5, file_delete_delay_ms=1000)
 
@@ -137,26 +158,50 @@ def test_a_cleaning_whose_segments_retention_takes_away_is_tried_again() -> None
         stage.sim.run(play)
 
 
+def transactional(stage: Stage, pid: int) -> None:
+    rows = [(stage.now_ms, b"k", b"in transaction", ())]
+    data = records.build(rows, producer_id=pid, producer_epoch=0, base_sequence=0, transactional=True)
+    append(stage.log, data)
+
+
+def ended(stage: Stage, pid: int, kind: ControlType) -> None:
+    marker = records.build_marker(kind, timestamp=stage.now_ms, producer_id=pid, producer_epoch=0, coordinator_epoch=1)
+    stage.log.append_as_leader(Validated(marker, records.read_header(marker), -1), 0, Origin.COORDINATOR)
+    stage.log.high_watermark = stage.log.log_end
+
+
+@pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
+def test_what_was_aborted_replaces_nothing(kind: ControlType) -> None:
+    stage = Stage(7)
+
+    async def play() -> None:
+        await stage.create()
+        stage.write([(b"k", b"kept")])
+        stage.log.roll()
+        transactional(stage, 7)
+        ended(stage, 7, kind)
+        stage.log.roll()
+        stage.write([(b"other", b"1")])
+        stage.log.roll()
+        await stage.clean()
+        values = [record.value for record in await stage.read() if record.key == b"k"]
+        assert values == ([b"kept"] if kind is ControlType.ABORT else [b"in transaction"])
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
 def test_an_aborted_transaction_behind_what_may_be_cleaned_is_still_told_of() -> None:
     """An open transaction ends what may be cleaned amid a segment, and the other one lies behind its beginning."""
     stage = Stage(6)
-
-    def transactional(pid: int) -> None:
-        rows = [(stage.now_ms, b"k", b"in transaction", ())]
-        data = records.build(rows, producer_id=pid, producer_epoch=0, base_sequence=0, transactional=True)
-        append(stage.log, data)
 
     async def play() -> None:
         await stage.create()
         for number in range(20):
             stage.write([(b"k", b"%d" % number)])
-        transactional(8)
-        transactional(7)
-        marker = records.build_marker(
-            ControlType.ABORT, timestamp=stage.now_ms, producer_id=7, producer_epoch=0, coordinator_epoch=1
-        )
-        stage.log.append_as_leader(Validated(marker, records.read_header(marker), -1), 0, Origin.COORDINATOR)
-        stage.log.high_watermark = stage.log.log_end
+        transactional(stage, 8)
+        transactional(stage, 7)
+        ended(stage, 7, ControlType.ABORT)
         stage.log.roll()
         before = stage.log.aborted_transactions(0, stage.log.log_end)
         assert [each.producer_id for each in before] == [7]
