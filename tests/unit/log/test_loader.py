@@ -270,3 +270,66 @@ def test_a_mark_of_a_clean_stop_is_believed_whatever_it_says_of_the_epoch(
         assert (again.clean, again.broker_epoch) == (False, -1)
 
     on_real_disk(tmp_path, play)
+
+
+def test_a_marker_at_the_very_beginning_of_a_segment_is_in_its_index(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        rows = [(START_MS, None, b"in transaction", ())]
+        append(log, records.build(rows, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
+        log.roll()
+        marker = records.build_marker(
+            ControlType.ABORT, timestamp=START_MS, producer_id=7, producer_epoch=0, coordinator_epoch=1
+        )
+        log.append_as_leader(Validated(marker, records.read_header(marker), -1), 0, Origin.COORDINATOR)
+        aborted = log.aborted_transactions(0, 2)
+        await bench.store.close(7)
+        loaded = await finished(bench.world, load_log, LoadRequest(bench.partition_directory, 2, 0, True, 200))
+        assert ([each for segment in loaded.segments for each in segment.aborted], loaded.repairs) == (aborted, [])
+
+    on_real_disk(tmp_path, play)
+
+
+def test_an_empty_segment_behind_a_gap_says_where_the_log_goes_on(tmp_path: Path) -> None:
+    """Offsets below it were given out once, and must not be again."""
+    path = filled_file(tmp_path)
+    path.with_name(f"{99:020}.log").touch()
+
+    async def play(bench: Bench) -> None:
+        loaded = await finished(bench.world, load_log, LoadRequest(bench.partition_directory, 15, 0, True, 200))
+        assert loaded.log_end == 99
+
+    on_real_disk(tmp_path, play)
+
+
+def test_synced_segments_that_overlap_are_refused_and_left_as_they_are(tmp_path: Path) -> None:
+    async def first_life(bench: Bench) -> list[Path]:
+        log = await bench.create()
+        fill(log)
+        await bench.store.close(7)
+        return [Path(segment.file.path) for segment in log.segments]
+
+    paths = on_real_disk(tmp_path, first_life, segment_bytes=1500)
+    base = int(paths[1].stem)
+    for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
+        file = paths[1].with_suffix(kind)
+        file.rename(file.with_name(f"{base - 1:020}{kind}"))
+    logs = {path: path.stat().st_size for path in paths[0].parent.glob(f"*{names.LOG}")}
+
+    async def play(bench: Bench) -> None:
+        request = LoadRequest(bench.partition_directory, 120, 0, True, 200)
+        with pytest.raises(CorruptLog, match=f"the next begins at {base - 1}"):
+            await finished(bench.world, load_log, request)
+        assert {path: path.stat().st_size for path in paths[0].parent.glob(f"*{names.LOG}")} == logs
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)
+
+
+@pytest.mark.parametrize(("messages", "is_flushed"), [(1, True), (2, False), (2**63 - 1, False)])
+def test_only_where_every_record_is_flushed_nothing_counts_before(
+    tmp_path: Path, messages: int, is_flushed: bool
+) -> None:
+    async def play(bench: Bench) -> None:
+        assert (await bench.create()).flush_each_append is is_flushed
+
+    on_real_disk(tmp_path, play, flush_messages=messages)

@@ -71,6 +71,7 @@ def test_after_a_marker_of_a_new_epoch_data_begins_at_zero() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_sequence_wraps_to_zero(count: int) -> None:
+    assert MAX_SEQUENCE == 2_147_483_647
     state = ProducerState()
     write(state, MAX_SEQUENCE, count)
     assert state.producers[PID].last_sequence == (count - 2) % (MAX_SEQUENCE + 1)
