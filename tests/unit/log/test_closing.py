@@ -9,6 +9,7 @@ import pytest
 
 from highwater.log import names
 from highwater.log.checkpoint import decode_epochs
+from highwater.log.truncation import PASSING_SECONDS, restart
 from highwater.sim import Simulation
 from tests.unit.log.bench import TOPIC_ID, TP, append, batch
 from tests.unit.log.test_faults import DATA, QUICK, Machine
@@ -108,3 +109,45 @@ def test_a_log_that_could_not_be_loaded_is_put_aside_with_what_the_checkpoint_sa
         (aside,) = (name for name in machine.world.disk.list(DATA) if names.stray_partition(name) is not None)
         assert names.stray_high_watermark(aside) == (committed or 0)
         assert store.unloaded == {}
+
+
+def test_whose_log_it_is_that_could_not_be_loaded_is_known() -> None:
+    with Simulation(7, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.close()
+        machine.restart(power_loss=False)
+        store = machine.bench.store
+        assert sim.run(machine.world.perform(store.topic_of_unloaded(TP))) == TOPIC_ID
+
+
+def test_the_jitter_is_drawn_anew_for_each_segment() -> None:
+    with Simulation(8, QUICK) as sim:
+        machine = Machine(sim, segment_jitter_ms=1_000_000, segment_ms=10_000_000)
+        drawn = set()
+        for _ in range(5):
+            machine.append(b"a")
+            machine.world.call(machine.log.roll)
+            drawn.add(machine.log._roll_jitter_ms)
+        assert len(drawn) > 1
+
+
+def test_a_log_that_is_closed_does_not_begin_anew() -> None:
+    with Simulation(9, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        log = machine.log
+        log.close()
+        assert sim.run(machine.world.perform(restart(machine.world, log, 5))) is False
+        assert log.log_end == 1
+
+
+def test_a_log_begins_anew_once_there_is_room_and_waits_for_it() -> None:
+    with Simulation(10, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.storage.fail("create", "*.log*", errno.ENOSPC, times=3)
+        begun = machine.world.clock.monotonic()
+        assert sim.run(machine.world.perform(restart(machine.world, machine.log, 5)))
+        assert machine.world.clock.monotonic() - begun >= 3 * PASSING_SECONDS
+        assert (machine.log.log_start, machine.log.log_end, machine.log.offline) == (5, 5, None)

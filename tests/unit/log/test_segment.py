@@ -157,6 +157,13 @@ def test_indexes_as_they_were_written_are_believed(tmp_path: Path) -> None:
     assert holds(segment, SIZE)
 
 
+def test_a_first_segment_without_an_entry_is_believed(tmp_path: Path) -> None:
+    segment = Segment(RealDisk(), PurePath(tmp_path), 0, created_ms=7, create=True)
+    add(segment, 0, 5, interval=10_000)
+    segment.close_indexes()
+    assert holds(segment, 10_000)
+
+
 def test_an_offset_index_that_says_anything_else_is_not_believed(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, *range(1, 8))
     index = segment.offset_index
@@ -165,6 +172,7 @@ def test_an_offset_index_that_says_anything_else_is_not_believed(tmp_path: Path)
     last = (6, 6 * SIZE)
     for wrong in (
         whole[:-1],
+        whole + b"\x00",
         whole[:-8],
         whole[:-8] + pack(5, 6 * SIZE),
         whole[:-8] + pack(6, 5 * SIZE),
@@ -193,6 +201,7 @@ def test_a_time_index_that_says_anything_else_is_not_believed(tmp_path: Path) ->
     pack = index.ENTRY.pack
     for wrong in (
         whole[:-1],
+        whole + b"\x00",
         whole[:-12],
         whole[:-12] + pack(3, 4),
         whole[:-12] + pack(5, 4),
