@@ -218,3 +218,23 @@ def test_a_voter_that_is_none_any_more_is_known_as_an_observer() -> None:
     leader = leading(bench)
     assert list(leader.voters) == [1, 2]
     assert leader.observers[THREE].last_fetch == bench.now
+
+
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_a_leader_whose_epoch_could_not_be_begun_resigns_and_waits_for_what_is_not_synced(is_synced: bool) -> None:
+    bench = Bench().to_leader()
+    if is_synced:
+        bench.log.sync()
+    bench.ready = bench.quorum.epoch_not_begun(1, bench.now)
+    assert bench.role() == Role.RESIGNED
+    assert bench.quorum._core.log_busy is not is_synced
+
+
+@pytest.mark.parametrize(("error", "is_alive"), [(Code.NONE, True), (Code.SNAPSHOT_NOT_FOUND, False)])
+def test_only_an_answer_without_error_shows_that_the_leader_of_a_snapshot_lives(error: Code, is_alive: bool) -> None:
+    bench = Bench().to_follower(2, 1)
+    bench.answer(2, records(2, 1))
+    ends = bench.quorum._core.role.deadline()
+    bench.now += 0.5
+    bench.quorum.snapshot_answered(error, NodeId(2), 1, voter_node(2).listeners, bench.now)
+    assert bench.quorum._core.role.deadline() == (ends + 0.5 if is_alive else ends)
