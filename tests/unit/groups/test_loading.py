@@ -231,3 +231,11 @@ def test_a_group_whose_last_offset_is_removed_is_none_of_the_table() -> None:
     assert (table.groups(), dict(table.of(G))) == ([G], {place: offset})
     table.remove(G, place)
     assert (table.groups(), dict(table.of(G))) == ([], {})
+
+
+def test_an_offset_that_was_removed_is_not_brought_back_by_a_transaction_that_held_it() -> None:
+    bench = Bench()
+    bench.shard.replay(*offset_record(6), producer_id=9)
+    bench.shard.replay(offset_record(6).key, None)
+    bench.shard.end_transaction(9, commit=True)
+    assert bench.offsets() == {}

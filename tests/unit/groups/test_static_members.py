@@ -223,3 +223,12 @@ def test_nobody_waits_for_the_session_of_a_process_that_was_replaced() -> None:
     bench.pass_time(5)
     bench.ask_join(instance="i")
     assert bench.shard.next_deadline == ends + 5
+
+
+def test_while_the_new_id_is_overdue_the_member_is_told_to_retry() -> None:
+    bench = Bench()
+    bench.stable_group(instances=["a", "b"])
+    bench.holds = True
+    token = bench.ask_join(instance="b")
+    bench.delay()
+    assert bench.refusal(token) is Code.COORDINATOR_NOT_AVAILABLE

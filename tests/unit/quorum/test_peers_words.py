@@ -238,3 +238,9 @@ def test_only_an_answer_without_error_shows_that_the_leader_of_a_snapshot_lives(
     bench.now += 0.5
     bench.quorum.snapshot_answered(error, NodeId(2), 1, voter_node(2).listeners, bench.now)
     assert bench.quorum._core.role.deadline() == (ends + 0.5 if is_alive else ends)
+
+
+def test_a_leader_of_a_later_epoch_that_nobody_can_find_is_known_and_looked_for() -> None:
+    bench = Bench().to_prospective()
+    bench.answer(2, wire.vote_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(7), 9), granted=False))
+    assert (bench.role(), bench.quorum.epoch, bench.quorum.leader_id) == (Role.UNATTACHED, 9, 7)
