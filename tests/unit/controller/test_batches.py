@@ -115,6 +115,7 @@ def test_topics_that_would_not_fit_a_batch_are_not_created() -> None:
 def test_what_must_stay_whole_may_fill_a_batch_and_no_more() -> None:
     record = setting(100)
     size = at_most(record)
+    assert MAX_BYTES == 8_388_608, "as in Kafka"
     assert check_size([record, record]) == 2 * size
     assert check_size([record], MAX_BYTES - size) == MAX_BYTES
     with pytest.raises(KafkaError, match="ask for less"):

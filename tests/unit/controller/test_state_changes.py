@@ -22,6 +22,7 @@ from highwater.wire.messages.alter_partition_request import (
 )
 from highwater.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from highwater.wire.messages.broker_registration_request import BrokerRegistrationRequest, Feature
+from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord
 from highwater.wire.messages.partition_record import PartitionRecord
@@ -238,3 +239,18 @@ def test_what_an_unregistered_broker_leaves_is_told_because_of_it() -> None:
         "orders-0 ISR 2,3 -> 2: 3 was unregistered",
         "broker 3 unregistered: somebody asked for it",
     ]
+
+
+def test_records_of_other_things_are_not_told() -> None:
+    head = orders(2, 3)
+    other = ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value="1")
+    change = PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, isr=[2])
+    assert told(head, [other, change], "") == ["orders-0 ISR 2,3 -> 2"]
+
+
+def test_with_elr_whoever_led_last_is_remembered_only_while_nobody_leads() -> None:
+    head = orders(2, 3, elr=True)
+    moved = fence_broker(head, CONFIG, NodeId(2), epoch(2))
+    assert [record.last_known_elr for record in moved if isinstance(record, PartitionChangeRecord)] == [None]
+    left = fence_broker(then(head, moved), CONFIG, NodeId(3), epoch(3))
+    assert [record.last_known_elr for record in left if isinstance(record, PartitionChangeRecord)] == [[3]]
