@@ -57,11 +57,6 @@ UNSEEN = [
     ),
     Unseen(
         f"{SRC}log/compaction/rewrite.py",
-        "end - 1,",
-        "the last record that was looked at is the last of its key, whether it is told of or not",
-    ),
-    Unseen(
-        f"{SRC}log/compaction/rewrite.py",
         "end = max(end, batch.header.next_offset)",
         "the offset of a full table lies behind all that was put into it, and so does the end of the segment",
     ),

@@ -341,3 +341,13 @@ def test_what_a_member_says_is_reckoned_with_what_keeping_it_takes() -> None:
 
 def test_a_member_id_begins_with_as_much_of_the_client_id_as_has_room() -> None:
     assert Bench().new_id(client="x" * 1_025) == "x" * 1_024 + "-u1"
+
+
+def test_a_member_that_is_turned_away_from_a_stable_group_leaves_it_and_the_others_rebalance() -> None:
+    """It has said too much. Nobody would read what was assigned to it."""
+    bench = Bench()
+    leader, other = bench.stable_group(2)
+    turned_away = bench.ask_join(other, {"range": bytes(MOST_SAID)})
+    assert bench.refusal(turned_away) is Code.GROUP_MAX_SIZE_REACHED
+    assert bench.heartbeat(leader, 1) is Code.REBALANCE_IN_PROGRESS
+    assert [member.member_id for member in bench.joined(bench.ask_join(leader)).members] == [leader]

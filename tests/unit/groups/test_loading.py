@@ -19,7 +19,7 @@ from highwater.wire.messages.join_group_response import JoinGroupResponse
 from highwater.wire.messages.offset_commit_key import OffsetCommitKey
 from highwater.wire.messages.offset_commit_value import OffsetCommitValue
 from highwater.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
-from tests.unit.groups.bench import RANGE, SESSION_MS, Bench, G
+from tests.unit.groups.bench import DAY_MS, RANGE, SESSION_MS, START_MS, Bench, G
 
 T0 = ("t", 0)
 
@@ -239,3 +239,12 @@ def test_an_offset_that_was_removed_is_not_brought_back_by_a_transaction_that_he
     bench.shard.replay(offset_record(6).key, None)
     bench.shard.end_transaction(9, commit=True)
     assert bench.offsets() == {}
+
+
+@pytest.mark.parametrize(("since_ms", "is_kept"), [(START_MS, True), (-1, False), (START_MS - 8 * DAY_MS, False)])
+def test_the_offsets_of_a_loaded_group_are_unused_since_it_was_left(since_ms: int, is_kept: bool) -> None:
+    """Or since they were committed, where an old record does not say."""
+    group = group_record(3, protocol_type="consumer", current_state_timestamp=since_ms, members=[])
+    bench = Bench(log=[offset_record(5), group])
+    bench.pass_time(700)
+    assert bench.offsets() == ({T0: 5} if is_kept else {})

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from highwater.errors import Code
+from highwater.groups.deadlines import Deadline, Joining, RetentionCheck, Session, Syncing
 from highwater.wire.messages.leave_group_response import LeaveGroupResponse
-from tests.unit.groups.bench import Bench
+from tests.unit.groups.bench import Bench, G
 
 
 def test_a_heartbeat_is_answered_by_the_state_of_the_group() -> None:
@@ -212,3 +213,33 @@ def test_from_version_3_on_the_answer_names_who_left(version: int, named: int) -
     (member,) = bench.stable_group(1)
     answer = bench.answer(bench.ask_leave(member, version=version), LeaveGroupResponse)
     assert len(answer.members) == named
+
+
+def waited_for(bench: Bench) -> set[Deadline]:
+    """All deadlines but that of the retention of offsets, which is always there."""
+    return set(bench.shard._deadlines._due) - {RetentionCheck()}
+
+
+def test_in_each_state_of_a_group_only_what_belongs_to_it_is_waited_for() -> None:
+    bench = Bench()
+    first = bench.new_id()
+    assert waited_for(bench) == {Session(G, first)}
+    bench.leave(first)
+    assert waited_for(bench) == set()
+    first, second = bench.new_id(), bench.new_id()
+    bench.ask_join(first)
+    assert waited_for(bench) == {Session(G, first), Session(G, second), Joining(G)}
+    bench.ask_join(second)
+    bench.pass_time(6)
+    assert bench.state() == "CompletingRebalance"
+    assert waited_for(bench) == {Session(G, first), Session(G, second), Syncing(G)}
+    bench.leave(second)
+    assert bench.state() == "PreparingRebalance"
+    assert waited_for(bench) == {Session(G, first), Joining(G)}
+    bench.joined(bench.ask_join(first))
+    assert waited_for(bench) == {Session(G, first), Syncing(G)}
+    bench.ask_sync(first, 2, {first: b""})
+    assert bench.state() == "Stable"
+    assert waited_for(bench) == {Session(G, first)}
+    bench.leave(first)
+    assert waited_for(bench) == set()
