@@ -248,3 +248,12 @@ def test_the_offsets_of_a_loaded_group_are_unused_since_it_was_left(since_ms: in
     bench = Bench(log=[offset_record(5), group])
     bench.pass_time(700)
     assert bench.offsets() == ({T0: 5} if is_kept else {})
+
+
+def test_records_are_written_in_the_versions_that_kafka_writes() -> None:
+    bench = Bench()
+    (member,) = bench.stable_group(1)
+    bench.ask_commit({T0: 5}, member, 1)
+    group, offset = bench.log
+    assert (group.key[:2], (group.value or b"")[:2]) == (b"\x00\x02", b"\x00\x03")
+    assert (offset.key[:2], (offset.value or b"")[:2]) == (b"\x00\x01", b"\x00\x04")

@@ -255,3 +255,15 @@ def test_what_was_put_off_is_forgotten_by_whoever_resigns() -> None:
     queue.abandon(Code.NOT_COORDINATOR)
     queue.retry()
     assert not queue.is_behind
+
+
+def test_offsets_whose_removal_was_refused_can_be_read_at_once() -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 1})
+    bench.holds = True
+    bench.ask_delete_groups(G)
+    waiting = bench.ask_fetch(T0, require_stable=True)
+    assert bench.waits(waiting)
+    bench.fail(Code.NOT_ENOUGH_REPLICAS)
+    assert not bench.waits(waiting)
+    assert not bench.waits(bench.ask_fetch(T0, require_stable=True))
