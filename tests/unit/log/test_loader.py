@@ -9,9 +9,10 @@ import pytest
 
 from highwater.log import names
 from highwater.log.appended import Origin
-from highwater.log.checkpoint import decode_epochs, encode_epochs
+from highwater.log.checkpoint import decode_epochs, encode_epochs, encode_offsets
 from highwater.log.found import look_around
 from highwater.log.loader import CorruptLog, LoadRequest, load_log
+from highwater.model import TopicPartition
 from highwater.wire import records
 from highwater.wire.records.append import Validated
 from highwater.wire.records.control import ControlType
@@ -333,3 +334,86 @@ def test_only_where_every_record_is_flushed_nothing_counts_before(
         assert (await bench.create()).flush_each_append is is_flushed
 
     on_real_disk(tmp_path, play, flush_messages=messages)
+
+
+def test_a_directory_is_looked_through_for_partitions_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("orders-0", "orders-1", "__cluster_metadata-0", "notes", "orders-2.abc-delete"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "orders-9").write_bytes(b"a file")
+    (tmp_path / "orders-1" / f"{0:020}.log").write_bytes(b"12345")
+    (tmp_path / "orders-1" / f"{9:020}.log").write_bytes(b"123")
+    (tmp_path / "orders-1" / f"{9:020}.index").write_bytes(b"1234567")
+    known = {TopicPartition("orders", 0): 3, TopicPartition("gone", 0): 4}
+    (tmp_path / names.RECOVERY_POINTS).write_bytes(encode_offsets(known))
+
+    async def play(bench: Bench) -> None:
+        found = await finished(bench.world, look_around, bench.directory)
+        assert sorted((str(partition), size) for partition, _, size in found.partitions) == [
+            ("orders-0", 0),
+            ("orders-1", 8),
+        ]
+        assert found.forget_absent() == {TopicPartition("gone", 0)}
+        assert found.recovery_points == {TopicPartition("orders", 0): 3}
+
+    on_real_disk(tmp_path, play)
+
+
+def test_what_is_known_of_a_log_is_restored_within_its_ends(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log, 4)
+        for committed, expected in ((7, 7), (99, 12), (0, 0)):
+            log.high_watermark = committed
+            log = await bench.reopen()
+            assert (log.high_watermark, log.log_end) == (expected, 12)
+
+    on_real_disk(tmp_path, play)
+
+
+@pytest.mark.parametrize("missing", [names.INDEX, names.TIME_INDEX])
+def test_an_index_that_is_missing_is_made_anew_and_told_of(tmp_path: Path, missing: str) -> None:
+    path = filled_file(tmp_path, 20)
+    whole = path.with_suffix(missing).read_bytes()
+    path.with_suffix(missing).unlink()
+
+    async def play(bench: Bench) -> None:
+        request = LoadRequest(bench.partition_directory, 60, 0, True, 200)
+        loaded = await finished(bench.world, load_log, request)
+        assert loaded.repairs == [f"rebuilt the indexes of {path.name}"]
+        assert path.with_suffix(missing).read_bytes()[: len(whole)] == whole
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_segment_that_is_believed_knows_when_it_began(tmp_path: Path) -> None:
+    filled_file(tmp_path, 20)
+
+    async def play(bench: Bench) -> None:
+        request = LoadRequest(bench.partition_directory, 60, 0, False, 200)
+        read = await finished(bench.world, load_log, request)
+        believed = await finished(bench.world, load_log, replace(request, clean=True))
+        assert believed.repairs == []
+        assert believed.segments == read.segments
+        assert read.segments[0].first_timestamp == START_MS + 2
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_swap_takes_away_all_segments_that_it_replaces(tmp_path: Path) -> None:
+    async def first_life(bench: Bench) -> list[Path]:
+        log = await bench.create()
+        fill(log)
+        await bench.abandon()
+        return [Path(segment.file.path) for segment in log.segments]
+
+    first, second, *others = on_real_disk(tmp_path, first_life, segment_bytes=1500)
+    swap = Path(f"{first}{names.SWAP}")
+    swap.write_bytes(first.read_bytes() + second.read_bytes())
+
+    async def play(bench: Bench) -> None:
+        loaded = await finished(bench.world, load_log, LoadRequest(bench.partition_directory, 0, 0, False, 200))
+        assert [segment.base_offset for segment in loaded.segments] == [0, *(int(path.stem) for path in others)]
+        assert loaded.log_end == 120
+        assert not second.exists()
+
+    on_real_disk(tmp_path, play, segment_bytes=1500)

@@ -174,3 +174,11 @@ def test_every_damaged_byte_of_a_snapshot_is_noticed() -> None:
             producer_snapshot.decode(data[:at])
         with pytest.raises(BadSnapshot):
             producer_snapshot.decode(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+
+
+def test_a_producer_is_as_young_as_its_last_marker() -> None:
+    state = ProducerState()
+    write(state, 0)
+    state.marker_appended(PID, 0, 9, 77_777, 1, aborted=False)
+    assert state.producers[PID].timestamp == 77_777
+    assert state.producers[PID].coordinator_epoch == 1

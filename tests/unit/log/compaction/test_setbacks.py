@@ -221,3 +221,43 @@ def test_a_batch_that_tells_a_producers_sequence_stays_as_its_header(aborted: bo
         assert records.read_header(kept).last_offset == 0
     else:
         assert kept is None
+
+
+def test_a_marker_that_was_emptied_before_decides_nothing() -> None:
+    told = CleanedTransactions([])
+    told.data_met(header_of(7, transactional=True))
+    assert told.marker_met(header_of(7, 1, transactional=True), None)
+    assert not told.marker_met(header_of(7, 2, transactional=True), ControlType.COMMIT)
+
+
+def marker_of(kind: ControlType, pid: int = 7) -> bytearray:
+    return records.build_marker(kind, timestamp=5, producer_id=pid, producer_epoch=0, coordinator_epoch=1)
+
+
+def thinned(batch: bytearray, now_ms: int, *, retention_ms: int = 10, met: bool = False) -> bytearray | None:
+    """What is left of a batch in a log of which nothing else is known."""
+    transactions = CleanedTransactions([])
+    if met:
+        transactions.data_met(header_of(7, transactional=True))
+    thin = Thinning(KeyTable(8, bytes(16)), 0, now_ms, retention_ms, {}, transactions)
+    left = thin(records.read_header(batch), memoryview(batch), False)
+    return None if left is None else bytearray(left)
+
+
+def test_a_marker_is_kept_as_long_as_it_decides_and_then_until_its_horizon() -> None:
+    marker = marker_of(ControlType.COMMIT)
+    assert thinned(marker, 100, met=True) == marker
+    begun = thinned(marker, 100)
+    assert begun is not None
+    assert records.read_header(begun).delete_horizon == 110
+    assert thinned(begun, 109) == begun
+    assert thinned(begun, 110) is None
+
+
+def test_a_tombstone_is_kept_until_its_horizon_and_not_at_it() -> None:
+    tombstone = records.build([(5, b"k", None, ())])
+    begun = thinned(tombstone, 100)
+    assert begun is not None
+    assert records.read_header(begun).delete_horizon == 110
+    assert thinned(begun, 109) == begun
+    assert thinned(begun, 110) is None
