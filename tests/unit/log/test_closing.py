@@ -151,3 +151,38 @@ def test_a_log_begins_anew_once_there_is_room_and_waits_for_it() -> None:
         assert sim.run(machine.world.perform(restart(machine.world, machine.log, 5)))
         assert machine.world.clock.monotonic() - begun >= 3 * PASSING_SECONDS
         assert (machine.log.log_start, machine.log.log_end, machine.log.offline) == (5, 5, None)
+
+
+def test_a_snapshot_of_producers_that_cannot_be_read_is_removed() -> None:
+    with Simulation(11, QUICK) as sim:
+        machine = Machine(sim)
+        machine.world.call(append, machine.log, batch([b"a"], pid=7, epoch=0, sequence=0))
+        machine.close()
+        (name,) = (each for each in machine.world.disk.list(machine.log.directory) if each.endswith(names.SNAPSHOT))
+        path = machine.log.directory / name
+        machine.storage.damage(path, 8, b"\xff")
+        machine.restart(power_loss=False)
+        assert list(machine.log.producers.producers) == [7]
+        assert name not in machine.world.disk.list(machine.log.directory)
+
+
+def test_epochs_that_a_cut_ended_are_written_no_more() -> None:
+    with Simulation(12, QUICK) as sim:
+        machine = Machine(sim)
+        for epoch in range(3):
+            machine.append(b"a", epoch=epoch)
+        sim.run(sim.until(lambda: machine.log.epoch_file.in_step))
+        assert sim.run(machine.world.perform(machine.bench.truncate(1)))
+        sim.run(sim.until(lambda: machine.log.epoch_file.in_step))
+        written = machine.storage.durable_bytes(machine.log.directory / names.EPOCH_CHECKPOINT)
+        assert decode_epochs(written or b"") == [(0, 0)]
+
+
+def test_a_log_whose_old_segments_cannot_be_renamed_is_offline() -> None:
+    with Simulation(13, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.world.call(machine.log.roll)
+        machine.storage.fail("rename", "*.log*", errno.EIO)
+        assert machine.world.call(machine.log.drop_segments, 1) == []
+        assert machine.log.offline is not None

@@ -219,6 +219,16 @@ def test_a_time_index_that_says_anything_else_is_not_believed(tmp_path: Path) ->
     assert holds(segment)
 
 
+def test_indexes_of_what_can_be_no_batch_are_not_believed(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, 1, 2, 3)
+    segment.close_indexes()
+    path = Path(segment.file.path)
+    data = bytearray(path.read_bytes())
+    data[SIZE : 2 * SIZE] = bytes(SIZE)
+    path.write_bytes(data)
+    assert not holds(segment)
+
+
 @pytest.mark.parametrize("read_whole", [1 << 20, 0])
 def test_a_time_beyond_the_last_entry_is_noticed_in_small_segments_and_in_large_ones(
     tmp_path: Path, read_whole: int, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ import pytest
 
 from highwater.kernel import KeyTable
 from highwater.log import names
+from highwater.log.compaction.rewrite import Progress
 from highwater.log.compaction.thinning import LastWritten, Thinning
 from highwater.log.compaction.transactions import CleanedTransactions
 from highwater.log.producer_state import AbortedTransaction
@@ -37,7 +38,10 @@ def test_a_cleaner_that_found_nothing_looks_again() -> None:
     async def play() -> None:
         await stage.create()
         stage.cleaner.start()
-        await stage.sim.sleep(40)
+        await stage.sim.sleep(14)
+        assert stage.cleaner.account.looked_at is None, "log.cleaner.backoff.ms is not over yet"
+        await stage.sim.sleep(26)
+        assert stage.cleaner.account.looked_at is not None
         assert stage.cleaner.account.cleanings == 0
         fill(stage)
         await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0)
@@ -261,3 +265,7 @@ def test_a_tombstone_is_kept_until_its_horizon_and_not_at_it() -> None:
     assert records.read_header(begun).delete_horizon == 110
     assert thinned(begun, 109) == begun
     assert thinned(begun, 110) is None
+
+
+def test_a_cleaning_begins_with_nothing_done() -> None:
+    assert Progress() == (0, 0, 0)
