@@ -135,6 +135,27 @@ def test_a_cleaning_that_fails_is_tried_again_where_that_pays(code: int, is_fina
         stage.sim.run(play)
 
 
+def test_a_log_whose_compacted_segment_could_not_take_its_place_is_offline() -> None:
+    """The next start finishes it or takes it back."""
+    stage = Stage(9)
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        stage.sim.storage(NAME).fail("rename", f"*{names.CLEANED}")
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: stage.cleaner.account.failures > 0)
+        stage.cleaner.stop()
+        assert log.offline is not None
+        await stage.stop(clean=False)
+        await stage.restart()
+        assert table_of(await stage.read()) == stage.expected
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
 def test_damage_that_a_cleaning_meets_is_told_to_whoever_has_the_log() -> None:
     stage = Stage(4)
 
