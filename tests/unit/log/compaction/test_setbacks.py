@@ -290,3 +290,39 @@ def test_a_tombstone_is_kept_until_its_horizon_and_not_at_it() -> None:
 
 def test_a_cleaning_begins_with_nothing_done() -> None:
     assert Progress() == (0, 0, 0)
+
+
+def test_a_retention_beyond_the_end_of_time_is_one_for_ever() -> None:
+    begun = thinned(records.build([(5, b"k", None, ())]), 100, retention_ms=2**63)
+    assert begun is not None
+    assert records.read_header(begun).delete_horizon == 2**63 - 1
+
+
+@pytest.mark.parametrize(("epoch", "is_kept"), [(0, True), (1, False)])
+def test_the_marker_that_tells_a_producers_epoch_stays_as_its_header(epoch: int, is_kept: bool) -> None:
+    begun = thinned(marker_of(ControlType.COMMIT), 100)
+    assert begun is not None
+    thin = Thinning(KeyTable(8, bytes(16)), 0, 200, 10, {7: LastWritten(None, epoch)}, CleanedTransactions([]))
+    left = thin(records.read_header(begun), memoryview(begun), False)
+    assert (left is not None) is is_kept
+    if left is not None:
+        assert (len(left), records.read_header(left).record_count) == (HEADER_SIZE, 0)
+
+
+def test_what_was_compacted_outlives_a_power_cut() -> None:
+    for seed in range(8):
+        stage = Stage(seed)
+
+        async def play(stage: Stage = stage) -> None:
+            await stage.create()
+            fill(stage)
+            stage.log.roll()
+            stage.log.flush()
+            await stage.sim.until(lambda: stage.log.durable_end == stage.log.log_end)
+            await stage.clean()
+            stage.sim.crash(NAME, power_loss=True)
+            await stage.restart()
+            assert table_of(await stage.read()) == stage.expected
+
+        with stage.sim:
+            stage.sim.run(play)
