@@ -18,6 +18,7 @@ help:
 	@echo 'make test             everything: format, lint, types, import contracts, the whole suite'
 	@echo 'make check            the same without the slow tests, in under a minute'
 	@echo 'make mutants          break one line per failure scenario in a copy, and see its test go red'
+	@echo 'make mutants RANDOM=n SEED=m [PACKAGE=log] [FLOOR=90]   draw n lines of each package instead'
 	@echo 'make soak             kill leaders and coordinators again and again under load (make test: a few times)'
 	@echo 'make soak-pipeline    kill brokers, drivers and executors under Spark, and judge the tables'
 	@echo 'make power-cuts       cut the power of whole clusters, as root, with and without a pipeline (make test: 3 times)'
@@ -50,7 +51,8 @@ test: static archives
 	@$(BIN)/python -m tests.second_run $(WORKERS)
 
 mutants: setup
-	@$(BIN)/python tests/mutations/run.py
+	@$(BIN)/python tests/mutations/run.py $(if $(RANDOM),--random $(RANDOM)) $(if $(SEED),--seed $(SEED)) \
+	    $(if $(PACKAGE),--package $(PACKAGE)) $(if $(FLOOR),--floor $(FLOOR))
 
 soak: setup
 	@HIGHWATER_KILLS=100 $(BIN)/pytest -q -s tests/cluster/test_soak.py

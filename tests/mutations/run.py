@@ -1,14 +1,14 @@
-"""`make mutants`: break one line per scenario in a copy of the tree, and see that scenario's test go red."""
+"""`make mutants`: break one line per scenario in a copy of the tree, and see that scenario's test go red.
+
+With `--random`, lines are drawn instead of listed, and judged by whatever tests reach them.
+"""
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,19 +16,32 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.mutations.mutation import ROOT, Mutation
+from tests.mutations.copies import GREEN, RED, copy_of_tree, ran, reason_in
+from tests.mutations.mutation import Mutation
 from tests.mutations.table import MUTATIONS, WAITING
-
-PATIENCE_SECONDS = 300
-GREEN, RED = 0, 1
-"""pytest's exit codes; any other means that the tests did not run."""
+from tests.mutations.trial import PACKAGES, lowest_share, summary, try_drawn
 
 
 @click.command()
 @click.option("--only", help="Only these scenarios, separated by commas: A1,B14.")
 @click.option("--jobs", default=2, show_default=True, help="Copies at work at the same time.")
-def main(only: str | None, jobs: int) -> None:
+@click.option("--random", "count", type=click.IntRange(1), help="Draw so many changes of each package instead.")
+@click.option("--seed", default=1, show_default=True, help="What they are drawn by.")
+@click.option("--package", "packages", multiple=True, type=click.Choice(PACKAGES), help="Only this one; repeatable.")
+@click.option("--nearest", is_flag=True, help="By the package's own unit tests alone.")
+@click.option("--floor", default=0.0, help="Fail if fewer of a hundred are killed in a package.")
+def main(
+    only: str | None, jobs: int, count: int | None, seed: int, packages: tuple[str, ...], nearest: bool, floor: float
+) -> None:
     """Exits with 0 only if each test is green as it stands and red with its line broken."""
+    if count is None:
+        sys.exit(1 if survivors_of_the_list(only, jobs) else 0)
+    tried = try_drawn(count, seed, packages or PACKAGES, nearest)
+    click.echo(summary(tried))
+    sys.exit(1 if lowest_share(tried) < floor else 0)
+
+
+def survivors_of_the_list(only: str | None, jobs: int) -> int:
     chosen = [mutation for mutation in MUTATIONS if only is None or mutation.scenario in only.split(",")]
     if not chosen:
         raise click.UsageError(f"there is no scenario {only}")
@@ -46,7 +59,7 @@ def main(only: str | None, jobs: int) -> None:
     for waiting in WAITING if only is None else ():
         click.echo(f"{waiting.scenario:<4} waits             {waiting.reason}")
     click.echo(f"mutants {len(chosen)}, survived {survived}, waiting {len(WAITING)}")
-    sys.exit(1 if survived else 0)
+    return survived
 
 
 def tried(tree: Path, mutation: Mutation) -> tuple[str, float, str]:
@@ -57,36 +70,6 @@ def tried(tree: Path, mutation: Mutation) -> tuple[str, float, str]:
     shutil.rmtree(tree)
     verdict = {GREEN: "SURVIVED", RED: "red"}.get(code, f"exit {code}")
     return verdict, time.monotonic() - begun, reason_in(output)
-
-
-def reason_in(output: str) -> str:
-    """pytest marks the lines of an error by E; the first one says it, unless the test hung."""
-    marked = [line[1:].strip() for line in output.splitlines() if line.startswith("E  ")]
-    last = output.strip().splitlines()[-1:]
-    return (marked or last or [""])[0][:160]
-
-
-def copy_of_tree(target: Path) -> Path:
-    target.mkdir(parents=True)
-    for name in ("src", "tests"):
-        shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", ".apache"):
-        if (ROOT / name).exists():
-            (target / name).symlink_to(ROOT / name)
-    return target
-
-
-def ran(tree: Path, tests: Sequence[str]) -> tuple[int, str]:
-    """A mutant may hang: that is red too, for every test has its time limit."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--timeout=100", *tests]
-    environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}"}
-    try:
-        done = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return RED, "it hung"
-    return done.returncode, done.stdout + done.stderr
 
 
 if __name__ == "__main__":

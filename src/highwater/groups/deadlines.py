@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
+from itertools import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class Deadlines:
         self._due: dict[Deadline, float] = {}
         self._queued: dict[Deadline, float] = {}
         self._heap: list[tuple[float, int, Deadline]] = []
-        self._count = 0
+        self._numbers = count()
+        """Of two that are due at one time, the one that was set first comes first."""
 
     def __contains__(self, name: Deadline) -> bool:
         return name in self._due
@@ -59,7 +61,7 @@ class Deadlines:
         queued = self._queued.get(name)
         if queued is None or when < queued:
             self._queued[name] = when
-            heappush(self._heap, (when, self._number(), name))
+            heappush(self._heap, (when, next(self._numbers), name))
 
     def cancel(self, name: Deadline) -> None:
         self._due.pop(name, None)
@@ -80,7 +82,7 @@ class Deadlines:
                 del self._queued[name]
             elif due > when:
                 self._queued[name] = due
-                heapreplace(self._heap, (due, self._number(), name))
+                heapreplace(self._heap, (due, next(self._numbers), name))
             else:
                 return when
         return None
@@ -91,7 +93,3 @@ class Deadlines:
             _, _, name = heappop(self._heap)
             del self._queued[name], self._due[name]
             yield name
-
-    def _number(self) -> int:
-        self._count += 1
-        return self._count

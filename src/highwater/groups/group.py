@@ -78,7 +78,6 @@ class Group:
             del self.instances[member.instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
-        self.unsynced.pop(member_id, None)
 
     def replace(self, old: Member, new_id: str) -> Member:
         """The same static member under a new id, in the place of the old one."""

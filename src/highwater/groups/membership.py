@@ -90,7 +90,7 @@ class Membership:
     def _turn_away(self, group: Group, join: Join, now: Now) -> None:
         if join.member_id in group.members:
             self._rebalance.drop(group, join.member_id, Code.GROUP_MAX_SIZE_REACHED)
-            self._rebalance.finish(group, now)
+            self._rebalance.prepare_or_finish(group, now)
         self._refuse(join, Code.GROUP_MAX_SIZE_REACHED, "")
 
     def _join_static(self, group: Group, join: Join, instance_id: str, now: Now) -> None:

@@ -121,6 +121,3 @@ class OffsetTable:
 
     def is_held(self, group: str, place: TopicPartition) -> bool:
         return any((group, place) in held for held in self._held.values())
-
-    def holds(self, group: str) -> bool:
-        return any(name == group for held in self._held.values() for name, _ in held)

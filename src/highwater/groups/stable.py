@@ -70,7 +70,6 @@ class Stable:
             return
         assignments = {each.id: each.assignment for each in group.members.values()}
         response = self._unchanged(rebalance, group, member, join.caller, former_leader)
-        group.is_recorded = True
         stored = MemberIdStored(rebalance, group, member, response)
         rebalance.outbox.write([group_record(group, assignments)], stored)
 

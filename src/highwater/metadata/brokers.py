@@ -145,7 +145,6 @@ class BrokersDraft:
     def unregister(self, record: UnregisterBrokerRecord) -> None:
         broker = self._registration(record.broker_id, record.broker_epoch).id
         self._by_id.remove(broker)
-        self._registered.pop(broker, None)
         self.changed[broker] = None
 
     def fence(self, record: FenceBrokerRecord) -> None:

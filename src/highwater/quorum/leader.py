@@ -112,10 +112,8 @@ class Leader:
             (-1 if voter.end_offset is None else voter.end_offset for voter in self.voters.values()), reverse=True
         )
         replicated = ends[len(ends) // 2]
-        if replicated <= self.epoch_start:
-            return False
-        if self.high_watermark is not None and replicated <= self.high_watermark:
-            return False  # smaller after a change of voters; never taken back
+        if replicated <= (self.epoch_start if self.high_watermark is None else self.high_watermark):
+            return False  # it may be smaller after a change of voters, and is never taken back
         self.high_watermark = replicated
         return True
 

@@ -44,8 +44,8 @@ class FollowerFetch:
     leader_epoch: Epoch
     offset: Offset
     last_fetched_epoch: Epoch
-    high_watermark: Offset = -1
-    """The one the replica knows, so that the leader can tell it of a later one at once (KIP-1166)."""
+    high_watermark: Offset
+    """The one the replica knows, so that the leader can tell it of a later one at once (KIP-1166); -1 for none."""
     cluster_id: str | None = None
     waited: bool = False
     """It was counted when it came and has been held since: asking it again is no new sign of life of its replica."""

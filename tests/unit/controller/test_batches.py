@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import pytest
+
 from highwater.config.alteration import Operation
-from highwater.controller.batches import MAX_BYTES, at_most, cut
+from highwater.controller.batches import MAX_BYTES, at_most, check_size, cut
 from highwater.controller.configs import incremental_alter_configs
 from highwater.controller.topics import create_topics
-from highwater.errors import Code
+from highwater.errors import Code, KafkaError
 from highwater.metadata.pieces import whole
 from highwater.metadata.records import encode
 from highwater.model import NodeId
@@ -109,3 +111,28 @@ def test_topics_that_would_not_fit_a_batch_are_not_created() -> None:
     decided = whole(create_topics(cluster(*brokers), CreateTopicsRequest(topics=[topic]), node_config(), Random(1)))
     assert [result.error_code for result in decided.response.topics] == [Code.RECORD_LIST_TOO_LARGE]
     assert not decided.records
+
+
+def test_what_must_stay_whole_may_fill_a_batch_and_no_more() -> None:
+    record = setting(100)
+    size = at_most(record)
+    assert MAX_BYTES == 8_388_608, "as in Kafka"
+    assert check_size([record, record]) == 2 * size
+    assert check_size([record], MAX_BYTES - size) == MAX_BYTES
+    with pytest.raises(KafkaError, match="ask for less"):
+        check_size([record], MAX_BYTES - size + 1)
+
+
+def test_a_batch_is_cut_where_it_is_full_to_the_byte() -> None:
+    half = setting(HALF - at_most(setting(0)))
+    assert at_most(half) == HALF
+    assert [len(batch) for batch in cut([half] * 4)] == [2, 2]
+    with pytest.raises(KafkaError):
+        list(cut([half, setting(MAX_BYTES)]))
+
+
+def test_partitions_are_reckoned_by_their_replicas_and_directories() -> None:
+    """Without being encoded: there may be thousands of them."""
+    record = PartitionRecord(replicas=[1, 2], isr=[1, 2], directories=[topic_id("d")] * 2)
+    assert at_most(record) == 160 + 4 * 4 + 16 * 2
+    assert at_most(PartitionChangeRecord(isr=[1])) == 160 + 4

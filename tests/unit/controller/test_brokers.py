@@ -356,3 +356,11 @@ def test_producer_ids_are_for_the_current_epoch_of_a_broker_and_end_with_the_typ
     assert spent.response.error_code == Code.UNKNOWN_SERVER_ERROR
     assert not stale.records
     assert not spent.records
+
+
+def test_why_a_broker_is_fenced_is_told() -> None:
+    liveness = Liveness(9.0)
+    assert beat(cluster(1), liveness, want_fence=True).why == "it asked for it"
+    assert beat(cluster(1, 2), liveness, want_shut_down=True).why == "it shuts down"
+    assert beat(fence(cluster(1), 1), liveness).why == "it has caught up with the metadata"
+    assert beat(cluster(1), liveness).why == ""

@@ -181,3 +181,12 @@ def test_with_elr_another_bound_clears_what_it_made_eligible_and_brokers_have_no
     assert alter(head, wanted(OWN, (bound, SET, "2")))[0][0][0] == Code.INVALID_CONFIG
     assert alter(head, wanted(CLUSTER_DEFAULT, (bound, DELETE, None)))[0][0][0] == Code.INVALID_CONFIG
     assert ClearElrRecord(topic_name="a") not in alter(HEAD, wanted(TOPIC, (bound, SET, "2")))[1]
+
+
+def test_a_setting_that_is_taken_away_does_not_stand_in_the_way_of_another() -> None:
+    head = changed(HEAD, TOPIC, ("min.compaction.lag.ms", SET, "11"))
+    lower = ("max.compaction.lag.ms", SET, "10")
+    [(refused, _)], _ = alter(head, wanted(TOPIC, lower))
+    assert refused == Code.INVALID_CONFIG
+    after = changed(head, TOPIC, ("min.compaction.lag.ms", DELETE, None), lower)
+    assert after.configs.of(TOPIC) == {"max.compaction.lag.ms": "10"}

@@ -138,3 +138,13 @@ def test_another_is_elected_for_the_last_copy_that_failed_where_unclean_election
     head = with_topic(cluster(1, 2, 3), "a", [2, 1], leader=2, isr=[2])
     after = partition(trouble(head, DIRECTORY_LOST, unclean_leader_election_enable="true")[1], "a")
     assert (after["isr"], after["leader"], after["directories"][0]) == ((1,), 1, DIRECTORY_LOST)
+
+
+def test_a_replica_outside_the_isr_that_is_lost_is_told_in_a_new_leader_epoch() -> None:
+    """Whoever leads must know that its follower begins anew."""
+    head = head_with_another_disk()
+    assert assign(head, 0, to=DIRECTORY_LOST).records == [
+        PartitionChangeRecord(
+            topic_id=topic_id("a"), partition_id=0, leader=1, directories=[directory(1), DIRECTORY_LOST]
+        )
+    ]

@@ -16,6 +16,7 @@ from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.end_transaction_record import EndTransactionRecord
 from highwater.wire.messages.feature_level_record import FeatureLevelRecord
 from highwater.wire.messages.register_broker_record import BrokerFeature
+from highwater.wire.messages.register_controller_record import RegisterControllerRecord
 from highwater.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.unit.controller.clusters import EMPTY, METADATA_VERSION, cluster, node_config, registered, then
 
@@ -138,3 +139,15 @@ def test_updates_are_all_or_nothing_and_can_be_tried_out() -> None:
     done = update_features(cluster(1), UpdateFeaturesRequest(feature_updates=[good]), 2, 1, CONFIG)
     assert done.records == [METADATA_VERSION]
     assert done.response.results == []
+
+
+def test_a_level_that_one_broker_does_not_support_is_not_set() -> None:
+    on = FeatureUpdateKey(feature=ELR.name, max_version_level=1)
+    request = UpdateFeaturesRequest(feature_updates=[on])
+    head = then(cluster(1, 2), [registered_with_elr(1)])
+    decision = update_features(head, request, 2, 1, CONFIG)
+    assert decision.response.error_code == Code.INVALID_UPDATE_VERSION
+    assert "Broker 2 does not support this feature." in (decision.response.error_message or "")
+    assert not decision.records
+    head = then(head, [registered_with_elr(2), RegisterControllerRecord(controller_id=7)])
+    assert "Controller 7 does" in (update_features(head, request, 2, 1, CONFIG).response.error_message or "")

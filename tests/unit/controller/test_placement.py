@@ -148,3 +148,17 @@ def test_brokers_that_are_leaving_or_take_no_replicas_are_not_usable() -> None:
         UsableBroker(NodeId(2), None, True),
         UsableBroker(NodeId(5), None, True),
     ]
+
+
+class First:
+    """A die that always shows the first side, and leaves what it shuffles as it is."""
+
+    def randrange(self, stop: int) -> int:
+        return 0
+
+    def shuffle(self, x: list[int]) -> None: ...
+
+
+def test_the_first_partition_is_led_by_the_broker_that_was_drawn() -> None:
+    assert place(shape((None,) * 3), 4, 2, First()) == [nodes(1, 2), nodes(2, 3), nodes(3, 1), nodes(1, 2)]
+    assert place(shape(("a", "b", "b")), 2, 2, First()) == [nodes(1, 2), nodes(3, 1)]

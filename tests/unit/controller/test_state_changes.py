@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from highwater.controller.alter_partition import alter_partition
 from highwater.controller.brokers import fence_broker, heartbeat, unfence_broker
 from highwater.controller.leaders import ElectionType, elect_leaders
 from highwater.controller.liveness import Liveness
 from highwater.controller.registration import register_broker
-from highwater.controller.state_changes import state_changes
+from highwater.controller.state_changes import state_changes, unclean_elections
+from highwater.controller.unregister import unregister_broker
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import whole
-from highwater.model import NodeId
+from highwater.model import NodeId, uuid_text
 from highwater.wire.codec import Message
 from highwater.wire.messages.alter_partition_request import (
     AlterPartitionRequest,
@@ -20,7 +23,11 @@ from highwater.wire.messages.alter_partition_request import (
 )
 from highwater.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from highwater.wire.messages.broker_registration_request import BrokerRegistrationRequest, Feature
+from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
+from highwater.wire.messages.partition_change_record import PartitionChangeRecord
+from highwater.wire.messages.partition_record import PartitionRecord
+from highwater.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from tests.unit.controller.clusters import (
     CLUSTER,
     cluster,
@@ -177,3 +184,74 @@ def test_silence_is_counted_from_the_last_heartbeat() -> None:
     liveness.activate(cluster(1).brokers, now=100.0)
     assert liveness.silent_for(NodeId(1), 109.1) == 109.1 - 100.0
     assert liveness.silent_for(NodeId(7), 109.1) == 0.0
+
+
+def changed(head: MetadataImage, **fields: Any) -> list[str]:
+    return told(head, [PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, **fields)], "")
+
+
+def test_whatever_changes_of_a_partition_is_told_and_nothing_else() -> None:
+    head = orders(2, 3)
+    assert changed(head, leader=2) == ["orders-0 leader 2 stays, in epoch 6"]
+    assert changed(head, isr=[2]) == ["orders-0 ISR 2,3 -> 2"]
+    moved = [directory(2), directory(3, 1)]
+    assert changed(head, directories=moved) == [
+        f"orders-0 replica 3 lies in directory {uuid_text(directory(3, 1))}",
+    ]
+    grown = [directory(2), directory(3), directory(1)]
+    assert changed(head, replicas=[2, 3, 1], directories=grown) == ["orders-0 replicas 2,3 -> 2,3,1"]
+    recovering = then(
+        head, [PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, leader_recovery_state=1)]
+    )
+    assert changed(recovering, leader_recovery_state=0) == ["orders-0 leader 2 has recovered"]
+
+
+def test_two_changes_of_one_partition_are_told_one_after_the_other() -> None:
+    head = orders(2, 3)
+    changes = [PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, isr=isr) for isr in ([2], [2, 3])]
+    assert told(head, list(changes), "") == ["orders-0 ISR 2,3 -> 2", "orders-0 ISR 2 -> 2,3"]
+
+
+def test_changes_of_what_is_not_there_are_not_told() -> None:
+    unknown = PartitionChangeRecord(topic_id=topic_id("other"), partition_id=0, isr=[2])
+    beyond = PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=9, isr=[2])
+    assert told(orders(2, 3), [unknown, beyond]) == []
+
+
+def test_only_elections_that_may_lose_records_are_counted_as_unclean() -> None:
+    unclean = PartitionChangeRecord(leader=3, leader_recovery_state=1)
+    clean = PartitionChangeRecord(leader=3)
+    recovered = PartitionChangeRecord(leader_recovery_state=0)
+    created = PartitionRecord(leader_recovery_state=1)
+    assert unclean_elections([unclean, clean, recovered, created, unclean]) == 2
+
+
+def test_why_a_broker_registers_is_told() -> None:
+    records, why = registered(cluster(2), 3, -1)
+    assert why == "its first life"
+    again = then(cluster(2), records)
+    assert registered(again, 3, -1)[1] == "it told anew what it is"
+
+
+def test_what_an_unregistered_broker_leaves_is_told_because_of_it() -> None:
+    head = orders(2, 3)
+    decision = unregister_broker(head, UnregisterBrokerRequest(broker_id=3), CONFIG)
+    assert told(head, list(decision.records), decision.why) == [
+        "orders-0 ISR 2,3 -> 2: 3 was unregistered",
+        "broker 3 unregistered: somebody asked for it",
+    ]
+
+
+def test_records_of_other_things_are_not_told() -> None:
+    head = orders(2, 3)
+    other = ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value="1")
+    change = PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, isr=[2])
+    assert told(head, [other, change], "") == ["orders-0 ISR 2,3 -> 2"]
+
+
+def test_with_elr_whoever_led_last_is_remembered_only_while_nobody_leads() -> None:
+    head = orders(2, 3, elr=True)
+    moved = fence_broker(head, CONFIG, NodeId(2), epoch(2))
+    assert [record.last_known_elr for record in moved if isinstance(record, PartitionChangeRecord)] == [None]
+    left = fence_broker(then(head, moved), CONFIG, NodeId(3), epoch(3))
+    assert [record.last_known_elr for record in left if isinstance(record, PartitionChangeRecord)] == [[3]]

@@ -65,3 +65,11 @@ def test_a_broker_with_another_directory_waits_for_the_session_however_often_it_
     succession = Succession()
     for _ in range(3):
         assert code(register(succession, "c", 2, directory_number=5)) == Code.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_who_was_refused_is_known_until_its_connection_is_closed() -> None:
+    succession = Succession()
+    register(succession, "c", 2)
+    assert (succession.has_refused("c"), succession.has_refused("d")) == (True, False)
+    succession.closed("c")
+    assert not succession.has_refused("c")

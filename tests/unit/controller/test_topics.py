@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from highwater.config import NodeConfig, Source
-from highwater.controller.decision import Decision
+from highwater.controller.decision import Decision, told
 from highwater.controller.deletion import delete_topics
 from highwater.controller.partitions import create_partitions
 from highwater.controller.topics import create_topics
-from highwater.errors import Code
+from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import topic_resource
 from highwater.metadata.pieces import whole
@@ -353,3 +353,18 @@ def test_an_answer_that_quotes_the_longest_strings_can_still_be_written() -> Non
     assert [result.error_code for result in created.response.topics] == [17, 40, 40]
     for response, version in ((created.response, 7), (deleted.response, 5), (grown.response, 3)):
         assert len(response.encode(version)) > 32767
+
+
+def test_nobody_adds_partitions_without_the_right_to() -> None:
+    head = with_topic(with_topic(THREE, "a", [1]), "b", [1])
+    topics = [CreatePartitionsTopic(name=name, count=2, assignments=None) for name in ("a", "b")]
+    rights = {("Alter", "Topic", "a")}
+    decision = create_partitions(
+        head, CreatePartitionsRequest(topics=topics), Random(1), lambda *right: right in rights
+    )
+    assert [result.error_code for result in decision.response.results] == [0, Code.TOPIC_AUTHORIZATION_FAILED]
+    assert len(decision.records) == 1
+
+
+def test_what_an_error_quotes_is_cut_to_what_a_string_has_room_for() -> None:
+    assert told(KafkaError(Code.INVALID_REQUEST, "x" * 5_000)) == "x" * 4_096

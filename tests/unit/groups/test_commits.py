@@ -177,3 +177,12 @@ def test_an_offset_of_a_topic_that_was_made_anew_is_not_the_new_ones() -> None:
     for topic_id, offset in ((b"a" * 16, 5), (b"b" * 16, -1), (bytes(16), 5)):
         response = bench.answer(bench.ask_fetch(T0, topic_id=topic_id), OffsetFetchResponseGroup)
         assert response.topics[0].partitions[0].committed_offset == offset
+
+
+@pytest.mark.parametrize(
+    ("generation", "code"), [(-1, Code.NONE), (0, Code.UNKNOWN_MEMBER_ID), (1, Code.UNKNOWN_MEMBER_ID)]
+)
+def test_in_a_group_that_nobody_is_in_only_who_names_no_generation_commits(generation: int, code: Code) -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 5})
+    assert bench.committed_codes(bench.ask_commit({T0: 6}, generation=generation)) == [code]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from highwater.errors import Code
 from highwater.groups import GroupFilter
+from highwater.groups.describing import Position
+from highwater.model import TopicPartition
 from highwater.wire.messages.describe_groups_response import DescribeGroupsResponse
 from tests.unit.groups.bench import RANGE, Bench, G
 
@@ -57,4 +59,15 @@ def test_groups_are_listed_by_state_and_type() -> None:
         ("consumer", "Stable", "classic"),
         ("", "Empty", "classic"),
         ("connect", "PreparingRebalance", "classic"),
+    ]
+
+
+def test_the_positions_of_all_groups_are_told_whether_or_not_they_have_members() -> None:
+    bench = Bench()
+    members = bench.stable_group(2)
+    bench.ask_commit({("t", 0): 5}, members[0], 1)
+    bench.ask_commit({("t", 1): 7}, group="alone")
+    assert bench.shard.positions() == [
+        Position(G, 2, {TopicPartition("t", 0): 5}),
+        Position("alone", 0, {TopicPartition("t", 1): 7}),
     ]

@@ -6,6 +6,7 @@ import pytest
 
 from highwater.errors import Code
 from highwater.groups import GroupSettings
+from highwater.groups.member import MOST_SAID, size_of
 from highwater.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from highwater.wire.messages.join_group_response import JoinGroupResponse
 from tests.unit.groups.bench import RANGE, Bench, subscription
@@ -308,3 +309,54 @@ def test_a_member_that_joins_again_needs_room_only_for_what_is_new() -> None:
     assert bench.joined(again).member_id == member
     larger = bench.ask_join(member, protocols={"range": bytes(17 << 20)}, version=3)
     assert bench.refusal(larger) is Code.GROUP_MAX_SIZE_REACHED
+
+
+def test_what_the_members_of_a_group_say_may_take_all_the_room_there_is_and_no_more() -> None:
+    first = {"range": bytes(1 << 20)}
+    left = MOST_SAID - size_of(tuple(first.items())) - size_of((("range", b""),))
+    for said, is_admitted in ((left + 1, False), (left, True)):
+        bench = Bench()
+        bench.ask_join(protocols=first, version=3)
+        token = bench.ask_join(protocols={"range": bytes(said)}, version=3)
+        assert bench.waits(token) is is_admitted
+
+
+def test_the_leader_is_told_what_a_member_said_when_it_joined_again() -> None:
+    bench = Bench()
+    leader, other = bench.stable_group(2)
+    bench.ask_join(other, {"range": subscription("u")})
+    told = bench.joined(bench.ask_join(leader)).members
+    assert {member.member_id: member.metadata for member in told} == {
+        leader: subscription("t"),
+        other: subscription("u"),
+    }
+
+
+def test_a_member_that_joins_again_is_given_the_time_that_it_asks_for_now() -> None:
+    bench = Bench()
+    leader, other = bench.stable_group(2)
+    bench.ask_join(other, {"range": subscription("u")}, session_ms=20_000)
+    bench.ask_join(leader, session_ms=20_000)
+    bench.assign(2, [leader, other], leader)
+    bench.pass_time(15)
+    assert bench.heartbeat(other, 2) is Code.NONE
+    assert bench.heartbeat(leader, 2) is Code.NONE
+
+
+def test_what_a_member_says_is_reckoned_with_what_keeping_it_takes() -> None:
+    assert size_of((("range", b"abc"), ("sticky", b""))) == 100 + 5 + 3 + 100 + 6
+    assert MOST_SAID == 16 * 1024 * 1024
+
+
+def test_a_member_id_begins_with_as_much_of_the_client_id_as_has_room() -> None:
+    assert Bench().new_id(client="x" * 1_025) == "x" * 1_024 + "-u1"
+
+
+def test_a_member_that_is_turned_away_from_a_stable_group_leaves_it_and_the_others_rebalance() -> None:
+    """It has said too much. Nobody would read what was assigned to it."""
+    bench = Bench()
+    leader, other = bench.stable_group(2)
+    turned_away = bench.ask_join(other, {"range": bytes(MOST_SAID)})
+    assert bench.refusal(turned_away) is Code.GROUP_MAX_SIZE_REACHED
+    assert bench.heartbeat(leader, 1) is Code.REBALANCE_IN_PROGRESS
+    assert [member.member_id for member in bench.joined(bench.ask_join(leader)).members] == [leader]

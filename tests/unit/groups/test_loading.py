@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import pack
 
 import pytest
 
 from highwater.errors import Code
 from highwater.groups import GroupFilter, GroupSettings, GroupShard, Record, UnknownWrite
+from highwater.groups.offsets import OffsetTable
+from highwater.groups.records import CommittedOffset
+from highwater.model import TopicPartition, Uuid
 from highwater.wire.codec import Malformed
 from highwater.wire.messages.group_metadata_key import GroupMetadataKey
 from highwater.wire.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -15,7 +19,7 @@ from highwater.wire.messages.join_group_response import JoinGroupResponse
 from highwater.wire.messages.offset_commit_key import OffsetCommitKey
 from highwater.wire.messages.offset_commit_value import OffsetCommitValue
 from highwater.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
-from tests.unit.groups.bench import RANGE, SESSION_MS, Bench, G
+from tests.unit.groups.bench import DAY_MS, RANGE, SESSION_MS, START_MS, Bench, G
 
 T0 = ("t", 0)
 
@@ -208,3 +212,71 @@ def test_a_write_is_reported_on_once() -> None:
             report(write, bench.now)
     with pytest.raises(UnknownWrite):
         bench.shard.failed(write, Code.NOT_ENOUGH_REPLICAS, bench.now)
+
+
+def test_a_record_of_no_producer_counts_at_once() -> None:
+    bench = Bench()
+    bench.shard.replay(*offset_record(6), producer_id=-1)
+    assert bench.offsets() == {T0: 6}
+
+
+def test_of_two_transactions_the_one_that_committed_later_in_the_log_counts() -> None:
+    """Whichever of them ends first."""
+    for order in ((8, 9), (9, 8)):
+        bench = Bench()
+        bench.shard.replay(*offset_record(6), producer_id=8)
+        bench.shard.replay(*offset_record(7), producer_id=9)
+        for producer in order:
+            bench.shard.end_transaction(producer, commit=True)
+        assert bench.offsets() == {T0: 7}
+
+
+def test_a_table_of_offsets_knows_who_is_writing_and_forgets_it() -> None:
+    class Written:
+        changes: dict[TopicPartition, CommittedOffset | None] = {TopicPartition("t", 0): None}
+
+        def when_settled(self, resume: Callable[[Code], None]) -> None: ...
+
+    table, first, second = OffsetTable(), Written(), Written()
+    table.begin(G, first)
+    table.begin(G, second)
+    assert (table.groups(), table.last_written(G)) == ([G], second)
+    table.end(G, second)
+    assert (table.groups(), table.last_written(G)) == ([G], first)
+    table.end(G, first)
+    assert (table.groups(), table.last_written(G), table.places(G)) == ([], None, [])
+
+
+def test_a_group_whose_last_offset_is_removed_is_none_of_the_table() -> None:
+    table, place = OffsetTable(), TopicPartition("t", 0)
+    offset = CommittedOffset(5, -1, "", 0, -1, Uuid(bytes(16)))
+    table.put(G, place, offset)
+    assert (table.groups(), dict(table.of(G))) == ([G], {place: offset})
+    table.remove(G, place)
+    assert (table.groups(), dict(table.of(G))) == ([], {})
+
+
+def test_an_offset_that_was_removed_is_not_brought_back_by_a_transaction_that_held_it() -> None:
+    bench = Bench()
+    bench.shard.replay(*offset_record(6), producer_id=9)
+    bench.shard.replay(offset_record(6).key, None)
+    bench.shard.end_transaction(9, commit=True)
+    assert bench.offsets() == {}
+
+
+@pytest.mark.parametrize(("since_ms", "is_kept"), [(START_MS, True), (-1, False), (START_MS - 8 * DAY_MS, False)])
+def test_the_offsets_of_a_loaded_group_are_unused_since_it_was_left(since_ms: int, is_kept: bool) -> None:
+    """Or since they were committed, where an old record does not say."""
+    group = group_record(3, protocol_type="consumer", current_state_timestamp=since_ms, members=[])
+    bench = Bench(log=[offset_record(5), group])
+    bench.pass_time(700)
+    assert bench.offsets() == ({T0: 5} if is_kept else {})
+
+
+def test_records_are_written_in_the_versions_that_kafka_writes() -> None:
+    bench = Bench()
+    (member,) = bench.stable_group(1)
+    bench.ask_commit({T0: 5}, member, 1)
+    group, offset = bench.log
+    assert (group.key[:2], (group.value or b"")[:2]) == (b"\x00\x02", b"\x00\x03")
+    assert (offset.key[:2], (offset.value or b"")[:2]) == (b"\x00\x01", b"\x00\x04")

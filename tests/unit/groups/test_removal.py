@@ -255,3 +255,50 @@ def test_whoever_waits_for_stable_offsets_learns_of_their_deletion() -> None:
     token = bench.ask_fetch(T0, require_stable=True)
     bench.commit()
     assert bench.answer(token, OffsetFetchResponseGroup).topics[0].partitions[0].committed_offset == -1
+
+
+def test_to_delete_an_offset_that_is_not_there_writes_nothing() -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 1})
+    written = list(bench.log)
+    assert bench.delete_offsets(U0) == (Code.NONE, [Code.NONE])
+    assert bench.log == written
+
+
+@pytest.mark.parametrize("way", ["an offset", "an offset that was loaded", "a group that was loaded", "a last member"])
+def test_a_group_that_the_log_knows_outlives_a_join_that_is_refused(way: str) -> None:
+    bench = Bench()
+    if "offset" in way:
+        bench.ask_commit({T0: 1})
+    elif "group" in way:
+        bench.leave(*bench.stable_group(1))
+    else:
+        waiting = bench.ask_join(version=3)
+        bench.leave("client-u1")
+        assert bench.refusal(waiting) is Code.UNKNOWN_MEMBER_ID
+        bench.pass_time(3)
+    if "loaded" in way:
+        bench.fail_over()
+    assert bench.refusal(bench.ask_join(kind="")) is Code.INCONSISTENT_GROUP_PROTOCOL
+    assert bench.state() == "Empty"
+    assert bench.delete_groups(G) == [Code.NONE]
+
+
+def test_an_empty_group_whose_removal_is_refused_is_tried_again_soon() -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 1})
+    bench.holds = True
+    bench.pass_time(7 * DAY + 600)
+    assert len(bench.writes) == 1
+    bench.fail(Code.NOT_ENOUGH_REPLICAS)
+    assert bench.shard.next_deadline == bench.now.monotonic + 10
+    assert bench.state() == "Empty"
+
+
+def test_a_deletion_that_is_refused_holds_nothing_else_back() -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 1})
+    bench.holds = True
+    bench.ask_delete_groups(G)
+    bench.fail(Code.NOT_ENOUGH_REPLICAS)
+    assert bench.shard.next_deadline == bench.now.monotonic + 600

@@ -6,6 +6,7 @@ import pytest
 
 from highwater.errors import Code
 from highwater.groups import Now
+from highwater.groups.deadlines import Deadline, Joining, RetentionCheck, Session, Syncing
 from highwater.groups.shard import EXPIRED_AT_ONCE
 from highwater.wire.messages.leave_group_response import LeaveGroupResponse
 from tests.unit.groups.bench import Bench, G
@@ -202,3 +203,60 @@ def test_sessions_that_end_together_are_gone_through_some_at_a_time() -> None:
         bench.do(bench.shard.expired(later))
         left.append(len(group.pending))
     assert left[:3] == [2 * EXPIRED_AT_ONCE, EXPIRED_AT_ONCE, 0]
+
+
+def test_if_the_last_leave_is_overdue_the_member_is_told_once() -> None:
+    bench = Bench()
+    (member,) = bench.stable_group(1)
+    bench.holds = True
+    leaving = bench.ask_leave(member)
+    bench.delay()
+    assert bench.refusal(leaving) is Code.COORDINATOR_NOT_AVAILABLE
+    bench.commit()
+    assert bench.state() == "Empty"
+
+
+def test_nothing_is_waited_for_when_the_last_member_has_left() -> None:
+    bench = Bench()
+    members = bench.stable_group(2)
+    bench.leave(*members)
+    assert bench.shard.next_deadline is not None
+    assert bench.shard.next_deadline > bench.now.monotonic + 500, "only offsets are looked at from time to time"
+
+
+@pytest.mark.parametrize(("version", "named"), [(2, 0), (3, 1), (4, 1)])
+def test_from_version_3_on_the_answer_names_who_left(version: int, named: int) -> None:
+    bench = Bench()
+    (member,) = bench.stable_group(1)
+    answer = bench.answer(bench.ask_leave(member, version=version), LeaveGroupResponse)
+    assert len(answer.members) == named
+
+
+def waited_for(bench: Bench) -> set[Deadline]:
+    """All deadlines but that of the retention of offsets, which is always there."""
+    return set(bench.shard._deadlines._due) - {RetentionCheck()}
+
+
+def test_in_each_state_of_a_group_only_what_belongs_to_it_is_waited_for() -> None:
+    bench = Bench()
+    first = bench.new_id()
+    assert waited_for(bench) == {Session(G, first)}
+    bench.leave(first)
+    assert waited_for(bench) == set()
+    first, second = bench.new_id(), bench.new_id()
+    bench.ask_join(first)
+    assert waited_for(bench) == {Session(G, first), Session(G, second), Joining(G)}
+    bench.ask_join(second)
+    bench.pass_time(6)
+    assert bench.state() == "CompletingRebalance"
+    assert waited_for(bench) == {Session(G, first), Session(G, second), Syncing(G)}
+    bench.leave(second)
+    assert bench.state() == "PreparingRebalance"
+    assert waited_for(bench) == {Session(G, first), Joining(G)}
+    bench.joined(bench.ask_join(first))
+    assert waited_for(bench) == {Session(G, first), Syncing(G)}
+    bench.ask_sync(first, 2, {first: b""})
+    assert bench.state() == "Stable"
+    assert waited_for(bench) == {Session(G, first)}
+    bench.leave(first)
+    assert waited_for(bench) == set()

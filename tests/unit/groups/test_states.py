@@ -7,9 +7,13 @@ from random import Random
 
 import pytest
 
-from highwater.groups import IllegalTransition, State
+from highwater.groups import GroupSettings, IllegalTransition, Now, State
 from highwater.groups.deadlines import Deadline, Deadlines, Joining, Session, Syncing
+from highwater.groups.effects import Outbox
 from highwater.groups.group import Group
+from highwater.groups.rebalance import Rebalance
+from highwater.groups.registry import Registry
+from highwater.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from highwater.groups.states import TRANSITIONS, check_transition
 
 
@@ -77,3 +81,63 @@ def test_a_deadline_that_is_put_off_all_day_takes_the_room_of_one() -> None:
         deadlines.set(Session("g", "m"), second + 10)
         assert list(deadlines.expired(second)) == []
     assert len(deadlines._heap) == 1
+
+
+def test_deadlines_that_were_cleared_are_gone_and_can_be_set_anew() -> None:
+    deadlines = Deadlines()
+    deadlines.set(Joining("g"), 1)
+    deadlines.clear()
+    assert Joining("g") not in deadlines
+    assert deadlines.next() is None
+    deadlines.set(Joining("g"), 2)
+    assert Joining("g") in deadlines
+    assert list(deadlines.expired(1)) == []
+    assert list(deadlines.expired(2)) == [Joining("g")]
+
+
+def test_of_two_deadlines_at_one_time_the_one_that_was_set_first_comes_first() -> None:
+    deadlines = Deadlines()
+    for name in ("b", "a", "c"):
+        deadlines.set(Joining(name), 1)
+    assert list(deadlines.expired(1)) == [Joining("b"), Joining("a"), Joining("c")]
+
+
+def test_the_end_of_a_time_that_everybody_kept_changes_nothing() -> None:
+    rebalance = Rebalance(GroupSettings(), Deadlines(), Outbox())
+    group = Group("g", 0)
+    for state in (State.PREPARING, State.COMPLETING, State.STABLE):
+        group.move(state, 0)
+    rebalance.syncing_is_over(group, Now(0.0, 0))
+    assert group.state is State.STABLE
+    group.move(State.PREPARING, 0)
+    group.unsynced["m"] = None
+    rebalance.syncing_is_over(group, Now(0.0, 0))
+    assert group.unsynced == {"m": None}
+
+
+def test_the_settings_are_kafkas() -> None:
+    assert GroupSettings() == GroupSettings(
+        min_session_timeout_ms=6_000,
+        max_session_timeout_ms=1_800_000,
+        initial_rebalance_delay_ms=3_000,
+        max_size=2_147_483_647,
+        offset_metadata_max_size=4_096,
+        offsets_retention_ms=604_800_000,
+        offsets_retention_check_interval_ms=600_000,
+    )
+    assert NEW_MEMBER_JOIN_TIMEOUT_MS == 300_000
+
+
+def test_a_deadline_that_is_set_again_to_the_same_time_takes_the_room_of_one() -> None:
+    deadlines = Deadlines()
+    for _ in range(100):
+        deadlines.set(Joining("g"), 1)
+    assert len(deadlines._heap) == 1
+
+
+def test_a_registry_that_is_cleared_knows_no_group_of_any_kind() -> None:
+    registry = Registry()
+    registry.get_or_create("g", 0)
+    registry.foreign["h"] = "share"
+    registry.clear()
+    assert (list(registry), registry.foreign) == ([], {})

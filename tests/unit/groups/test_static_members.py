@@ -213,3 +213,22 @@ def test_a_member_that_came_back_has_a_session_again() -> None:
         bench.pass_time(1)
         bench.heartbeat(leader, 1, instance="a")
     assert bench.heartbeat(member, 1, instance="b") is Code.UNKNOWN_MEMBER_ID
+
+
+def test_nobody_waits_for_the_session_of_a_process_that_was_replaced() -> None:
+    bench = Bench()
+    bench.stable_group(instances=["i"])
+    ends = bench.shard.next_deadline
+    assert ends is not None
+    bench.pass_time(5)
+    bench.ask_join(instance="i")
+    assert bench.shard.next_deadline == ends + 5
+
+
+def test_while_the_new_id_is_overdue_the_member_is_told_to_retry() -> None:
+    bench = Bench()
+    bench.stable_group(instances=["a", "b"])
+    bench.holds = True
+    token = bench.ask_join(instance="b")
+    bench.delay()
+    assert bench.refusal(token) is Code.COORDINATOR_NOT_AVAILABLE

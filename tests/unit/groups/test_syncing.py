@@ -160,3 +160,14 @@ def test_a_sync_under_another_protocol_is_refused(kind: str, protocol: str) -> N
     _, other = bench.stable_group(2)
     assert bench.refusal(bench.ask_sync(other, 1, kind=kind, protocol=protocol)) is Code.INCONSISTENT_GROUP_PROTOCOL
     assert bench.assignment(bench.ask_sync(other, 1, kind="consumer", protocol="range")) == other.encode()
+
+
+def test_a_member_that_asks_late_for_its_assignment_stays() -> None:
+    bench = Bench()
+    leader, other = completing_group(bench)
+    bench.ask_sync(leader, 1, {leader: b"l", other: b"o"})
+    assert bench.state() == "Stable"
+    bench.keep_alive(30, 1, leader, other)
+    assert bench.assignment(bench.ask_sync(other, 1)) == b"o"
+    bench.keep_alive(60, 1, leader, other)
+    assert bench.state() == "Stable"

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from highwater.errors import Code
-from highwater.groups import GroupFilter, GroupSettings
+from highwater.groups import GroupFilter, GroupSettings, Now
+from highwater.groups.deadlines import Deadlines
+from highwater.groups.effects import Outbox
+from highwater.groups.offsets import OffsetTable
 from highwater.groups.records import GROUP_METADATA, kind_of
-from highwater.groups.tombstones import AT_ONCE, RETRY_SECONDS
+from highwater.groups.registry import Registry
+from highwater.groups.tombstones import AT_ONCE, RETRY_SECONDS, OffsetsEnding, Tombstones
 from tests.unit.groups.bench import DAY_MS, Bench, G
 
 DAY = DAY_MS / 1000
@@ -220,3 +224,46 @@ def test_an_offset_that_came_of_age_and_is_committed_before_its_piece_stays() ->
     bench.pauses = False
     bench.do([])
     assert bench.offsets() == {T0: 2, U0: 2}
+
+
+def test_a_piece_fills_its_batch_to_the_last_byte() -> None:
+    """A batch takes 61 bytes, and a tombstone 20 beside its key: two for its kind, and two before each name."""
+    each = 20 + 10 + len(G) + len("t")
+    for room, expected in ((3 * each, 3), (3 * each - 1, 2), (1, 1)):
+        bench = Bench()
+        bench.ask_commit({("t", partition): 1 for partition in range(5)})
+        bench.pauses = bench.holds = True
+        bench.topics_deleted(GONE)
+        while not bench.writes:
+            bench.do(bench.shard.proceed(61 + room, bench.now))
+        assert [len(write.records) for write in bench.writes] == [expected]
+
+
+def test_whoever_resigns_has_nothing_left_to_look_for() -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 1})
+    bench.pauses = True
+    bench.topics_deleted(GONE)
+    assert bench.shard.is_behind
+    bench.do(bench.shard.resigned(bench.now))
+    assert not bench.shard.is_behind
+
+
+def test_what_was_put_off_is_forgotten_by_whoever_resigns() -> None:
+    queue = Tombstones(Registry(), OffsetTable(), Deadlines(), Outbox())
+    queue.put_off(OffsetsEnding(queue, G, [], lambda place, now: True), Now(0.0, 0))
+    queue.abandon(Code.NOT_COORDINATOR)
+    queue.retry()
+    assert not queue.is_behind
+
+
+def test_offsets_whose_removal_was_refused_can_be_read_at_once() -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 1})
+    bench.holds = True
+    bench.ask_delete_groups(G)
+    waiting = bench.ask_fetch(T0, require_stable=True)
+    assert bench.waits(waiting)
+    bench.fail(Code.NOT_ENOUGH_REPLICAS)
+    assert not bench.waits(waiting)
+    assert not bench.waits(bench.ask_fetch(T0, require_stable=True))

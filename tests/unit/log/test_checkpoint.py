@@ -191,3 +191,17 @@ def test_a_file_that_cannot_be_replaced_keeps_no_descriptor(tmp_path: Path) -> N
             assert is_open(tmp_path / "checkpoint.tmp")
     assert remembered.value is not None
     assert not is_open(tmp_path / "checkpoint.tmp")
+
+
+def test_who_waits_for_a_closed_file_is_told_once_nothing_is_being_written() -> None:
+    with Simulation(8) as sim:
+        value = Value(sim)
+        value.write(1)
+        value.world.call(value.file.close)
+        idle: list[str] = []
+        value.world.call(value.file.when_idle, lambda: idle.append("then"))
+        assert idle == []
+        sim.run(sim.until(lambda: bool(idle)))
+        assert value.told == []
+        value.world.call(value.file.when_idle, lambda: idle.append("at once"))
+        assert idle == ["then", "at once"]

@@ -69,3 +69,16 @@ def test_the_floor_is_the_last_entry_at_or_before(steps: list[int], offset: int)
         asked = BASE + offset
         assert index.floor(asked, blocking) == max((p for o, p in entries if o <= asked), default=0)
         assert index.entries_below(asked, blocking) == sum(1 for o, _ in entries if o < asked)
+
+
+def test_a_search_begins_at_the_first_entry_that_is_not_beyond(tmp_path: Path) -> None:
+    index = offset_index(tmp_path, [(1005, 300), (1100, 4200)])
+    assert [index.floor(offset, blocking) for offset in (1000, 1004, 1005, 1099, 1100, 9999)] == [
+        0,
+        0,
+        300,
+        300,
+        4200,
+        4200,
+    ]
+    assert [index.entries_below(offset, blocking) for offset in (1005, 1006, 1100, 1101)] == [0, 1, 1, 2]

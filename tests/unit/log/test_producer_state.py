@@ -71,6 +71,7 @@ def test_after_a_marker_of_a_new_epoch_data_begins_at_zero() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_sequence_wraps_to_zero(count: int) -> None:
+    assert MAX_SEQUENCE == 2_147_483_647
     state = ProducerState()
     write(state, MAX_SEQUENCE, count)
     assert state.producers[PID].last_sequence == (count - 2) % (MAX_SEQUENCE + 1)
@@ -173,3 +174,11 @@ def test_every_damaged_byte_of_a_snapshot_is_noticed() -> None:
             producer_snapshot.decode(data[:at])
         with pytest.raises(BadSnapshot):
             producer_snapshot.decode(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+
+
+def test_a_producer_is_as_young_as_its_last_marker() -> None:
+    state = ProducerState()
+    write(state, 0)
+    state.marker_appended(PID, 0, 9, 77_777, 1, aborted=False)
+    assert state.producers[PID].timestamp == 77_777
+    assert state.producers[PID].coordinator_epoch == 1

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
+from highwater.errors import Code, KafkaError
 from highwater.log.log import Log
 from highwater.log.reads import Stale
 from highwater.log.scan import BadBatch
 from highwater.log.truncation import find_cut, truncate
-from highwater.world import Step
+from highwater.sim import Simulation
+from highwater.world import EXHAUSTED_SECONDS, Exhausted, Step
 from tests.unit.log.bench import Bench, all_records, on_real_disk
+from tests.unit.log.test_faults import QUICK, Machine
 from tests.unit.log.test_recovery import fill
 
 GO_ON_SECONDS = 60.0
@@ -137,3 +140,38 @@ def test_damage_that_was_cut_off_is_forgotten_and_what_lies_before_the_cut_stays
         assert log.trouble is None
 
     on_real_disk(tmp_path, play)
+
+
+@pytest.mark.parametrize(("is_only_copy", "code"), [(True, Code.CORRUPT_MESSAGE), (False, Code.KAFKA_STORAGE_ERROR)])
+def test_who_reads_what_is_damaged_is_told_whether_to_ask_for_another_copy(
+    tmp_path: Path, is_only_copy: bool, code: Code
+) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        fill(log, 10)
+        log.is_only_copy = lambda: is_only_copy
+        where = log.reads.slices(15, 1 << 20, log.log_end, True, _from_disk)[0].pos
+        log.found_damaged(BadBatch(log.active.file.path, where, "its checksum is wrong"))
+        for offset in (15, 29):
+            with pytest.raises(KafkaError) as refused:
+                log.read(offset, 1 << 20, log.log_end, True, _from_disk)
+            assert refused.value.code is code
+        (before,) = log.read(0, 1 << 20, log.log_end, True, _from_disk)
+        assert before.pos + before.size == where
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_look_up_that_no_descriptor_was_left_for_is_tried_again_a_little_later() -> None:
+    with Simulation(1, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        log = machine.log
+        done: list[float] = []
+        short = machine.storage.fail("read", "*.log", error=Exhausted(errno.EMFILE, "none left"))
+        begun = machine.world.clock.monotonic()
+        machine.world.call(log.reads.locate_later, 0, lambda: done.append(machine.world.clock.monotonic()))
+        sim.run(sim.until(lambda: bool(done)))
+        assert short.struck
+        assert done[0] - begun >= EXHAUSTED_SECONDS
+        assert log.offline is None

@@ -116,3 +116,8 @@ def test_records_without_a_time_are_as_old_as_their_writing(tmp_path: Path) -> N
         assert await bench.store.expiry.apply(log) == 1
 
     on_real_disk(tmp_path, play, retention_ms=DAY)
+
+
+def test_a_clock_is_followed_to_the_millisecond() -> None:
+    assert RetentionClock(NOW, 0.0).now_ms(NOW + YEAR, 10.0) == NOW + 24 * 10_000 + 3_600_000
+    assert RetentionClock(NOW, 5.0).now_ms(NOW - 1, 5.0) == NOW - 1

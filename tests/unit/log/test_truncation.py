@@ -146,6 +146,21 @@ def test_a_log_may_begin_anew_beyond_its_end(tmp_path: Path) -> None:
     on_real_disk(tmp_path, play, segment_bytes=1500)
 
 
+@pytest.mark.parametrize(("log_start", "expected"), [(1001, 1001), (1000, 1000), (2000, 1002)])
+def test_a_log_that_begins_anew_with_batches_starts_no_lower_than_it_did(
+    tmp_path: Path, log_start: int, expected: int
+) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        log.log_start = log.log_end = log_start
+        data = batch([b"a", b"b"])
+        data[:8], data[12:16] = (1000).to_bytes(8, "big"), (3).to_bytes(4, "big")
+        assert await restart(bench.world, log, 1000, memoryview(data))
+        assert (log.log_start, log.log_end) == (expected, 1002)
+
+    on_real_disk(tmp_path, play)
+
+
 def test_a_cut_below_the_log_start_is_a_mistake(tmp_path: Path) -> None:
     async def play(bench: Bench) -> None:
         log = await bench.create()

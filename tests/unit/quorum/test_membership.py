@@ -8,7 +8,7 @@ import pytest
 
 from highwater.model import Endpoint, NodeId
 from highwater.quorum import ElectionState, Identity, IllegalTransition, Quorum, ReplicaKey, Role, Timing
-from highwater.quorum.leader import OBSERVER_SESSION_TIMEOUT, OBSERVERS_MAX, Leader
+from highwater.quorum.leader import OBSERVER_SESSION_TIMEOUT, OBSERVERS_MAX, Leader, Progress
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from highwater.wire.messages.describe_quorum_response import DescribeQuorumResponse
 from tests.unit.quorum.bench import ONE, THREE, TWO, Bench, Loaded, begin, fetch, records, vote, vote_of
@@ -160,3 +160,33 @@ def test_a_replica_caught_up_at_its_last_fetch_if_it_has_what_the_leader_had_the
     leader.fetched(TWO, 3, 11.0)
     assert leader.voters[NodeId(2)].last_caught_up == 10.0
     assert ONE in [voter.key for voter in leader.voters.values()]
+
+
+def test_a_new_leader_describes_its_own_log_as_far_as_it_is_durable() -> None:
+    bench = Bench(stored=ElectionState(1), log=MemoryLog.of_epochs(1, 1)).to_leader()
+    own, *_ = bench.quorum.describe(METADATA, 2, bench.now, 0).topics[0].partitions[0].current_voters
+    assert (own.replica_id, own.log_end_offset) == (1, 2)
+
+
+def test_dates_are_told_to_the_millisecond() -> None:
+    bench = Bench().to_leader()
+    bench.request(fetch(TWO, 1, 0))
+    response = bench.quorum.describe(METADATA, 2, bench.now + 7.25, 1_700_000_000_000)
+    _, two, _ = response.topics[0].partitions[0].current_voters
+    assert two.last_fetch_timestamp == 1_700_000_000_000 - 7_250
+
+
+@pytest.mark.parametrize(
+    ("leader_end", "offset", "caught_up"), [(1, 1, 10.0), (1, 0, None), (2, 1, None), (2, 2, 10.0)]
+)
+def test_who_has_what_the_leader_had_at_the_last_fetch_was_caught_up_then(
+    leader_end: int, offset: int, caught_up: float | None
+) -> None:
+    progress = Progress(TWO)
+    progress.fetched(0, leader_end, 10.0)
+    progress.fetched(offset, 9, 11.0)
+    assert (progress.last_caught_up, progress.last_fetch, progress.end_offset) == (caught_up, 11.0, offset)
+
+
+def test_a_voter_set_is_as_long_as_it_has_voters() -> None:
+    assert [len(voter_set(*ids)) for ids in ((), (1,), (1, 2, 3))] == [0, 1, 3]

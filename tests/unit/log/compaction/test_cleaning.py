@@ -8,7 +8,11 @@ from collections import Counter
 import pytest
 
 from highwater.log import names
+from highwater.log.appended import Origin
 from highwater.wire import records
+from highwater.wire.records.append import Validated
+from highwater.wire.records.control import ControlType
+from tests.unit.log.bench import append
 from tests.unit.log.compaction.stage import NAME, RETENTION_MS, Stage, table_of
 
 HISTORIES = 40
@@ -91,6 +95,27 @@ def test_small_segments_become_one() -> None:
         stage.sim.run(play)
 
 
+def test_producers_are_kept_where_a_segment_begins_and_nowhere_else() -> None:
+    stage = Stage(8, segment_bytes=2_000)
+
+    async def play() -> None:
+        await stage.create()
+        for number in range(200):
+            stage.write([(b"k%d" % (number % 70), b"%d" % number)], pid=7)
+            await stage.sim.sleep(0.1)  # or only the newest of several would be written
+        stage.log.roll()
+        await stage.clean()
+        await stage.sim.sleep(5)
+        found = stage.world.disk.list(stage.bench.partition_directory)
+        snapshots = sorted(names.base_offset_of(name) for name in found if name.endswith(names.SNAPSHOT))
+        bases = [segment.base_offset for segment in stage.log.segments]
+        assert len(bases) > 2
+        assert snapshots == bases[1:], "before the first record there was no producer"
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
 def test_a_reader_of_the_old_segments_reads_on() -> None:
     stage = Stage(5, file_delete_delay_ms=1000)
 
@@ -155,6 +180,61 @@ def test_damage_that_is_met_behind_segments_that_were_put_in_place_is_told_and_n
         assert first not in log.segments, "a segment was put in its place before the damage was met"
         assert list(log.reads.damage) == [victim.base_offset]
         assert stage.cleaner.account.uncleanable(log.partition)
+
+
+def transactional(stage: Stage, pid: int) -> None:
+    rows = [(stage.now_ms, b"k", b"in transaction", ())]
+    data = records.build(rows, producer_id=pid, producer_epoch=0, base_sequence=0, transactional=True)
+    append(stage.log, data)
+
+
+def ended(stage: Stage, pid: int, kind: ControlType) -> None:
+    marker = records.build_marker(kind, timestamp=stage.now_ms, producer_id=pid, producer_epoch=0, coordinator_epoch=1)
+    stage.log.append_as_leader(Validated(marker, records.read_header(marker), -1), 0, Origin.COORDINATOR)
+    stage.log.high_watermark = stage.log.log_end
+
+
+@pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
+def test_what_was_aborted_replaces_nothing(kind: ControlType) -> None:
+    stage = Stage(7)
+
+    async def play() -> None:
+        await stage.create()
+        stage.write([(b"k", b"kept")])
+        stage.log.roll()
+        transactional(stage, 7)
+        ended(stage, 7, kind)
+        stage.log.roll()
+        stage.write([(b"other", b"1")])
+        stage.log.roll()
+        await stage.clean()
+        values = [record.value for record in await stage.read() if record.key == b"k"]
+        assert values == ([b"kept"] if kind is ControlType.ABORT else [b"in transaction"])
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_an_aborted_transaction_behind_what_may_be_cleaned_is_still_told_of() -> None:
+    """An open transaction ends what may be cleaned amid a segment, and the other one lies behind its beginning."""
+    stage = Stage(6)
+
+    async def play() -> None:
+        await stage.create()
+        for number in range(20):
+            stage.write([(b"k", b"%d" % number)])
+        transactional(stage, 8)
+        transactional(stage, 7)
+        ended(stage, 7, ControlType.ABORT)
+        stage.log.roll()
+        before = stage.log.aborted_transactions(0, stage.log.log_end)
+        assert [each.producer_id for each in before] == [7]
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0)
+        stage.cleaner.stop()
+        assert len(stage.log.segments) < 5
+        assert stage.log.aborted_transactions(0, stage.log.log_end) == before
 
     with stage.sim:
         stage.sim.run(play)

@@ -1,0 +1,98 @@
+"""Lines of which some change can be seen by no test, each with the reason. A draw that lands there says so."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SRC = "src/highwater/"
+
+
+class Unseen(NamedTuple):
+    file: str
+    line: str
+    """As it stands in its file, stripped."""
+    reason: str
+
+
+UNSEEN = [
+    Unseen(
+        f"{SRC}quorum/core.py",
+        "check_initial(self.role.role)",
+        "it asserts what `_initial_role` makes sure of by itself",
+    ),
+    Unseen(
+        f"{SRC}quorum/leader.py",
+        "leader_end_at_fetch: Offset = -1",
+        "whatever is below zero says that nothing was fetched yet",
+    ),
+    Unseen(
+        f"{SRC}groups/effects.py",
+        "aging_ms: int = 2**63 - 1",
+        "it is the end of time: no clock comes near it",
+    ),
+    Unseen(f"{SRC}groups/group.py", "self.was_joined = False", "it is set again before anybody asks"),
+    Unseen(f"{SRC}groups/group.py", "self.delay_ms = 0", "it is set again before anybody asks"),
+    Unseen(f"{SRC}groups/group.py", "self.delay_left_ms = 0", "it is set again before anybody asks"),
+    Unseen(
+        f"{SRC}groups/tombstones.py",
+        "AT_ONCE: Final = 250",
+        "it bounds one turn of the loop: one more changes nothing that is decided",
+    ),
+    Unseen(f"{SRC}groups/offsets.py", "self._order = 0", "only the order of the numbers counts"),
+    Unseen(f"{SRC}groups/tombstones.py", "self._is_last = False", "it is set again before anybody asks"),
+    Unseen(
+        f"{SRC}controller/leaders.py",
+        "MAX_ELECTIONS: Final = 200",
+        "it bounds one turn of the loop: one more changes nothing that is decided",
+    ),
+    Unseen(
+        f"{SRC}controller/configs.py",
+        "validate_broker_configs(changed, per_broker=resource != CLUSTER_DEFAULT)",
+        "no setting that is here is for single brokers alone",
+    ),
+    Unseen(
+        f"{SRC}controller/deletion.py",
+        "known = None if name is None else head.topics.by_name.get(name)",
+        "there is no topic without a name: it is asked for the sake of the types",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "end = max(end, batch.header.next_offset)",
+        "the offset of a full table lies behind all that was put into it, and so does the end of the segment",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "if self._unpaid < self._piece:",
+        "the pieces that are paid for are smaller, and the rate is the same",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/interrupted.py",
+        "for batch in scan(file, 0, base, check=False):",
+        "what was synced before it got its name has the checksums that it had",
+    ),
+    Unseen(
+        f"{SRC}log/loader.py",
+        "for batch in scan(segment.file, first.position, 0, check=False):",
+        "checksums have been looked at, or need not be: only the time that it takes is another",
+    ),
+    Unseen(f"{SRC}log/scan.py", "CHUNK = 1 << 20", "it says how much is read at a time, and nothing of what is found"),
+    Unseen(
+        f"{SRC}log/segment.py",
+        "if within + _HEAD.size > len(chunk):",
+        "a piece that ends with a whole head is read again for nothing, and found the same",
+    ),
+    Unseen(
+        f"{SRC}log/store.py",
+        "scans = not self.found.clean and size > PROCESS_ABOVE_BYTES",
+        "it decides where the work is done, and nothing of its result",
+    ),
+    Unseen(
+        f"{SRC}log/store.py",
+        "self._outdated -= outdated",
+        "without it checkpoints are written once more, and say the same",
+    ),
+]
+
+
+def why_unseen(file: str, line: str) -> str | None:
+    return next((each.reason for each in UNSEEN if (each.file, each.line) == (file, line)), None)

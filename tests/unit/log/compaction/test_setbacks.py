@@ -1,0 +1,328 @@
+"""What a cleaner does when nothing is to be done, when it is stopped, and when a cleaning fails."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+
+import pytest
+
+from highwater.kernel import KeyTable
+from highwater.log import names
+from highwater.log.compaction.rewrite import Progress
+from highwater.log.compaction.thinning import LastWritten, Thinning
+from highwater.log.compaction.transactions import CleanedTransactions
+from highwater.log.producer_state import AbortedTransaction
+from highwater.log.soundness import indexes_hold
+from highwater.wire import records
+from highwater.wire.records import HEADER_SIZE
+from highwater.wire.records.control import ControlType
+from tests.unit.log.bench import TP
+from tests.unit.log.compaction.stage import NAME, Stage, table_of
+from tests.unit.log.compaction.test_limits import node
+
+
+def fill(stage: Stage, batches: int = 60) -> None:
+    for number in range(batches):
+        stage.write([(b"k%d" % (number % 5), b"%d" % number)])
+
+
+def aside(stage: Stage) -> list[str]:
+    """What a cleaning has written and not put in its place."""
+    return [name for name in stage.world.disk.list(stage.bench.partition_directory) if name.endswith(names.CLEANED)]
+
+
+def test_a_cleaner_that_found_nothing_looks_again() -> None:
+    stage = Stage(1)
+
+    async def play() -> None:
+        await stage.create()
+        stage.cleaner.start()
+        await stage.sim.sleep(14)
+        assert stage.cleaner.account.looked_at is None, "log.cleaner.backoff.ms is not over yet"
+        await stage.sim.sleep(26)
+        assert stage.cleaner.account.looked_at is not None
+        assert stage.cleaner.account.cleanings == 0
+        fill(stage)
+        await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0)
+        stage.cleaner.stop()
+        assert table_of(await stage.read()) == stage.expected
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_cleaner_that_is_closed_ends_what_is_under_way_and_leaves_nothing_behind() -> None:
+    stage = Stage(2, node(log_cleaner_io_max_bytes_per_second=400))
+
+    async def play() -> None:
+        await stage.create()
+        fill(stage)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: bool(aside(stage)))
+        begun = stage.world.clock.monotonic()
+        await stage.cleaner.close()
+        assert stage.world.clock.monotonic() - begun < 5
+        assert (aside(stage), stage.cleaner.account.under_way, stage.cleaner.account.setbacks) == ([], {}, {})
+        assert table_of(await stage.read()) == stage.expected
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_cleaner_that_is_stopped_gives_up_what_would_take_hours() -> None:
+    stage = Stage(2, node(log_cleaner_io_max_bytes_per_second=1), segment_bytes=20_000)
+
+    async def play() -> None:
+        await stage.create()
+        fill(stage, 300)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.sleep(30)
+        assert stage.cleaner.account.under_way[TP].share < 0.1
+        stage.cleaner.stop()
+        await stage.sim.sleep(5)
+        assert (stage.cleaner.account.under_way, stage.cleaner.account.setbacks) == ({}, {})
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+@pytest.mark.parametrize("what", ["deleted", "compacted no more"])
+def test_a_cleaning_of_a_log_that_changes_meanwhile_is_given_up(what: str) -> None:
+    stage = Stage(6, node(log_cleaner_io_max_bytes_per_second=400))
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: bool(aside(stage)))
+        stage.cleaner._timer.cancel()  # type: ignore[union-attr]
+        if what == "deleted":
+            stage.bench.store.delete(TP)
+        else:
+            log.config = replace(log.config, cleanup_policy=("delete",))
+        await stage.sim.until(lambda: TP not in stage.cleaner.account.under_way, 60)
+        assert (stage.cleaner.account.cleanings, stage.cleaner.account.setbacks) == (0, {})
+        stage.cleaner.stop()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+@pytest.mark.parametrize(("code", "is_final"), [(errno.ENOSPC, False), (errno.EIO, True)])
+def test_a_cleaning_that_fails_is_tried_again_where_that_pays(code: int, is_final: bool) -> None:
+    stage = Stage(3)
+
+    async def play() -> None:
+        await stage.create()
+        fill(stage)
+        stage.sim.storage(NAME).fail("append", f"*{names.CLEANED}", code)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: stage.cleaner.account.failures > 0)
+        assert stage.cleaner.account.setbacks[TP].final is is_final
+        assert stage.cleaner.account.uncleanable(TP) is is_final
+        assert aside(stage) == []
+        await stage.sim.sleep(60)
+        assert bool(stage.cleaner.account.cleanings) is not is_final
+        stage.cleaner.stop()
+        assert table_of(await stage.read()) == stage.expected
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_log_whose_compacted_segment_could_not_take_its_place_is_offline() -> None:
+    """The next start finishes it or takes it back."""
+    stage = Stage(9)
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        stage.sim.storage(NAME).fail("rename", f"*{names.CLEANED}")
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: stage.cleaner.account.failures > 0)
+        stage.cleaner.stop()
+        assert log.offline is not None
+        await stage.stop(clean=False)
+        await stage.restart()
+        assert table_of(await stage.read()) == stage.expected
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_damage_that_a_cleaning_meets_is_told_to_whoever_has_the_log() -> None:
+    stage = Stage(4)
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        first = log.segments[0]
+        stage.sim.storage(NAME).damage(first.file.path, HEADER_SIZE + 5, b"\xff\xff")
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: bool(stage.cleaner.account.failures))
+        assert list(log.reads.damage) == [first.base_offset]
+        assert aside(stage) == []
+        stage.cleaner.stop()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_what_was_compacted_has_indexes_that_can_be_believed_and_is_accounted_for() -> None:
+    stage = Stage(5, segment_bytes=4_000, index_interval_bytes=100)
+
+    async def play() -> None:
+        await stage.create()
+        for number in range(80):
+            stage.write([(b"k%d" % (number % 40), b"%d" % number)])
+        stage.log.roll()
+        await stage.clean()
+        closed = stage.log.segments[:-1]
+        assert max(segment.offset_index.entries for segment in closed) > 3
+        assert all(indexes_hold(segment, 100) for segment in closed)
+        done = stage.cleaner.account.passes[TP].cleaned.bytes
+        assert done.written == sum(segment.size for segment in closed) < done.read == done.mapped
+        assert stage.cleaner.account.bytes_written == done.written
+        assert stage.cleaner.account.bytes_read == done.read + done.mapped
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def header_of(pid: int, offset: int = 0, *, transactional: bool) -> records.Header:
+    rows = [(0, b"k", b"v", ())]
+    data = records.build(rows, producer_id=pid, producer_epoch=0, base_sequence=0, transactional=transactional)
+    return records.read_header(data)._replace(base_offset=offset)
+
+
+def test_a_batch_outside_a_transaction_leaves_its_producers_marker_nothing_to_decide() -> None:
+    told = CleanedTransactions([])
+    assert not told.data_met(header_of(7, transactional=False))
+    assert told.marker_met(header_of(7, 1, transactional=True), ControlType.COMMIT)
+    assert not told.data_met(header_of(7, 2, transactional=True))
+    assert not told.marker_met(header_of(7, 3, transactional=True), ControlType.COMMIT)
+    assert told.marker_met(header_of(7, 4, transactional=True), ControlType.COMMIT)
+    assert told.take_kept() == []
+
+
+def test_an_aborted_transaction_is_told_of_as_long_as_data_of_it_is_there() -> None:
+    with_data, without = AbortedTransaction(7, 0, 1, 0), AbortedTransaction(7, 3, 4, 3)
+    told = CleanedTransactions([without, with_data])
+    assert told.data_met(header_of(7, 0, transactional=True))
+    assert not told.marker_met(header_of(7, 1, transactional=True), ControlType.ABORT)
+    assert not told.data_met(header_of(7, 2, transactional=False))
+    assert told.marker_met(header_of(7, 4, transactional=True), ControlType.ABORT)
+    assert told.take_kept() == [with_data]
+    assert told.take_kept() == []
+
+
+@pytest.mark.parametrize("aborted", [True, False])
+@pytest.mark.parametrize("must_stay", [True, False])
+def test_a_batch_that_tells_a_producers_sequence_stays_as_its_header(aborted: bool, must_stay: bool) -> None:
+    """Of an aborted transaction, or emptied before."""
+    rows = [(0, b"k", b"v", ())]
+    data = records.build(rows, producer_id=7, producer_epoch=0, base_sequence=0, transactional=aborted)
+    transactions = CleanedTransactions([AbortedTransaction(7, 0, 1, 0)] if aborted else [])
+    last = {7: LastWritten(0, 0)} if must_stay else {}
+    thin = Thinning(KeyTable(8, bytes(16)), 0, 0, 0, last, transactions)
+    header = records.read_header(data)
+    if not aborted:
+        left = Thinning(KeyTable(8, bytes(16)), 0, 0, 0, {7: LastWritten(0, 0)}, transactions)
+        emptied = left(header._replace(record_count=0), memoryview(data)[:HEADER_SIZE], False)
+        assert emptied is not None
+        header = records.read_header(emptied)
+        data = bytearray(emptied)
+    kept = thin(header, memoryview(data), False)
+    if must_stay:
+        assert kept is not None and len(kept) == HEADER_SIZE
+        assert records.read_header(kept).record_count == 0
+        assert records.read_header(kept).last_offset == 0
+    else:
+        assert kept is None
+
+
+def test_a_marker_that_was_emptied_before_decides_nothing() -> None:
+    told = CleanedTransactions([])
+    told.data_met(header_of(7, transactional=True))
+    assert told.marker_met(header_of(7, 1, transactional=True), None)
+    assert not told.marker_met(header_of(7, 2, transactional=True), ControlType.COMMIT)
+
+
+def marker_of(kind: ControlType, pid: int = 7) -> bytearray:
+    return records.build_marker(kind, timestamp=5, producer_id=pid, producer_epoch=0, coordinator_epoch=1)
+
+
+def thinned(batch: bytearray, now_ms: int, *, retention_ms: int = 10, met: bool = False) -> bytearray | None:
+    """What is left of a batch in a log of which nothing else is known."""
+    transactions = CleanedTransactions([])
+    if met:
+        transactions.data_met(header_of(7, transactional=True))
+    thin = Thinning(KeyTable(8, bytes(16)), 0, now_ms, retention_ms, {}, transactions)
+    left = thin(records.read_header(batch), memoryview(batch), False)
+    return None if left is None else bytearray(left)
+
+
+def test_a_marker_is_kept_as_long_as_it_decides_and_then_until_its_horizon() -> None:
+    marker = marker_of(ControlType.COMMIT)
+    assert thinned(marker, 100, met=True) == marker
+    begun = thinned(marker, 100)
+    assert begun is not None
+    assert records.read_header(begun).delete_horizon == 110
+    assert thinned(begun, 109) == begun
+    assert thinned(begun, 110) is None
+
+
+def test_a_tombstone_is_kept_until_its_horizon_and_not_at_it() -> None:
+    tombstone = records.build([(5, b"k", None, ())])
+    begun = thinned(tombstone, 100)
+    assert begun is not None
+    assert records.read_header(begun).delete_horizon == 110
+    assert thinned(begun, 109) == begun
+    assert thinned(begun, 110) is None
+
+
+def test_a_cleaning_begins_with_nothing_done() -> None:
+    assert Progress() == (0, 0, 0)
+
+
+def test_a_retention_beyond_the_end_of_time_is_one_for_ever() -> None:
+    begun = thinned(records.build([(5, b"k", None, ())]), 100, retention_ms=2**63)
+    assert begun is not None
+    assert records.read_header(begun).delete_horizon == 2**63 - 1
+
+
+@pytest.mark.parametrize(("epoch", "is_kept"), [(0, True), (1, False)])
+def test_the_marker_that_tells_a_producers_epoch_stays_as_its_header(epoch: int, is_kept: bool) -> None:
+    begun = thinned(marker_of(ControlType.COMMIT), 100)
+    assert begun is not None
+    thin = Thinning(KeyTable(8, bytes(16)), 0, 200, 10, {7: LastWritten(None, epoch)}, CleanedTransactions([]))
+    left = thin(records.read_header(begun), memoryview(begun), False)
+    assert (left is not None) is is_kept
+    if left is not None:
+        assert (len(left), records.read_header(left).record_count) == (HEADER_SIZE, 0)
+
+
+def test_what_was_compacted_outlives_a_power_cut() -> None:
+    for seed in range(8):
+        stage = Stage(seed)
+
+        async def play(stage: Stage = stage) -> None:
+            await stage.create()
+            fill(stage)
+            stage.log.roll()
+            stage.log.flush()
+            await stage.sim.until(lambda: stage.log.durable_end == stage.log.log_end)
+            await stage.clean()
+            stage.sim.crash(NAME, power_loss=True)
+            await stage.restart()
+            assert table_of(await stage.read()) == stage.expected
+
+        with stage.sim:
+            stage.sim.run(play)

@@ -1,0 +1,188 @@
+"""What a stop makes durable and what it may claim; and what is kept of logs that others replaced."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import PurePath
+
+import pytest
+
+from highwater.log import names
+from highwater.log.checkpoint import decode_epochs
+from highwater.log.truncation import PASSING_SECONDS, restart
+from highwater.sim import Simulation
+from tests.unit.log.bench import TOPIC_ID, TP, append, batch
+from tests.unit.log.test_faults import DATA, QUICK, Machine
+
+
+def is_marked(machine: Machine) -> bool:
+    return names.CLEAN_SHUTDOWN in machine.world.disk.list(DATA)
+
+
+def test_a_stop_in_order_is_marked() -> None:
+    with Simulation(1, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.close()
+        assert is_marked(machine)
+        assert machine.storage.durable_bytes(DATA / names.CLEAN_SHUTDOWN) == b'{"version":0,"brokerEpoch":1}'
+
+
+@pytest.mark.parametrize(
+    ("operation", "pattern"),
+    [
+        ("sync", "*.log"),
+        ("sync", "*.index"),
+        ("sync", "*.timeindex"),
+        ("sync", "*.snapshot*"),
+        ("append", "*.snapshot*"),
+    ],
+)
+def test_a_stop_that_could_not_make_all_durable_is_not_marked(operation: str, pattern: str) -> None:
+    with Simulation(2, QUICK) as sim:
+        machine = Machine(sim)
+        machine.world.call(append, machine.log, batch([b"a"], pid=7, epoch=0, sequence=0))
+        machine.storage.fail(operation, pattern, times=None)  # type: ignore[arg-type]
+        machine.close()
+        assert machine.bench.offline == [machine.log]
+        assert not is_marked(machine)
+
+
+def test_epochs_that_a_full_disk_refused_are_written_by_the_stop() -> None:
+    with Simulation(3, QUICK) as sim:
+        machine = Machine(sim)
+        fault = machine.storage.fail("append", f"*{names.EPOCH_CHECKPOINT}*", errno.ENOSPC)
+        machine.append(b"a", epoch=4)
+        sim.run(sim.until(lambda: fault.struck > 0))
+        assert not machine.log.epoch_file.in_step
+        machine.close()
+        assert is_marked(machine)
+        written = machine.storage.durable_bytes(machine.log.directory / names.EPOCH_CHECKPOINT)
+        assert decode_epochs(written or b"") == [(4, 0)]
+
+
+@pytest.mark.parametrize(("code", "is_offline"), [(errno.EIO, True), (errno.ENOSPC, False)])
+def test_a_snapshot_of_producers_that_is_not_written_ends_the_log_unless_room_is_short(
+    code: int, is_offline: bool
+) -> None:
+    with Simulation(4, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        fault = machine.storage.fail("append", "*.snapshot*", code)
+        machine.world.call(machine.log.roll)
+        sim.run(sim.until(lambda: fault.struck > 0))
+        sim.advance(5)
+        assert (machine.log.offline is not None) is is_offline
+
+
+@pytest.mark.parametrize(("end", "is_kept"), [(9, True), (10, False), (11, False), (None, False)])
+def test_what_was_put_aside_goes_once_another_log_has_all_that_was_committed_of_it(
+    end: int | None, is_kept: bool
+) -> None:
+    with Simulation(5, QUICK) as sim:
+        machine = Machine(sim)
+        store = machine.bench.store
+        for number in range(10):
+            machine.append(b"%d" % number)
+        machine.log.high_watermark = 10
+        machine.world.call(store.put_aside, TP, TOPIC_ID)
+        (aside,) = (name for name in machine.world.disk.list(DATA) if names.stray_partition(name) is not None)
+        assert names.stray_high_watermark(PurePath(aside).name) == 10
+        machine.world.call(store.replaced, TP, TOPIC_ID, end)
+        sim.advance(5)
+        assert (aside in machine.world.disk.list(DATA)) is is_kept
+        assert store.retired.keeps(TOPIC_ID, TP.partition) is is_kept
+
+
+@pytest.mark.parametrize("committed", [None, 2])
+def test_a_log_that_could_not_be_loaded_is_put_aside_with_what_the_checkpoint_says_of_it(committed: int | None) -> None:
+    with Simulation(6, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a", b"b")
+        machine.close()
+        machine.restart(power_loss=False)
+        store = machine.bench.store
+        store.unloaded[TP] = OSError("damaged")
+        store.logs.pop(TP).close()
+        store.found.high_watermarks = {} if committed is None else {TP: committed}
+        machine.world.call(store.put_aside, TP, TOPIC_ID)
+        (aside,) = (name for name in machine.world.disk.list(DATA) if names.stray_partition(name) is not None)
+        assert names.stray_high_watermark(aside) == (committed or 0)
+        assert store.unloaded == {}
+
+
+def test_whose_log_it_is_that_could_not_be_loaded_is_known() -> None:
+    with Simulation(7, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.close()
+        machine.restart(power_loss=False)
+        store = machine.bench.store
+        assert sim.run(machine.world.perform(store.topic_of_unloaded(TP))) == TOPIC_ID
+
+
+def test_the_jitter_is_drawn_anew_for_each_segment() -> None:
+    with Simulation(8, QUICK) as sim:
+        machine = Machine(sim, segment_jitter_ms=1_000_000, segment_ms=10_000_000)
+        drawn = set()
+        for _ in range(5):
+            machine.append(b"a")
+            machine.world.call(machine.log.roll)
+            drawn.add(machine.log._roll_jitter_ms)
+        assert len(drawn) > 1
+
+
+def test_a_log_that_is_closed_does_not_begin_anew() -> None:
+    with Simulation(9, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        log = machine.log
+        log.close()
+        assert sim.run(machine.world.perform(restart(machine.world, log, 5))) is False
+        assert log.log_end == 1
+
+
+def test_a_log_begins_anew_once_there_is_room_and_waits_for_it() -> None:
+    with Simulation(10, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.storage.fail("create", "*.log*", errno.ENOSPC, times=3)
+        begun = machine.world.clock.monotonic()
+        assert sim.run(machine.world.perform(restart(machine.world, machine.log, 5)))
+        assert machine.world.clock.monotonic() - begun >= 3 * PASSING_SECONDS
+        assert (machine.log.log_start, machine.log.log_end, machine.log.offline) == (5, 5, None)
+
+
+def test_a_snapshot_of_producers_that_cannot_be_read_is_removed() -> None:
+    with Simulation(11, QUICK) as sim:
+        machine = Machine(sim)
+        machine.world.call(append, machine.log, batch([b"a"], pid=7, epoch=0, sequence=0))
+        machine.close()
+        (name,) = (each for each in machine.world.disk.list(machine.log.directory) if each.endswith(names.SNAPSHOT))
+        path = machine.log.directory / name
+        machine.storage.damage(path, 8, b"\xff")
+        machine.restart(power_loss=False)
+        assert list(machine.log.producers.producers) == [7]
+        assert name not in machine.world.disk.list(machine.log.directory)
+
+
+def test_epochs_that_a_cut_ended_are_written_no_more() -> None:
+    with Simulation(12, QUICK) as sim:
+        machine = Machine(sim)
+        for epoch in range(3):
+            machine.append(b"a", epoch=epoch)
+        sim.run(sim.until(lambda: machine.log.epoch_file.in_step))
+        assert sim.run(machine.world.perform(machine.bench.truncate(1)))
+        sim.run(sim.until(lambda: machine.log.epoch_file.in_step))
+        written = machine.storage.durable_bytes(machine.log.directory / names.EPOCH_CHECKPOINT)
+        assert decode_epochs(written or b"") == [(0, 0)]
+
+
+def test_a_log_whose_old_segments_cannot_be_renamed_is_offline() -> None:
+    with Simulation(13, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.world.call(machine.log.roll)
+        machine.storage.fail("rename", "*.log*", errno.EIO)
+        assert machine.world.call(machine.log.drop_segments, 1) == []
+        assert machine.log.offline is not None

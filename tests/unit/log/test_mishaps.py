@@ -1,0 +1,155 @@
+"""A store and its logs where files cannot be read, made, cut or removed at once."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from highwater.errors import Code, KafkaError
+from highwater.log import names
+from highwater.log.checkpoint import decode_offsets
+from highwater.log.scan import BadBatch
+from highwater.model import TopicPartition
+from highwater.sim import Simulation
+from highwater.world import Exhausted
+from tests.unit.log.bench import TOPIC_ID, TP
+from tests.unit.log.test_faults import DATA, QUICK, Machine
+
+
+def rolled(machine: Machine, segments: int = 4) -> None:
+    for number in range(segments - 1):
+        machine.append(b"%d" % number)
+        machine.world.call(machine.log.roll)
+
+
+def test_a_log_begins_anew_and_its_start_is_durable() -> None:
+    with Simulation(1, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        assert sim.run(machine.world.perform(machine.bench.store.restart(machine.log, 50)))
+        assert (machine.log.log_start, machine.log.log_end) == (50, 50)
+        written = machine.storage.durable_bytes(DATA / names.RECOVERY_POINTS)
+        assert decode_offsets(written or b"")[TP] == 50
+        machine.restart(power_loss=True)
+        assert (machine.log.log_start, machine.log.log_end) == (50, 50)
+
+
+def test_a_log_that_is_closed_begins_nothing_anew_in_its_store() -> None:
+    with Simulation(2, QUICK) as sim:
+        machine = Machine(sim)
+        log = machine.log
+        log.close()
+        assert not sim.run(machine.world.perform(machine.bench.store.restart(log, 50)))
+
+
+@pytest.mark.parametrize(("at_most", "gone"), [(None, 3), (2, 2), (9, 3)])
+def test_retention_lets_go_of_as_many_segments_as_it_may_at_a_time(at_most: int | None, gone: int) -> None:
+    with Simulation(3, QUICK) as sim:
+        machine = Machine(sim, retention_bytes=0)
+        rolled(machine)
+        machine.log.high_watermark = machine.log.log_end
+        assert machine.world.call(machine.bench.store.apply_retention, machine.log, at_most) == gone
+        assert len(machine.log.segments) == 4 - gone
+        assert machine.log.log_start == machine.log.segments[0].base_offset
+
+
+def test_retention_leaves_a_log_alone_that_is_offline() -> None:
+    with Simulation(4, QUICK) as sim:
+        machine = Machine(sim, retention_bytes=0)
+        rolled(machine)
+        machine.log.high_watermark = machine.log.log_end
+        machine.world.call(machine.log.storage_failed, OSError(errno.EIO, "failed"))
+        assert machine.world.call(machine.bench.store.apply_retention, machine.log) == 0
+        assert len(machine.log.segments) == 4
+
+
+def test_a_log_that_could_not_be_loaded_can_be_opened_later() -> None:
+    with Simulation(5, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.close()
+        fault = machine.storage.fail("read", "*/orders-0/*", errno.EIO, times=None)
+        machine.restart(power_loss=False)
+        store = machine.bench.store
+        assert fault.struck
+        assert (list(store.unloaded), list(store.logs)) == ([TP], [])
+        assert sim.run(machine.world.perform(store.open_again(TP))) is None
+        machine.storage.mend()
+        log = sim.run(machine.world.perform(store.open_again(TP)))
+        assert log is not None and log is store.logs[TP]
+        assert (log.log_end, store.unloaded) == (1, {})
+
+
+def test_a_log_that_cannot_be_made_is_refused_and_nothing_of_it_is_left() -> None:
+    with Simulation(6, QUICK) as sim:
+        machine = Machine(sim)
+        other = TopicPartition("other", 3)
+        machine.storage.fail("create", "*/other-3/*", errno.ENOSPC)
+        with pytest.raises(KafkaError, match="other-3 cannot be created") as refused:
+            sim.run(machine.world.perform(machine.bench.store.create(other, TOPIC_ID)))
+        assert refused.value.code is Code.KAFKA_STORAGE_ERROR
+        assert other not in machine.bench.store.logs
+        log = sim.run(machine.world.perform(machine.bench.store.create(other, TOPIC_ID)))
+        assert log.log_end == 0
+
+
+def test_what_a_deletion_left_is_removed_at_the_next_start_and_what_was_put_aside_is_known() -> None:
+    with Simulation(7, QUICK) as sim:
+        machine = Machine(sim, file_delete_delay_ms=60_000)
+        store = machine.bench.store
+        other = TopicPartition("other", 3)
+        sim.run(machine.world.perform(store.create(other, TOPIC_ID)))
+        machine.append(b"a")
+        machine.world.call(store.delete, TP)
+        machine.world.call(store.put_aside, other, TOPIC_ID)
+        sim.advance(1)
+        machine.restart(power_loss=False)
+        sim.advance(1)
+        store = machine.bench.store
+        left = [name for name in machine.world.disk.list(DATA) if names.is_deleted_directory(name)]
+        assert (left, store.logs, store.retired.kept()) == ([], {}, [(TOPIC_ID, 3)])
+
+
+def test_files_that_no_descriptor_was_left_to_remove_are_removed_later() -> None:
+    with Simulation(8, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.storage.fail("unlink", "*", error=Exhausted(errno.EMFILE, "none left"), times=2)
+        machine.world.call(machine.bench.store.delete, TP)
+        sim.advance(10)
+        assert not [name for name in machine.world.disk.list(DATA) if "orders" in name]
+
+
+def test_a_cut_that_fails_takes_the_log_offline() -> None:
+    with Simulation(9, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.append(b"b")
+        machine.storage.fail("truncate", "*.log", errno.EIO)
+        assert not sim.run(machine.world.perform(machine.bench.truncate(1)))
+        assert machine.bench.offline == [machine.log]
+
+
+def test_an_epoch_that_cannot_be_is_damage_where_it_begins() -> None:
+    with Simulation(10, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a", epoch=1)
+        machine.world.call(machine.log.roll)
+        machine.append(b"b", epoch=9)
+        machine.world.call(machine.log.has_strange_epoch, 9, 5)
+        assert list(machine.log.reads.damage) == [1]
+        assert machine.log.reads.damage[1].position == 0
+
+
+def test_of_two_damages_of_one_segment_the_first_counts() -> None:
+    with Simulation(11, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        path = machine.log.active.file.path
+        for position, expected in ((50, 50), (70, 50), (20, 20)):
+            machine.world.call(machine.log.found_damaged, BadBatch(path, position, "bad"))
+            assert machine.log.reads.damage[0].position == expected
+        elsewhere = path.with_name(f"{999:020}.log")
+        machine.world.call(machine.log.found_damaged, BadBatch(elsewhere, 1, "bad"))
+        assert list(machine.log.reads.damage) == [0], "of a segment that is gone"
