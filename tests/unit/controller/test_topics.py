@@ -359,8 +359,8 @@ def test_nobody_adds_partitions_without_the_right_to() -> None:
     head = with_topic(with_topic(THREE, "a", [1]), "b", [1])
     topics = [CreatePartitionsTopic(name=name, count=2, assignments=None) for name in ("a", "b")]
     rights = {("Alter", "Topic", "a")}
-    decision = create_partitions(
-        head, CreatePartitionsRequest(topics=topics), Random(1), lambda *right: right in rights
+    decision = whole(
+        create_partitions(head, CreatePartitionsRequest(topics=topics), Random(1), lambda *right: right in rights)
     )
     assert [result.error_code for result in decision.response.results] == [0, Code.TOPIC_AUTHORIZATION_FAILED]
     assert len(decision.records) == 1

@@ -67,7 +67,7 @@ def test_the_positions_of_all_groups_are_told_whether_or_not_they_have_members()
     members = bench.stable_group(2)
     bench.ask_commit({("t", 0): 5}, members[0], 1)
     bench.ask_commit({("t", 1): 7}, group="alone")
-    assert bench.shard.positions() == [
+    assert list(bench.shard.positions()) == [
         Position(G, 2, {TopicPartition("t", 0): 5}),
         Position("alone", 0, {TopicPartition("t", 1): 7}),
     ]
