@@ -14,8 +14,8 @@ MUTATIONS: list[Mutation] = [
         "A1",
         f"{_TRUNCATION}::test_a1_a_follower_whose_high_watermark_lags_restarts_and_keeps_what_its_leader_committed",
         "src/highwater/broker/publisher.py",
-        "partition.step_down(part.leader, part.leader_epoch, part.partition_epoch, part.replicas, why)",
-        "partition.step_down(part.leader, part.leader_epoch, part.partition_epoch, part.replicas, why)\n"
+        "partition.step_down(leader, part.leader_epoch, part.partition_epoch, part.replicas, why)",
+        "partition.step_down(leader, part.leader_epoch, part.partition_epoch, part.replicas, why)\n"
         "await broker.store.truncate(partition.log, partition.log.high_watermark)",
     ),
     Mutation(
@@ -50,7 +50,7 @@ MUTATIONS: list[Mutation] = [
         "A6",
         f"{_TRUNCATION}::test_a6_a_follower_that_missed_an_epoch_of_the_same_leader_checks_its_history_again",
         "src/highwater/broker/publisher.py",
-        "same = (partition.leader_id, partition.epoch) == (part.leader, part.leader_epoch)",
+        "same = (partition.leader_id, partition.epoch) == (leader, part.leader_epoch)",
         "same = partition.leader_id == part.leader",
     ),
     Mutation(

@@ -30,7 +30,7 @@ def _taken_back(file: str, line: str, replacement: str) -> Mutation:
 
 
 MENDS: Mapping[str, tuple[Mutation, ...]] = {
-    "A2": (_known("A2", "partition/fetching.py"),),
+    "A2": (_known("A2", "replication/serving.py"),),
     "A16": (_known("A16", "broker/k02_list_offsets.py"),),
     "B7": (_known("B7", "replication/leader.py"),),
     "B8": (_known("B8", "controller/elections.py"),),
@@ -54,15 +54,14 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
     "F2 unregistered": (
         _taken_back(
             "partition/fetcher.py",
-            "if self._closed or self._keeping or self._broker_epoch() < 0 or "
-            "(self._in_flight and not self._may_overtake()):",
-            "if self._closed or self._keeping or (self._in_flight and not self._may_overtake()):",
+            "if self._closed or self._broker_epoch() < 0:",
+            "if self._closed:",
         ),
         _known("F2", "broker/k01_fetch.py"),
         _taken_back(
-            "partition/in_sync.py",
-            "return progress is not None and progress.broker_epoch == self._broker_epoch_of(replica)",
-            "return progress is not None and progress.broker_epoch in (-1, self._broker_epoch_of(replica))",
+            "replication/leader.py",
+            "return epoch is not None and epoch == self.brokers.get(replica)",
+            "return epoch is not None and epoch in (-1, self.brokers.get(replica))",
         ),
         _known("F2", "controller/alter_partition.py"),
     ),
@@ -70,7 +69,7 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
     "F3 failed batch": (_known("F3", "partition/fetcher.py", "elif"),),
     "F3 failed log": (_known("F3", "partition/fetcher.py", "if followed.partition.log"),),
     "F4 read": (_known("F4", "log/reads.py", "layout"),),
-    "F6": (_known("F6", "replication/follower.py"),),
+    "F6": (_known("F6", "replication/reconciliation.py"),),
     "F7": (
         _known("F1", "replication/leader.py"),
         _known("F1", "controller/alter_partition.py"),
@@ -94,7 +93,7 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
             'partition.cutting = self._world.spawn(f"{what} {partition.tp}", cutting)',
         ),
     ),
-    "F10 two cuts": (_known("F10", "partition/fetcher.py"),),
+    "F10 two cuts": (_known("F10", "partition/followed.py"),),
     "F39 epochs": (_known("F39", "log/epoch_cache.py"),),
     "F40": (_known("F40", "log/store.py", "add"),),
     "F42": (_known("F42", "log/store.py"),),

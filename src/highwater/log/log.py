@@ -58,8 +58,7 @@ class Log:
         self._jitter, self._troubled = jitter, troubled
         self.offline: OSError | None = None
         self.unwritten: OSError | None = None  # why the last append failed, where the next may succeed
-        self.log_start = loaded.log_start
-        self.log_end = loaded.log_end
+        self.log_start, self.log_end = loaded.log_start, loaded.log_end
         self.high_watermark = loaded.log_start
         self.segments: list[Segment] = []
         self._bases: list[Offset] = []

@@ -279,12 +279,10 @@ class RaftNode:
             self._voters.extend(fetched.voters)
             self._voters_changed()
         failure = fetched.failure
-        if failure is None:
-            return
-        if isinstance(failure.__cause__, OSError) and not is_passing(failure.__cause__):
+        if failure is not None and isinstance(failure.__cause__, OSError) and not is_passing(failure.__cause__):
             self.fail(failure.__cause__)
-            return
-        self._fetch_again(failure)
+        elif failure is not None:
+            self._fetch_again(failure)
 
     def _fetch_again(self, why: Exception) -> None:
         if self.world.failures.is_news(line := f"{PARTITION}: records are not taken, and fetched again: {why}"):

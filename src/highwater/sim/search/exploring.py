@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from highwater.sim.search.action import Action
 from highwater.sim.search.healing import not_healed
 from highwater.sim.search.properties import broken
 from highwater.sim.search.scope import Scope
 from highwater.sim.search.state import State
-from highwater.sim.search.steps import Action, Steps
+from highwater.sim.search.steps import Steps
 
 
 @dataclass(slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from highwater.sim.search.action import Action
 from highwater.sim.search.state import State
-from highwater.sim.search.steps import Action, Steps
+from highwater.sim.search.steps import Steps
 
 MOST_STEPS = 300
 _ORDER = (

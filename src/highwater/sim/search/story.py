@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from highwater.sim.search.action import Action
 from highwater.sim.search.exploring import Found
 from highwater.sim.search.scope import Fault
 from highwater.sim.search.state import Node, State
-from highwater.sim.search.steps import Action, Steps
+from highwater.sim.search.steps import Steps
 
 _SENTENCES = {
     "restart": "Broker {n} starts again, with a high watermark of {hw}.",
