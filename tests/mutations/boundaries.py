@@ -22,7 +22,7 @@ MUTATIONS: list[Mutation] = [
         scenario="F8",
         test=METADATA + "test_a_node_whose_disk_does_not_take_its_metadata_any_more_stops",
         file="src/highwater/raft_node/raft_node.py",
-        line="if isinstance(failure.__cause__, OSError) and not is_passing(failure.__cause__):",
+        line="if failure is not None and isinstance(failure.__cause__, OSError) and not is_passing(failure.__cause__):",
         replacement="if False:",
     ),
     Mutation(

@@ -31,15 +31,10 @@ def _taken_back(file: str, line: str, replacement: str) -> Mutation:
 
 MENDS: Mapping[str, tuple[Mutation, ...]] = {
     "A2": (_known("A2", "replication/serving.py"),),
-    "A16": (_known("A16", "broker/k02_list_offsets.py"),),
-    "B7": (_known("B7", "replication/leader.py"),),
-    "B8": (_known("B8", "controller/elections.py"),),
     "B10": (_known("B10", "controller/registration.py"),),
     "B14": (_known("B14", "replication/leader.py"),),
-    "B17": (_known("B17", "broker/publisher.py"),),
     "C3": (_known("C3", "log/durability.py"),),
     "C8": (_known("C8", "raft_node/raft_node.py"),),
-    "D3 lost": (_known("D3", "log/reads.py"),),
     "F1 emptied": (
         _known("F1", "replication/leader.py"),
         _known("F1", "controller/alter_partition.py"),
@@ -65,10 +60,7 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
         ),
         _known("F2", "controller/alter_partition.py"),
     ),
-    "F2 proposal": (_known("F2", "broker/isr_changes.py"),),
     "F3 failed batch": (_known("F3", "partition/fetcher.py", "elif"),),
-    "F3 failed log": (_known("F3", "partition/fetcher.py", "if followed.partition.log"),),
-    "F4 read": (_known("F4", "log/reads.py", "layout"),),
     "F6": (_known("F6", "replication/reconciliation.py"),),
     "F7": (
         _known("F1", "replication/leader.py"),
@@ -79,7 +71,6 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
     "F8": (_known("F8", "raft_node/raft_node.py", "extend"),),
     "F9 made": (_known("F9", "broker/missing.py", "lose"), _known("F9", "broker/missing.py", "_wake_at")),
     "F9 opened": (_known("F9", "broker/missing.py", "_open_again"),),
-    "F10 damage": (_known("F10", "log/truncation.py"),),
     "F10 failed cut": (
         _taken_back(
             "log/truncation.py",
@@ -93,15 +84,8 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
             'partition.cutting = self._world.spawn(f"{what} {partition.tp}", cutting)',
         ),
     ),
-    "F10 two cuts": (_known("F10", "partition/followed.py"),),
-    "F39 epochs": (_known("F39", "log/epoch_cache.py"),),
-    "F40": (_known("F40", "log/store.py", "add"),),
     "F42": (_known("F42", "log/store.py"),),
-    "F103": (_known("F103", "log/retired.py", "_in_the_way"),),
     "F105 index": (_known("F105", "log/index.py"),),
-    "F106 voter": (_known("F106", "raft_node/raft_node.py"),),
-    "F111": (_known("F111", "log/store.py"),),
-    "F125": (_known("F125", "log/truncation.py"),),
 }
 """By the names of hunts; a name begins with its scenario or the number of its fault."""
 

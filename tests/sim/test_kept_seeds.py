@@ -8,8 +8,10 @@ from highwater.sim.trial import Trial
 
 KEPT = {
     ("all", 965): "a snapshot that arrived while a vote was written was at work on the file of the other",
+    ("all", 137): "a node took zeros in its meta.properties for the id of another cluster, and started",
     ("incarnations", 2): "after an unclean election a record lay elsewhere than it was acknowledged, which is no fault",
     ("creations", 5): "a file written anew after a failed sync was taken for lost, which no disk does",
+    ("cold-reads", 101): "followers could not copy as fast as clients wrote, so slow was their world",
     ("spoiled-files", 5): "a log was left out by an error that did not name the damaged file",
 }
 

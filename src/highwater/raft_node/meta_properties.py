@@ -22,10 +22,9 @@ class MetaProperties:
     """None only where a Kafka before 3.7 formatted the directory."""
 
     def to_properties(self) -> dict[str, str]:
-        properties = {"node.id": str(self.node_id), "version": str(VERSION), "cluster.id": self.cluster_id}
-        if self.directory_id is not None:
-            properties["directory.id"] = uuid_text(self.directory_id)
-        return properties
+        """What is required stands last: a file that ends early lacks some of it."""
+        directory = {} if self.directory_id is None else {"directory.id": uuid_text(self.directory_id)}
+        return {**directory, "node.id": str(self.node_id), "version": str(VERSION), "cluster.id": self.cluster_id}
 
     def encode(self) -> bytes:
         return format_properties(self.to_properties()).encode("ascii")
@@ -54,6 +53,15 @@ def read_meta_properties(disk: Disk, directory: PurePath) -> MetaProperties | No
     if data is None:
         return None
     try:
+        _check_whole(data)
         return MetaProperties.parse(data.decode("latin-1"))
     except ValueError as error:
         raise ValueError(f"{directory / META_PROPERTIES}: {error}") from error
+
+
+def _check_whole(data: bytes) -> None:
+    """ValueError where a disk has lost part of it: the id of another cluster could be read out of the rest."""
+    if b"\0" in data:
+        raise ValueError("The file is damaged: it has zeros. Restore it from a copy.")
+    if not data.endswith(b"\n"):
+        raise ValueError("The file is damaged: it ends amid a line. Restore it from a copy.")

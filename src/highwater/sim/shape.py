@@ -28,7 +28,6 @@ class TopicShape:
     min_isr: int
     flushed: bool
     unclean: bool = False
-    segment_bytes: str = SEGMENT_BYTES
 
     @property
     def name(self) -> str:
@@ -39,7 +38,7 @@ class TopicShape:
     def configs(self) -> Mapping[str, str]:
         return {
             "min.insync.replicas": str(self.min_isr),
-            "internal.segment.bytes": self.segment_bytes,
+            "internal.segment.bytes": SEGMENT_BYTES,
             "unclean.leader.election.enable": str(self.unclean).lower(),
             **({"flush.messages": "1"} if self.flushed else {}),
         }
@@ -56,7 +55,6 @@ class Leaning:
     knobs: Knobs | None = None
     writers: int = 2
     seekers: int = 0
-    segment_bytes: str = SEGMENT_BYTES
     table: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -104,10 +102,7 @@ class Shape:
 
     def leaning(self, to: Leaning) -> Shape:
         brokers, voters, controllers = to.nodes or (self.brokers, self.voters, self.controllers)
-        topics = [
-            replace(topic, replicas=min(topic.replicas, brokers), segment_bytes=to.segment_bytes)
-            for topic in self.topics
-        ]
+        topics = [replace(topic, replicas=min(topic.replicas, brokers)) for topic in self.topics]
         if to.flushed is not None:
             topics = [replace(topic, flushed=to.flushed) for topic in topics]
         settings = {**self.settings, **(table_load.SETTINGS if to.table else {}), **to.settings}

@@ -121,6 +121,16 @@ def test_a_damaged_meta_properties_is_not_taken_for_none(tmp_path: Path, text: s
         read_meta_properties(RealDisk(), tmp_path)
 
 
+def test_meta_properties_that_have_lost_any_part_are_not_those_of_another_node(tmp_path: Path) -> None:
+    """Neither of another cluster, nor without the id of the directory."""
+    whole = MetaProperties("cluster", NodeId(3), VOTER.directory_id).encode()
+    for at in range(len(whole)):
+        for left in (whole[:at], whole[:at] + bytes(len(whole) - at)):
+            (tmp_path / "meta.properties").write_bytes(left)
+            with pytest.raises(ValueError, match="meta.properties"):
+                read_meta_properties(RealDisk(), tmp_path)
+
+
 def test_meta_properties_survive_a_round_trip() -> None:
     meta = MetaProperties("a=b#c", NodeId(3), VOTER.directory_id)
     assert MetaProperties.parse(meta.encode().decode()) == meta

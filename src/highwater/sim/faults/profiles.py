@@ -85,7 +85,7 @@ class Profile(NamedTuple):
 COMBINED, BROKER_APART = (3, 3, 0), (4, 3, 0)
 LAME = Knobs(flush_round=(0.01, 0.06))
 """Syncs take so long that answers to followers have many batches."""
-COLD = Knobs(cold_read=0.9, warm_tail=0, job_step=(0.0005, 0.02))
+COLD = Knobs(cold_read=0.9, warm_tail=0, job_step=(0.0002, 0.008))
 IMPATIENT = {"broker.session.timeout.ms": "400", "broker.heartbeat.interval.ms": "100"}
 """Whoever is alone for a moment leads no more, and has a tail to cut."""
 PROFILES: Mapping[str, Profile] = {
@@ -127,7 +127,7 @@ PROFILES: Mapping[str, Profile] = {
     "cold-reads": Profile(
         {"links": 1.0, "operations": 0.3},
         {"isolate from nodes": 20, "retain less of": 4},
-        Leaning(nodes=COMBINED, knobs=COLD, writers=6, seekers=3, segment_bytes="600", settings=IMPATIENT),
+        Leaning(nodes=COMBINED, knobs=COLD, writers=4, seekers=3, settings=IMPATIENT),
     ),
     "failed-logs": Profile(
         {"operations": 1.0, "disks": 1.0},
