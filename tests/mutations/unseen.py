@@ -75,6 +75,13 @@ UNSEEN = [
         "for batch in scan(segment.file, first.position, 0, check=False):",
         "checksums have been looked at, or need not be: only the time that it takes is another",
     ),
+    Unseen(f"{SRC}log/lookup.py", "_BATCHES_PER_STEP = 100", "it says when a job may be paused"),
+    Unseen(f"{SRC}log/soundness.py", "SAMPLES = 64", "one sample more or less is as good"),
+    Unseen(
+        f"{SRC}log/loader.py",
+        "if batch.position - reported >= _STEP_BYTES:",
+        "it says when progress is told of",
+    ),
     Unseen(f"{SRC}log/scan.py", "CHUNK = 1 << 20", "it says how much is read at a time, and nothing of what is found"),
     Unseen(
         f"{SRC}log/segment.py",
