@@ -25,6 +25,7 @@ UNSEEN = [
         "leader_end_at_fetch: Offset = -1",
         "whatever is below zero says that nothing was fetched yet",
     ),
+    Unseen(f"{SRC}quorum/links.py", "self._sent = 0", "correlations must differ, from whatever number on"),
     Unseen(
         f"{SRC}groups/effects.py",
         "aging_ms: int = 2**63 - 1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from highwater.errors import Code
-from highwater.model import NodeId
+from highwater.model import Endpoint, NodeId
 from highwater.quorum import Caller, ElectionState, FetchAnswer, QuorumViolation, Role, Timing
 from highwater.quorum import messages as wire
 from highwater.quorum.leader import Leader
@@ -271,3 +271,37 @@ def test_a_leader_outside_the_voters_that_hears_of_nobody_resigns() -> None:
     assert deadline is not None and deadline <= bench.now + 0.2
     bench.pass_time(0.2)
     assert bench.role() == Role.RESIGNED
+
+
+def test_a_follower_that_hears_of_a_later_election_has_a_whole_timeout_of_its_own() -> None:
+    bench = Bench(log=MemoryLog.of_epochs(1, 1), stored=ElectionState(1)).to_follower(2, 1)
+    assert error_of(bench.request(vote(THREE, 5, (0, 0)))) == Code.NONE
+    assert (bench.role(), bench.quorum.epoch, bench.quorum.voted) == (Role.UNATTACHED, 5, None)
+    assert bench.quorum._core.role.deadline() == pytest.approx(bench.now + 1.5)
+
+
+def test_of_several_addresses_the_one_of_the_leader_is_taken() -> None:
+    bench = Bench().to_prospective()
+    answer = wire.vote_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(3), 9, Endpoint("right", 3)), granted=False)
+    wrong = type(answer.node_endpoints[0])(node_id=2, host="wrong", port=2)
+    answer.node_endpoints.insert(0, wrong)
+    bench.answer(2, answer)
+    assert bench.quorum.leader_listeners == (Listener(CONTROLLER, "right", 3),)
+
+
+def test_an_observer_has_no_election_to_wake_up_for() -> None:
+    bench = Bench(node=9)
+    deadline = bench.quorum.next_deadline()
+    assert deadline is not None and deadline > bench.now + 1.6, "only its request may time out"
+
+
+@pytest.mark.parametrize("asked", ["vote", "begin"])
+def test_a_request_that_is_meant_for_node_0_is_not_for_another(asked: str) -> None:
+    other = voter_node(0).key
+    message: Message = vote(TWO, 3, voter=other) if asked == "vote" else begin(2, 3, voter=other)
+    assert error_of(Bench().request(message)) == Code.INVALID_VOTER_KEY
+
+
+def test_nobody_is_woken_for_nothing() -> None:
+    assert Bench().ready.wake_fetches is False
+    assert Bench().to_follower(2, 1).ready.wake_fetches is False
