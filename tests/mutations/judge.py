@@ -116,6 +116,9 @@ class Judge:
         reached: dict[str, Reach],
         functions: dict[CodeType, list[FunctionType]],
     ) -> Verdict:
+        def reaching(first: int, last: int) -> list[pytest.Item]:
+            return [item for item in items if reached[item.nodeid].meets(change.file, first, last)]
+
         target = self._tree / change.file
         source = target.read_text()
         changed = change.applied_to(source)
@@ -123,7 +126,8 @@ class Judge:
         if replaced is None:
             chosen = list(items)  # A constant is seen wherever it was imported to.
         else:
-            chosen = [item for item in items if reached[item.nodeid].meets(change.file, *change.statement)]
+            # Tracing ends after many calls of a function: who reaches it may reach the line later.
+            chosen = reaching(*change.statement) or reaching(*span_of(replaced))
         chosen = within_reason(chosen, reached)
         if not chosen:
             return Verdict(False, "no test reaches it", 0)
@@ -136,6 +140,12 @@ class Judge:
             return Verdict(killed, why, len(chosen))
         finally:
             target.write_text(source)
+
+
+def span_of(replaced: Sequence[tuple[FunctionType, CodeType]]) -> tuple[int, int]:
+    """The lines of the functions that change, without those where they are defined."""
+    lines = [line for function, _ in replaced for _, _, line in function.__code__.co_lines() if line]
+    return min(lines) + 1, max(lines)
 
 
 def within_reason(items: Sequence[pytest.Item], reached: dict[str, Reach]) -> list[pytest.Item]:

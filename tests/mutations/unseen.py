@@ -25,6 +25,7 @@ UNSEEN = [
         "leader_end_at_fetch: Offset = -1",
         "whatever is below zero says that nothing was fetched yet",
     ),
+    Unseen(f"{SRC}quorum/links.py", "self._sent = 0", "correlations must differ, from whatever number on"),
     Unseen(
         f"{SRC}groups/effects.py",
         "aging_ms: int = 2**63 - 1",
@@ -74,6 +75,13 @@ UNSEEN = [
         f"{SRC}log/loader.py",
         "for batch in scan(segment.file, first.position, 0, check=False):",
         "checksums have been looked at, or need not be: only the time that it takes is another",
+    ),
+    Unseen(f"{SRC}log/lookup.py", "_BATCHES_PER_STEP = 100", "it says when a job may be paused"),
+    Unseen(f"{SRC}log/soundness.py", "SAMPLES = 64", "one sample more or less is as good"),
+    Unseen(
+        f"{SRC}log/loader.py",
+        "if batch.position - reported >= _STEP_BYTES:",
+        "it says when progress is told of",
     ),
     Unseen(f"{SRC}log/scan.py", "CHUNK = 1 << 20", "it says how much is read at a time, and nothing of what is found"),
     Unseen(

@@ -6,6 +6,7 @@ import pytest
 
 from highwater.controller.alter_partition import alter_partition
 from highwater.controller.decision import Decision
+from highwater.controller.reassignment import completed
 from highwater.errors import Code
 from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.cluster import MetadataImage
@@ -26,6 +27,7 @@ from tests.unit.controller.clusters import (
     epoch,
     fence,
     node_config,
+    nodes,
     partition,
     registered,
     then,
@@ -185,7 +187,8 @@ def test_the_second_proposal_of_one_request_sees_the_first() -> None:
 def test_a_leader_that_recovers_says_so_before_anybody_joins_it() -> None:
     head = with_topic(cluster(1, 2), "a", [1, 2], isr=[1], leader_recovery_state=1)
     assert answer(propose(head, proposal(1, 2, leader_recovery_state=1))).error_code == Code.INVALID_REQUEST
-    assert not propose(head, proposal(1, leader_recovery_state=1)).records
+    alone = propose(head, proposal(1, leader_recovery_state=1))
+    assert (answer(alone).error_code, alone.records) == (Code.NONE, [])
     recovered = propose(head, proposal(1))
     assert recovered.records == [
         PartitionChangeRecord(topic_id=topic_id("a"), partition_id=0, leader_recovery_state=Recovery.RECOVERED)
@@ -248,3 +251,12 @@ def test_replicas_that_were_removed_are_not_eligible() -> None:
     moving = then(moving, [three])
     after = partition(then(moving, propose(moving, proposal(1, 2, 3)).records), "a")
     assert (after["replicas"], after["isr"], after["elr"]) == ((1, 2), (1, 2), ())
+
+
+def test_a_partition_that_is_not_moved_has_no_move_to_end() -> None:
+    found = with_topic(cluster(1, 2), "a", [1, 2]).topics.partition("a", 0)
+    assert found is not None
+    assert completed(found, nodes(1, 2)) is None
+    moving = found._replace(adding=nodes(2))
+    assert completed(moving, nodes(1)) is None
+    assert completed(moving, nodes(1, 2)) == (nodes(1, 2), [1, 2])

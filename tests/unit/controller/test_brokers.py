@@ -364,3 +364,16 @@ def test_why_a_broker_is_fenced_is_told() -> None:
     assert beat(cluster(1, 2), liveness, want_shut_down=True).why == "it shuts down"
     assert beat(fence(cluster(1), 1), liveness).why == "it has caught up with the metadata"
     assert beat(cluster(1), liveness).why == ""
+
+
+def test_a_broker_that_was_fenced_shuts_down_anew() -> None:
+    """What the others know of its last shutdown says nothing of the next one."""
+    liveness, one = Liveness(9.0), NodeId(1)
+    for state, offset, expected in (
+        (BrokerState.CONTROLLED_SHUTDOWN, 10, 10),
+        (BrokerState.CONTROLLED_SHUTDOWN, 20, 10),
+        (BrokerState.FENCED, 30, None),
+        (BrokerState.CONTROLLED_SHUTDOWN, 40, 40),
+    ):
+        liveness.heard(one, 5, 100.0, offset, state, offset)
+        assert liveness._sessions[one].shutdown_offset == expected

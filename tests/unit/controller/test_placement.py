@@ -162,3 +162,22 @@ class First:
 def test_the_first_partition_is_led_by_the_broker_that_was_drawn() -> None:
     assert list(place(shape((None,) * 3), 4, 2, First())) == [nodes(1, 2), nodes(2, 3), nodes(3, 1), nodes(1, 2)]
     assert list(place(shape(("a", "b", "b")), 2, 2, First())) == [nodes(1, 2), nodes(3, 1)]
+
+
+def test_racks_come_in_the_order_of_their_names_and_those_without_a_name_first() -> None:
+    assert list(place(shape(("b", "a")), 2, 1, First())) == [nodes(2), nodes(1)]
+    assert list(place(shape(("b", "a", None)), 1, 3, First())) == [nodes(3, 2, 1)]
+
+
+class Reversing(First):
+    """Shuffles by turning round."""
+
+    def shuffle(self, x: list[int]) -> None:
+        x.reverse()
+
+
+def test_racks_and_their_brokers_are_shuffled_once_each_broker_has_led() -> None:
+    leaders = [replicas[0] for replicas in place(shape(("a", "a", "b", "b")), 8, 1, Reversing())]
+    assert sorted(leaders[:4]) == sorted(leaders[4:]) == [1, 2, 3, 4]
+    racks = ["a" if leader < 3 else "b" for leader in leaders]
+    assert racks == ["a", "b", "a", "b", "b", "a", "b", "a"]

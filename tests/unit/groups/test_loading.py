@@ -249,7 +249,8 @@ def test_a_table_of_offsets_knows_who_is_writing_and_forgets_it() -> None:
 
 def test_a_group_whose_last_offset_is_removed_is_none_of_the_table() -> None:
     table, place = OffsetTable(), TopicPartition("t", 0)
-    offset = CommittedOffset(5, -1, "", 0, -1, Uuid(bytes(16)))
+    offset = CommittedOffset(5, -1, "", 0)
+    assert offset == CommittedOffset(5, -1, "", 0, -1, Uuid(bytes(16)))
     table.put(G, place, offset)
     assert (table.groups(), dict(table.of(G))) == ([G], {place: offset})
     table.remove(G, place)

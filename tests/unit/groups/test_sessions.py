@@ -260,3 +260,23 @@ def test_in_each_state_of_a_group_only_what_belongs_to_it_is_waited_for() -> Non
     assert waited_for(bench) == {Session(G, first)}
     bench.leave(first)
     assert waited_for(bench) == set()
+
+
+def test_each_deadline_comes_when_its_time_is_over() -> None:
+    bench = Bench()
+
+    def left() -> float:
+        assert bench.shard.next_deadline is not None
+        return bench.shard.next_deadline - bench.now.monotonic
+
+    member = bench.new_id(session_ms=400_000)
+    assert left() == 400
+    joining = bench.ask_join(member, session_ms=400_000)
+    assert left() == 3, "others may find the group meanwhile"
+    bench.pass_time(3)
+    bench.joined(joining)
+    assert left() == 60, "the time for members to sync is that for them to join"
+    bench.ask_sync(member, 1, {member: b""})
+    bench.pass_time(1)
+    bench.heartbeat(member, 1)
+    assert left() == 400

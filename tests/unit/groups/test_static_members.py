@@ -232,3 +232,18 @@ def test_while_the_new_id_is_overdue_the_member_is_told_to_retry() -> None:
     token = bench.ask_join(instance="b")
     bench.delay()
     assert bench.refusal(token) is Code.COORDINATOR_NOT_AVAILABLE
+
+
+def test_who_took_the_place_of_a_member_must_ask_for_its_assignment_in_its_place() -> None:
+    bench = Bench()
+    tokens = [bench.ask_join(instance=instance) for instance in ("a", "b")]
+    bench.pass_time(6)
+    leader, other = (bench.joined(token).member_id for token in tokens)
+    bench.ask_sync(leader, 1, {leader: b"l", other: b"o"}, instance="a")
+    assert bench.state() == "Stable"
+    successor = bench.joined(bench.ask_join(instance="b")).member_id
+    bench.keep_alive(59, 1, leader, successor)
+    assert bench.state() == "Stable"
+    bench.keep_alive(1, 1, leader)
+    assert bench.state() == "PreparingRebalance"
+    assert bench.heartbeat(successor, 1) is Code.UNKNOWN_MEMBER_ID

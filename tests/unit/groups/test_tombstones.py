@@ -12,6 +12,7 @@ from highwater.groups.offsets import OffsetTable
 from highwater.groups.records import GROUP_METADATA, kind_of
 from highwater.groups.registry import Registry
 from highwater.groups.tombstones import AT_ONCE, RETRY_SECONDS, OffsetsEnding, Tombstones
+from highwater.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
 from tests.unit.groups.bench import DAY_MS, Bench, G
 
 DAY = DAY_MS / 1000
@@ -267,3 +268,22 @@ def test_offsets_whose_removal_was_refused_can_be_read_at_once() -> None:
     bench.fail(Code.NOT_ENOUGH_REPLICAS)
     assert not bench.waits(waiting)
     assert not bench.waits(bench.ask_fetch(T0, require_stable=True))
+
+
+def test_what_was_found_and_not_written_is_forgotten_by_whoever_resigns() -> None:
+    queue = Tombstones(Registry(), OffsetTable(), Deadlines(), Outbox())
+    queue.add(OffsetsEnding(queue, G, [], lambda place, now: True))
+    assert queue.is_behind
+    queue.abandon(Code.NOT_COORDINATOR)
+    assert not queue.is_behind
+
+
+def test_whoever_waits_for_offsets_whose_removal_is_overdue_is_sent_to_look_for_the_coordinator() -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 1})
+    bench.holds = True
+    bench.topics_deleted(GONE)
+    waiting = bench.ask_fetch(T0, require_stable=True)
+    assert bench.waits(waiting)
+    bench.delay()
+    assert bench.answer(waiting, OffsetFetchResponseGroup).error_code == Code.NOT_COORDINATOR

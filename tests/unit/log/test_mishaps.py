@@ -9,10 +9,12 @@ import pytest
 from highwater.errors import Code, KafkaError
 from highwater.log import names
 from highwater.log.checkpoint import decode_offsets
+from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.scan import BadBatch
 from highwater.model import TopicPartition
 from highwater.sim import Simulation
 from highwater.world import Exhausted
+from highwater.world.jobs import finished
 from tests.unit.log.bench import TOPIC_ID, TP
 from tests.unit.log.test_faults import DATA, QUICK, Machine
 
@@ -155,3 +157,42 @@ def test_of_two_damages_of_one_segment_the_first_counts() -> None:
         elsewhere = path.with_name(f"{999:020}.log")
         machine.world.call(machine.log.found_damaged, BadBatch(elsewhere, 1, "bad"))
         assert list(machine.log.reads.damage) == [0], "of a segment that is gone"
+
+
+def loaded(machine: Machine, **asked: int) -> LoadedLog:
+    request = LoadRequest(
+        machine.log.directory, **{"recovery_point": 0, "log_start": 0, **asked}, clean=False, index_interval=200
+    )
+    return machine.sim.run(machine.world.perform(finished(machine.world, load_log, request)))
+
+
+def test_a_log_that_ended_before_its_start_is_emptied_and_begins_there() -> None:
+    with Simulation(12, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine)
+        log = loaded(machine, log_start=500)
+        assert ([segment.base_offset for segment in log.segments], log.log_start, log.log_end) == ([500], 500, 500)
+        assert "the log ended at 3, before its start 500: emptied" in log.repairs
+        assert len([line for line in log.repairs if line.startswith("dropped")]) == 4
+
+
+def test_segments_behind_a_cut_are_dropped_and_told_of() -> None:
+    with Simulation(13, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine)
+        second = machine.log.segments[1].file
+        machine.storage.damage(second.path, 65, b"\xff")
+        log = loaded(machine)
+        assert ([segment.base_offset for segment in log.segments], log.log_end) == ([0, 1], 1)
+        dropped = [line for line in log.repairs if line.startswith("dropped")]
+        assert dropped == [f"dropped {base:020}.log, which lies beyond the cut" for base in (3, 2)]
+
+
+def test_a_snapshot_that_cannot_be_read_is_told_of() -> None:
+    with Simulation(14, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine, 2)
+        sim.advance(5)
+        (name,) = (each for each in machine.world.disk.list(machine.log.directory) if each.endswith(names.SNAPSHOT))
+        machine.storage.damage(machine.log.directory / name, 2, b"\xff")
+        assert [line for line in loaded(machine).repairs if line.startswith(f"removed {name}: ")]

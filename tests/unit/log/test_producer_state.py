@@ -182,3 +182,15 @@ def test_a_producer_is_as_young_as_its_last_marker() -> None:
     state.marker_appended(PID, 0, 9, 77_777, 1, aborted=False)
     assert state.producers[PID].timestamp == 77_777
     assert state.producers[PID].coordinator_epoch == 1
+
+
+def test_a_transaction_begins_with_its_first_batch_even_at_offset_zero() -> None:
+    state = ProducerState()
+    for number in range(3):
+        state.appended(PID, 0, number, number, number, number, 5, True)
+    assert state.producers[PID].txn_first_offset == 0
+    assert state.first_unstable(3) == 0
+    aborted = state.marker_appended(PID, 0, 3, 5, 1, aborted=True)
+    assert aborted == (PID, 0, 3, 4)
+    assert state.first_unstable(3) == 0, "its marker is not committed yet"
+    assert state.first_unstable(4) is None

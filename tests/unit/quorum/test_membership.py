@@ -164,8 +164,10 @@ def test_a_replica_caught_up_at_its_last_fetch_if_it_has_what_the_leader_had_the
 
 def test_a_new_leader_describes_its_own_log_as_far_as_it_is_durable() -> None:
     bench = Bench(stored=ElectionState(1), log=MemoryLog.of_epochs(1, 1)).to_leader()
-    own, *_ = bench.quorum.describe(METADATA, 2, bench.now, 0).topics[0].partitions[0].current_voters
+    partition = bench.quorum.describe(METADATA, 2, bench.now, 0).topics[0].partitions[0]
+    own, *_ = partition.current_voters
     assert (own.replica_id, own.log_end_offset) == (1, 2)
+    assert partition.high_watermark == -1, "it is not known yet"
 
 
 def test_dates_are_told_to_the_millisecond() -> None:

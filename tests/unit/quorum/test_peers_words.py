@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from highwater.errors import Code
-from highwater.model import NodeId
-from highwater.quorum import Caller, ElectionState, FetchAnswer, QuorumViolation, Role
+from highwater.model import Endpoint, NodeId
+from highwater.quorum import Caller, ElectionState, FetchAnswer, QuorumViolation, Role, Timing
 from highwater.quorum import messages as wire
 from highwater.quorum.leader import Leader
+from highwater.quorum.log_view import BOOTSTRAP_SNAPSHOT
 from highwater.quorum.messages import Standing
 from highwater.quorum.prospective import Prospective
 from highwater.quorum.voters import KRAFT_VERSIONS, Listener
@@ -244,3 +245,63 @@ def test_a_leader_of_a_later_epoch_that_nobody_can_find_is_known_and_looked_for(
     bench = Bench().to_prospective()
     bench.answer(2, wire.vote_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(7), 9), granted=False))
     assert (bench.role(), bench.quorum.epoch, bench.quorum.leader_id) == (Role.UNATTACHED, 9, 7)
+
+
+def test_a_high_watermark_of_zero_is_one_and_one_below_zero_is_none() -> None:
+    bench = Bench().to_follower(2, 1)
+    assert bench.answer(2, records(2, 1, -1)).high_watermark is None
+    assert bench.answer(2, records(2, 1, 0)).high_watermark == 0
+
+
+def test_the_snapshot_that_a_cluster_begins_with_ends_at_nothing() -> None:
+    assert BOOTSTRAP_SNAPSHOT == (0, 0)
+
+
+def test_a_follower_looks_after_its_request_before_its_leader_is_given_up() -> None:
+    bench = Bench(timing=Timing(request_timeout=0.5)).to_follower(2, 1)
+    assert bench.quorum.next_deadline() == pytest.approx(bench.now + 0.5)
+
+
+def test_a_leader_outside_the_voters_that_hears_of_nobody_resigns() -> None:
+    bench = Bench().to_leader()
+    bench.quorum.voters_changed(voter_set(2, 3), 1, bench.now)
+    bench.pass_time(2.9)
+    assert bench.role() == Role.LEADER
+    deadline = bench.quorum.next_deadline()
+    assert deadline is not None and deadline <= bench.now + 0.2
+    bench.pass_time(0.2)
+    assert bench.role() == Role.RESIGNED
+
+
+def test_a_follower_that_hears_of_a_later_election_has_a_whole_timeout_of_its_own() -> None:
+    bench = Bench(log=MemoryLog.of_epochs(1, 1), stored=ElectionState(1)).to_follower(2, 1)
+    assert error_of(bench.request(vote(THREE, 5, (0, 0)))) == Code.NONE
+    assert (bench.role(), bench.quorum.epoch, bench.quorum.voted) == (Role.UNATTACHED, 5, None)
+    assert bench.quorum._core.role.deadline() == pytest.approx(bench.now + 1.5)
+
+
+def test_of_several_addresses_the_one_of_the_leader_is_taken() -> None:
+    bench = Bench().to_prospective()
+    answer = wire.vote_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(3), 9, Endpoint("right", 3)), granted=False)
+    wrong = type(answer.node_endpoints[0])(node_id=2, host="wrong", port=2)
+    answer.node_endpoints.insert(0, wrong)
+    bench.answer(2, answer)
+    assert bench.quorum.leader_listeners == (Listener(CONTROLLER, "right", 3),)
+
+
+def test_an_observer_has_no_election_to_wake_up_for() -> None:
+    bench = Bench(node=9)
+    deadline = bench.quorum.next_deadline()
+    assert deadline is not None and deadline > bench.now + 1.6, "only its request may time out"
+
+
+@pytest.mark.parametrize("asked", ["vote", "begin"])
+def test_a_request_that_is_meant_for_node_0_is_not_for_another(asked: str) -> None:
+    other = voter_node(0).key
+    message: Message = vote(TWO, 3, voter=other) if asked == "vote" else begin(2, 3, voter=other)
+    assert error_of(Bench().request(message)) == Code.INVALID_VOTER_KEY
+
+
+def test_nobody_is_woken_for_nothing() -> None:
+    assert Bench().ready.wake_fetches is False
+    assert Bench().to_follower(2, 1).ready.wake_fetches is False
