@@ -1,0 +1,39 @@
+"""`highwater sim`: what is asked for, and what is told of a search."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner, Result
+
+from highwater.cli.sim import command
+from highwater.sim.search import exploring
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--seed", "1", "--seeds", "2"), ("--seed", "1", "--search", "all"), ("--seeds", "1", "--budget", "1")],
+)
+def test_seeds_and_a_search_do_not_go_together(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert "--search" in done.output
+
+
+def test_a_search_tells_how_far_it_came() -> None:
+    done = run("--search", "pair", "--budget", "0")
+    assert done.exit_code == 0
+    assert "at most 0 faults" in done.output
+    assert "all of it" in done.output
+    assert "ended early" in run("--search", "pair", "--states", "30").output
+
+
+def test_what_a_search_finds_is_told_and_fails_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploring, "broken", lambda state: "all is lost" if state.acked else None)
+    done = run("--search", "pair")
+    assert done.exit_code == 1
+    assert "Then all is lost." in done.output
+    assert "a is acknowledged." in done.output
