@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.mutations import a, b, boundaries, c, d, replication, setbacks
+from tests.mutations import a, b, boundaries, c, replication
 from tests.mutations.mutation import Mutation
 from tests.sim.hunts import HUNTS
 
-_KNOWN = [each for table in (a, b, c, d, replication, boundaries, setbacks) for each in table.MUTATIONS]
+_KNOWN = [each for table in (a, b, c, replication, boundaries) for each in table.MUTATIONS]
 
 
 def _known(fault: str, file: str, line: str = "") -> Mutation:
@@ -45,7 +45,6 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
             "if not dispensable:",
         ),
     ),
-    "F1 same epoch": (_known("F1", "controller/directories.py"),),
     "F2 unregistered": (
         _taken_back(
             "partition/fetcher.py",
@@ -70,7 +69,6 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
     ),
     "F8": (_known("F8", "raft_node/raft_node.py", "extend"),),
     "F9 made": (_known("F9", "broker/missing.py", "lose"), _known("F9", "broker/missing.py", "_wake_at")),
-    "F9 opened": (_known("F9", "broker/missing.py", "_open_again"),),
     "F10 failed cut": (
         _taken_back(
             "log/truncation.py",
@@ -84,8 +82,6 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
             'partition.cutting = self._world.spawn(f"{what} {partition.tp}", cutting)',
         ),
     ),
-    "F42": (_known("F42", "log/store.py"),),
-    "F105 index": (_known("F105", "log/index.py"),),
 }
 """By the names of hunts; a name begins with its scenario or the number of its fault."""
 
