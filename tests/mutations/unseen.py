@@ -26,6 +26,17 @@ UNSEEN = [
         "whatever is below zero says that nothing was fetched yet",
     ),
     Unseen(f"{SRC}quorum/links.py", "self._sent = 0", "correlations must differ, from whatever number on"),
+    Unseen(f"{SRC}quorum/leader.py", "OBSERVERS_MAX = 1000", "it bounds what is remembered: one more is as good"),
+    Unseen(
+        f"{SRC}quorum/leader.py",
+        "self._local_end: Offset = -1",
+        "it is set as soon as the leader is made",
+    ),
+    Unseen(
+        f"{SRC}groups/tombstones.py",
+        "looked += 1 + found[0]",
+        "it bounds one turn of the loop: one less changes nothing that is decided",
+    ),
     Unseen(
         f"{SRC}groups/effects.py",
         "aging_ms: int = 2**63 - 1",

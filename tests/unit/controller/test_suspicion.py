@@ -129,3 +129,7 @@ def test_who_was_fenced_a_moment_ago_counts_among_those_there_were() -> None:
     assert dies(suspicion, ONE, 7, 0.0, unfenced=5)
     assert dies(suspicion, TWO, 8, AT_ONCE / 2, unfenced=4)
     assert not dies(suspicion, THREE, 9, AT_ONCE / 2, unfenced=3)
+
+
+def test_a_port_that_refuses_proves_nothing_of_a_broker_that_was_not_probed() -> None:
+    assert not Suspicion().proven(NodeId(1), 5, 100.0, 3)

@@ -281,3 +281,18 @@ def test_records_are_written_in_the_versions_that_kafka_writes() -> None:
     group, offset = bench.log
     assert (group.key[:2], (group.value or b"")[:2]) == (b"\x00\x02", b"\x00\x03")
     assert (offset.key[:2], (offset.value or b"")[:2]) == (b"\x00\x01", b"\x00\x04")
+
+
+def test_every_kind_of_record_of_other_groups_is_known_by_whose_it_is() -> None:
+    kinds = {"consumer": (3, 4, 5, 6, 7, 8, 16), "share": (10, 11, 12, 13, 14, 15), "streams": (17, 19, 20, 21, 22, 23)}
+    for owner, numbers in kinds.items():
+        for number in numbers:
+            assert Bench(log=[foreign(number)]).shard.foreign_groups == {G: owner}
+
+
+def test_a_loaded_group_is_led_by_whom_it_says() -> None:
+    members = [MemberMetadata(member_id=name, session_timeout=SESSION_MS, subscription=b"") for name in ("m", "n")]
+    bench = Bench(log=[group_record(3, members=members, leader="n")])
+    bench.ask_join("m")
+    assert bench.waits(bench.ask_join("n")) is False
+    assert bench.state() == "CompletingRebalance"

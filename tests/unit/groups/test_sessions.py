@@ -280,3 +280,14 @@ def test_each_deadline_comes_when_its_time_is_over() -> None:
     bench.pass_time(1)
     bench.heartbeat(member, 1)
     assert left() == 400
+
+
+def test_a_commit_in_a_rebalance_is_as_good_as_a_heartbeat() -> None:
+    bench = Bench()
+    leader, other = bench.stable_group(2)
+    bench.ask_join(leader)
+    assert bench.state() == "PreparingRebalance"
+    bench.pass_time(8)
+    assert bench.committed_codes(bench.ask_commit({("t", 0): 1}, other, 1)) == [Code.NONE]
+    bench.pass_time(8)
+    assert bench.heartbeat(other, 1) is Code.REBALANCE_IN_PROGRESS

@@ -9,9 +9,11 @@ from highwater.model import Endpoint, NodeId
 from highwater.quorum import Caller, ElectionState, FetchAnswer, QuorumViolation, Role, Timing
 from highwater.quorum import messages as wire
 from highwater.quorum.leader import Leader
+from highwater.quorum.links import Links
 from highwater.quorum.log_view import BOOTSTRAP_SNAPSHOT
 from highwater.quorum.messages import Standing
 from highwater.quorum.prospective import Prospective
+from highwater.quorum.ready import Peer
 from highwater.quorum.voters import KRAFT_VERSIONS, Listener
 from highwater.quorum.votes import Tally
 from highwater.wire.codec import Message
@@ -30,6 +32,7 @@ from tests.unit.quorum.bench import (
     records,
     refused,
     vote,
+    vote_of,
 )
 from tests.unit.quorum.memory_log import MemoryLog
 from tests.unit.quorum.replicas import CONTROLLER, voter_node, voter_set
@@ -117,6 +120,7 @@ def test_who_refuses_is_asked_again_after_a_pause_and_changes_nothing(way: str, 
     bench = getattr(Bench(), way)()
     before = bench.role(), bench.quorum.epoch
     assert bench.answer(2, answer).requests == []
+    assert not bench.quorum._core.links.is_ready(bench.quorum._core.peer(NodeId(2)))
     assert (bench.role(), bench.quorum.epoch) == before
     bench.pass_time(1.1 if way == "to_leader" else 0.02)
     assert 2 in bench.receivers
@@ -305,3 +309,31 @@ def test_a_request_that_is_meant_for_node_0_is_not_for_another(asked: str) -> No
 def test_nobody_is_woken_for_nothing() -> None:
     assert Bench().ready.wake_fetches is False
     assert Bench().to_follower(2, 1).ready.wake_fetches is False
+
+
+def test_a_fetch_that_commits_nothing_wakes_nobody() -> None:
+    bench = Bench().to_leader()
+    bench.flush()
+    assert bench.request(fetch(TWO, 1, 1, 1)).wake_fetches
+    assert bench.quorum.high_watermark == 1
+    assert bench.request(fetch(THREE, 1, 1, 1)).wake_fetches is False
+
+
+def test_the_first_of_several_requests_is_looked_after_first() -> None:
+    links = Links(Timing(request_timeout=2.0))
+    assert links.next_change() is None
+    links.send(Peer(NodeId(2), None), 10.0)
+    links.send(Peer(NodeId(3), None), 11.0)
+    assert links.next_change() == 12.0
+
+
+@pytest.mark.parametrize("way", ["to_prospective", "to_candidate", "to_leader", "to_resigned", "to_follower"])
+def test_only_a_follower_that_was_told_so_fetches_a_snapshot(way: str) -> None:
+    assert getattr(Bench(), way)().quorum.fetching_snapshot is None
+
+
+def test_who_has_voted_may_still_grant_the_pre_vote_of_another() -> None:
+    bench = Bench()
+    assert vote_of(bench.request(vote(TWO, 3)))
+    assert not vote_of(bench.request(vote(THREE, 3)))
+    assert vote_of(bench.request(vote(THREE, 3, pre_vote=True)))
