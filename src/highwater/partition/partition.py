@@ -136,6 +136,8 @@ class Partition:
                 self._terms(),
                 now,
             )
+            if log.offline is not None:
+                leader.offline()
             if self.leader is not None:
                 leader.take_over(self.leader)
             self.leader = leader

@@ -158,8 +158,10 @@ def test_who_waits_is_sent_away_when_the_role_or_the_disk_goes(tmp_path: Path) -
         partition.failed()
         assert code_of(lambda: write(partition)) is Code.KAFKA_STORAGE_ERROR
         assert code_of(lambda: read(partition, 0)) is Code.KAFKA_STORAGE_ERROR
-        partition.lead(ME, 5, 3, (ME, OTHER, THIRD), (ME,), {})
-        assert partition.log.high_watermark == 0
+        for epoch in (5, 6):
+            partition.lead(ME, epoch, epoch, (ME, OTHER, THIRD), (ME,), {})
+            partition.when_committed(1, told.append)
+            assert (partition.log.high_watermark, told.pop()) == (0, Code.KAFKA_STORAGE_ERROR)
 
     played(tmp_path, play, isr=(ME, OTHER))
 
