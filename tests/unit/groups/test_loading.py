@@ -296,3 +296,31 @@ def test_a_loaded_group_is_led_by_whom_it_says() -> None:
     bench.ask_join("m")
     assert bench.waits(bench.ask_join("n")) is False
     assert bench.state() == "CompletingRebalance"
+
+
+def test_a_classic_group_that_follows_one_of_another_kind_is_one() -> None:
+    bench = Bench(log=[foreign(3), group_record(3)])
+    assert (dict(bench.shard.foreign_groups), bench.state()) == ({}, "Stable")
+
+
+@pytest.mark.parametrize(("version", "timeout"), [(0, SESSION_MS), (1, 77)])
+def test_a_member_of_version_0_has_one_time_out_for_both(version: int, timeout: int) -> None:
+    member = MemberMetadata(member_id="m", session_timeout=SESSION_MS, subscription=RANGE["range"])
+    if version:
+        member.rebalance_timeout = 77
+    bench = Bench(log=[group_record(version, members=[member])])
+    (group,) = bench.shard._registry
+    assert group.rebalance_timeout_ms == timeout
+
+
+def test_a_table_that_is_cleared_knows_of_no_write() -> None:
+    class Written:
+        changes: dict[TopicPartition, CommittedOffset | None] = {TopicPartition("t", 0): None}
+
+        def when_settled(self, resume: Callable[[Code], None]) -> None: ...
+
+    table = OffsetTable()
+    table.begin(G, Written())
+    table.hold(7, G, TopicPartition("t", 1), CommittedOffset(5, -1, "", 0))
+    table.clear()
+    assert (table.groups(), table.places(G), table.last_written(G)) == ([], [], None)

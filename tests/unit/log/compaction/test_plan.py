@@ -110,3 +110,8 @@ def test_offset_indexes_must_fit_too() -> None:
 @pytest.mark.parametrize(("beyond", "expected"), [(0, [[0, 10]]), (1, [[0], [10]])])
 def test_a_segment_spans_no_more_offsets_than_its_index_can_tell(beyond: int, expected: list[list[int]]) -> None:
     assert bases([shape(0), shape(10)], MAX_SPAN + 1 + beyond) == expected
+
+
+def test_a_lag_of_a_single_millisecond_counts() -> None:
+    segments = [shape(0, largest=NOW), shape(10), shape(20), shape(30)]
+    assert dirt(segments=segments, min_compaction_lag_ms=1).dirty_end == 0
