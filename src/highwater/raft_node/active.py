@@ -117,10 +117,13 @@ class ActiveController:
                 _log.error("controller %d leaves out settings that do not suit it: %s", self._config.node_id, why)
         return self._config
 
-    def decide(self, decision: Callable[[], Decision[R]], answer: Callable[[R | None], None]) -> None:
+    def decide(
+        self, decision: Callable[[], Decision[R]], answer: Callable[[R | None], None], takes_long: bool = False
+    ) -> None:
         """Decide now, or once what is under way is decided; answer when everything that the decision rests on is
         committed. None: not the controller."""
-        self._docket.add(Case(partial(self._deciding, partial(_at_once, decision), answer), partial(answer, None)))
+        case = Case(partial(self._deciding, partial(_at_once, decision), answer), partial(answer, None))
+        self._docket.add(case, takes_long)
 
     def deliberate(self, decision: Callable[[], Deciding[R]], answer: Callable[[R | None], None]) -> None:
         """The same, by pieces."""

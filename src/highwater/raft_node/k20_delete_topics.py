@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from highwater.controller.deletion import delete_topics, in_pieces
 from highwater.errors import Code
 from highwater.net.context import RequestContext
@@ -21,7 +23,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: DeleteTop
         ctx.respond(refusals.delete_topics(request, Code.NOT_CONTROLLER))
         return
     yield from decide_in_pieces(
-        controller.decide,
+        partial(controller.decide, takes_long=True),  # in the order of other changes of topics
         ctx,
         in_pieces(controller.head, request),
         lambda piece: delete_topics(controller.head, piece, ctx.version, controller.config, ctx.authorize),
