@@ -118,7 +118,9 @@ class Node:
         if meta.node_id != self.config.node_id:
             raise ConfigError(f"{self.directory} belongs to node {meta.node_id}, this is {self.config.node_id}")
         self.cluster_id = meta.cluster_id
-        self.directory_id = meta.directory_id or Uuid(bytes(16))
+        if meta.directory_id is None:
+            raise ConfigError(f"{self.directory / names.META_PROPERTIES}: directory.id was not found.")
+        self.directory_id = meta.directory_id
         self._make()
         self.server.hold()
         if self.config.is_controller:

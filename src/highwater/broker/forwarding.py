@@ -36,8 +36,8 @@ class Asked(NamedTuple, Generic[M]):
 
 
 def as_it_came(message: type[M]) -> Decode:
-    def decode(body: memoryview, version: int, most_elements: int) -> Asked[M]:
-        return Asked(message.decode(body, version, most_elements), body)
+    def decode(body: memoryview, version: int, *most_elements: int) -> Asked[M]:
+        return Asked(message.decode(body, version, *most_elements), body)
 
     return decode
 

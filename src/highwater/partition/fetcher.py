@@ -318,7 +318,7 @@ class Fetcher:
             elif followed.is_cut:
                 followed.machine.log_failed()
 
-        followed.partition.tell(followed.cut_told(offset, f"{why} (leader {self.leader})"))
+        followed.partition.tell(followed.cut_told(offset, self._named(why)))
         self._spawn("truncate", followed, cut())
 
     def _restart(self, followed: Followed, ready: Ready, batches: memoryview | None) -> None:
@@ -334,8 +334,11 @@ class Fetcher:
             else:
                 self._carry_out(followed, followed.machine.restarted(followed.ends))
 
-        followed.partition.tell(f"begins anew at {offset}: {ready.why} (leader {self.leader})")
+        followed.partition.tell(f"begins anew at {offset}: {self._named(ready.why)}")
         self._spawn("restart", followed, restart())
+
+    def _named(self, why: str) -> str:
+        return why.replace("the leader", f"leader {self.leader}")
 
     def _spawn(self, what: str, followed: Followed, cutting: Coroutine[Any, Any, None]) -> None:
         partition = followed.partition
