@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from highwater.broker.forwarding import Asked
 from highwater.errors import Code
 from highwater.groups import asked_groups, combined, refused_commit, refused_fetch
 from highwater.net.context import Part
@@ -48,6 +49,8 @@ def can_refuse(api_key: int) -> bool:
 
 def refuse(api_key: int, version: int, request: Any, code: Code) -> Sequence[Part]:
     """The body of the answer. Each topic and partition named in the request gets the code, where the API has them."""
+    if isinstance(request, Asked):
+        request = request.request
     if api_key == _PRODUCE:
         return [_produce(version, request, int(code))]
     if api_key == _FETCH:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from highwater.broker.forwarding import Asked
 from highwater.errors import code_of
 from highwater.faults.answers import refuse
 from highwater.net.context import RequestContext
@@ -90,8 +89,7 @@ def _answer(ctx: RequestContext, request: Any, handle: Handle, rule: Rule | None
         elif rule.code == CLOSE_CONNECTION or getattr(request, "acks", 1) == 0:
             ctx.slot.close_connection()
         else:
-            asked = request.request if isinstance(request, Asked) else request
-            ctx.respond_parts(refuse(ctx.api_key, ctx.version, asked, code_of(rule.code)))
+            ctx.respond_parts(refuse(ctx.api_key, ctx.version, request, code_of(rule.code)))
     except Malformed:
         ctx.slot.close_connection()
     except Exception:  # the boundary between one request and the node: the arbiter may have answered later
