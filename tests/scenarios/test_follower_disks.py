@@ -183,3 +183,24 @@ def test_a_checkpoint_that_fails_after_a_log_began_anew_loses_that_replica() -> 
         stage.start("n3")
         stage.until(lambda: stage.log("n3").offline is not None)
         stage.until(lambda: decided(stage).directory(3) == DIRECTORY_LOST)
+
+
+def test_a_disk_that_is_full_of_a_log_that_begins_anew_does_not_keep_it_from_that() -> None:
+    with Stage(3, replica_lag_time_max_ms=2000, expects_failures=True) as stage:
+        stage.create(replicas=(2, 3), file_delete_delay_ms=1000)
+        for _ in range(20):
+            stage.send(b"x" * 5000)
+        stage.until(lambda: stage.log("n3").high_watermark == 20)
+        stage.cut("n2", "n3")
+        stage.write("n2", b"z", acks=1)
+        stage.until(lambda: set(decided(stage).isr) == {2})
+        for _ in range(5):
+            stage.write("n2", b"y")
+        stage.begin(stage.visitor("impatient").delete_records("n2", 25), by="impatient")
+        stage.until(lambda: stage.log("n2").log_start == 25)
+        stage.pass_time(5)
+        storage = stage.storage("n3")
+        storage.capacity = storage._used
+        stage.heal()
+        stage.until(lambda: set(decided(stage).isr) == {2, 3}, 60)
+        assert stage.log("n3").log_start == 25

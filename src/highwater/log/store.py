@@ -22,7 +22,7 @@ from highwater.log.log import Log
 from highwater.log.retention import RetentionClock
 from highwater.log.retired import Retired
 from highwater.model import Offset, TopicPartition, Uuid
-from highwater.world import World
+from highwater.world import World, is_passing
 from highwater.world.jobs import finished
 
 PROCESS_ABOVE_BYTES = 32 << 20
@@ -317,7 +317,7 @@ class LogStore:
     async def restart(self, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
         """As `truncation.restart`, and no checkpoint lies beyond the new end, from before it is made."""
         try:
-            announce = partial(self._announce, log)
+            announce = partial(self._announce_if_possible, log)
             if not await truncation.restart(self._world, log, offset, batches, announce=announce):
                 return False
         finally:
@@ -328,6 +328,17 @@ class LogStore:
         self._cuts[log] = end
         await self.recovery_points.written(patient=True)
         await self.clean_ends.written(patient=True)
+
+    async def _announce_if_possible(self, log: Log, end: Offset) -> None:
+        """Nothing of the log is kept, and it may be the very thing that fills the disk. What a power cut then leaves of
+        it may be refused, and is fetched anew."""
+        self._cuts[log] = end
+        try:
+            await self.recovery_points.written(patient=False)
+            await self.clean_ends.written(patient=False)
+        except OSError as failed:
+            if not is_passing(failed):
+                raise
 
     def _uncut(self, log: Log, offset: Offset | None) -> Offset | None:
         return offset if offset is None or log not in self._cuts else min(offset, self._cuts[log])
