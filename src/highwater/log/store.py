@@ -324,18 +324,16 @@ class LogStore:
             self._cuts.pop(log, None)
         return await self._kept_within(log)
 
-    async def _announce(self, log: Log, end: Offset) -> None:
+    async def _announce(self, log: Log, end: Offset, *, patient: bool = True) -> None:
         self._cuts[log] = end
-        await self.recovery_points.written(patient=True)
-        await self.clean_ends.written(patient=True)
+        await self.recovery_points.written(patient=patient)
+        await self.clean_ends.written(patient=patient)
 
     async def _announce_if_possible(self, log: Log, end: Offset) -> None:
         """Nothing of the log is kept, and it may be the very thing that fills the disk. What a power cut then leaves of
         it may be refused, and is fetched anew."""
-        self._cuts[log] = end
         try:
-            await self.recovery_points.written(patient=False)
-            await self.clean_ends.written(patient=False)
+            await self._announce(log, end, patient=False)
         except OSError as failed:
             if not is_passing(failed):
                 raise
