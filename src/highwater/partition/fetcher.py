@@ -375,4 +375,5 @@ def _row(answer: PartitionData, found: list[tuple[int, int, Header]]) -> Row:
         answer.log_start_offset,
         (diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 else None,
         [header for _, _, header in found],
+        bool(answer.records),
     )

@@ -59,6 +59,8 @@ class Row(NamedTuple):
     diverging: tuple[Epoch, Offset] | None = None
     """The leader's largest epoch not above our last one, and where that ended there."""
     batches: Sequence[Batch] = ()
+    has_bytes: bool = False
+    """Of records, whole batches or not."""
 
 
 class Ends(NamedTuple):
@@ -162,6 +164,8 @@ class Follower:
             count += 1
         if row.batches and not count:
             return self.failed(f"fetched records are of a later epoch than {self.epoch}")
+        if row.has_bytes and not count:
+            return self.failed("there is no whole batch among the fetched records")
         if count:
             begin = first_batch(log.start, log.end, row.batches[0].base_offset, row.batches[0].last_offset)
             if begin is not None:

@@ -52,6 +52,12 @@ def test_a_batch_of_a_later_epoch_is_left_for_the_next_fetch() -> None:
     assert follower.state is State.PAUSED
 
 
+def test_an_answer_without_a_whole_batch_is_asked_for_again_after_a_pause() -> None:
+    follower = asked()
+    assert answer(follower, Row(has_bytes=True)).pause == FIRST_PAUSE
+    assert follower.state is State.PAUSED
+
+
 @pytest.mark.parametrize(
     ("told", "start", "ready"),
     [
