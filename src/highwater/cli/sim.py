@@ -19,6 +19,8 @@ from highwater.sim.timeline import LAST_LINES
 from highwater.sim.trial import SECONDS, Trial
 
 LONGEST = 2**31
+MOST_STATES = 100_000
+"""Of one scope. Larger ones are kept for whoever asks for them: every state stays in memory."""
 
 
 @click.command(name="sim")
@@ -42,7 +44,11 @@ LONGEST = 2**31
 @click.option(
     "--budget", type=click.IntRange(min=0), help="Of --search: how many faults; each scope has its own number."
 )
-@click.option("--states", type=click.IntRange(min=1), help="Of --search: end a scope after so many states.")
+@click.option(
+    "--states",
+    type=click.IntRange(min=1),
+    help=f"Of --search: end a scope after so many states.  [default: {MOST_STATES}]",
+)
 @click.option("--timeline", is_flag=True, help="Tell the whole story of --seed, whether it fails or not.")
 def command(
     seeds: int | None,
@@ -79,7 +85,9 @@ def _search(scope: Scope, budget: int | None, states: int | None) -> int:
     def progress(seen: int, depth: int) -> None:
         click.echo(f"\r{scope.name}: {seen} states, depth {depth} ", err=True, nl=False)
 
-    found = explore(scope if budget is None else replace(scope, budget=budget), states, progress=progress)
+    found = explore(
+        scope if budget is None else replace(scope, budget=budget), states or MOST_STATES, progress=progress
+    )
     click.echo("", err=True)
     extent = "all of it" if found.is_whole else "ended early" if found.violation is None else "broken"
     faults = found.scope.budget
