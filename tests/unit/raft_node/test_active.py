@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from highwater.controller.batches import MAX_BYTES
-from highwater.controller.decision import Decision
+from highwater.controller.decision import Deciding, Decision
 from highwater.controller.leaders import MAX_ELECTIONS
 from highwater.controller.states import BrokerState
 from highwater.model import NodeId
@@ -94,3 +94,28 @@ def test_what_is_decided_is_written_in_batches_that_the_quorum_takes() -> None:
         assert max(batch.size for batch in loaded.batches) <= MAX_BYTES
         written = [each for batch in loaded.batches for each in batch.records if isinstance(each, ConfigRecord)]
         assert [record.name for record in written[-600:]] == [record.name for record in records]
+
+
+def test_changes_of_topics_are_decided_in_their_order_behind_what_brokers_ask_for() -> None:
+    """A deletion that takes one piece does not overtake a creation that waits for its turn."""
+    with Living().start() as living:
+        controller, decided = controller_of(living), list[str]()
+
+        def by_pieces(name: str) -> Deciding[bool]:
+            yield
+            decided.append(name)
+            return Decision(True)
+
+        def at_once(name: str) -> Decision[bool]:
+            decided.append(name)
+            return Decision(True)
+
+        def ask_all() -> None:
+            controller.deliberate(lambda: by_pieces("wide topic"), lambda _: None)
+            controller.deliberate(lambda: by_pieces("creation"), lambda _: None)
+            controller.decide(lambda: at_once("deletion"), lambda _: None, takes_long=True)
+            controller.decide(lambda: at_once("heartbeat"), lambda _: None)
+
+        living.world.call(ask_all)
+        living.sim.run(living.sim.until(lambda: len(decided) == 4))
+        assert decided == ["wide topic", "heartbeat", "creation", "deletion"]
