@@ -119,8 +119,8 @@ def test_a_call_that_a_trace_has_in_two_parts_is_put_together() -> None:
     trace = """
 7 rename("a.tmp", "a" <unfinished ...>
 8  mkdir("b", 0777) = 0
-7 <... rename resumed>) = 0
-8 fsync(3</b>) = 0
+7 <... rename resumed>)             = 0
+8 fsync(3</b>)    = 0
 """
     assert list(whole_lines(trace.strip())) == [
         '8  mkdir("b", 0777) = 0',

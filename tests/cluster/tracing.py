@@ -17,6 +17,7 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace
 _CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?:\w+, )?(?:\d+|AT_FDCWD)<(?P<on>TCP:\[[^\]]*\]|[^>]*)>(?P<rest>.*)$")
 _UNFINISHED = " <unfinished ...>"
 _BEGUN = re.compile(rf"^(?P<thread>\d+) +(?P<name>\w+)\(.*{re.escape(_UNFINISHED)}$")
+_FILLED = re.compile(r"\) += ")
 _RESUMED = re.compile(r"^(?P<thread>\d+) +<\.\.\. (?P<name>\w+) resumed>")
 
 
@@ -55,31 +56,18 @@ def failing(pid: int, output: Path, path: Path | Sequence[Path], *faults: str) -
 
 def calls(output: Path) -> list[Call]:
     """In the order in which they returned."""
-    begun: dict[tuple[str, str], Call] = {}
-    found = []
-    for line in output.read_text().splitlines():
-        thread = line.split(" ", 1)[0]
-        if resumed := _RESUMED.match(line):
-            call = begun.pop((thread, resumed["name"]), None)
-            if call is not None:
-                found.append(call._replace(rest=line))
-        elif called := _CALL.match(line):
-            call = Call(called["name"], called["on"], called["rest"])
-            if line.endswith("<unfinished ...>"):
-                begun[thread, call.name] = call
-            else:
-                found.append(call)
-    return found
+    found = (_CALL.match(line) for line in whole_lines(output.read_text()))
+    return [Call(called["name"], called["on"], called["rest"]) for called in found if called]
 
 
 def whole_lines(trace: str) -> Iterator[str]:
     """Each a whole call, in the order in which they returned. strace writes a call in two parts where another thread or
-    process makes one meanwhile."""
+    process makes one meanwhile, and fills the space before its result."""
     begun: dict[tuple[str, str], str] = {}
     for line in trace.splitlines():
         if half := _BEGUN.match(line):
             begun[half["thread"], half["name"]] = half[0].removesuffix(_UNFINISHED)
         elif resumed := _RESUMED.match(line):
-            yield begun.pop((resumed["thread"], resumed["name"]), "") + line[resumed.end() :]
+            yield begun.pop((resumed["thread"], resumed["name"]), "") + _FILLED.sub(") = ", line[resumed.end() :])
         else:
-            yield line
+            yield _FILLED.sub(") = ", line)
