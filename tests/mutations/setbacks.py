@@ -259,15 +259,30 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_follower_disks.py::"
         "test_a_checkpoint_that_fails_after_a_cut_loses_that_replica_which_would_wait_for_ever",
         "src/highwater/log/checkpoint.py",
-        "if patient and is_passing(why):",
-        "if patient:",
+        "if is_passing(why) and patient():",
+        "if patient():",
     ),
     Mutation(
         "F142",
         "tests/scenarios/test_follower_disks.py::test_a_full_disk_that_holds_a_truncation_up_holds_nothing_else_up",
         "src/highwater/log/checkpoint.py",
-        "if patient and is_passing(why):",
+        "if is_passing(why) and patient():",
         "if False:",
+    ),
+    Mutation(
+        "F142",
+        "tests/scenarios/test_follower_disks.py::"
+        "test_a_cut_that_nobody_means_any_more_does_not_keep_a_full_disk_from_the_next_role",
+        "src/highwater/log/store.py",
+        "announce = partial(self._announce, log, still_meant)",
+        "announce = partial(self._announce, log, lambda: True)",
+    ),
+    Mutation(
+        "F142",
+        "tests/scenarios/test_follower_disks.py::test_a_log_that_nobody_means_to_begin_anew_any_more_stays_as_it_is",
+        "src/highwater/log/truncation.py",
+        "while log.is_usable and still_meant():",
+        "while log.is_usable:",
     ),
     Mutation(
         "F143",
