@@ -54,7 +54,7 @@ class Fetcher:
         broker_epoch: Callable[[], int],
         limits: Callable[[], Limits],
         doubt: Callable[[NodeId], None],
-        store: Callable[[], LogStore],
+        store: LogStore,
     ) -> None:
         self._world = world
         self._deadlines = deadlines
@@ -85,7 +85,7 @@ class Fetcher:
         key = _key(partition)
         followed = self._followed[key] = Followed(partition, self._limits().backoff)
         self._talk.follow(key, followed.machine)
-        if self._store().told_start(partition.log) < partition.log.log_start:
+        if self._store.told_start(partition.log) < partition.log.log_start:
             self._keep_log_start(followed, partition.log.log_start)
         if followed.is_cut:
             partition.when_cut(lambda: self._cut_ended(followed))
@@ -207,7 +207,7 @@ class Fetcher:
             topic = topics.get(key[0])
             if topic is None:
                 topic = topics[key[0]] = FetchTopic(topic_id=key[0], partitions=[])
-            topic.partitions.append(self._followed[key].place(self._store(), max_bytes))
+            topic.partitions.append(self._followed[key].place(self._store, max_bytes))
         return list(topics.values())
 
     def _answered(self, connection: ClientConnection, answer: FetchResponse | CallFailed, fetch: int) -> None:
@@ -294,7 +294,7 @@ class Fetcher:
                 self._talk.restate(key)
                 self._soon()
 
-        self._store().keep_raised_start(followed.partition.log, before, kept)
+        self._store.keep_raised_start(followed.partition.log, before, kept)
 
     def _later(self, followed: Followed) -> None:
         self._carry_out(followed, followed.machine.failed())
@@ -313,7 +313,7 @@ class Fetcher:
             _log.warning("%s: cut to %d, below its high watermark %d", log.partition, offset, log.high_watermark)
 
         async def cut() -> None:
-            if await self._store().truncate(log, max(offset, log.log_start), lambda: followed.is_cut):
+            if await self._store.truncate(log, max(offset, log.log_start), lambda: followed.is_cut):
                 self._cut_ended(followed)
             elif followed.is_cut:
                 followed.machine.log_failed()
@@ -326,7 +326,7 @@ class Fetcher:
         assert offset is not None
 
         async def restart() -> None:
-            if not await self._store().restart(followed.partition.log, offset, batches, lambda: followed.is_cut):
+            if not await self._store.restart(followed.partition.log, offset, batches, lambda: followed.is_cut):
                 if followed.is_cut:
                     followed.machine.log_failed()
             elif batches is None:
