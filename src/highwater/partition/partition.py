@@ -182,13 +182,9 @@ class Partition:
     def isr_answered(self, leader: Leader, proposal: Proposal, answer: Answer) -> None:
         """The controller's answer to a proposal; of an earlier term it says nothing."""
         if self.leader is leader:
-            before = leader.isr
-            flags = leader.answered(proposal, answer, self._in_sync.now())
-            self.partition_epoch = leader.partition_epoch
-            self._tell_isr(before, leader)
-            self._carry_out(leader, flags)
+            self._carry_out(leader, leader.answered(proposal, answer, self._in_sync.now()))
 
-    def _tell_isr(self, before: Sequence[NodeId], leader: Leader, why: str = "") -> None:
+    def _tell_isr(self, before: Sequence[NodeId], leader: Leader, why: str) -> None:
         """`why` unless it is what this leader asked for."""
         if leader.isr != before:
             self.tell(f"ISR {_ids(before)} -> {_ids(leader.isr)}: {leader.reason or why}")
