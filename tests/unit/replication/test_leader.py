@@ -30,10 +30,17 @@ def leads(
 
 
 def fetch(
-    leader: Leader, replica: NodeId, end: int, now: float = 100.0, *, epoch: int | None = None, start: int = 0
+    leader: Leader,
+    replica: NodeId,
+    end: int,
+    now: float = 100.0,
+    *,
+    epoch: int | None = None,
+    start: int = 0,
+    own_start: int = 0,
 ) -> int:
     known = EPOCHS[replica] if epoch is None else epoch
-    return leader.fetched(replica, known, end, start, Contact(now), now)
+    return leader.fetched(replica, known, end, start, own_start, Contact(now), now)
 
 
 # What is committed
@@ -198,7 +205,7 @@ def test_what_an_incarnation_was_says_nothing_of_the_next_one() -> None:
 def test_who_has_all_is_caught_up_as_long_as_its_session_fetches() -> None:
     leader = leads()
     contact = Contact(100.0)
-    leader.fetched(SECOND, 20, 10, 0, contact, 100.0)
+    leader.fetched(SECOND, 20, 10, 0, 0, contact, 100.0)
     contact.at = 104.0
     assert leader.caught_up_at(SECOND) == 104.0
     leader.appended(11, 106.0)
@@ -313,6 +320,13 @@ def test_a_member_that_has_told_nothing_is_named_without_an_epoch() -> None:
     leader.tick(100.1 + LAG)
     assert leader.proposal is not None
     assert leader.proposal[:2] == ((ME, SECOND), (None, 20))
+
+
+def test_one_that_would_bring_deleted_records_back_joins_once_it_has_deleted_them() -> None:
+    leader = leads((ME,))
+    assert fetch(leader, SECOND, 10, start=0, own_start=5) & PROPOSAL == 0
+    assert leader.tick(100.0) & PROPOSAL == 0
+    assert fetch(leader, SECOND, 10, start=5, own_start=5) & PROPOSAL
 
 
 # The controller's word
