@@ -27,7 +27,7 @@ class BrokerRole:
         self._config = config
         self.broker = broker
         self.publisher = Publisher(broker, self._image_applied)
-        self._upkeep = Upkeep(broker)
+        self.upkeep = Upkeep(broker)
         self._publishing: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._applied = asyncio.Event()
@@ -69,7 +69,7 @@ class BrokerRole:
             # What the controller decided when it unfenced us is still to be applied: by that we lead.
             self._applied.clear()
             await self._applied.wait()
-        self._upkeep.start()
+        self.upkeep.start()
         broker.cleaner.start()
 
     # Meanwhile
@@ -95,7 +95,7 @@ class BrokerRole:
         if controlled:
             await self._ask_to_leave()
         broker.groups.stop()
-        self._upkeep.stop()
+        self.upkeep.stop()
         await broker.cleaner.close()
         broker.lifecycle.stop()
         if self._publishing is not None:
