@@ -64,18 +64,9 @@ def assemble(
     hosted = Hosted()
     groups = GroupCoordinator(world, config, deadlines, metadata)
     directories = ReplicaDirectories(world, node_id, home.directory_id, controller, broker_epoch)
-
-    def log_is_troubled(log: Log) -> None:
-        partition = hosted.get(log.partition)
-        if partition is None or partition.log is not log:
-            return
-        if log.offline is not None:
-            groups.removed(partition)
-            partition.failed()
-        directories.lose(partition.topic_id, partition.tp.partition, lasting=log.offline is not None)
-
+    troubled = _troubled(hosted, groups, directories)
     loaders = config.get(settings.NUM_RECOVERY_THREADS_PER_DATA_DIR)
-    store = LogStore(world, home.directory, metadata.log_config, log_is_troubled, loaders)
+    store = LogStore(world, home.directory, metadata.log_config, troubled, loaders)
     doubts = Doubts(clock)
     isr_changes = IsrChanges(world, node_id, controller, broker_epoch)
     sessions = config.get(settings.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS)
@@ -92,11 +83,7 @@ def assemble(
         directories=directories,
         store=store,
         cleaner=Cleaner(world, store, lambda: metadata.config),
-        in_sync=InSync(
-            clock.monotonic,
-            lambda: metadata.config.get(settings.REPLICA_LAG_TIME_MAX_MS) / 1000,
-            isr_changes.ask,
-        ),
+        in_sync=InSync(clock.monotonic, lambda: _longest_lag(metadata.config), isr_changes.ask),
         doubts=doubts,
         departed=Departed(clock),
         fetchers=Fetchers(
@@ -114,6 +101,25 @@ def assemble(
             clock, controller, lambda: metadata.config.get(settings.REQUEST_TIMEOUT_MS), metadata.knows_topic
         ),
     )
+
+
+def _troubled(hosted: Hosted, groups: GroupCoordinator, directories: ReplicaDirectories) -> Callable[[Log], None]:
+    """What is done about a log that failed, or is damaged: others are asked to take over."""
+
+    def troubled(log: Log) -> None:
+        partition = hosted.get(log.partition)
+        if partition is None or partition.log is not log:
+            return
+        if log.offline is not None:
+            groups.removed(partition)
+            partition.failed()
+        directories.lose(partition.topic_id, partition.tp.partition, lasting=log.offline is not None)
+
+    return troubled
+
+
+def _longest_lag(config: NodeConfig) -> float:
+    return config.get(settings.REPLICA_LAG_TIME_MAX_MS) / 1000
 
 
 def _fetch_limits(config: NodeConfig) -> Limits:

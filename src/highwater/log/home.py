@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import ExitStack
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -31,7 +32,8 @@ async def open_home(world: World, config: NodeConfig) -> Home:
     if world.disk.stat(directory) is None:
         raise ConfigError(f"{directory} does not exist: run 'highwater storage format' first")
     release = world.disk.lock(directory / names.LOCK)
-    try:
+    with ExitStack() as refused:
+        refused.callback(release)
         meta = await finished(world, _read_meta, directory)
         if meta is None:
             raise ConfigError(f"{directory} is not formatted: run 'highwater storage format' first")
@@ -39,9 +41,7 @@ async def open_home(world: World, config: NodeConfig) -> Home:
             raise ConfigError(f"{directory} belongs to node {meta.node_id}, this is {config.node_id}")
         if meta.directory_id is None:
             raise ConfigError(f"{directory / names.META_PROPERTIES}: directory.id was not found.")
-    except BaseException:
-        release()
-        raise
+        refused.pop_all()
     return Home(directory, meta.cluster_id, meta.directory_id, release)
 
 

@@ -98,8 +98,7 @@ class RaftNode:
     # Opening
 
     async def open(self, identity: Identity, listeners: Listeners, timing: Timing) -> None:
-        """Load what is on disk and take part in the quorum. `identity` has the addresses that this node is reached
-        at."""
+        """Load what is on disk and take part in the quorum. `identity` tells where this node is really reached."""
         self.identity = identity
         self._listeners = listeners
         loaded = await finished(self.world, load_metadata, self.directory)
