@@ -16,6 +16,53 @@ class Unseen(NamedTuple):
 
 UNSEEN = [
     Unseen(
+        f"{SRC}replication/alter_partition.py",
+        "partition_epoch: Epoch = -1",
+        "an answer without one is below every partition epoch, whatever number says so",
+    ),
+    Unseen(
+        f"{SRC}replication/conversation.py",
+        "self._unnamed: bool = False",
+        "it counts in a session alone, and the fetch that begins one sets it",
+    ),
+    Unseen(
+        f"{SRC}replication/follower.py",
+        "high_watermark: Offset = -1",
+        "whatever is below zero says that nothing is committed",
+    ),
+    Unseen(
+        f"{SRC}replication/follower.py",
+        "log_start: Offset = -1",
+        "whatever is below zero says that nothing is deleted",
+    ),
+    Unseen(
+        f"{SRC}replication/leader.py",
+        "has_left: bool = False",
+        "who has told nothing may not join, whether it was in the ISR or not; and its first fetch sets it",
+    ),
+    Unseen(
+        f"{SRC}replication/leader.py",
+        "if at is not None and (self.caught_up_at is None or at > self.caught_up_at):",
+        "the same time is set again",
+    ),
+    Unseen(f"{SRC}replication/leader.py", "if broker_epoch < known:", "that they differ is known already"),
+    Unseen(
+        f"{SRC}replication/leader.py",
+        "if lowest <= self.high_watermark or self.is_offline or not self.enough_in_sync:",
+        "it saves the look at the followers; what they leave is compared again",
+    ),
+    Unseen(f"{SRC}replication/leader.py", "if progress.end < lowest:", "the same offset is set again"),
+    Unseen(
+        f"{SRC}replication/leader.py",
+        "if progress.end is not None and progress.end < lowest and self._is_joining(replica, now):",
+        "the same offset is set again",
+    ),
+    Unseen(
+        f"{SRC}replication/leader.py",
+        "self._others = [each for each in self.followers.items() if each[0] not in counted]",
+        "who is counted is not below the lowest: to look at it twice changes nothing",
+    ),
+    Unseen(
         f"{SRC}quorum/core.py",
         "check_initial(self.role.role)",
         "it asserts what `_initial_role` makes sure of by itself",
