@@ -21,6 +21,7 @@ from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log
 from highwater.log.retention import RetentionClock
 from highwater.log.retired import Retired
+from highwater.log.truncation import StillMeant, always_meant
 from highwater.model import Offset, TopicPartition, Uuid
 from highwater.world import World, is_passing
 from highwater.world.jobs import finished
@@ -244,7 +245,7 @@ class LogStore:
         """OSError where a checkpoint cannot be written."""
         outdated = set(self._outdated)
         for file in self._checkpoints:
-            await file.written(patient=False)
+            await file.written()
         self._outdated -= outdated
 
     def _created(self, partition: TopicPartition, made: LoadedLog | Exception | None) -> Log | KafkaError:
@@ -305,35 +306,35 @@ class LogStore:
             self._ending[partition].when_idle(lambda: None if idle.done() else idle.set_result(None))
             await idle
 
-    async def truncate(self, log: Log, offset: Offset, still_meant: Callable[[], bool] = lambda: True) -> bool:
+    async def truncate(self, log: Log, offset: Offset, still_meant: StillMeant = always_meant) -> bool:
         """As `truncation.truncate`, and no checkpoint lies beyond the cut, from before it is made."""
+        announce = partial(self._announce, log, still_meant)
         try:
-            announce = partial(self._announce, log)
-            cut = await truncation.truncate(self._world, log, offset, still_meant=still_meant, announce=announce)
+            return await truncation.truncate(self._world, log, offset, still_meant=still_meant, announce=announce)
         finally:
             self._cuts.pop(log, None)
-        return cut and await self._kept_within(log)
 
-    async def restart(self, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
-        """As `truncation.restart`, and no checkpoint lies beyond the new end, from before it is made."""
+    async def restart(
+        self, log: Log, offset: Offset, batches: memoryview | None = None, still_meant: StillMeant = always_meant
+    ) -> bool:
+        """As `truncation.restart`, and no checkpoint lies beyond the new end, from before it is made. But a full disk
+        is not waited for: nothing of the log is kept, and it may be the very thing that fills the disk. What a power
+        cut then leaves of it may be refused, and is fetched anew."""
+        announce = partial(self._announce, log, lambda: False)
         try:
-            announce = partial(self._announce_if_possible, log)
-            if not await truncation.restart(self._world, log, offset, batches, announce=announce):
-                return False
+            made = await truncation.restart(
+                self._world, log, offset, batches, still_meant=still_meant, announce=announce
+            )
         finally:
             self._cuts.pop(log, None)
-        return await self._kept_within(log)
+        return made and await self._kept_within(log)
 
-    async def _announce(self, log: Log, end: Offset, *, patient: bool = True) -> None:
+    async def _announce(self, log: Log, patient: Callable[[], bool], end: Offset) -> None:
+        """A disk that stays full is waited for by who is patient. Others go on."""
         self._cuts[log] = end
-        await self.recovery_points.written(patient=patient)
-        await self.clean_ends.written(patient=patient)
-
-    async def _announce_if_possible(self, log: Log, end: Offset) -> None:
-        """Nothing of the log is kept, and it may be the very thing that fills the disk. What a power cut then leaves of
-        it may be refused, and is fetched anew."""
         try:
-            await self._announce(log, end, patient=False)
+            await self.recovery_points.written(patient)
+            await self.clean_ends.written(patient)
         except OSError as failed:
             if not is_passing(failed):
                 raise
@@ -346,7 +347,7 @@ class LogStore:
         believe what the checkpoints still say."""
         try:
             for file in (self.log_starts, self.recovery_points, self.clean_ends):
-                await file.written(patient=True)
+                await file.written(lambda: True)
         except OSError as failed:
             log.storage_failed(failed)
         return log.is_usable
@@ -382,7 +383,7 @@ class LogStore:
         clean = not self.unloaded and not self.retired.pending and all(log.offline is None for log in logs)
         try:
             for file in self._checkpoints:
-                await file.written(patient=False)
+                await file.written()
             if clean:
                 mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
                 await finished(self._world, checkpoint.replace_file, self.directory / names.CLEAN_SHUTDOWN, mark)
@@ -401,7 +402,7 @@ class LogStore:
             end, files = log.unsynced()
             await synced(self._world, [*files, *log.active.files], log.directory, SETTLE_TRIES)
             if not log.epoch_file.in_step:
-                await log.epoch_file.written(patient=False)
+                await log.epoch_file.written()
         except OSError as failed:
             log.storage_failed(failed)
             return

@@ -326,7 +326,7 @@ class Fetcher:
         assert offset is not None
 
         async def restart() -> None:
-            if not await self._store().restart(followed.partition.log, offset, batches):
+            if not await self._store().restart(followed.partition.log, offset, batches, lambda: followed.is_cut):
                 if followed.is_cut:
                     followed.machine.log_failed()
             elif batches is None:

@@ -421,10 +421,10 @@ def test_a_log_start_is_in_its_checkpoint_until_the_deletions_below_it_are_durab
         machine.world.call(machine.log.drop_segments, 1)
         starts = machine.bench.store.log_starts
         assert not machine.log.durability.directory_in_step
-        sim.run(machine.world.perform(starts.written(patient=False)))
+        sim.run(machine.world.perform(starts.written()))
         path = DATA / names.LOG_STARTS
         assert f"orders 0 {machine.log.log_start}\n".encode() in (machine.storage.durable_bytes(path) or b"")
         machine.world.call(machine.log.flush)
         sim.run(sim.until(lambda: machine.log.durability.directory_in_step))
-        sim.run(machine.world.perform(starts.written(patient=False)))
+        sim.run(machine.world.perform(starts.written()))
         assert b"orders" not in (machine.storage.durable_bytes(path) or b"")
