@@ -62,6 +62,43 @@ UNSEEN = [
         "self._others = [each for each in self.followers.items() if each[0] not in counted]",
         "who is counted is not below the lowest: to look at it twice changes nothing",
     ),
+    Unseen(f"{SRC}partition/fetch_session.py", "MOST_ENTRIES = 200_000", "it bounds memory: one more is as good"),
+    Unseen(
+        f"{SRC}partition/fetch_session.py",
+        "self.is_watching: bool = False",
+        "it is set when the entry is bound, before anybody asks",
+    ),
+    Unseen(
+        f"{SRC}partition/fetch_session.py",
+        "self.sent_high_watermark: Offset = -1",
+        "whatever no log has says that nothing was sent",
+    ),
+    Unseen(
+        f"{SRC}partition/fetch_session.py",
+        "self.sent_log_start: Offset = -1",
+        "whatever no log has says that nothing was sent",
+    ),
+    Unseen(
+        f"{SRC}partition/fetcher.py",
+        "followed.cut_failed()",
+        "what is being cut is not fetched either: only a look at the machine tells the two apart",
+    ),
+    Unseen(
+        f"{SRC}partition/leader_ends.py",
+        "version = connection.pick(ListOffsetsRequest.API_KEY, ListOffsetsRequest.VERSIONS) or 1",
+        "whoever can be followed knows the request",
+    ),
+    Unseen(f"{SRC}partition/partition.py", "REMEMBERED = 8", "it bounds what is remembered: one more is as good"),
+    Unseen(
+        f"{SRC}partition/partition.py",
+        "self.told_high_watermark: Offset = -1",
+        "whatever is below zero says that nothing was told",
+    ),
+    Unseen(
+        f"{SRC}partition/partition.py",
+        "self.told_high_watermark = -1",
+        "whatever is below zero says that nothing was told",
+    ),
     Unseen(
         f"{SRC}quorum/core.py",
         "check_initial(self.role.role)",

@@ -60,7 +60,7 @@ class FetchEntry:
         self.topic = topic
         self.index = index
         self.partition: Partition | None = None
-        self.is_watching = False
+        self.is_watching: bool = False
         """The partition will tell of a change. Of one it has told it need not tell again before somebody looks."""
         self.sent_high_watermark: Offset = -1
         self.sent_log_start: Offset = -1

@@ -39,6 +39,16 @@ def test_where_histories_part_the_log_is_cut_before_anything_is_fetched() -> Non
         assert scene.fetch().places == {0: 2}
 
 
+@pytest.mark.parametrize(("end", "warns"), [(2, False), (1, True), (0, True)])
+def test_a_cut_below_the_high_watermark_is_warned_of(end: int, warns: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """To the very beginning, too."""
+    with Following() as scene:
+        fetch = scene.begun(row(0, batch(0) + batch(1) + batch(2), high_watermark=2))
+        fetch.answer(diverging(EPOCH, end))
+        assert scene.fetch().places == {0: end}
+        assert (f"cut to {end}, below its high watermark 2" in caplog.text) is warns
+
+
 def test_in_a_session_one_that_is_cut_is_forgotten_and_the_others_go_on() -> None:
     with Following(2, knobs=SLOW_SYNCS) as scene:
         fetch = scene.begun(row(0, batch(0) + batch(1)))
@@ -146,6 +156,25 @@ def test_an_empty_log_begins_with_a_batch_around_the_place_that_it_asked_for() -
         assert scene.partition.changes[-1][1] == "begins anew at 5: leader 1's log begins amid a batch"
 
 
+def test_without_room_for_what_a_log_would_begin_with_it_is_asked_for_again_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Following() as scene:
+        scene.follow()
+        scene.fetch().answer(row(0, error_code=int(Code.OFFSET_OUT_OF_RANGE)))
+        for offset in (7, 9):
+            scene.question().tell_offset(offset)
+        at = scene.fetch()
+        assert caplog.text == "", "an empty log has room enough"
+        scene.storage.fail("append", "*/orders-0/*.log", errno.ENOSPC)
+        at.answer(row(0, batch(5, b"5", b"6", b"7", b"8"), log_start_offset=7))
+        again = scene.fetch()
+        assert again.places == {0: 7}
+        assert "orders-0: there is no room for what the log would begin with" in caplog.text
+        again.answer(row(0, batch(5, b"5", b"6", b"7", b"8"), log_start_offset=7))
+        assert scene.fetch().places == {0: 9}
+
+
 @pytest.mark.parametrize("what", ["damaged", "of another place", "cut off"])
 def test_records_that_do_not_fit_are_refused_and_asked_for_again_and_the_others_are_taken(what: str) -> None:
     with Following(2) as scene:
@@ -235,33 +264,28 @@ def test_a_log_that_fails_is_not_named_and_keeps_nobody_waiting() -> None:
         assert (after.places, after.forgotten) == ({1: 1}, [0])
 
 
-def test_a_log_start_is_told_once_it_is_kept() -> None:
-    with Following(knobs=SLOW_SYNCS) as scene:
+@pytest.mark.parametrize("in_a_new_term", [False, True])
+def test_a_log_start_is_told_once_it_is_kept_and_nothing_waits_for_that(in_a_new_term: bool) -> None:
+    with Following() as scene:
         fetch = scene.begun(row(0, batch(0) + batch(1)))
+        scene.storage.fail("append", "/data/log-start-offset-checkpoint*", errno.ENOSPC, times=None)
         fetch.answer(row(0, high_watermark=2, log_start_offset=1))
-        scene.until(lambda: scene.partition.log.log_start == 1)
-        told = []
-        while not told or told[-1] == 0:
+
+        def told() -> tuple[int, int]:
             (place,) = scene.fetch().request.topics[0].partitions
-            told.append(place.log_start_offset)
-        assert told[-1] == 1
+            return place.current_leader_epoch, place.log_start_offset
+
+        assert (told(), scene.partition.log.log_start) == ((EPOCH, 0), 1)
+        epoch = EPOCH
+        if in_a_new_term:
+            epoch += 1
+            scene.begin_term(epoch)
+            assert told() == (epoch, 0)
+        assert scene.is_silent(), "the disk is full"
+        scene.storage.mend()
+        assert told() == (epoch, 1), "it overtakes the one that waits"
         kept = scene.storage.durable_bytes(scene.bench.directory / "log-start-offset-checkpoint")
         assert kept is not None and b"orders 0 1\n" in kept
-
-
-def test_a_log_start_that_is_not_kept_yet_when_a_term_begins_is_told_when_it_is() -> None:
-    with Following(knobs=SLOW_SYNCS) as scene:
-        fetch = scene.begun(row(0, batch(0) + batch(1)))
-        fetch.answer(row(0, high_watermark=2, log_start_offset=1))
-        scene.until(lambda: scene.partition.log.log_start == 1)
-        scene.begin_term(EPOCH + 1)
-        told = []
-        while not told or told[-1] == 0:
-            asked = scene.fetch()
-            if asked.request.topics:
-                (place,) = asked.request.topics[0].partitions
-                told.append(place.log_start_offset)
-        assert told[-1] == 1
 
 
 def test_limits_are_those_in_force_when_a_fetch_is_made() -> None:

@@ -24,6 +24,10 @@ def test_an_error_tells_no_offsets() -> None:
     assert (row.high_watermark, row.last_stable, row.log_start, row.size) == (-1, -1, -1, 0), "as Kafka does"
 
 
+def test_levels_of_isolation_have_the_numbers_of_the_protocol() -> None:
+    assert READ_COMMITTED == 1
+
+
 def test_the_broker_with_the_smallest_id_follows_as_the_others_do(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         follower = Reader(ZERO, READ_COMMITTED, BROKER_EPOCH)

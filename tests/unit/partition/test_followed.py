@@ -8,6 +8,7 @@ import pytest
 
 from highwater.partition.followed import Followed
 from highwater.partition.partition import Partition
+from highwater.replication.follower import Follower, State
 from tests.unit.log.bench import Bench, append, batch
 from tests.unit.partition.hosting import played
 
@@ -35,5 +36,17 @@ def test_a_mistake_over_one_partition_is_stopped_and_it_is_fetched_again_later(t
             raise ValueError("a mistake")
         assert again == [followed]
         assert partition.log.failures.counts["partition"] == 1
+
+    played(tmp_path, play)
+
+
+def test_a_cut_that_failed_ends_the_following_unless_it_was_of_another_role(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        followed = Followed(partition, 1.0)
+        followed.cut_failed()
+        assert followed.machine.fetches
+        followed.machine = Follower(3, 1.0, is_being_cut=True)
+        followed.cut_failed()
+        assert followed.machine.state is State.PARKED
 
     played(tmp_path, play)
