@@ -322,7 +322,7 @@ class Fetcher:
         assert offset is not None
 
         def restart() -> Awaitable[bool]:
-            return self._store().restart(followed.partition.log, offset, batches)
+            return self._store().restart(followed.partition.log, offset, batches, lambda: followed.is_cut)
 
         def restarted() -> None:
             if batches is None:
