@@ -99,7 +99,9 @@ def test_a_leader_that_knows_them_later_is_followed_then() -> None:
 
 
 @pytest.mark.parametrize("dial", ["first", "second"])
-def test_who_comes_while_the_leader_is_dialled_is_asked_for_when_it_answers(dial: str) -> None:
+def test_who_comes_while_the_leader_is_dialled_is_asked_for_when_it_answers(
+    dial: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with Following(2) as scene:
         if dial == "second":
             scene.follow(0)
@@ -113,6 +115,7 @@ def test_who_comes_while_the_leader_is_dialled_is_asked_for_when_it_answers(dial
         accepted = scene.server.stats.accepted
         scene.follow(1)
         assert (scene.fetch().places, scene.server.stats.accepted - accepted) == ({0: 0, 1: 0}, 1)
+        assert caplog.text == "", "what it knows is not known before it answers"
 
 
 def test_one_fetch_at_a_time_but_for_one_that_names_another_partition() -> None:
