@@ -159,6 +159,8 @@ def test_records_are_deleted_up_to_the_high_watermark_and_not_beyond(tmp_path: P
         assert partition.log.log_start == 3
         partition.reconfigure(replace(bench.config, cleanup_policy=("compact",)))
         assert code_of(lambda: partition.raise_log_start(3)) is Code.POLICY_VIOLATION
+        partition.step_down(OTHER, 4, 1, (ME, OTHER))
+        assert code_of(lambda: partition.raise_log_start(3)) is Code.NOT_LEADER_OR_FOLLOWER
 
     played(tmp_path, play)
 
