@@ -46,15 +46,15 @@ MUTATIONS: list[Mutation] = [
         "F143",
         "tests/scenarios/test_delete_records.py::test_the_next_leader_is_not_told_of_a_log_start_before_it_is_durable",
         "src/highwater/partition/fetcher.py",
-        "self._keep_log_start(followed, partition.log.log_start)",
-        "pass",
+        "if partition.log.durability.log_start < partition.log.log_start:",
+        "if False:",
     ),
     Mutation(
         "F143",
         "tests/scenarios/test_delete_records.py::test_the_next_leader_is_not_told_of_a_log_start_before_it_is_durable",
-        "src/highwater/log/store.py",
-        "return self._raising[log][0] if log in self._raising else log.log_start",
-        "return log.log_start",
+        "src/highwater/partition/followed.py",
+        "log_start_offset=log.durability.log_start,",
+        "log_start_offset=log.log_start,",
     ),
     Mutation(
         "F144",
@@ -207,5 +207,59 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/log/expiry.py",
         "await synced(self._world, [], log.directory)",
         "pass",
+    ),
+    Mutation(
+        "F180",
+        "tests/scenarios/test_delete_records.py::"
+        "test_a_replica_that_comes_back_with_a_tail_to_cut_hears_of_deleted_records",
+        "src/highwater/partition/fetch_session.py",
+        "entry.sent_high_watermark = entry.sent_log_start = -1",
+        "pass",
+    ),
+    Mutation(
+        "F181",
+        "tests/scenarios/test_delete_records.py::"
+        "test_a_leader_that_follows_another_tells_no_log_start_that_is_not_durable",
+        "src/highwater/partition/followed.py",
+        "log_start_offset=log.durability.log_start,",
+        "log_start_offset=log.log_start,",
+    ),
+    Mutation(
+        "F181",
+        "tests/scenarios/test_delete_records.py::test_a_follower_whose_retention_is_ahead_of_its_leader_tells_so",
+        "src/highwater/broker/upkeep.py",
+        "self._broker.fetchers.restate(partition)",
+        "pass",
+    ),
+    Mutation(
+        "F182",
+        "tests/scenarios/test_settings_and_syncs.py::"
+        "test_a_record_that_was_written_before_each_was_to_be_synced_is_synced_and_committed",
+        "src/highwater/partition/partition.py",
+        "if self.log.flush_each_append:",
+        "if False:",
+    ),
+    Mutation(
+        "F183",
+        "tests/unit/log/test_closing.py::test_a_segment_that_a_full_disk_has_no_name_for_stays_until_there_is_room",
+        "src/highwater/log/segment.py",
+        "self._disk.rename(target, path)",
+        "pass",
+    ),
+    Mutation(
+        "F184",
+        "tests/scenarios/test_whole_answers.py::"
+        "test_a_partition_that_is_committed_early_waits_for_one_that_is_checked_off_the_loop",
+        "src/highwater/broker/k00_produce.py",
+        "if self._begun and not self._left:",
+        "if not self._left:",
+    ),
+    Mutation(
+        "F185",
+        "tests/scenarios/test_same_names.py::"
+        "test_a_mistake_in_a_checkpoint_delays_the_next_log_of_that_name_and_ends_no_node",
+        "src/highwater/log/store.py",
+        'with self._world.failures.boundary("job", "the creation of logs", refuse):',
+        "if True:",
     ),
 ]

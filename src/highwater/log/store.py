@@ -24,6 +24,7 @@ from highwater.log.retired import Retired
 from highwater.log.truncation import StillMeant, always_meant
 from highwater.model import Offset, TopicPartition, Uuid
 from highwater.world import World, is_passing
+from highwater.world.boundary import as_os_error
 from highwater.world.jobs import finished
 
 PROCESS_ABOVE_BYTES = 32 << 20
@@ -61,8 +62,6 @@ class LogStore:
         before they do no more. They have no topic id, and it would be cut, or emptied, by what they say."""
         self._ending: dict[TopicPartition, Log] = {}
         """Deleted ones, in whose directories a job may still write: the next log of that name waits for its end."""
-        self._raising: dict[Log, tuple[Offset, int]] = {}
-        """Where these logs began before their starts were raised, and how many writes those raises wait for."""
         self._cuts: dict[Log, Offset] = {}
         """Where logs are about to be cut: no checkpoint says more of them."""
         clock = world.clock
@@ -232,14 +231,23 @@ class LogStore:
         for partition, _ in wanted:
             await self._ended(partition)
         new = [each for each in wanted if each[0] not in self.unloaded and not self.retired.is_in_the_way(each[0])]
+        made: list[LoadedLog | Exception] = []
+
+        def refuse(failed: Exception) -> None:
+            made.extend([as_os_error(failed)] * len(new))
+
+        with self._world.failures.boundary("job", "the creation of logs", refuse):
+            made.extend(await self._made(new))
+        results = dict(zip((partition for partition, _ in new), made, strict=True))
+        return [self._created(partition, results.get(partition)) for partition, _ in wanted]
+
+    async def _made(self, new: Sequence[tuple[TopicPartition, Uuid]]) -> Sequence[LoadedLog | Exception]:
         try:
             if any(partition in self._outdated for partition, _ in new):
                 await self._bring_up_to_date()
-            made = await finished(self._world, make_partitions, self.directory, new, self._world.clock.wall_ms())
+            return await finished(self._world, make_partitions, self.directory, new, self._world.clock.wall_ms())
         except OSError as failed:
-            made = [failed] * len(new)
-        results = dict(zip((partition for partition, _ in new), made, strict=True))
-        return [self._created(partition, results.get(partition)) for partition, _ in wanted]
+            return [failed] * len(new)
 
     async def _bring_up_to_date(self) -> None:
         """OSError where a checkpoint cannot be written."""
@@ -350,24 +358,20 @@ class LogStore:
                 await file.written(lambda: True)
         except OSError as failed:
             log.storage_failed(failed)
+        log.durability.start_kept(log.log_start)
         return log.is_usable
 
-    def keep_raised_start(self, log: Log, before: Offset, kept: Callable[[], None]) -> None:
-        """`kept` once the log's start, which was `before`, is durable. Until then `told_start` is the old one."""
-        start, writes = self._raising.get(log, (before, 0))
-        self._raising[log] = start, writes + 1
+    def keep_start(self, log: Log, kept: Callable[[], None]) -> None:
+        """`kept` once the log's start is durable."""
+        start, durability = log.log_start, log.durability
+        cuts = durability.cuts
 
         def written() -> None:
-            start, writes = self._raising.pop(log)
-            if writes > 1:
-                self._raising[log] = start, writes - 1
+            if cuts == durability.cuts:
+                durability.start_kept(start)
             kept()
 
         self.log_starts.write(written)
-
-    def told_start(self, log: Log) -> Offset:
-        """What its leader may count on, and then call records deleted: that must outlive us."""
-        return self._raising[log][0] if log in self._raising else log.log_start
 
     def aging_ms(self) -> int:
         """The time by which records, tombstones and producers grow old."""
