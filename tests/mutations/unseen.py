@@ -152,6 +152,49 @@ UNSEEN = [
         "there is no topic without a name: it is asked for the sake of the types",
     ),
     Unseen(
+        f"{SRC}log/compaction/cleaner.py",
+        "PROCESS_ABOVE_BYTES = 4 << 20",
+        "it decides where the work is done, and nothing of its result",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/cleaner.py",
+        'job = self._world.run(rewrite, work, done=done, step=step, where="thread" if short else "background")',
+        "it decides where the work is done, and nothing of its result",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/cleaner.py",
+        "aborted=log.aborted_transactions(0, end),",
+        "no transaction ends at the first offset: a marker follows what it ends",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/interrupted.py",
+        "if told:",
+        "what a power cut brings back is removed again by the next start",
+    ),
+    Unseen(f"{SRC}log/compaction/rewrite.py", "SLOT_BYTES = 24", "it bounds memory: a little less is as good"),
+    Unseen(f"{SRC}log/compaction/rewrite.py", "_STEP_BYTES = 1 << 20", "it says when a job may be paused"),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "slots = max(work.table_bytes // SLOT_BYTES, 2)",
+        "it bounds memory from below: one more is as good",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "self._limit = max(min(int(slots * work.load_factor), slots - 1), 1)",
+        "it says how many keys a pass takes, of which the next one takes the rest",
+    ),
+    Unseen(f"{SRC}log/epoch_cache.py", "UNDEFINED = (-1, -1)", "whatever is below zero says that nothing is known"),
+    Unseen(
+        f"{SRC}log/loader.py",
+        "self.mended = self.mended or first > 0",
+        "segments that a power cut brings back are dropped again by the next start",
+    ),
+    Unseen(
+        f"{SRC}log/durability.py",
+        "self._again = False",
+        "a sync that finds nothing to do does nothing",
+    ),
+    Unseen(
         f"{SRC}log/compaction/rewrite.py",
         "end = max(end, batch.header.next_offset)",
         "the offset of a full table lies behind all that was put into it, and so does the end of the segment",
