@@ -303,4 +303,20 @@ MUTATIONS: list[Mutation] = [
         "self._reconfigure(changes)  # before the roles: an ISR counts by the settings that it was decided by",
         "self._broker.world.clock.call_later(60.0, self._reconfigure, changes)",
     ),
+    Mutation(
+        "F187",
+        "tests/scenarios/test_delete_records.py::"
+        "test_a_replica_that_was_down_meanwhile_joins_only_once_it_has_deleted_them_too",
+        "src/highwater/replication/leader.py",
+        "and progress.has_deleted",
+        "and True",
+    ),
+    Mutation(
+        "F188",
+        "tests/scenarios/test_raised_bound.py::"
+        "test_another_bound_while_nobody_leads_does_not_make_the_partition_leaderless_for_good",
+        "src/highwater/controller/configs.py",
+        "yield PartitionChangeRecord(topic_id=topic.id, partition_id=index, isr=list(partition.elr))",
+        "pass",
+    ),
 ]

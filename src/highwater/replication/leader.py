@@ -45,6 +45,8 @@ class Progress:
 
     end: Offset | None = None
     log_start: Offset | None = None
+    has_deleted: bool = False
+    """It begins no earlier than the leader did at its last fetch. DeleteRecords that come later wait for it."""
     broker_epoch: int | None = None
     caught_up_at: float | None = None
     """When it last had everything the leader had; while it has, `contact` says so instead."""
@@ -193,9 +195,16 @@ class Leader:
     # Inputs: followers
 
     def fetched(
-        self, replica: NodeId, broker_epoch: int, end: Offset, log_start: Offset, contact: Contact, now: float
+        self,
+        replica: NodeId,
+        broker_epoch: int,
+        end: Offset,
+        log_start: Offset,
+        own_log_start: Offset,
+        contact: Contact,
+        now: float,
     ) -> int:
-        """A fetch of this leader epoch at `end`: everything below is on that replica."""
+        """A fetch of this leader epoch at `end`: everything from `log_start` to there is on that replica."""
         progress = self.followers[replica]
         known = progress.broker_epoch
         if known is not None and broker_epoch != known:
@@ -208,6 +217,7 @@ class Leader:
             progress.caught_up(progress.fetched_at)
         progress.end = end
         progress.log_start = log_start
+        progress.has_deleted = log_start >= own_log_start
         progress.broker_epoch = broker_epoch
         progress.fetched_at = now
         progress.leader_end_at_fetch = self.end
@@ -365,14 +375,16 @@ class Leader:
         return 0 if set(before) <= set(self.isr) else SHRANK
 
     def may_join(self, replica: NodeId) -> bool:
-        """It has what is committed, and what was there when this epoch began. It told so in this epoch, by a fetch
-        that came after it had left the ISR, in the incarnation that is registered."""
+        """It has what is committed, and what was there when this epoch began, and would bring no deleted record back.
+        It told so in this epoch, by a fetch that came after it had left the ISR, in the incarnation that is
+        registered."""
         progress = self.followers[replica]
         return (
             progress.end is not None
             and not progress.has_left
             and progress.end >= self.high_watermark
             and progress.end >= self.epoch_start
+            and progress.has_deleted
             and self.is_eligible(replica)
         )
 

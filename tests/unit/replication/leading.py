@@ -26,7 +26,14 @@ def leads(
 
 
 def fetch(
-    leader: Leader, replica: NodeId, end: int, now: float = 100.0, *, epoch: int | None = None, start: int = 0
+    leader: Leader,
+    replica: NodeId,
+    end: int,
+    now: float = 100.0,
+    *,
+    epoch: int | None = None,
+    start: int = 0,
+    own_start: int = 0,
 ) -> int:
     known = EPOCHS[replica] if epoch is None else epoch
-    return leader.fetched(replica, known, end, start, Contact(now), now)
+    return leader.fetched(replica, known, end, start, own_start, Contact(now), now)

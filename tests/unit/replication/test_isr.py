@@ -27,7 +27,7 @@ def test_what_an_incarnation_was_says_nothing_of_the_next_one() -> None:
 def test_who_has_all_is_caught_up_as_long_as_its_session_fetches() -> None:
     leader = leads()
     contact = Contact(100.0)
-    leader.fetched(SECOND, 20, 10, 0, contact, 100.0)
+    leader.fetched(SECOND, 20, 10, 0, 0, contact, 100.0)
     contact.at = 104.0
     assert leader.caught_up_at(SECOND) == 104.0
     leader.appended(11, 106.0)
@@ -40,10 +40,10 @@ def test_who_has_all_is_caught_up_as_long_as_its_session_fetches() -> None:
 def test_the_time_at_which_a_follower_was_caught_up_never_goes_back() -> None:
     leader = leads()
     contact = Contact(100.0)
-    leader.fetched(SECOND, 20, 10, 0, contact, 100.0)
+    leader.fetched(SECOND, 20, 10, 0, 0, contact, 100.0)
     contact.at = 104.0
     leader.appended(11, 106.0)
-    leader.fetched(SECOND, 20, 10, 0, contact, 107.0)
+    leader.fetched(SECOND, 20, 10, 0, 0, contact, 107.0)
     assert leader.caught_up_at(SECOND) == 104.0, "at 100 it had all, and at 104 still"
 
 
@@ -63,7 +63,7 @@ def test_a_member_of_the_isr_has_its_whole_time_from_the_beginning_of_the_term()
     assert (leader.caught_up_at(SECOND), leader.behind_since(SECOND)) == (100.0, 100.0)
     assert (leader.caught_up_at(THIRD), leader.behind_since(THIRD)) == (None, 100.0)
     for replica in (SECOND, THIRD):
-        leader.fetched(replica, EPOCHS[replica], 10, 0, Contact(99.0), 100.0)  # it came a little before the term
+        leader.fetched(replica, EPOCHS[replica], 10, 0, 0, Contact(99.0), 100.0)  # it came a little before the term
     assert (leader.caught_up_at(SECOND), leader.behind_since(SECOND)) == (100.0, 100.0)
     assert (leader.caught_up_at(THIRD), leader.behind_since(THIRD)) == (99.0, 100.0)
     fetch(leader, SECOND, 10, 103.0)
@@ -171,6 +171,13 @@ def test_a_member_that_has_told_nothing_is_named_without_an_epoch() -> None:
     leader.tick(100.1 + LAG)
     assert leader.proposal is not None
     assert leader.proposal[:2] == ((ME, SECOND), (None, 20))
+
+
+def test_one_that_would_bring_deleted_records_back_joins_once_it_has_deleted_them() -> None:
+    leader = leads((ME,))
+    assert fetch(leader, SECOND, 10, start=0, own_start=5) & PROPOSAL == 0
+    assert leader.tick(100.0) & PROPOSAL == 0
+    assert fetch(leader, SECOND, 10, start=5, own_start=5) & PROPOSAL
 
 
 # The controller's word
