@@ -290,7 +290,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F186",
-        "tests/unit/replication/test_leader.py::test_a_change_that_was_made_counts_when_the_metadata_has_it",
+        "tests/unit/replication/test_isr.py::test_a_change_that_was_made_counts_when_the_metadata_has_it",
         "src/highwater/replication/leader.py",
         "if is_coming or meaning not in (Meaning.MADE, Meaning.REFUSED):",
         "if meaning not in (Meaning.MADE, Meaning.REFUSED):",

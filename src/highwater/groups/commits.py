@@ -86,8 +86,8 @@ class Commits:
         return PHASES[group.state].commit if generation == group.generation else Code.ILLEGAL_GENERATION
 
     def _renew(self, group: Group | None, member_id: str, now: Now) -> None:
-        phase = None if group is None else PHASES.get(group.state)
-        if group is not None and phase is not None and phase.commit_renews:
+        """A member's commit is as good as a heartbeat."""
+        if group is not None and group.state in PHASES:
             self._rebalance.renew(group, group.members[member_id], now)
 
     # OffsetDelete

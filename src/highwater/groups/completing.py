@@ -52,7 +52,6 @@ class Completing:
     heartbeat: Final = Code.NONE
     """Clients send heartbeats as soon as their JoinGroup is answered."""
     commit: Final = Code.REBALANCE_IN_PROGRESS
-    commit_renews: Final = False
 
     def admits(self, group: Group, member_id: str, limit: int) -> bool:
         return member_id in group.members or len(group.members) < limit

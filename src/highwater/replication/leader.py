@@ -213,9 +213,7 @@ class Leader:
             # What the last incarnation had, this one may have lost.
             progress = self.followers[replica] = Progress()
             self._recount()
-        if end >= self.end:
-            progress.caught_up(now)
-        elif progress.leader_end_at_fetch is not None and end >= progress.leader_end_at_fetch:
+        if progress.leader_end_at_fetch is not None and end >= progress.leader_end_at_fetch:
             progress.caught_up(progress.fetched_at)
         progress.end = end
         progress.log_start = log_start
@@ -393,14 +391,14 @@ class Leader:
     def _maybe_expand(self, replica: NodeId) -> int:
         if self.proposal is not None or replica in self.isr or not self.may_join(replica):
             return 0
-        return self._propose((*self.isr, replica), f"{replica} has caught up")
+        return self._propose((*self.isr, replica), True, f"{replica} has caught up")
 
     def _expand_by_joining(self, now: float) -> int:
         """Whoever caught up while another change was asked for: one that has all it wants says nothing more, and below
         min.insync.replicas nothing more may be written."""
         flags = 0
         for replica in self.followers:
-            if replica not in self.maximal_isr and self._is_joining(replica, now):
+            if self._is_joining(replica, now):
                 flags |= self._maybe_expand(replica)
         return flags
 
@@ -415,9 +413,8 @@ class Leader:
             f"{replica} never caught up" if at is None else f"{replica} last caught up {now - at:.1f} s ago"
             for replica, at in out.items()
         )
-        return self._propose(
-            tuple(each for each in self.isr if each not in out), f"{', '.join(ages)}, limit {limit:g} s"
-        )
+        left = tuple(each for each in self.isr if each not in out)
+        return self._propose(left, False, f"{', '.join(ages)}, limit {limit:g} s")
 
     def _is_out_of_sync(self, replica: NodeId, now: float) -> bool:
         if replica not in self.followers or self.followers[replica].end == self.end:
@@ -425,8 +422,8 @@ class Leader:
         at = self.caught_up_at(replica)
         return at is None or now - at > self.terms.lag_seconds
 
-    def _propose(self, isr: tuple[NodeId, ...], why: str) -> int:
+    def _propose(self, isr: tuple[NodeId, ...], expands: bool, why: str) -> int:
         epochs = tuple(self.followers[each].broker_epoch if each in self.followers else None for each in isr)
-        self.proposal = Proposal(isr, epochs, self.partition_epoch, len(isr) > len(self.isr), why)
+        self.proposal = Proposal(isr, epochs, self.partition_epoch, expands, why)
         self._recount()
         return PROPOSAL

@@ -17,9 +17,9 @@ from highwater.log.soundness import indexes_hold
 from highwater.wire import records
 from highwater.wire.records import HEADER_SIZE
 from highwater.wire.records.control import ControlType
-from tests.unit.log.bench import TP
+from tests.unit.log.bench import TOPIC_ID, TP, append
 from tests.unit.log.compaction.stage import NAME, Stage, table_of
-from tests.unit.log.compaction.test_limits import node
+from tests.unit.log.compaction.test_limits import ANOTHER, node
 
 
 def fill(stage: Stage, batches: int = 60) -> None:
@@ -89,6 +89,104 @@ def test_a_cleaner_that_is_stopped_gives_up_what_would_take_hours() -> None:
         stage.sim.run(play)
 
 
+def test_a_cleaner_that_has_cleaned_before_is_closed_once_the_next_cleaning_has_ended() -> None:
+    stage = Stage(2)
+
+    async def play() -> None:
+        await stage.create()
+        fill(stage)
+        await stage.clean()
+        assert stage.cleaner.account.cleanings > 0
+        stage.node = node(log_cleaner_io_max_bytes_per_second=400)
+        stage.cleaner.reconfigured()
+        fill(stage)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: bool(aside(stage)))
+        await stage.cleaner.close()
+        assert (aside(stage), stage.cleaner.account.under_way) == ([], {})
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_truncation_waits_for_a_segment_that_takes_its_place_and_then_goes_on() -> None:
+    stage = Stage(4)
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: log.swapping is not None)
+        assert await stage.bench.truncate(log.log_end - 1)
+        assert (log.swapping, log.log_end) == (None, 59)
+        await stage.cleaner.close()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_segment_whose_log_failed_meanwhile_takes_no_place_and_leaves_nothing_behind() -> None:
+    stage = Stage(4)
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        before = list(log.segments)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: log.swapping is not None)
+        log.offline = OSError(errno.EIO, "broken")
+        await stage.cleaner.close()
+        assert log.segments == before
+        left = stage.world.disk.list(stage.bench.partition_directory)
+        assert [name for name in left if name.endswith((names.SWAP, names.CLEANED))] == []
+        assert stage.cleaner.account.setbacks == {}
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_segment_is_as_old_as_the_youngest_of_those_that_it_is_made_of() -> None:
+    stage = Stage(3, segment_bytes=700)
+
+    async def play() -> None:
+        log = await stage.create()
+        while len(log.segments) < 5:
+            fill(stage, 5)
+            await stage.sim.sleep(1)
+        created = {segment.base_offset: segment.created_ms for segment in log.segments}
+        log.config = replace(log.config, segment_bytes=100_000)
+        await stage.clean()
+        bases = [segment.base_offset for segment in log.segments]
+        assert len(bases) < len(created)
+        for segment, following in zip(log.segments, [*bases[1:], log.log_end], strict=True):
+            replaced = [ms for base, ms in created.items() if segment.base_offset <= base < following]
+            assert segment.created_ms == max(replaced)
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_no_more_logs_are_cleaned_at_a_time_than_there_are_threads() -> None:
+    stage = Stage(2, node(log_cleaner_io_max_bytes_per_second=400, log_cleaner_threads=1))
+
+    async def play() -> None:
+        logs = [await stage.create(), await stage.bench.store.create(ANOTHER, TOPIC_ID)]
+        for number in range(60):
+            for log in logs:
+                append(log, records.build([(stage.now_ms, b"%d" % (number % 9), bytes(300), ())]))
+                log.move_high_watermark(log.log_end)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        assert len(stage.cleaner.account.under_way) == 1
+        await stage.cleaner.close()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
 @pytest.mark.parametrize("what", ["deleted", "compacted no more"])
 def test_a_cleaning_of_a_log_that_changes_meanwhile_is_given_up(what: str) -> None:
     stage = Stage(6, node(log_cleaner_io_max_bytes_per_second=400))
@@ -106,6 +204,9 @@ def test_a_cleaning_of_a_log_that_changes_meanwhile_is_given_up(what: str) -> No
             log.config = replace(log.config, cleanup_policy=("delete",))
         await stage.sim.until(lambda: TP not in stage.cleaner.account.under_way, 60)
         assert (stage.cleaner.account.cleanings, stage.cleaner.account.setbacks) == (0, {})
+        if what != "deleted":
+            await stage.sim.sleep(60)
+            assert aside(stage) == [], "nobody writes on"
         stage.cleaner.stop()
 
     with stage.sim:
