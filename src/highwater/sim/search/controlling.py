@@ -144,11 +144,13 @@ class Controller:
         )
         self._commit(state, assign_replicas_to_dirs(state.head, request, self._config).records)
 
-    def alter_partition(self, state: State, node: Node, epoch: int, proposal: Proposal) -> Answer:
+    def alter_partition(
+        self, state: State, leader: NodeId, broker_epoch: int, epoch: int, proposal: Proposal
+    ) -> Answer:
         told = [
             BrokerState(
                 broker_id=member,
-                broker_epoch=node.broker_epoch if member == node.id else UNKNOWN_EPOCH if known is None else known,
+                broker_epoch=broker_epoch if member == leader else UNKNOWN_EPOCH if known is None else known,
             )
             for member, known in zip(proposal.isr, proposal.epochs, strict=True)
         ]
@@ -159,8 +161,8 @@ class Controller:
             partition_epoch=proposal.partition_epoch,
         )
         request = AlterPartitionRequest(
-            broker_id=node.id,
-            broker_epoch=node.broker_epoch,
+            broker_id=leader,
+            broker_epoch=broker_epoch,
             topics=[TopicData(topic_id=TOPIC, partitions=[asked])],
         )
         decision = alter_partition(state.head, request, ASKED_VERSION, self._config)
