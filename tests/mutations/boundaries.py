@@ -168,8 +168,8 @@ MUTATIONS: list[Mutation] = [
         scenario="F17",
         test="tests/unit/raft_node/test_recovery_point.py::test_a_follower_cuts_its_log_once_there_is_room_to_lower_it",
         file="src/highwater/raft_node/recovery_point.py",
-        line="await patiently(lambda: self._file.written(patient=False))",
-        replacement="await self._file.written(patient=False)",
+        line="await patiently(lambda: self._file.written())",
+        replacement="await self._file.written()",
     ),
     Mutation(
         scenario="F17",

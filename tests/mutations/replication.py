@@ -288,4 +288,19 @@ MUTATIONS: list[Mutation] = [
         "left = self._settle_until - self._broker.world.clock.monotonic()",
         "left = SETTLE_SECONDS",
     ),
+    Mutation(
+        "F186",
+        "tests/unit/replication/test_leader.py::test_a_change_that_was_made_counts_when_the_metadata_has_it",
+        "src/highwater/replication/leader.py",
+        "if is_coming or meaning not in (Meaning.MADE, Meaning.REFUSED):",
+        "if meaning not in (Meaning.MADE, Meaning.REFUSED):",
+    ),
+    Mutation(
+        "F186",
+        "tests/scenarios/test_raised_bound.py::"
+        "test_a_shrink_in_the_same_metadata_as_a_raised_bound_counts_by_the_new_one",
+        "src/highwater/broker/publisher.py",
+        "self._reconfigure(changes)  # before the roles: an ISR counts by the settings that it was decided by",
+        "self._broker.world.clock.call_later(60.0, self._reconfigure, changes)",
+    ),
 ]

@@ -12,6 +12,7 @@ from tests.mutations import (
     bystanders,
     c,
     d,
+    disks,
     e,
     hunts,
     landing,
@@ -28,7 +29,19 @@ from tests.mutations.mutation import Mutation, Waiting
 SCENARIO_MUTATIONS: list[Mutation] = [*a.MUTATIONS, *b.MUTATIONS, *c.MUTATIONS, *d.MUTATIONS, *e.MUTATIONS]
 FAULT_MUTATIONS: list[Mutation] = [
     mutation
-    for module in (replication, search, boundaries, membership, bystanders, limits, landing, pipeline, setbacks, suite)
+    for module in (
+        replication,
+        search,
+        boundaries,
+        membership,
+        bystanders,
+        limits,
+        landing,
+        pipeline,
+        setbacks,
+        disks,
+        suite,
+    )
     for mutation in module.MUTATIONS
 ]
 MUTATIONS: list[Mutation] = [*SCENARIO_MUTATIONS, *FAULT_MUTATIONS, *hunts.MUTATIONS]

@@ -11,6 +11,7 @@ from highwater.errors import Code
 from highwater.model import TopicPartition
 from tests.scenarios.mishaps import delete_topic
 from tests.scenarios.stage import ORDERS, Stage
+from tests.scenarios.test_f_boundaries import MISTAKE, forgiving
 
 NEW = [b"new0", b"new1", b"new2"]
 CHECKPOINTS = "*-checkpoint.tmp"
@@ -121,3 +122,13 @@ def test_a_topic_whose_directory_somebody_has_removed_can_be_deleted_and_made_ag
         stage.create(replicas=(3, 2))
         stage.send(*NEW)
         stage.until(lambda: stage.has("n3") and stage.log("n3").log_end == len(NEW))
+
+
+def test_a_mistake_in_a_checkpoint_delays_the_next_log_of_that_name_and_ends_no_node() -> None:
+    """The checkpoints are written before a name is used again; the program itself fails there, once."""
+    with forgiving() as stage:
+        use_and_delete(stage)
+        mistake = stage.storage("n2").fail("append", CHECKPOINTS, error=MISTAKE)
+        stage.create(replicas=(2, 3))
+        assert mistake.struck
+        stage.send(*NEW)

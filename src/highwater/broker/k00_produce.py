@@ -154,7 +154,7 @@ def _failed(
 class _Answer:
     """One response: counted down as its partitions commit, or sent when its time is over."""
 
-    __slots__ = ("_deadline", "_left", "_sent", "acks", "broker", "ctx", "topics")
+    __slots__ = ("_begun", "_deadline", "_left", "_sent", "acks", "broker", "ctx", "topics")
 
     def __init__(self, broker: Broker, ctx: RequestContext, acks: int) -> None:
         self.broker = broker
@@ -163,6 +163,8 @@ class _Answer:
         self.topics: list[tuple[str | Uuid, list[Row]]] = []
         self._left: dict[tuple[int, int], list[Row]] = {}
         self._deadline: Deadline | None = None
+        self._begun = False
+        """All partitions are appended to. Before that some may commit while others are still to come."""
         self._sent = False
 
     def wait_for_commit(self, partition: Partition, end: int, rows: list[Row], at: int) -> None:
@@ -190,10 +192,11 @@ class _Answer:
             return
         if code is not Code.NONE:
             rows[key[1]] = _failed(rows[key[1]][0], code)
-        if not self._left:
+        if self._begun and not self._left:
             self._send()
 
     def begin(self, timeout_ms: int) -> None:
+        self._begun = True
         if not self._left:
             self._send()
         else:

@@ -105,5 +105,6 @@ def _delete(broker: Broker, ctx: RequestContext, topic: str, index: int, offset:
     partition = broker.hosted.find(topic, index)
     if partition is None:
         raise KafkaError(broker.not_hosted(topic, index))
-    partition.raise_log_start(offset)
+    if partition.raise_log_start(offset):
+        broker.store.keep_start(partition.log, lambda: None)
     return partition

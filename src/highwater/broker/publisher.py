@@ -1,7 +1,7 @@
 """Makes this node what a new metadata image says: replicas are made, given their roles, reconfigured and removed.
 
-In this order, so that no step sees what a later one takes away: delete -> leaders -> followers and their fetchers ->
-settings -> tell.
+In this order, so that no step sees what a later one takes away: delete -> settings -> leaders -> followers and their
+fetchers -> tell.
 """
 
 from __future__ import annotations
@@ -124,9 +124,9 @@ class Publisher:
         for topic_id, indexes in changes.partitions.items():
             topic = image.topics.by_id[topic_id]
             wanted += [(topic, index, topic.partitions[index]) for index in indexes]
+        self._reconfigure(changes)  # before the roles: an ISR counts by the settings that it was decided by
         await self._place(image, wanted)
         self._reach_moved_leaders(image, changes)
-        self._reconfigure(changes)
         self._tell(image, changes)
         self._broker.groups.topics_deleted(changes.deleted)
 

@@ -89,7 +89,8 @@ class Upkeep:
             return not self._stopped and self._broker.hosted.get(partition.tp) is partition
 
         with self._at(partition):
-            await self._broker.store.expiry.apply(partition.log, still_meant)
+            if await self._broker.store.expiry.apply(partition.log, still_meant):
+                self._broker.fetchers.restate(partition)
 
     def _checkpoint_recovery_points(self) -> None:
         self._broker.store.recovery_points.write()

@@ -81,6 +81,12 @@ class Fetchers:
     def follows(self, partition: Partition) -> bool:
         return partition in self._of
 
+    def restate(self, partition: Partition) -> None:
+        """Tell its leader where its log begins."""
+        fetcher = self._of.get(partition)
+        if fetcher is not None:
+            fetcher.restate(partition)
+
     def following(self, partition: Partition) -> int:
         """How many fetchers feed it: one, or none."""
         return sum(1 for fetcher in self._by_leader.values() if fetcher.feeds(partition))

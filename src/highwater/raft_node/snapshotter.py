@@ -21,7 +21,7 @@ from highwater.metadata.cluster import MetadataImage
 from highwater.quorum import LogPosition, VoterSet
 from highwater.raft_node.metadata_log import MetadataLog
 from highwater.raft_node.snapshots import snapshot_name, write_snapshot
-from highwater.world import Disk, Step, World
+from highwater.world import Disk, Step, World, is_passing
 
 _log = logging.getLogger(__name__)
 
@@ -130,8 +130,12 @@ class Snapshotter:
         log.raise_log_start(oldest.offset)
         count = sum(1 for following in log.segments[1:] if following.base_offset <= oldest.offset)
         size = sum(segment.size for segment in log.segments[:count])
-        if count:
-            self._remove_later(log.drop_segments(count))
+        try:
+            for _ in range(count):
+                self._remove_later(log.drop_oldest())
+        except OSError as failed:
+            if not is_passing(failed):  # else the next snapshot tries it again
+                log.storage_failed(failed)
         return size
 
     async def close(self) -> None:

@@ -248,17 +248,20 @@ class Leader:
         return flags | self._advance(now)
 
     def answered(self, proposal: Proposal, answer: Answer, now: float) -> int:
-        """The controller's answer. To what is no longer asked for, it says nothing."""
+        """The controller's answer. To what is no longer asked for, it says nothing.
+
+        A change that was made counts when the metadata has it, with the settings that it was decided by: who is in the
+        ELR follows from min.insync.replicas. Under an older bound more would be committed here than the ELR has.
+        """
         if self.proposal is not proposal:
             return 0
         meaning = meaning_of(answer.code)
-        flags = 0
-        if meaning is Meaning.MADE and answer.partition_epoch > self.partition_epoch:
-            flags = self._take(self.replicas, answer.isr, answer.partition_epoch) | self._expand_by_joining(now)
-        elif meaning in (Meaning.MADE, Meaning.REFUSED):
-            self.proposal = None
-            self._recount()
-        return flags | self._advance(now)
+        is_coming = meaning is Meaning.MADE and answer.partition_epoch > self.partition_epoch
+        if is_coming or meaning not in (Meaning.MADE, Meaning.REFUSED):
+            return 0
+        self.proposal = None
+        self._recount()
+        return self._advance(now)
 
     def tick(self, now: float) -> int:
         """Drops who was not caught up for too long; and who held the high watermark back by being nearly there may
