@@ -25,6 +25,8 @@ STATES = {
     "pair-delete": 4_000,
     "pair-repeated": 6_000,
     "three-cold": 2_000,
+    "pair-forked": 10_000,
+    "pair-crossed": 3_000,
     "three": 4_000,
 }
 

@@ -51,13 +51,15 @@ class Fetches(Brokers):
             channel.replies = (*channel.replies, Reply(request.number, None, code=Code.FETCH_SESSION_ID_NOT_FOUND))
             return
         channel.forgotten = False
+        # Without a session everything is named each time, and that is no reason to answer at once.
+        told = channel.sent if not self.scope.sessions and request.place == channel.place else None
         if request.begins_session:
             channel.place, channel.sent = None, None
         if request.forgets:
             channel.place = None
         is_fresh = request.place is not None or channel.restated
         if request.place is not None:
-            channel.place, channel.sent = request.place, None
+            channel.place, channel.sent = request.place, told
         channel.restated = False
         channel.contact.at = NOW
         channel.held = request

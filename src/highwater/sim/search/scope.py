@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from highwater.model import NodeId
+from highwater.model import Epoch, NodeId
 from highwater.sim.search.action import Action
 from highwater.sim.search.fault import Fault
+
+
+class Written(NamedTuple):
+    """A batch that was there before."""
+
+    name: str
+    epoch: Epoch
+    records: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +34,8 @@ class Scope:
     """Whether leaders have room for sessions."""
     isr: tuple[int, ...] | None = None
     """Who is in sync in the beginning; everybody, if it is not said."""
-    begin: tuple[str, ...] = ()
-    """The batches of an earlier leader that each replica has in the beginning. What all have is acknowledged."""
+    begin: tuple[tuple[Written, ...], ...] = ()
+    """What each replica has of earlier leaders in the beginning. What all have is acknowledged."""
     opening: tuple[Action, ...] = ()
     """What has happened before the search begins. The faults among it count."""
 
@@ -37,6 +46,11 @@ def _scope(name: str, replicas: int, *faults: Fault, **more: object) -> Scope:
 
 F = Fault
 _ONE, _TWO, _THREE = map(NodeId, (1, 2, 3))
+_A, _B = Written("a", 0), Written("b", 0)
+_FORKED = ((_A, Written("b", 2, 2)), (_A, Written("c", 1)))
+"""The end of 2 lies amid a batch that only 1 has."""
+_CROSSED = ((_A, Written("b", 1)), (_A, Written("c", 2)))
+"""Neither has the last epoch of the other."""
 _REPEATED = (Action("arrive", _TWO, _ONE), Action("ask_again", _ONE, fault=F.REPEAT))
 """Leader 1 has asked for 2, and asked again: the controller has read neither."""
 _COLD = (
@@ -55,15 +69,17 @@ SCOPES: dict[str, Scope] = {
         _scope("pair", 2, F.CRASH, F.FENCE, F.LAG, batches=1),
         _scope("pair-stale", 2, F.FENCE, F.LAG, F.RESET, F.LOSS, F.SESSION, batches=1),
         _scope("pair-joining", 2, F.CRASH, F.FENCE, F.LOSS, batches=2, isr=(1,)),
-        _scope("pair-parted", 2, F.CRASH, F.RESET, batches=3, begin=("a", "ab")),
+        _scope("pair-parted", 2, F.CRASH, F.RESET, batches=3, begin=((_A,), (_A, _B))),
         _scope("pair-flush", 2, F.CRASH, F.SYNC, F.APPEND, flushes=True, batches=1, budget=2),
         _scope("pair-damage", 2, F.DAMAGE, F.RESET, F.FENCE, batches=1),
-        _scope("pair-min-two", 2, F.CRASH, F.FENCE, F.LAG, min_isr=2, elr=True, batches=1),
+        _scope("pair-min-two", 2, F.CRASH, F.FENCE, F.LAG, min_isr=2, elr=True, batches=1, sessions=False),
         _scope("pair-power", 2, F.POWER, F.FENCE, min_isr=2, elr=True, batches=1),
         _scope("pair-unclean", 2, F.CRASH, F.FENCE, unclean=True, batches=2),
         _scope("pair-delete", 2, F.DELETE, F.DAMAGE, batches=1, batch_records=2, budget=2),
         _scope("pair-repeated", 2, F.REPEAT, F.FENCE, batches=1, isr=(1,), budget=2, opening=_REPEATED),
-        _scope("three-cold", 3, F.COLD, F.FENCE, batches=4, begin=("ab", "", "a"), budget=2, opening=_COLD),
+        _scope("three-cold", 3, F.COLD, F.FENCE, batches=4, begin=((_A, _B), (), (_A,)), budget=2, opening=_COLD),
+        _scope("pair-forked", 2, F.DELETE, batches=4, isr=(1,), begin=_FORKED, budget=2),
+        _scope("pair-crossed", 2, F.CRASH, F.RESET, batches=3, begin=_CROSSED),
         _scope("three", 3, F.CRASH, F.LAG, batches=1),
     )
 }
