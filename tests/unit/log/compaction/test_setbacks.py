@@ -13,6 +13,7 @@ from highwater.log.compaction.rewrite import Progress
 from highwater.log.compaction.thinning import LastWritten, Thinning
 from highwater.log.compaction.transactions import CleanedTransactions
 from highwater.log.producer_state import AbortedTransaction
+from highwater.log.scan import scan
 from highwater.log.soundness import indexes_hold
 from highwater.wire import records
 from highwater.wire.records import HEADER_SIZE
@@ -268,6 +269,28 @@ def test_damage_that_a_cleaning_meets_is_told_to_whoever_has_the_log() -> None:
         fill(stage)
         first = log.segments[0]
         stage.sim.storage(NAME).damage(first.file.path, HEADER_SIZE + 5, b"\xff\xff")
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: bool(stage.cleaner.account.failures))
+        assert list(log.reads.damage) == [first.base_offset]
+        assert aside(stage) == []
+        stage.cleaner.stop()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+@pytest.mark.parametrize("offset", [2**40, 2**20])
+def test_an_offset_that_is_not_of_its_segment_is_damage_that_a_cleaning_tells(offset: int) -> None:
+    """No checksum covers the offset of a batch. No index could hold the first; the second is in another segment."""
+    stage = Stage(4)
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        first = log.segments[0]
+        last = max(batch.position for batch in scan(first.file, 0, 0))
+        stage.sim.storage(NAME).damage(first.file.path, last, offset.to_bytes(8, "big"))
         stage.cleaner.start()
         stage.cleaner._look()
         await stage.sim.until(lambda: bool(stage.cleaner.account.failures))
