@@ -326,8 +326,8 @@ MUTATIONS: list[Mutation] = [
         "F148",
         "tests/unit/groups/test_loading.py::test_offsets_that_an_open_transaction_holds_go_with_their_topic",
         "src/highwater/groups/removal.py",
-        "held = self._offsets.held()",
-        "held = {}",
+        "self._held = offsets.held()",
+        "self._held: dict[str, dict[TopicPartition, CommittedOffset]] = {}",
     ),
     Mutation(
         "F148",

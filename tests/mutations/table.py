@@ -14,6 +14,7 @@ from tests.mutations import (
     d,
     e,
     hunts,
+    kept,
     landing,
     limits,
     membership,
@@ -28,7 +29,19 @@ from tests.mutations.mutation import Mutation, Waiting
 SCENARIO_MUTATIONS: list[Mutation] = [*a.MUTATIONS, *b.MUTATIONS, *c.MUTATIONS, *d.MUTATIONS, *e.MUTATIONS]
 FAULT_MUTATIONS: list[Mutation] = [
     mutation
-    for module in (replication, search, boundaries, membership, bystanders, limits, landing, pipeline, setbacks, suite)
+    for module in (
+        replication,
+        search,
+        boundaries,
+        membership,
+        bystanders,
+        limits,
+        kept,
+        landing,
+        pipeline,
+        setbacks,
+        suite,
+    )
     for mutation in module.MUTATIONS
 ]
 MUTATIONS: list[Mutation] = [*SCENARIO_MUTATIONS, *FAULT_MUTATIONS, *hunts.MUTATIONS]
