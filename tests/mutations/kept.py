@@ -99,4 +99,19 @@ MUTATIONS: list[Mutation] = [
         "known: list[Doomed] = [each for each in there if (group_id, each[0]) not in since]",
         "known: list[Doomed] = list(there)",
     ),
+    Mutation(
+        "F185",
+        "tests/unit/metadata/test_replay.py::test_topics_of_many_partitions_are_removed_by_pieces",
+        "src/highwater/metadata/topics.py",
+        "if removed == PIECE:",
+        "if False:",
+    ),
+    Mutation(
+        "F185",
+        "tests/unit/metadata/test_replay.py::"
+        "test_partitions_whose_eligible_leaders_are_forgotten_are_looked_at_by_pieces",
+        "src/highwater/metadata/topics.py",
+        "if looked_at == PIECE:",
+        "if False:",
+    ),
 ]
