@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.mutation import Mutation
 
 _FOOTPRINT = "tests/unit/groups/test_footprint.py"
+_LARGE = "tests/unit/broker/test_large_requests.py"
 _TOMBSTONES = "tests/unit/groups/test_tombstones.py"
 
 MUTATIONS: list[Mutation] = [
@@ -113,5 +114,40 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/metadata/topics.py",
         "if looked_at == PIECE:",
         "if False:",
+    ),
+    Mutation(
+        "F186",
+        "tests/unit/broker/test_controller_channel.py::test_a_request_that_was_answered_leaves_no_deadline_behind",
+        "src/highwater/broker/controller_channel.py",
+        "self.deadline.cancel()",
+        "pass",
+    ),
+    Mutation(
+        "F186",
+        f"{_LARGE}::test_what_was_passed_on_is_not_kept_once_it_is_answered",
+        "src/highwater/broker/controller_channel.py",
+        "self.deadline.cancel()",
+        "pass",
+    ),
+    Mutation(
+        "F187",
+        f"{_LARGE}::test_few_bytes_of_large_requests_are_passed_on_at_a_time",
+        "src/highwater/broker/forwarding.py",
+        "if len(body) <= CHUNK:",
+        "if True:",
+    ),
+    Mutation(
+        "F187",
+        f"{_LARGE}::test_few_bytes_of_large_requests_are_passed_on_at_a_time",
+        "src/highwater/raft_node/k58_envelope.py",
+        "if len(request.request_data) <= CHUNK:",
+        "if True:",
+    ),
+    Mutation(
+        "F187",
+        "tests/unit/net/test_turns.py::test_room_for_large_requests_comes_back_from_connections_that_are_gone",
+        "src/highwater/net/connection.py",
+        "place.leave()  # what waits in it is counted no longer",
+        "pass",
     ),
 ]
