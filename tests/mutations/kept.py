@@ -158,4 +158,34 @@ MUTATIONS: list[Mutation] = [
         "await synced(self._world, [], self._directory)",
         "pass",
     ),
+    Mutation(
+        "F189",
+        "tests/unit/partition/test_leader_ends.py::test_both_ends_are_told_or_none",
+        "src/highwater/partition/leader_ends.py",
+        "if len(rows) != 1 or rows[0].error_code:",
+        "if rows[0].error_code:",
+    ),
+    Mutation(
+        "F190",
+        "tests/unit/raft_node/test_raft_node.py::test_an_input_waits_until_the_one_that_brought_it_about_is_carried_out",
+        "src/highwater/raft_node/raft_node.py",
+        "if not self._works and len(self._inputs) == 1:",
+        "if not self._works:",
+    ),
+    Mutation(
+        "F191",
+        "tests/unit/world/test_real_jobs.py::"
+        "test_what_a_job_writes_amid_a_crash_does_not_reach_the_file_of_somebody_else",
+        "src/highwater/world/real_jobs.py",
+        "if not self._at_work:",
+        "if True:",
+    ),
+    Mutation(
+        "F191",
+        "tests/unit/world/test_real_jobs.py::"
+        "test_what_a_job_writes_amid_a_crash_does_not_reach_the_file_of_somebody_else",
+        "src/highwater/world/real_jobs.py",
+        "if self._crashed and self._disk is not None:",
+        "if False:",
+    ),
 ]

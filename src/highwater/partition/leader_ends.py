@@ -29,11 +29,12 @@ def ask_for_ends(
         nonlocal is_over
         if is_over:
             return
-        if isinstance(answer, CallFailed) or answer.topics[0].partitions[0].error_code:
+        rows = [] if isinstance(answer, CallFailed) else [row for topic in answer.topics for row in topic.partitions]
+        if len(rows) != 1 or rows[0].error_code:
             is_over = True
             done(None)
             return
-        found[when] = answer.topics[0].partitions[0].offset
+        found[when] = rows[0].offset
         if len(found) == 2:
             is_over = True
             done(Ends(found[EARLIEST], found[LATEST]))
