@@ -102,15 +102,15 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         scenario="F15",
         test=SETTINGS + "test_a_broker_goes_on_with_the_settings_it_has_where_new_ones_do_not_suit_it",
-        file="src/highwater/broker/publisher.py",
-        line="before, broker.config = broker.config, broker.config.adopting(own, default)",
-        replacement="before, broker.config = broker.config, broker.config.with_dynamic(own, default)",
+        file="src/highwater/broker/applied_metadata.py",
+        line="before, self.config = self.config, self.config.adopting(own, default)",
+        replacement="before, self.config = self.config, self.config.with_dynamic(own, default)",
     ),
     Mutation(
         scenario="F15",
         test="tests/unit/broker/test_alter_broker_configs.py"
         "::test_a_topics_setting_that_cannot_be_read_counts_as_not_set",
-        file="src/highwater/broker/broker.py",
+        file="src/highwater/broker/applied_metadata.py",
         line="except ConfigError as problem:",
         replacement="except AssertionError as problem:",
     ),
@@ -168,8 +168,8 @@ MUTATIONS: list[Mutation] = [
         scenario="F17",
         test="tests/unit/raft_node/test_recovery_point.py::test_a_follower_cuts_its_log_once_there_is_room_to_lower_it",
         file="src/highwater/raft_node/recovery_point.py",
-        line="await patiently(lambda: self._file.written(patient=False))",
-        replacement="await self._file.written(patient=False)",
+        line="await patiently(lambda: self._file.written())",
+        replacement="await self._file.written()",
     ),
     Mutation(
         scenario="F17",

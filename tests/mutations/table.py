@@ -12,6 +12,7 @@ from tests.mutations import (
     bystanders,
     c,
     d,
+    disks,
     e,
     hunts,
     kept,
@@ -40,6 +41,7 @@ FAULT_MUTATIONS: list[Mutation] = [
         landing,
         pipeline,
         setbacks,
+        disks,
         suite,
     )
     for mutation in module.MUTATIONS

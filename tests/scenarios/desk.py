@@ -116,6 +116,10 @@ class Desk:
         assert isinstance(request, AlterPartitionRequest)
         return [member.broker_id for member in request.topics[0].partitions[0].new_isr_with_epochs]
 
+    def learn(self) -> None:
+        """The leader has applied the head."""
+        self.lead(self.head)
+
     def decide(self, on: MetadataImage | None = None, told: bool = True) -> Code:
         """Decide on what is asked: on the head, which moves, or on the image of a controller that is none any more.
         The answer is lost unless it is to be told."""

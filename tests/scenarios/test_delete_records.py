@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 from pathlib import PurePath
 
 import pytest
 
 from highwater.errors import Code
+from highwater.model import NodeId
 from highwater.partition.partition import Partition
 from highwater.wire.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -92,3 +94,87 @@ def test_a_follower_without_room_for_a_log_start_replicates_on() -> None:
         assert stage.partition("n2").low_watermark == 0
         stage.storage("n3").mend()
         stage.until(lambda: stage.partition("n2").low_watermark == 5)
+
+
+def filled(stage: Stage, **configs: object) -> None:
+    stage.create(replicas=(2, 3), **configs)
+    for at in range(6):
+        stage.send(b"v%d" % at)
+    stage.until(lambda: stage.log("n3").high_watermark == 6)
+    stage.pass_time(0.05)
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.008])
+def test_a_further_one_is_answered_whatever_the_follower_was_told_meanwhile(pause: float) -> None:
+    """The answer that tells a follower of the second log start may come when it has moved on to tell of its first."""
+    with Stage(3) as stage:
+        filled(stage)
+        first = stage.begin(stage.visitor("one").delete_records("n2", 2), by="one")
+        stage.until(lambda: stage.log("n3").log_start == 2)
+        stage.pass_time(pause)
+        second = stage.begin(stage.visitor("two").delete_records("n2", 5), by="two")
+        stage.until(lambda: first.done and second.done)
+        assert (first.result, second.result) == (Code.NONE, Code.NONE)
+        assert stage.log("n3").log_start == 5
+
+
+def test_a_replica_that_comes_back_with_a_tail_to_cut_hears_of_deleted_records() -> None:
+    with Stage(3) as stage:
+        filled(stage)
+        stage.isolate("n2")
+        stage.begin(stage.client.produce("n2", b"lost", acks=1))
+        stage.until(lambda: stage.log("n2").log_end == 7)
+        stage.until(lambda: stage.leader() == "n3")
+        assert stage.run(stage.visitor("op").delete_records("n3", 5), by="op") is Code.NONE
+        stage.heal()
+        stage.until(lambda: set(stage.image().isr) == {2, 3})
+        stage.until(lambda: stage.log("n2").log_start == 5)
+        stage.until(lambda: stage.partition("n2").told_high_watermark == 6)
+
+
+def test_a_leader_that_follows_another_tells_no_log_start_that_is_not_durable() -> None:
+    """n2 raised it as a leader, and had no room to write it down."""
+    with Stage(3) as stage:
+        filled(stage, flush_messages=1)
+        fault = stage.storage("n2").fail("append", f"{LOG_STARTS}*", errno.ENOSPC, times=None)
+        stage.begin(stage.visitor("impatient").delete_records("n2", 5), by="impatient")
+        stage.until(lambda: stage.log("n3").log_start == 5 and fault.struck)
+        stage.cut("n1", "n2")
+        stage.until(lambda: stage.leader() == "n3")
+        stage.heal()
+        stage.until(lambda: stage.partition("n3").require_leader().followers[NodeId(2)].end == 6)
+        deleted = stage.begin(stage.visitor("op").delete_records("n3", 5), by="op")
+        stage.holds_for(2.0, lambda: not deleted.done and 2 not in decided(stage).isr)
+        stage.storage("n2").mend()
+        stage.until(lambda: deleted.done)
+        assert deleted.result is Code.NONE
+        assert b"orders 0 5\n" in (stage.storage("n2").durable_bytes(LOG_STARTS) or b"")
+
+
+def test_a_follower_whose_retention_is_ahead_of_its_leader_tells_so() -> None:
+    """The leader's own raise is then no news to it: a DeleteRecords would wait for it in vain."""
+    with Stage(3) as stage:
+        filled(stage, internal_segment_bytes=100, retention_ms=-1)
+        follower = stage.partition("n3")
+        stage.log("n3").config = dataclasses.replace(stage.log("n3").config, retention_bytes=1)
+        node = stage.node("n3")
+        node.world.call(node.role.upkeep._let_go, follower)
+        stage.until(lambda: follower.log.log_start == 5)
+        assert stage.run(stage.client.delete_records("n2", 5)) is Code.NONE
+
+
+def test_a_replica_that_was_down_meanwhile_joins_only_once_it_has_deleted_them_too() -> None:
+    with Stage(3) as stage:
+        filled(stage)
+        stage.kill("n3")
+        stage.until(lambda: tuple(stage.image().isr) == (2,))
+        assert stage.run(stage.client.delete_records("n2", 5)) is Code.NONE
+        last_life = stage.partition("n2").require_leader().followers[NodeId(3)].broker_epoch
+        stage.start("n3", waits=False)
+        stage.until(lambda: stage.partition("n2").require_leader().followers[NodeId(3)].broker_epoch != last_life)
+        stage.cut("n2", "n3", one_way=True)
+        stage.holds_for(1.0, lambda: 3 not in decided(stage).isr)
+        assert stage.log("n3").log_start == 0, "it has not heard of it"
+        stage.heal()
+        stage.until(lambda: 3 in decided(stage).isr)
+        assert stage.log("n3").log_start == 5

@@ -9,7 +9,7 @@ import pytest
 
 from highwater.errors import Code
 from highwater.metadata.brokers import DIRECTORY_LOST
-from highwater.model import TopicPartition
+from highwater.model import NO_NODE, TopicPartition
 from highwater.sim.knobs import Knobs
 from tests.scenarios.mishaps import decided
 from tests.scenarios.stage import Stage
@@ -153,6 +153,40 @@ def test_a_full_disk_that_holds_a_truncation_up_holds_nothing_else_up() -> None:
         stage.storage("n2").mend()
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
         assert stage.values("n2") == stage.values("n3")
+
+
+def test_a_cut_that_nobody_means_any_more_does_not_keep_a_full_disk_from_the_next_role() -> None:
+    """n2 has no room for the recovery point, which is written before the cut. Then its leader goes: n2 takes up that
+    there is none, though the disk stays full."""
+    with Stage(3) as stage:
+        diverged(stage, flush_messages=1)
+        full = stage.storage("n2").fail("append", "/data/recovery-point-offset-checkpoint*", errno.ENOSPC, times=None)
+        stage.heal()
+        stage.until(lambda: stage.partition("n2").is_being_cut and full.struck)
+        stage.stop("n3")
+        stage.until(lambda: stage.partition("n2").leader_id == NO_NODE)
+        assert stage.log("n2").log_end == 4
+        stage.start("n3")
+        stage.storage("n2").mend()
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.values("n2") == stage.values("n3")
+
+
+def test_a_log_that_nobody_means_to_begin_anew_any_more_stays_as_it_is() -> None:
+    with Stage(3) as stage:
+        stage.create(replicas=(2, 3))
+        stage.send(b"v0")
+        stage.kill("n3")
+        stage.until(lambda: set(decided(stage).isr) == {2})
+        stage.send(b"v1")
+        assert stage.run(stage.client.delete_records("n2", 2)) is Code.NONE
+        full = stage.storage("n3").fail("create", "*/orders-0/*.log.tmp", errno.ENOSPC, times=None)
+        stage.start("n3")
+        stage.until(lambda: full.struck > 0)
+        assert stage.partition("n3").is_being_cut
+        stage.stop("n2")
+        stage.until(lambda: stage.partition("n3").leader_id == NO_NODE)
+        assert stage.log("n3").log_end == 1
 
 
 @pytest.mark.parametrize("checkpoint", ["recovery-point", "cleaner"])

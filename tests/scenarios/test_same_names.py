@@ -11,6 +11,7 @@ from highwater.errors import Code
 from highwater.model import TopicPartition
 from tests.scenarios.mishaps import delete_topic
 from tests.scenarios.stage import ORDERS, Stage
+from tests.scenarios.test_f_boundaries import MISTAKE, forgiving
 
 NEW = [b"new0", b"new1", b"new2"]
 CHECKPOINTS = "*-checkpoint.tmp"
@@ -97,14 +98,14 @@ def test_who_looks_again_amid_the_deletion_of_a_large_topic_does_not_bring_it_ba
         stage.start("n3")
         stage.until(lambda: stage.has("n3", many))
         node = stage.node("n3")
-        assert node.broker is not None and node._publisher is not None
+        assert node.broker is not None and node.role is not None
         hosted, partition = node.broker.hosted, node.broker.hosted.get(late)
         assert partition is not None
         stage.begin(delete_topic(stage.client, "many"))
         stage.until(lambda: len(hosted) == 40)
-        node.world.call(node._publisher._look_again, partition)
-        stage.until(lambda: "many" not in node.broker.image.topics.by_name)
-        stage.holds_for(5.0, lambda: "many" not in node.broker.image.topics.by_name)
+        node.world.call(node.role.publisher._look_again, partition)
+        stage.until(lambda: "many" not in node.broker.metadata.image.topics.by_name)
+        stage.holds_for(5.0, lambda: "many" not in node.broker.metadata.image.topics.by_name)
         assert len(hosted) == 0
 
 
@@ -121,3 +122,13 @@ def test_a_topic_whose_directory_somebody_has_removed_can_be_deleted_and_made_ag
         stage.create(replicas=(3, 2))
         stage.send(*NEW)
         stage.until(lambda: stage.has("n3") and stage.log("n3").log_end == len(NEW))
+
+
+def test_a_mistake_in_a_checkpoint_delays_the_next_log_of_that_name_and_ends_no_node() -> None:
+    """The checkpoints are written before a name is used again; the program itself fails there, once."""
+    with forgiving() as stage:
+        use_and_delete(stage)
+        mistake = stage.storage("n2").fail("append", CHECKPOINTS, error=MISTAKE)
+        stage.create(replicas=(2, 3))
+        assert mistake.struck
+        stage.send(*NEW)

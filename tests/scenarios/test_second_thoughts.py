@@ -104,7 +104,7 @@ def test_retention_does_not_make_a_damaged_log_whole() -> None:
         node.data[position + size - 2] ^= 0x10
         stage.cut("n3", "n1")
         log.found_damaged(BadBatch(log.active.file.path, position, "its checksum is wrong"))
-        log.drop_segments(1)
+        log.drop_oldest()
         assert log.trouble is not None
         stage.heal()
         stage.until(lambda: stage.has("n3") and stage.log("n3") is not log)

@@ -104,7 +104,7 @@ def _pass_on(
                 ctx.respond(failed(Code.UNKNOWN_SERVER_ERROR, memoryview(envelope.request_data)[len(before) :]))
             else:
                 whole = bytes(answer.response_data)
-                broker.when_applied(lambda: pass_on(whole))
+                broker.metadata.when_applied(lambda: pass_on(whole))
         finally:
             done()
 

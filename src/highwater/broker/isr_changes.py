@@ -108,10 +108,9 @@ class IsrChanges:
             if row is None or meaning_of(code := code_of(row.error_code)) is Meaning.UNANSWERED:
                 again[key] = each
                 continue
-            isr = tuple(NodeId(member) for member in row.isr)
             partition, leader, proposal = each
             with self._world.failures.boundary("partition", str(partition.tp)):
-                partition.isr_answered(leader, proposal, Answer(code, isr, row.partition_epoch))
+                partition.isr_answered(leader, proposal, Answer(code, row.partition_epoch))
         if again:
             self._again(again)
         else:

@@ -63,7 +63,7 @@ def _appended(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) 
     for topic, partitions in request.topics:
         rows: list[Row] = []
         answer.topics.append((topic, rows))
-        name = broker.topic_name(topic) or ""
+        name = broker.metadata.topic_name(topic) or ""
         allowed = ctx.authorize("Write", "Topic", name)
         writable = name not in INTERNAL or ctx.client_id == ADMIN_CLIENT
         for index, records in partitions:
@@ -115,7 +115,7 @@ def _append(answer: _Answer, topic: str | Uuid, index: int, records: memoryview 
     rows = answer.topics[-1][1]
     partition = answer.broker.hosted.find(topic, index)
     if partition is None:
-        code = answer.broker.not_hosted(topic, index)
+        code = answer.broker.metadata.not_hosted(topic, index)
         rows.append(_failed(index, code, leader=answer.leader_hint(topic, index, code)))
         return
     try:
@@ -154,7 +154,7 @@ def _failed(
 class _Answer:
     """One response: counted down as its partitions commit, or sent when its time is over."""
 
-    __slots__ = ("_deadline", "_left", "_sent", "acks", "broker", "ctx", "topics")
+    __slots__ = ("_begun", "_deadline", "_left", "_sent", "acks", "broker", "ctx", "topics")
 
     def __init__(self, broker: Broker, ctx: RequestContext, acks: int) -> None:
         self.broker = broker
@@ -163,6 +163,8 @@ class _Answer:
         self.topics: list[tuple[str | Uuid, list[Row]]] = []
         self._left: dict[tuple[int, int], list[Row]] = {}
         self._deadline: Deadline | None = None
+        self._begun = False
+        """All partitions are appended to. Before that some may commit while others are still to come."""
         self._sent = False
 
     def wait_for_commit(self, partition: Partition, end: int, rows: list[Row], at: int) -> None:
@@ -190,10 +192,11 @@ class _Answer:
             return
         if code is not Code.NONE:
             rows[key[1]] = _failed(rows[key[1]][0], code)
-        if not self._left:
+        if self._begun and not self._left:
             self._send()
 
     def begin(self, timeout_ms: int) -> None:
+        self._begun = True
         if not self._left:
             self._send()
         else:
@@ -208,7 +211,7 @@ class _Answer:
     def leader_hint(self, topic: str | Uuid, index: int, code: Code) -> tuple[int, int] | None:
         if code is not Code.NOT_LEADER_OR_FOLLOWER:
             return None
-        image = self.broker.partition_image(topic, index)
+        image = self.broker.metadata.partition_image(topic, index)
         return None if image is None else (image.leader, image.leader_epoch)
 
     def _send(self) -> None:
@@ -225,5 +228,5 @@ class _Answer:
             return
         version = self.ctx.version
         hinted = [row[7][0] for _, rows in self.topics for row in rows if row[7] is not None]
-        nodes = self.broker.node_endpoints(hinted, self.ctx.listener) if version >= _LEADER_HINTS_FROM else []
+        nodes = self.broker.metadata.node_endpoints(hinted, self.ctx.listener) if version >= _LEADER_HINTS_FROM else []
         self.ctx.respond_parts([produce.encode_response(version, self.topics, self.ctx.throttle_ms, nodes)])

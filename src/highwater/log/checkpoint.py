@@ -150,9 +150,9 @@ class CheckpointFile:
         else:
             self._begin()
 
-    async def written(self, *, patient: bool) -> None:
-        """What it says now is durable on return. Else the error is raised; who is patient waits until there is room,
-        a descriptor or memory."""
+    async def written(self, patient: Callable[[], bool] = lambda: False) -> None:
+        """What it says now is durable on return. Else the error is raised; but where room, a descriptor or memory is
+        short, it is waited for as long as the caller says at each attempt that he is `patient`."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done() -> None:
@@ -160,7 +160,7 @@ class CheckpointFile:
                 written.set_result(None)
 
         def failed(why: Exception) -> None:
-            if patient and is_passing(why):
+            if is_passing(why) and patient():
                 self._given_up.append(failed)
             elif not written.done():
                 written.set_exception(why)

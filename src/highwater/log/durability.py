@@ -44,6 +44,7 @@ class Durability:
         self,
         world: World,
         directory: PurePath,
+        log_start: Offset,
         durable_end: Offset,
         unsynced: Callable[[], tuple[Offset, Sequence[File]]],
         moved: Callable[[], None],
@@ -51,6 +52,9 @@ class Durability:
     ) -> None:
         self._world = world
         self._directory = directory
+        self.log_start = log_start
+        """Where the log begins, whatever befalls this node: a leader that is told more would call records deleted that
+        may come back."""
         self.durable_end = durable_end
         self.directory_changed = False
         """A file was created or renamed since the directory was last synced."""
@@ -61,7 +65,7 @@ class Durability:
         self.under_way = False
         self._again = False
         self._stopped = False
-        self._cuts = 0
+        self.cuts = 0
         self._short = False
 
     @property
@@ -80,7 +84,7 @@ class Durability:
         if end <= self.durable_end and not self.directory_changed:
             return
         self.under_way = True
-        cuts = self._cuts
+        cuts = self.cuts
         if self.directory_changed:
             self.directory_changed = False
             self._world.run(
@@ -110,7 +114,7 @@ class Durability:
             self._failed(result)
             return
         again, self._again = self._again, False
-        if end > self.durable_end and cuts == self._cuts:
+        if end > self.durable_end and cuts == self.cuts:
             self.durable_end = end
             self._moved()
         if again:
@@ -128,9 +132,14 @@ class Durability:
 
     def cut(self, end: Offset) -> None:
         """The log was truncated to `end`: a sync begun before says nothing of what is appended there later."""
-        self._cuts += 1
+        self.cuts += 1
         self._again = self._again or self.under_way
+        self.log_start = min(self.log_start, end)
         self.durable_end = min(self.durable_end, end)
+
+    def start_kept(self, log_start: Offset) -> None:
+        """It is in its checkpoint, or what lay below is deleted for good."""
+        self.log_start = max(self.log_start, log_start)
 
     def settled(self, end: Offset) -> None:
         """All below `end` was synced by the caller, as the log closes."""

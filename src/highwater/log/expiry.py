@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import PurePath
 
 from highwater.log.durability import synced
 from highwater.log.log import Log
 from highwater.log.retention import SegmentFacts, expired
 from highwater.log.retired import Retired
-from highwater.world import World
+from highwater.world import World, is_passing
 
 _log = logging.getLogger(__name__)
 
@@ -36,14 +37,30 @@ class Expiry:
         self._under_way.add(log)
         try:
             while log.is_usable and still_meant() and self._expired(log) and self._has_next(log):
-                self._retired.remove_files_later(log.drop_segments(1), log.config.file_delete_delay_ms / 1000)
-                gone += 1
+                files = self._dropped(log)
+                if files is None:
+                    break
+                self._retired.remove_files_later(files, log.config.file_delete_delay_ms / 1000)
+                gone, start = gone + 1, log.log_start
                 await synced(self._world, [], log.directory)
+                log.durability.start_kept(start)
         except OSError as failed:
             log.storage_failed(failed)
         finally:
             self._under_way.discard(log)
         return gone
+
+    def _dropped(self, log: Log) -> list[PurePath] | None:
+        """None where the disk has no room even for other names: the segment stays until the next look."""
+        try:
+            return log.drop_oldest()
+        except OSError as failed:
+            if not is_passing(failed):
+                raise
+            line = f"{log.partition}: the oldest segment could not be taken out: {failed}"
+            if self._world.failures.is_news(line):
+                _log.error("%s", line)
+            return None
 
     def _expired(self, log: Log) -> int:
         facts = [

@@ -78,9 +78,9 @@ class Log:
         self.is_only_copy: Callable[[], bool] = lambda: True
         """Whether no other replica is known to have all that is committed; whoever replicates it knows better."""
         self.generation = Generation()
-        self.durability = Durability(
-            world, self.directory, loaded.durable_end, self.unsynced, self._durable_moved, self.storage_failed
-        )
+        ends = (self.log_start, loaded.durable_end)
+        told = (self._durable_moved, self.storage_failed)
+        self.durability = Durability(world, self.directory, *ends, self.unsynced, *told)
         self.durable_listener: Callable[[], None] = lambda: None
         self.epoch_file = CheckpointFile(
             world,
@@ -360,14 +360,14 @@ class Log:
             self.epoch_file.write()
         return True
 
-    def drop_segments(self, count: int) -> list[PurePath]:
-        """Take the oldest `count` segments out of the log; their renamed files are the caller's to remove."""
-        gone, self.segments = self.segments[:count], self.segments[count:]
-        self.reads.forget(gone)
-        del self._bases[:count]
+    def drop_oldest(self) -> list[PurePath]:
+        """Take the oldest segment out of the log; its renamed files are the caller's to remove. On OSError it stays."""
+        renamed = self.segments[0].rename(names.DELETED)
+        self.reads.forget(self.segments[:1])
+        del self.segments[0], self._bases[0]
         self.durability.directory_changed = True
         self.raise_log_start(self._bases[0])
-        return self._rename_away(gone)
+        return renamed
 
     def put_segment(self, new: Segment, at: int, replaced: int) -> None:
         """A compacted segment in the place of those it was made of, whose files are the caller's."""

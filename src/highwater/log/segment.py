@@ -226,17 +226,23 @@ class Segment:
             self.first_timestamp = None
 
     def rename(self, suffix: str, kinds: Sequence[str] = names.SEGMENT_FILES) -> list[PurePath]:
-        """Give its files another suffix, as a deletion begins or a swap ends; returns the new paths."""
-        renamed = []
-        for kind in kinds:
-            path = self._path(kind)
-            if self._disk.stat(path) is not None:
-                target = names.segment_file(self.directory, self.base_offset, kind + suffix)
-                self._disk.rename(path, target)
-                renamed.append(target)
+        """Give its files another suffix, as a deletion begins or a swap ends; returns the new paths. On OSError they
+        have the names that they had."""
+        renamed: list[tuple[PurePath, PurePath]] = []
+        try:
+            for kind in kinds:
+                path = self._path(kind)
+                if self._disk.stat(path) is not None:
+                    target = names.segment_file(self.directory, self.base_offset, kind + suffix)
+                    self._disk.rename(path, target)
+                    renamed.append((path, target))
+        except OSError:
+            for path, target in reversed(renamed):
+                self._disk.rename(target, path)
+            raise
         self.suffix = suffix
         self.aborted.path = self._path(names.TXN_INDEX)
-        return renamed
+        return [target for _, target in renamed]
 
     def close(self) -> None:
         for file in self.files:

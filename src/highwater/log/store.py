@@ -21,8 +21,10 @@ from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log
 from highwater.log.retention import RetentionClock
 from highwater.log.retired import Retired
+from highwater.log.truncation import StillMeant, always_meant
 from highwater.model import Offset, TopicPartition, Uuid
 from highwater.world import World, is_passing
+from highwater.world.boundary import as_os_error
 from highwater.world.jobs import finished
 
 PROCESS_ABOVE_BYTES = 32 << 20
@@ -60,8 +62,6 @@ class LogStore:
         before they do no more. They have no topic id, and it would be cut, or emptied, by what they say."""
         self._ending: dict[TopicPartition, Log] = {}
         """Deleted ones, in whose directories a job may still write: the next log of that name waits for its end."""
-        self._raising: dict[Log, tuple[Offset, int]] = {}
-        """Where these logs began before their starts were raised, and how many writes those raises wait for."""
         self._cuts: dict[Log, Offset] = {}
         """Where logs are about to be cut: no checkpoint says more of them."""
         clock = world.clock
@@ -231,20 +231,29 @@ class LogStore:
         for partition, _ in wanted:
             await self._ended(partition)
         new = [each for each in wanted if each[0] not in self.unloaded and not self.retired.is_in_the_way(each[0])]
+        made: list[LoadedLog | Exception] = []
+
+        def refuse(failed: Exception) -> None:
+            made.extend([as_os_error(failed)] * len(new))
+
+        with self._world.failures.boundary("job", "the creation of logs", refuse):
+            made.extend(await self._made(new))
+        results = dict(zip((partition for partition, _ in new), made, strict=True))
+        return [self._created(partition, results.get(partition)) for partition, _ in wanted]
+
+    async def _made(self, new: Sequence[tuple[TopicPartition, Uuid]]) -> Sequence[LoadedLog | Exception]:
         try:
             if any(partition in self._outdated for partition, _ in new):
                 await self._bring_up_to_date()
-            made = await finished(self._world, make_partitions, self.directory, new, self._world.clock.wall_ms())
+            return await finished(self._world, make_partitions, self.directory, new, self._world.clock.wall_ms())
         except OSError as failed:
-            made = [failed] * len(new)
-        results = dict(zip((partition for partition, _ in new), made, strict=True))
-        return [self._created(partition, results.get(partition)) for partition, _ in wanted]
+            return [failed] * len(new)
 
     async def _bring_up_to_date(self) -> None:
         """OSError where a checkpoint cannot be written."""
         outdated = set(self._outdated)
         for file in self._checkpoints:
-            await file.written(patient=False)
+            await file.written()
         self._outdated -= outdated
 
     def _created(self, partition: TopicPartition, made: LoadedLog | Exception | None) -> Log | KafkaError:
@@ -305,35 +314,35 @@ class LogStore:
             self._ending[partition].when_idle(lambda: None if idle.done() else idle.set_result(None))
             await idle
 
-    async def truncate(self, log: Log, offset: Offset, still_meant: Callable[[], bool] = lambda: True) -> bool:
+    async def truncate(self, log: Log, offset: Offset, still_meant: StillMeant = always_meant) -> bool:
         """As `truncation.truncate`, and no checkpoint lies beyond the cut, from before it is made."""
+        announce = partial(self._announce, log, still_meant)
         try:
-            announce = partial(self._announce, log)
-            cut = await truncation.truncate(self._world, log, offset, still_meant=still_meant, announce=announce)
+            return await truncation.truncate(self._world, log, offset, still_meant=still_meant, announce=announce)
         finally:
             self._cuts.pop(log, None)
-        return cut and await self._kept_within(log)
 
-    async def restart(self, log: Log, offset: Offset, batches: memoryview | None = None) -> bool:
-        """As `truncation.restart`, and no checkpoint lies beyond the new end, from before it is made."""
+    async def restart(
+        self, log: Log, offset: Offset, batches: memoryview | None = None, still_meant: StillMeant = always_meant
+    ) -> bool:
+        """As `truncation.restart`, and no checkpoint lies beyond the new end, from before it is made. But a full disk
+        is not waited for: nothing of the log is kept, and it may be the very thing that fills the disk. What a power
+        cut then leaves of it may be refused, and is fetched anew."""
+        announce = partial(self._announce, log, lambda: False)
         try:
-            announce = partial(self._announce_if_possible, log)
-            if not await truncation.restart(self._world, log, offset, batches, announce=announce):
-                return False
+            made = await truncation.restart(
+                self._world, log, offset, batches, still_meant=still_meant, announce=announce
+            )
         finally:
             self._cuts.pop(log, None)
-        return await self._kept_within(log)
+        return made and await self._kept_within(log)
 
-    async def _announce(self, log: Log, end: Offset, *, patient: bool = True) -> None:
+    async def _announce(self, log: Log, patient: Callable[[], bool], end: Offset) -> None:
+        """A disk that stays full is waited for by who is patient. Others go on."""
         self._cuts[log] = end
-        await self.recovery_points.written(patient=patient)
-        await self.clean_ends.written(patient=patient)
-
-    async def _announce_if_possible(self, log: Log, end: Offset) -> None:
-        """Nothing of the log is kept, and it may be the very thing that fills the disk. What a power cut then leaves of
-        it may be refused, and is fetched anew."""
         try:
-            await self._announce(log, end, patient=False)
+            await self.recovery_points.written(patient)
+            await self.clean_ends.written(patient)
         except OSError as failed:
             if not is_passing(failed):
                 raise
@@ -346,27 +355,23 @@ class LogStore:
         believe what the checkpoints still say."""
         try:
             for file in (self.log_starts, self.recovery_points, self.clean_ends):
-                await file.written(patient=True)
+                await file.written(lambda: True)
         except OSError as failed:
             log.storage_failed(failed)
+        log.durability.start_kept(log.log_start)
         return log.is_usable
 
-    def keep_raised_start(self, log: Log, before: Offset, kept: Callable[[], None]) -> None:
-        """`kept` once the log's start, which was `before`, is durable. Until then `told_start` is the old one."""
-        start, writes = self._raising.get(log, (before, 0))
-        self._raising[log] = start, writes + 1
+    def keep_start(self, log: Log, kept: Callable[[], None]) -> None:
+        """`kept` once the log's start is durable."""
+        start, durability = log.log_start, log.durability
+        cuts = durability.cuts
 
         def written() -> None:
-            start, writes = self._raising.pop(log)
-            if writes > 1:
-                self._raising[log] = start, writes - 1
+            if cuts == durability.cuts:
+                durability.start_kept(start)
             kept()
 
         self.log_starts.write(written)
-
-    def told_start(self, log: Log) -> Offset:
-        """What its leader may count on, and then call records deleted: that must outlive us."""
-        return self._raising[log][0] if log in self._raising else log.log_start
 
     def aging_ms(self) -> int:
         """The time by which records, tombstones and producers grow old."""
@@ -382,7 +387,7 @@ class LogStore:
         clean = not self.unloaded and not self.retired.pending and all(log.offline is None for log in logs)
         try:
             for file in self._checkpoints:
-                await file.written(patient=False)
+                await file.written()
             if clean:
                 mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
                 await finished(self._world, checkpoint.replace_file, self.directory / names.CLEAN_SHUTDOWN, mark)
@@ -401,7 +406,7 @@ class LogStore:
             end, files = log.unsynced()
             await synced(self._world, [*files, *log.active.files], log.directory, SETTLE_TRIES)
             if not log.epoch_file.in_step:
-                await log.epoch_file.written(patient=False)
+                await log.epoch_file.written()
         except OSError as failed:
             log.storage_failed(failed)
             return

@@ -31,6 +31,12 @@ class Workplaces(NamedTuple):
 
 Announcement = Callable[[Offset], Awaitable[None]]
 """Told, before anything is changed, where the log will end; OSError where that cannot be written down."""
+StillMeant = Callable[[], bool]
+"""Whether the truncation is still wanted, which may wait long for a disk that is full. No means no for good."""
+
+
+def always_meant() -> bool:
+    return True
 
 
 async def _not_announced(_: Offset) -> None:
@@ -56,7 +62,7 @@ async def truncate(
     log: Log,
     offset: Offset,
     places: Workplaces = DATA,
-    still_meant: Callable[[], bool] = lambda: True,
+    still_meant: StillMeant = always_meant,
     announce: Announcement = _not_announced,
 ) -> bool:
     """Keep only batches that end below `offset`: the log then ends where the last of them does. The caller keeps all
@@ -79,7 +85,7 @@ async def truncate(
         if cut is None or not still_meant():
             return False
         if cut.log_end < log.log_start:  # nothing that counts is left
-            return await restart(world, log, log.log_start, places=places, announce=announce)
+            return await restart(world, log, log.log_start, None, places, still_meant, announce)
         gone = log.replace_tail(cut.keep + 1, cut.log_end, cut.producers)
         log.active.cut(cut.segment)
         log.reads.forget_beyond(cut.segment.position)
@@ -100,15 +106,16 @@ async def restart(
     offset: Offset,
     batches: memoryview | None = None,
     places: Workplaces = DATA,
+    still_meant: StillMeant = always_meant,
     announce: Announcement = _not_announced,
 ) -> bool:
     """Drop everything. The log begins anew at `offset`: empty, or with these batches, which may begin below the log
     start; that stays where it was. As with `truncate`, all of it is durable when this returns; and False says that the
-    log was deleted meanwhile, or has failed and is offline."""
+    log was deleted meanwhile, or has failed and is offline, or that this is no longer meant: the log is as it was."""
     try:
         await announce(0)
         await _settled(log)
-        gone = await _begun_anew(log, offset, batches)
+        gone = await _begun_anew(log, offset, batches, still_meant)
         if gone is None:
             return False
         snapshots = await finished(world, _all_snapshots, log.directory, where=places.files)
@@ -120,10 +127,12 @@ async def restart(
     return log.is_usable
 
 
-async def _begun_anew(log: Log, offset: Offset, batches: memoryview | None) -> list[PurePath] | None:
+async def _begun_anew(
+    log: Log, offset: Offset, batches: memoryview | None, still_meant: StillMeant
+) -> list[PurePath] | None:
     """Tried again where room or descriptors are short: until the new segment is there the log is as it was. None where
-    it failed meanwhile."""
-    while log.is_usable:
+    it failed meanwhile, or nobody means it any more."""
+    while log.is_usable and still_meant():
         try:
             return log.begin_anew(offset, batches)
         except OSError as failed:

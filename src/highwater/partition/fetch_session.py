@@ -167,6 +167,9 @@ class FetchSession:
         entry.log_start = log_start
         entry.max_bytes = max_bytes
         entry.is_fresh = True
+        if self.privileged:
+            # A follower takes nothing in of an answer about a place where it no longer is, nor where it must cut.
+            entry.sent_high_watermark = entry.sent_log_start = -1
         self.dirty[entry] = None
 
     def forget(self, topic: Topic, indexes: Iterable[int]) -> None:

@@ -54,7 +54,7 @@ class Fetcher:
         broker_epoch: Callable[[], int],
         limits: Callable[[], Limits],
         doubt: Callable[[NodeId], None],
-        store: Callable[[], LogStore],
+        store: LogStore,
     ) -> None:
         self._world = world
         self._deadlines = deadlines
@@ -85,8 +85,8 @@ class Fetcher:
         key = _key(partition)
         followed = self._followed[key] = Followed(partition, self._limits().backoff)
         self._talk.follow(key, followed.machine)
-        if self._store().told_start(partition.log) < partition.log.log_start:
-            self._keep_log_start(followed, partition.log.log_start)
+        if partition.log.durability.log_start < partition.log.log_start:
+            self._keep_log_start(followed)
         if followed.is_cut:
             partition.when_cut(lambda: self._cut_ended(followed))
         self._soon()
@@ -207,7 +207,7 @@ class Fetcher:
             topic = topics.get(key[0])
             if topic is None:
                 topic = topics[key[0]] = FetchTopic(topic_id=key[0], partitions=[])
-            topic.partitions.append(self._followed[key].place(self._store(), max_bytes))
+            topic.partitions.append(self._followed[key].place(max_bytes))
         return list(topics.values())
 
     def _answered(self, connection: ClientConnection, answer: FetchResponse | CallFailed, fetch: int) -> None:
@@ -259,7 +259,6 @@ class Fetcher:
     def _carry_out(self, followed: Followed, ready: Ready, data: memoryview | None = None) -> None:
         """In the order that `replication.follower` names."""
         partition = followed.partition
-        start = partition.log.log_start
         if ready.truncate_to is not None:
             self._cut(followed, ready.truncate_to, ready.why)
         elif ready.restart_at is not None:
@@ -267,7 +266,7 @@ class Fetcher:
         elif ready.told is not None:
             partition.follow_up(ready.told, ready)
         if ready.keep_log_start:
-            self._keep_log_start(followed, start)
+            self._keep_log_start(followed)
         if ready.ask_ends:
             self._ask_ends(followed)
         if ready.pause is not None:
@@ -285,16 +284,20 @@ class Fetcher:
             self._talk.note(key)
             self._soon()
 
-    def _keep_log_start(self, followed: Followed, before: Offset) -> None:
+    def _keep_log_start(self, followed: Followed) -> None:
         """The leader hears of it by a fetch after that. Nothing else waits for it: a disk may be full for hours."""
 
         def kept() -> None:
-            key = _key(followed.partition)
-            if self._followed.get(key) is followed:
-                self._talk.restate(key)
-                self._soon()
+            if self._followed.get(_key(followed.partition)) is followed:
+                self.restate(followed.partition)
 
-        self._store().keep_raised_start(followed.partition.log, before, kept)
+        self._store.keep_start(followed.partition.log, kept)
+
+    def restate(self, partition: Partition) -> None:
+        """Tell the leader its place once more: its log start is another."""
+        if self.feeds(partition):
+            self._talk.restate(_key(partition))
+            self._soon()
 
     def _later(self, followed: Followed) -> None:
         self._carry_out(followed, followed.machine.failed())
@@ -313,7 +316,7 @@ class Fetcher:
             _log.warning("%s: cut to %d, below its high watermark %d", log.partition, offset, log.high_watermark)
 
         async def cut() -> None:
-            if await self._store().truncate(log, max(offset, log.log_start), lambda: followed.is_cut):
+            if await self._store.truncate(log, max(offset, log.log_start), lambda: followed.is_cut):
                 self._cut_ended(followed)
             elif followed.is_cut:
                 followed.machine.log_failed()
@@ -326,7 +329,7 @@ class Fetcher:
         assert offset is not None
 
         async def restart() -> None:
-            if not await self._store().restart(followed.partition.log, offset, batches):
+            if not await self._store.restart(followed.partition.log, offset, batches, lambda: followed.is_cut):
                 if followed.is_cut:
                     followed.machine.log_failed()
             elif batches is None:

@@ -23,7 +23,7 @@ class Fetchers:
         broker_epoch: Callable[[], int],
         limits: Callable[[], Limits],
         doubt: Callable[[NodeId], None],
-        store: Callable[[], LogStore],
+        store: LogStore,
     ) -> None:
         self._world = world
         self._deadlines = deadlines
@@ -80,6 +80,12 @@ class Fetchers:
 
     def follows(self, partition: Partition) -> bool:
         return partition in self._of
+
+    def restate(self, partition: Partition) -> None:
+        """Tell its leader where its log begins."""
+        fetcher = self._of.get(partition)
+        if fetcher is not None:
+            fetcher.restate(partition)
 
     def following(self, partition: Partition) -> int:
         """How many fetchers feed it: one, or none."""

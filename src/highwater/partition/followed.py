@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from highwater.log.store import LogStore
 from highwater.model import Offset
 from highwater.partition.partition import Partition
 from highwater.replication.follower import Ends, Follower, State
@@ -32,7 +31,7 @@ class Followed:
         log = self.partition.log
         return Ends(log.log_start, log.log_end)
 
-    def place(self, store: LogStore, max_bytes: int) -> FetchPartition:
+    def place(self, max_bytes: int) -> FetchPartition:
         """Where our log ends, which acknowledges all below; and the epoch of its last record, by which the leader sees
         whether our history is its own (KIP-595)."""
         partition, log = self.partition, self.partition.log
@@ -41,7 +40,7 @@ class Followed:
             current_leader_epoch=partition.epoch,
             fetch_offset=log.log_end,
             last_fetched_epoch=log.epoch_cache.latest,
-            log_start_offset=store.told_start(log),
+            log_start_offset=log.durability.log_start,
             partition_max_bytes=max_bytes,
         )
 

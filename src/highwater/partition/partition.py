@@ -123,6 +123,7 @@ class Partition:
             self.epoch = epoch
             log = self.log
             log.assign_epoch(epoch, log.log_end)
+            self._sync_what_counts()
             leader = Leader(
                 local,
                 epoch,
@@ -181,13 +182,9 @@ class Partition:
     def isr_answered(self, leader: Leader, proposal: Proposal, answer: Answer) -> None:
         """The controller's answer to a proposal; of an earlier term it says nothing."""
         if self.leader is leader:
-            before = leader.isr
-            flags = leader.answered(proposal, answer, self._in_sync.now())
-            self.partition_epoch = leader.partition_epoch
-            self._tell_isr(before, leader)
-            self._carry_out(leader, flags)
+            self._carry_out(leader, leader.answered(proposal, answer, self._in_sync.now()))
 
-    def _tell_isr(self, before: Sequence[NodeId], leader: Leader, why: str = "") -> None:
+    def _tell_isr(self, before: Sequence[NodeId], leader: Leader, why: str) -> None:
         """`why` unless it is what this leader asked for."""
         if leader.isr != before:
             self.tell(f"ISR {_ids(before)} -> {_ids(leader.isr)}: {leader.reason or why}")
@@ -250,9 +247,15 @@ class Partition:
     def reconfigure(self, config: LogConfig) -> None:
         self.log.config = config
         self.rules = rules_of(config)
+        self._sync_what_counts()
         leader = self.leader
         if leader is not None:
             self._carry_out(leader, leader.settings_changed(self._terms(), self._in_sync.now()))
+
+    def _sync_what_counts(self) -> None:
+        """In flush mode only what is synced counts, also of what was written before: no append may follow."""
+        if self.log.flush_each_append:
+            self.log.flush()
 
     def _is_only_copy(self) -> bool:
         """As far as this leader knows, nobody else has all that is committed."""
@@ -371,17 +374,20 @@ class Partition:
         else:
             leader.wait(end, told)
 
-    def raise_log_start(self, offset: Offset) -> None:
-        """DeleteRecords: nothing below `offset` is read any more. -1 means up to the high watermark."""
+    def raise_log_start(self, offset: Offset) -> bool:
+        """DeleteRecords: nothing below `offset` is read any more. -1 means up to the high watermark. True if that is
+        news."""
         self.require_leader()
         if not self.log.config.delete:
             raise KafkaError(Code.POLICY_VIOLATION, "records of a compacted topic cannot be deleted")
         offset = self.log.high_watermark if offset == -1 else offset
         if not 0 <= offset <= self.log.high_watermark:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"the high watermark is {self.log.high_watermark}")
-        if self.log.raise_log_start(offset):
+        is_news = self.log.raise_log_start(offset)
+        if is_news:
             self._tell_readers()
             self._mark(self._followers)
+        return is_news
 
     # Followers
 
@@ -390,7 +396,8 @@ class Partition:
     ) -> None:
         """The acknowledgement: everything below `offset` is on that replica."""
         leader = self.require_leader()
-        flags = leader.fetched(replica, broker_epoch, offset, log_start, contact, self._in_sync.now())
+        now, own_start = self._in_sync.now(), self.log.log_start
+        flags = leader.fetched(replica, broker_epoch, offset, log_start, own_start, contact, now)
         if flags & STALE:
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, f"replica {replica} has a newer incarnation")
         if flags:

@@ -64,7 +64,7 @@ class RecoveryPoint:
         `release`. Raises OSError."""
         self._limit = offset
         if self._told > offset:
-            await patiently(lambda: self._file.written(patient=False))
+            await patiently(lambda: self._file.written())
             self._told = offset
 
     def release(self) -> None:
@@ -74,7 +74,7 @@ class RecoveryPoint:
         """The log closes: all that is synced now is known to be."""
         self._writing.stop()
         try:
-            await self._file.written(patient=False)
+            await self._file.written()
         except OSError as failed:
             _log.error("the recovery point of the metadata log is left behind: %s", failed)
         self._file.close()

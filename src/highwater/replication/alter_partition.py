@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from highwater.errors import Code
-from highwater.model import Epoch, NodeId
+from highwater.model import Epoch
 
 
 class Meaning(Enum):
@@ -42,5 +42,5 @@ class Answer(NamedTuple):
     """The controller's, to one proposal."""
 
     code: Code
-    isr: tuple[NodeId, ...] = ()
     partition_epoch: Epoch = -1
+    """That of the change, where it was made."""

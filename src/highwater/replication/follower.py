@@ -132,8 +132,8 @@ class Follower:
         if self.state is not State.FETCHING or self.asked_first is None or self.asked_last is None:
             return NOTHING
         if self.is_moved or self.asked_last > fetch:
-            # It is about a place where we no longer are, of an older epoch perhaps: a later fetch asks from here. But
-            # what this leader has committed is told only once.
+            # It is about a place where we no longer are, of an older epoch perhaps: a later fetch asks from here, and
+            # is told all of it again. But what this leader has committed is so wherever we are.
             if self.asked_first > fetch or row.code is not Code.NONE or row.diverging is not None:
                 return NOTHING
             return Ready(told=row.high_watermark, high_watermark=_committed(row, log, high_watermark))

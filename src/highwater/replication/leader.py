@@ -45,6 +45,8 @@ class Progress:
 
     end: Offset | None = None
     log_start: Offset | None = None
+    has_deleted: bool = False
+    """It begins no earlier than the leader did at its last fetch. DeleteRecords that come later wait for it."""
     broker_epoch: int | None = None
     caught_up_at: float | None = None
     """When it last had everything the leader had; while it has, `contact` says so instead."""
@@ -193,9 +195,16 @@ class Leader:
     # Inputs: followers
 
     def fetched(
-        self, replica: NodeId, broker_epoch: int, end: Offset, log_start: Offset, contact: Contact, now: float
+        self,
+        replica: NodeId,
+        broker_epoch: int,
+        end: Offset,
+        log_start: Offset,
+        own_log_start: Offset,
+        contact: Contact,
+        now: float,
     ) -> int:
-        """A fetch of this leader epoch at `end`: everything below is on that replica."""
+        """A fetch of this leader epoch at `end`: everything from `log_start` to there is on that replica."""
         progress = self.followers[replica]
         known = progress.broker_epoch
         if known is not None and broker_epoch != known:
@@ -210,6 +219,7 @@ class Leader:
             progress.caught_up(progress.fetched_at)
         progress.end = end
         progress.log_start = log_start
+        progress.has_deleted = log_start >= own_log_start
         progress.broker_epoch = broker_epoch
         progress.fetched_at = now
         progress.leader_end_at_fetch = self.end
@@ -248,17 +258,20 @@ class Leader:
         return flags | self._advance(now)
 
     def answered(self, proposal: Proposal, answer: Answer, now: float) -> int:
-        """The controller's answer. To what is no longer asked for, it says nothing."""
+        """The controller's answer. To what is no longer asked for, it says nothing.
+
+        A change that was made counts when the metadata has it, with the settings that it was decided by: who is in the
+        ELR follows from min.insync.replicas. Under an older bound more would be committed here than the ELR has.
+        """
         if self.proposal is not proposal:
             return 0
         meaning = meaning_of(answer.code)
-        flags = 0
-        if meaning is Meaning.MADE and answer.partition_epoch > self.partition_epoch:
-            flags = self._take(self.replicas, answer.isr, answer.partition_epoch) | self._expand_by_joining(now)
-        elif meaning in (Meaning.MADE, Meaning.REFUSED):
-            self.proposal = None
-            self._recount()
-        return flags | self._advance(now)
+        is_coming = meaning is Meaning.MADE and answer.partition_epoch > self.partition_epoch
+        if is_coming or meaning not in (Meaning.MADE, Meaning.REFUSED):
+            return 0
+        self.proposal = None
+        self._recount()
+        return self._advance(now)
 
     def tick(self, now: float) -> int:
         """Drops who was not caught up for too long; and who held the high watermark back by being nearly there may
@@ -364,14 +377,16 @@ class Leader:
         return 0 if set(before) <= set(self.isr) else SHRANK
 
     def may_join(self, replica: NodeId) -> bool:
-        """It has what is committed, and what was there when this epoch began. It told so in this epoch, by a fetch
-        that came after it had left the ISR, in the incarnation that is registered."""
+        """It has what is committed, and what was there when this epoch began, and would bring no deleted record back.
+        It told so in this epoch, by a fetch that came after it had left the ISR, in the incarnation that is
+        registered."""
         progress = self.followers[replica]
         return (
             progress.end is not None
             and not progress.has_left
             and progress.end >= self.high_watermark
             and progress.end >= self.epoch_start
+            and progress.has_deleted
             and self.is_eligible(replica)
         )
 

@@ -178,11 +178,31 @@ def test_epochs_that_a_cut_ended_are_written_no_more() -> None:
         assert decode_epochs(written or b"") == [(0, 0)]
 
 
+def a_log_whose_oldest_segment_has_expired(sim: Simulation) -> Machine:
+    machine = Machine(sim, retention_bytes=1, segment_bytes=300)
+    while len(machine.log.segments) < 3:
+        machine.append(b"value")
+    machine.log.move_high_watermark(machine.log.log_end)
+    return machine
+
+
 def test_a_log_whose_old_segments_cannot_be_renamed_is_offline() -> None:
     with Simulation(13, QUICK) as sim:
-        machine = Machine(sim)
-        machine.append(b"a")
-        machine.world.call(machine.log.roll)
+        machine = a_log_whose_oldest_segment_has_expired(sim)
         machine.storage.fail("rename", "*.log*", errno.EIO)
-        assert machine.world.call(machine.log.drop_segments, 1) == []
+        sim.run(machine.world.perform(machine.bench.store.expiry.apply(machine.log)))
         assert machine.log.offline is not None
+
+
+@pytest.mark.parametrize("kind", ["log", "index", "timeindex"])
+def test_a_segment_that_a_full_disk_has_no_name_for_stays_until_there_is_room(kind: str) -> None:
+    """Retention is what makes room: it must not take the log offline."""
+    with Simulation(13, QUICK) as sim:
+        machine = a_log_whose_oldest_segment_has_expired(sim)
+        files = sorted(machine.world.disk.list(machine.log.directory))
+        machine.storage.fail("rename", f"*.{kind}*", errno.ENOSPC)
+        expiry = machine.bench.store.expiry
+        assert sim.run(machine.world.perform(expiry.apply(machine.log))) == 0
+        assert sorted(machine.world.disk.list(machine.log.directory)) == files
+        assert (machine.log.trouble, machine.log.log_start) == (None, 0)
+        assert sim.run(machine.world.perform(expiry.apply(machine.log))) == 2

@@ -30,8 +30,8 @@ def filled(seed: int, policy: str, **changes: Any) -> Stage:
             assert log.clean_end == log.active.base_offset
         log.flush()
         await stage.sim.until(lambda: log.durable_end == log.log_end)
-        await stage.bench.store.recovery_points.written(patient=True)
-        await stage.bench.store.clean_ends.written(patient=True)
+        await stage.bench.store.recovery_points.written(lambda: True)
+        await stage.bench.store.clean_ends.written(lambda: True)
         assert len(log.segments) > 2
 
     stage.sim.run(play)

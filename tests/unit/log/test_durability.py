@@ -83,7 +83,7 @@ def test_retention_that_removes_at_once_what_is_being_synced_leaves_the_log_onli
             append(log, batch([b"value"]))
             log.roll()
         log.move_high_watermark(log.log_end)
-        bench.store.retired.remove_files_later(log.drop_segments(5), 0)
+        bench.store.retired.remove_files_later([path for _ in range(5) for path in log.drop_oldest()], 0)
         await until(lambda: (log.durable_end == 5 and log.durability.directory_in_step) or log.offline is not None)
         assert log.offline is None
 

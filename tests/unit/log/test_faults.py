@@ -255,7 +255,7 @@ def test_a_deletion_whose_directory_could_not_be_opened_is_synced_later() -> Non
         assert machine.storage.durable_bytes(path) is not None
         machine.log.move_high_watermark(machine.log.log_end)
         fault = machine.storage.fail("open", "*/orders-0", errno.EMFILE, times=2)
-        machine.world.call(machine.log.drop_segments, 1)
+        machine.world.call(machine.log.drop_oldest)
         machine.world.call(machine.log.flush)
         sim.run(sim.until(lambda: machine.log.durability.directory_in_step))
         assert fault.struck == 2
@@ -418,13 +418,13 @@ def test_a_log_start_is_in_its_checkpoint_until_the_deletions_below_it_are_durab
             machine.append(b"value")
         sim.run(sim.until(lambda: machine.log.durability.directory_in_step))
         machine.log.move_high_watermark(machine.log.log_end)
-        machine.world.call(machine.log.drop_segments, 1)
+        machine.world.call(machine.log.drop_oldest)
         starts = machine.bench.store.log_starts
         assert not machine.log.durability.directory_in_step
-        sim.run(machine.world.perform(starts.written(patient=False)))
+        sim.run(machine.world.perform(starts.written()))
         path = DATA / names.LOG_STARTS
         assert f"orders 0 {machine.log.log_start}\n".encode() in (machine.storage.durable_bytes(path) or b"")
         machine.world.call(machine.log.flush)
         sim.run(sim.until(lambda: machine.log.durability.directory_in_step))
-        sim.run(machine.world.perform(starts.written(patient=False)))
+        sim.run(machine.world.perform(starts.written()))
         assert b"orders" not in (machine.storage.durable_bytes(path) or b"")

@@ -56,7 +56,7 @@ def test_a_log_that_was_cut_to_its_start_amid_a_batch_is_whole_after_a_kill() ->
         copied(stage, 4, 5)
         log.move_high_watermark(9)
         log.raise_log_start(6)
-        await stage.bench.store.log_starts.written(patient=True)
+        await stage.bench.store.log_starts.written(lambda: True)
         assert await stage.bench.store.truncate(log, 6)
         copied(stage, 6, 7)
         for base in range(13, 30):
@@ -77,7 +77,7 @@ def test_a_cut_in_a_gap_that_reaches_below_the_log_start_begins_anew_at_the_star
             copied(stage, base)
         log.move_high_watermark(11)
         log.raise_log_start(6)
-        await stage.bench.store.log_starts.written(patient=True)
+        await stage.bench.store.log_starts.written(lambda: True)
         assert await stage.bench.store.truncate(log, 8)
         assert ends(stage) == (6, 6, [6])
 
@@ -97,7 +97,7 @@ def test_a_segment_below_the_log_start_that_a_power_cut_brings_back_costs_nothin
         await stage.sim.until(lambda: log.durable_end > 25)
         log.move_high_watermark(30)
         log.raise_log_start(log.segments[2].base_offset + 1)
-        await stage.bench.store.log_starts.written(patient=True)
+        await stage.bench.store.log_starts.written(lambda: True)
         start, first, gone = log.log_start, log.segments[2].base_offset, log.segments[1]
         await stage.stop(clean=False)
         stage.world = stage.sim.restart(NAME)

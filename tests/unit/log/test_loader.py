@@ -88,7 +88,7 @@ def test_epochs_that_begin_before_their_first_batch_outlive_a_raised_log_start(t
         far[:8], far[12:16] = (9).to_bytes(8, "big"), (2).to_bytes(4, "big")
         log.append_as_follower(memoryview(far))
         log.raise_log_start(3)
-        await log.epoch_file.written(patient=False)
+        await log.epoch_file.written()
         await bench.abandon()
         request = LoadRequest(bench.partition_directory, 0, 3, False, 200)
         assert (await finished(bench.world, load_log, request)).epochs == [(1, 3), (2, 6)]
@@ -245,7 +245,7 @@ def test_epochs_that_a_raised_log_start_ended_are_written_no_more(tmp_path: Path
         log = await bench.create()
         for epoch in range(3):
             append(log, batch([b"x", b"y"]), leader_epoch=epoch)
-        await log.epoch_file.written(patient=False)
+        await log.epoch_file.written()
         assert log.raise_log_start(3)
         assert not log.raise_log_start(3)
         await bench.abandon()

@@ -54,7 +54,7 @@ def test_what_a_read_finds_in_files_that_have_changed_is_no_damage(
         told: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         log.reads.look(reader(go_on, failure(log)), done=told.set_result, where="reading")
         if change == "retention":
-            log.drop_segments(1)
+            log.drop_oldest()
         else:
             assert await bench.truncate(log.log_end - 10)
         go_on.set()
@@ -115,7 +115,7 @@ def test_a_log_is_cut_where_it_is_to_be_though_retention_takes_segments_meanwhil
         def run_while_segments_go(job: Callable[..., Any], *args: Any, **options: Any) -> Any:
             begun = run(job, *args, **options)
             if job is find_cut and log.log_start < start:
-                log.drop_segments(1)
+                log.drop_oldest()
             return begun
 
         monkeypatch.setattr(bench.world, "run", run_while_segments_go)

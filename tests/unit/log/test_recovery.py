@@ -361,7 +361,7 @@ def test_what_was_known_of_a_deleted_log_does_not_hold_for_the_next_one_of_its_n
         await bench.create()
         append(bench.log, batch([b"a", b"b"]))
         bench.log.clean_end = 2
-        await bench.store.clean_ends.written(patient=False)
+        await bench.store.clean_ends.written()
         log = await bench.reopen()
         assert log.clean_end == 2
         bench.store.delete(log.partition)
@@ -379,7 +379,7 @@ def test_after_a_clean_stop_no_checkpoint_names_a_log_that_was_deleted(
         append(log, batch([b"a", b"b"]))
         log.clean_end, log.log_start = 2, 1
         for file in (bench.store.clean_ends, bench.store.log_starts, bench.store.recovery_points):
-            await file.written(patient=False)
+            await file.written()
         bench.store.delete(log.partition)
         await bench.store.close(7)
         caplog.clear()

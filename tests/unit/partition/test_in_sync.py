@@ -48,13 +48,14 @@ def fetch(controller: Controller, partition: Partition, replica: NodeId, offset:
     partition.follower_fetched(replica, offset, 0, BROKER_EPOCH, Contact(controller.now))
 
 
-def test_metadata_that_the_answer_has_told_already_takes_no_later_request_back(tmp_path: Path) -> None:
+def test_metadata_that_is_known_already_takes_no_later_request_back(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.lead(ME, EPOCH, 1, ALL, (ME,), EPOCHS)
         fetch(controller, partition, OTHER, 0)
         isr, answer = controller.asked.pop()
         assert isr == (ME, OTHER)
-        answer(Answer(Code.NONE, isr, 2))
+        partition.lead(ME, EPOCH, 2, ALL, isr, EPOCHS)
+        answer(Answer(Code.NONE, 2))
         fetch(controller, partition, THIRD, 0)
         assert partition.leader is not None
         assert partition.leader.maximal_isr == ALL
@@ -77,7 +78,8 @@ def test_who_catches_up_while_it_is_being_dropped_is_asked_for_again_once_it_fet
         assert isr == (ME,)
         fetch(controller, partition, OTHER, 1)
         assert not controller.asked, "one change at a time"
-        answer(Answer(Code.NONE, isr, 2))
+        answer(Answer(Code.NONE, 2))
+        partition.lead(ME, EPOCH, 2, ALL, isr, EPOCHS)
         assert not controller.asked, "what it said before it left the ISR does not bring it back"
         fetch(controller, partition, OTHER, 1)
         assert [isr for isr, _ in controller.asked] == [(ME, OTHER)]
@@ -93,7 +95,8 @@ def test_who_does_not_fetch_is_not_asked_for_again(tmp_path: Path) -> None:
         controller.now += 2.0
         partition.tick()
         isr, answer = controller.asked.pop()
-        answer(Answer(Code.NONE, isr, 2))
+        answer(Answer(Code.NONE, 2))
+        partition.lead(ME, EPOCH, 2, ALL, isr, EPOCHS)
         partition.tick()
         assert not controller.asked
 
@@ -139,7 +142,8 @@ def test_a_change_of_the_isr_is_told_with_the_reason_that_its_leader_had(tmp_pat
         partition.tick()
         isr, answer = controller.asked.pop()
         assert [what for _, what in partition.changes][1:] == [], "asked for is not yet changed"
-        answer(Answer(Code.NONE, isr, 2))
+        answer(Answer(Code.NONE, 2))
+        partition.lead(ME, EPOCH, 2, ALL, isr, EPOCHS, "the controller decided it")
         fetch(controller, partition, THIRD, 1)
         isr, _ = controller.asked.pop()
         partition.lead(ME, EPOCH, 3, ALL, isr, EPOCHS, "the controller decided it")

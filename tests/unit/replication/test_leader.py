@@ -30,10 +30,17 @@ def leads(
 
 
 def fetch(
-    leader: Leader, replica: NodeId, end: int, now: float = 100.0, *, epoch: int | None = None, start: int = 0
+    leader: Leader,
+    replica: NodeId,
+    end: int,
+    now: float = 100.0,
+    *,
+    epoch: int | None = None,
+    start: int = 0,
+    own_start: int = 0,
 ) -> int:
     known = EPOCHS[replica] if epoch is None else epoch
-    return leader.fetched(replica, known, end, start, Contact(now), now)
+    return leader.fetched(replica, known, end, start, own_start, Contact(now), now)
 
 
 # What is committed
@@ -198,7 +205,7 @@ def test_what_an_incarnation_was_says_nothing_of_the_next_one() -> None:
 def test_who_has_all_is_caught_up_as_long_as_its_session_fetches() -> None:
     leader = leads()
     contact = Contact(100.0)
-    leader.fetched(SECOND, 20, 10, 0, contact, 100.0)
+    leader.fetched(SECOND, 20, 10, 0, 0, contact, 100.0)
     contact.at = 104.0
     assert leader.caught_up_at(SECOND) == 104.0
     leader.appended(11, 106.0)
@@ -315,15 +322,26 @@ def test_a_member_that_has_told_nothing_is_named_without_an_epoch() -> None:
     assert leader.proposal[:2] == ((ME, SECOND), (None, 20))
 
 
+def test_one_that_would_bring_deleted_records_back_joins_once_it_has_deleted_them() -> None:
+    leader = leads((ME,))
+    assert fetch(leader, SECOND, 10, start=0, own_start=5) & PROPOSAL == 0
+    assert leader.tick(100.0) & PROPOSAL == 0
+    assert fetch(leader, SECOND, 10, start=5, own_start=5) & PROPOSAL
+
+
 # The controller's word
 
 
-def test_an_answer_that_comes_first_is_no_news_as_metadata() -> None:
+def test_a_change_that_was_made_counts_when_the_metadata_has_it() -> None:
+    """min.insync.replicas may have been raised before it: the metadata brings that, too."""
     leader = leads((ME,))
     fetch(leader, SECOND, 10)
     first = leader.proposal
     assert first is not None
-    leader.answered(first, Answer(Code.NONE, (ME, SECOND), 8), 100.0)
+    assert leader.answered(first, Answer(Code.NONE, 8), 100.0) == 0
+    assert (leader.isr, leader.partition_epoch, leader.proposal) == ((ME,), 7, first)
+    assert leader.appended(11, 100.0) & COMMITTED == 0, "the controller has it in the ISR by now"
+    leader.assigned(ALL, (ME, SECOND), 8, EPOCHS, 100.0)
     assert (leader.isr, leader.partition_epoch) == ((ME, SECOND), 8)
     assert leader.reason == "2 has caught up"
     fetch(leader, THIRD, 10)
@@ -351,7 +369,7 @@ def test_an_answer_older_than_the_metadata_changes_nothing_but_is_an_answer() ->
     fetch(leader, SECOND, 10)
     asked = leader.proposal
     assert asked is not None
-    leader.answered(asked, Answer(Code.NONE, (ME, SECOND), 7), 100.0)
+    leader.answered(asked, Answer(Code.NONE, 7), 100.0)
     assert (leader.isr, leader.proposal) == ((ME,), None)
 
 
@@ -359,9 +377,7 @@ def test_who_caught_up_while_another_was_asked_for_is_asked_for_next() -> None:
     leader = leads((ME,))
     fetch(leader, SECOND, 10)
     assert fetch(leader, THIRD, 10) == 0, "one change at a time"
-    asked = leader.proposal
-    assert asked is not None
-    assert leader.answered(asked, Answer(Code.NONE, (ME, SECOND), 8), 100.0) == PROPOSAL
+    assert leader.assigned(ALL, (ME, SECOND), 8, EPOCHS, 100.0) == PROPOSAL
     assert leader.proposal is not None
     assert leader.proposal.isr == ALL
 
@@ -388,9 +404,9 @@ def test_what_a_code_means_and_what_happens_next(code: Code, meaning: Meaning) -
     fetch(leader, SECOND, 10)
     asked = leader.proposal
     assert asked is not None
-    leader.answered(asked, Answer(code, (ME, SECOND), 8), 100.0)
-    assert (leader.isr == (ME, SECOND)) is (meaning is Meaning.MADE)
-    assert (leader.proposal is asked) is (meaning in (Meaning.OUTDATED, Meaning.UNANSWERED))
+    leader.answered(asked, Answer(code, 8), 100.0)
+    assert leader.isr == (ME,)
+    assert (leader.proposal is asked) is (meaning is not Meaning.REFUSED)
 
 
 def test_a_replica_that_is_taken_away_is_forgotten_and_one_that_comes_is_unknown() -> None:

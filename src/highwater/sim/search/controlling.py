@@ -168,4 +168,4 @@ class Controller:
         if decision.response.error_code:
             return Answer(code_of(decision.response.error_code))
         row = decision.response.topics[0].partitions[0]
-        return Answer(code_of(row.error_code), tuple(NodeId(each) for each in row.isr), row.partition_epoch)
+        return Answer(code_of(row.error_code), row.partition_epoch)

@@ -149,7 +149,7 @@ def test_a_cleaning_whose_segments_retention_takes_away_is_tried_again() -> None
         stage.cleaner.start()
         stage.cleaner._look()
         await stage.sim.until(lambda: fault.struck)
-        stage.bench.store.retired.remove_files_later(log.drop_segments(1), 0.0)
+        stage.bench.store.retired.remove_files_later(log.drop_oldest(), 0.0)
         await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0)
         stage.cleaner.stop()
         assert not stage.cleaner.account.setbacks

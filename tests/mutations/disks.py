@@ -1,0 +1,265 @@
+"""Faults of logs and their checkpoints on a disk that is full, fails or loses its power."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation
+
+MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F141",
+        "tests/unit/log/test_recovery.py::test_after_a_clean_stop_no_checkpoint_names_a_log_that_was_deleted",
+        "src/highwater/log/store.py",
+        "return self.recovery_points, self.log_starts, self.high_watermarks, self.clean_ends",
+        "return self.recovery_points, self.log_starts, self.high_watermarks",
+    ),
+    Mutation(
+        "F142",
+        "tests/scenarios/test_follower_disks.py::"
+        "test_a_checkpoint_that_fails_after_a_cut_loses_that_replica_which_would_wait_for_ever",
+        "src/highwater/log/checkpoint.py",
+        "if is_passing(why) and patient():",
+        "if patient():",
+    ),
+    Mutation(
+        "F142",
+        "tests/scenarios/test_follower_disks.py::test_a_full_disk_that_holds_a_truncation_up_holds_nothing_else_up",
+        "src/highwater/log/checkpoint.py",
+        "if is_passing(why) and patient():",
+        "if False:",
+    ),
+    Mutation(
+        "F142",
+        "tests/scenarios/test_follower_disks.py::"
+        "test_a_cut_that_nobody_means_any_more_does_not_keep_a_full_disk_from_the_next_role",
+        "src/highwater/log/store.py",
+        "announce = partial(self._announce, log, still_meant)",
+        "announce = partial(self._announce, log, lambda: True)",
+    ),
+    Mutation(
+        "F142",
+        "tests/scenarios/test_follower_disks.py::test_a_log_that_nobody_means_to_begin_anew_any_more_stays_as_it_is",
+        "src/highwater/log/truncation.py",
+        "while log.is_usable and still_meant():",
+        "while log.is_usable:",
+    ),
+    Mutation(
+        "F143",
+        "tests/scenarios/test_delete_records.py::test_the_next_leader_is_not_told_of_a_log_start_before_it_is_durable",
+        "src/highwater/partition/fetcher.py",
+        "if partition.log.durability.log_start < partition.log.log_start:",
+        "if False:",
+    ),
+    Mutation(
+        "F143",
+        "tests/scenarios/test_delete_records.py::test_the_next_leader_is_not_told_of_a_log_start_before_it_is_durable",
+        "src/highwater/partition/followed.py",
+        "log_start_offset=log.durability.log_start,",
+        "log_start_offset=log.log_start,",
+    ),
+    Mutation(
+        "F144",
+        "tests/scenarios/test_f_metadata.py::"
+        "test_a_full_disk_is_told_of_once_a_minute_however_often_the_metadata_is_fetched_again",
+        "src/highwater/world/boundary.py",
+        "if now - self._lines.get(line, -QUIET_SECONDS) < QUIET_SECONDS:",
+        "if False:",
+    ),
+    Mutation(
+        "F145",
+        "tests/scenarios/test_f_missing.py::"
+        "test_a_log_that_could_not_be_opened_does_not_delay_the_next_one_of_its_name",
+        "src/highwater/broker/missing.py",
+        "self._open_at.pop(tp, None)",
+        "pass",
+    ),
+    Mutation(
+        "F145",
+        "tests/scenarios/test_f_missing.py::test_who_is_tried_again_sooner_causes_no_second_look_at_the_others",
+        "src/highwater/broker/missing.py",
+        "self._timer.cancel()",
+        "pass",
+    ),
+    Mutation(
+        "F146",
+        "tests/scenarios/test_last_copies.py::"
+        "test_a_damaged_log_that_is_put_aside_after_its_topic_was_deleted_is_not_kept",
+        "src/highwater/log/retired.py",
+        "self.remove_later(aside, delay)",
+        "pass",
+    ),
+    Mutation(
+        "F147",
+        "tests/scenarios/test_incarnations.py::"
+        "test_a_coordinator_writes_nothing_before_its_broker_has_applied_its_own_registration",
+        "src/highwater/broker/publisher.py",
+        "return known is not None and known.incarnation == self._broker.lifecycle.incarnation",
+        "return known is not None",
+    ),
+    Mutation(
+        "F148",
+        "tests/unit/groups/test_loading.py::test_offsets_that_an_open_transaction_holds_go_with_their_topic",
+        "src/highwater/groups/removal.py",
+        "self._held = offsets.held()",
+        "self._held: dict[str, dict[TopicPartition, CommittedOffset]] = {}",
+    ),
+    Mutation(
+        "F148",
+        "tests/unit/groups/test_loading.py::"
+        "test_an_offset_of_the_next_topic_of_a_name_stays_where_a_transaction_holds_one_of_the_last",
+        "src/highwater/groups/tombstones.py",
+        "return committed is offset or (committed is None and self._queue.offsets.is_held(self._group_id, place))",
+        "return committed is offset or self._queue.offsets.is_held(self._group_id, place)",
+    ),
+    Mutation(
+        "F149",
+        "tests/unit/broker/test_controller_channel.py::test_patience_does_not_prolong_the_time_for_an_answer",
+        "src/highwater/broker/controller_channel.py",
+        "tried = seconds if patience is None else min(patience, seconds)",
+        "tried = seconds if patience is None else patience",
+    ),
+    Mutation(
+        "F150",
+        "tests/unit/log/test_gaps.py::test_a_log_that_was_cut_behind_a_gap_is_whole_after_a_kill",
+        "src/highwater/log/truncation.py",
+        "log_end = plan.end",
+        "pass",
+    ),
+    Mutation(
+        "F150",
+        "tests/unit/log/test_gaps.py::test_a_log_that_was_cut_to_its_start_amid_a_batch_is_whole_after_a_kill",
+        "src/highwater/log/truncation.py",
+        "if cut.log_end < log.log_start:  # nothing that counts is left",
+        "if False:",
+    ),
+    Mutation(
+        "F151",
+        "tests/unit/log/test_gaps.py::test_a_segment_below_the_log_start_that_a_power_cut_brings_back_costs_nothing",
+        "src/highwater/log/loader.py",
+        "bases = self._drop_deleted(self._sweep_leftovers())",
+        "bases = self._sweep_leftovers()",
+    ),
+    Mutation(
+        "F152",
+        "tests/unit/log/compaction/test_cleaning.py::test_damage_that_is_met_behind_segments_that_were_put_in_place_is_told_and_not_tried_again",
+        "src/highwater/log/compaction/cleaner.py",
+        "cleaning.layout += 1  # by our own hand",
+        "pass",
+    ),
+    Mutation(
+        "F153",
+        "tests/unit/log/test_truncation.py::test_aborted_transactions_of_a_log_that_began_anew_are_known_to_the_next_life",
+        "src/highwater/log/segment.py",
+        "self.aborted.path = self._path(names.TXN_INDEX)",
+        "pass",
+    ),
+    Mutation(
+        "F154",
+        "tests/scenarios/test_last_copies.py::test_a_replica_that_was_fetched_anew_and_failed_as_the_last_copy_leads_again_once_it_is_back",
+        "src/highwater/broker/publisher.py",
+        "return is_kept and is_lost(part, local) and not is_counted_on(part, local)",
+        "return is_kept and is_lost(part, local)",
+    ),
+    Mutation(
+        "F155",
+        "tests/scenarios/test_same_names.py::test_who_looks_again_amid_the_deletion_of_a_large_topic_does_not_bring_it_back",
+        "src/highwater/broker/publisher.py",
+        "self._take_settings(image)  # first: whoever looks again while this one is applied looks at its image",
+        "pass",
+    ),
+    Mutation(
+        "F156",
+        "tests/unit/pipeline/test_query.py::test_a_driver_that_was_given_the_lock_of_another_checkpoint_is_refused_one_that_is_in_use",
+        "src/highwater/pipeline/query.py",
+        "with nullcontext() if lock is not None and checkpoint.is_held_by(lock) else checkpoint.locked():",
+        "with nullcontext() if lock is not None else checkpoint.locked():",
+    ),
+    Mutation(
+        "F157",
+        "tests/scenarios/test_same_names.py::test_a_topic_whose_directory_somebody_has_removed_can_be_deleted_and_made_again",
+        "src/highwater/log/retired.py",
+        "except FileNotFoundError:",
+        "except NotADirectoryError:",
+    ),
+    Mutation(
+        "F157",
+        "tests/unit/world/test_real_disk.py::test_what_is_made_in_the_place_of_a_directory_that_somebody_removed_is_another",
+        "src/highwater/world/real_disk.py",
+        "if not os.path.lexists(old):  # somebody has removed it: what is made there later is another",
+        "if False:",
+    ),
+    Mutation(
+        "F158",
+        "tests/unit/log/test_cut_crashes.py::test_a_power_cut_amid_a_cut_leaves_no_hole_and_no_log_that_is_refused",
+        "src/highwater/log/store.py",
+        "self._cuts[log] = end",
+        "pass",
+    ),
+    Mutation(
+        "F158",
+        "tests/unit/log/test_cut_crashes.py::test_a_power_cut_amid_a_cut_leaves_no_hole_and_no_log_that_is_refused",
+        "src/highwater/log/store.py",
+        "names.CLEANER_POINTS, lambda log: self._uncut(log, log.clean_end), lambda found: found.clean_ends",
+        "names.CLEANER_POINTS, lambda log: log.clean_end, lambda found: found.clean_ends",
+    ),
+    Mutation(
+        "F159",
+        "tests/unit/log/test_cut_crashes.py::test_a_power_cut_amid_a_retention_costs_nothing_that_is_kept",
+        "src/highwater/log/expiry.py",
+        "await synced(self._world, [], log.directory)",
+        "pass",
+    ),
+    Mutation(
+        "F180",
+        "tests/scenarios/test_delete_records.py::"
+        "test_a_replica_that_comes_back_with_a_tail_to_cut_hears_of_deleted_records",
+        "src/highwater/partition/fetch_session.py",
+        "entry.sent_high_watermark = entry.sent_log_start = -1",
+        "pass",
+    ),
+    Mutation(
+        "F181",
+        "tests/scenarios/test_delete_records.py::"
+        "test_a_leader_that_follows_another_tells_no_log_start_that_is_not_durable",
+        "src/highwater/partition/followed.py",
+        "log_start_offset=log.durability.log_start,",
+        "log_start_offset=log.log_start,",
+    ),
+    Mutation(
+        "F181",
+        "tests/scenarios/test_delete_records.py::test_a_follower_whose_retention_is_ahead_of_its_leader_tells_so",
+        "src/highwater/broker/upkeep.py",
+        "self._broker.fetchers.restate(partition)",
+        "pass",
+    ),
+    Mutation(
+        "F182",
+        "tests/scenarios/test_settings_and_syncs.py::"
+        "test_a_record_that_was_written_before_each_was_to_be_synced_is_synced_and_committed",
+        "src/highwater/partition/partition.py",
+        "if self.log.flush_each_append:",
+        "if False:",
+    ),
+    Mutation(
+        "F183",
+        "tests/unit/log/test_closing.py::test_a_segment_that_a_full_disk_has_no_name_for_stays_until_there_is_room",
+        "src/highwater/log/segment.py",
+        "self._disk.rename(target, path)",
+        "pass",
+    ),
+    Mutation(
+        "F184",
+        "tests/scenarios/test_whole_answers.py::"
+        "test_a_partition_that_is_committed_early_waits_for_one_that_is_checked_off_the_loop",
+        "src/highwater/broker/k00_produce.py",
+        "if self._begun and not self._left:",
+        "if not self._left:",
+    ),
+    Mutation(
+        "F185",
+        "tests/scenarios/test_same_names.py::"
+        "test_a_mistake_in_a_checkpoint_delays_the_next_log_of_that_name_and_ends_no_node",
+        "src/highwater/log/store.py",
+        'with self._world.failures.boundary("job", "the creation of logs", refuse):',
+        "if True:",
+    ),
+]

@@ -1,0 +1,87 @@
+"""min.insync.replicas is changed while an ISR shrinks: what the controller decides by the new bound, no leader may
+count by the old one. A replica that leaves an ISR below the bound is in the ELR, and may be elected cleanly."""
+
+from __future__ import annotations
+
+from highwater.metadata.configs import ResourceType
+from highwater.model import NO_NODE
+from highwater.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from highwater.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from tests.scenarios.mishaps import decided
+from tests.scenarios.stage import ORDERS, Pending, Stage
+
+
+def set_bound(stage: Stage, bound: str, at: str) -> None:
+    config = AlterableConfig(name="min.insync.replicas", value=bound)
+    resource = AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name=ORDERS.topic, configs=[config])
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    stage.run(stage.visitor("operator").ask(at, request, IncrementalAlterConfigsResponse), by="operator")
+
+
+def three_in_sync(stage: Stage) -> None:
+    stage.create(replicas=(2, 3, 4), min_insync_replicas=2)
+    for at in range(3):
+        stage.send(b"v%d" % at)
+    stage.until(lambda: all(stage.log(name).high_watermark == 3 for name in ("n3", "n4")))
+
+
+def kept_by_who_is_elected(stage: Stage, sent: Pending[int]) -> None:
+    """n4 is in the ELR. Either the record was not acknowledged, or n4 has it."""
+    stage.until(lambda: stage.log("n2").config.min_insync_replicas == 3)
+    stage.until(lambda: stage.partition("n2").require_leader().isr == (2, 3))
+    assert decided(stage).elr == (4,)
+    stage.pass_time(1.0)
+    assert not sent.done
+    assert stage.log("n2").high_watermark == 3
+    stage.kill("n2", "n3")
+    stage.heal()
+    stage.until(lambda: stage.leader() == "n4")
+
+
+def test_a_shrink_that_the_leader_asked_for_does_not_count_before_the_bound_that_it_was_decided_by() -> None:
+    """The answer to the leader's request comes while its metadata is still on the way."""
+    slow = {"broker_session_timeout_ms": 6000, "broker_heartbeat_interval_ms": 1000, "replica_lag_time_max_ms": 1000}
+    with Stage(4, **slow) as stage:
+        three_in_sync(stage)
+        stage.cut("n2", "n4")
+        stage.cut("n2", "n1")
+        sent = stage.begin(stage.visitor("writer").send(b"v3", seconds=60), by="writer")
+        set_bound(stage, "3", at="n3")
+        stage.pass_time(2.5)
+        stage.heal("n2", "n1")
+        kept_by_who_is_elected(stage, sent)
+
+
+def test_a_shrink_in_the_same_metadata_as_a_raised_bound_counts_by_the_new_one() -> None:
+    slow = {"broker_session_timeout_ms": 3000, "broker_heartbeat_interval_ms": 300, "replica_lag_time_max_ms": 60_000}
+    with Stage(4, **slow) as stage:
+        three_in_sync(stage)
+        stage.isolate("n4")
+        sent = stage.begin(stage.visitor("writer").send(b"v3", seconds=60), by="writer")
+        stage.pass_time(2.0)
+        stage.cut("n2", "n1")
+        set_bound(stage, "3", at="n3")
+        stage.until(lambda: 4 not in decided(stage).isr)
+        stage.heal("n2", "n1")
+        kept_by_who_is_elected(stage, sent)
+
+
+def test_another_bound_while_nobody_leads_does_not_make_the_partition_leaderless_for_good() -> None:
+    """Just then an operator tries it. The ELR means nothing under another bound, but it alone tells who may lead."""
+    with Stage(4, broker_session_timeout_ms=1500) as stage:
+        three_in_sync(stage)
+        for name in ("n4", "n2", "n3"):
+            stage.cut(name, "n1")
+            stage.until(lambda: int(name[1]) not in decided(stage).isr)  # noqa: B023 called at once
+        stage.until(lambda: decided(stage).leader == NO_NODE)
+        assert (decided(stage).isr, decided(stage).elr) == ((), (2, 3))
+        set_bound(stage, "1", at="n1")
+        stage.heal()
+        stage.until(lambda: decided(stage).leader in (2, 3))
+        stage.until(lambda: set(decided(stage).isr) == {2, 3, 4})
+        assert stage.values("n4") == [b"v0", b"v1", b"v2"]
+        assert stage.node("n1").controller.unclean_elections == 0
