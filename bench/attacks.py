@@ -275,9 +275,9 @@ ATTACKS: Sequence[Attack] = (
     Attack("C21", "250 fetches that wait for days on 20 connections", fetches_that_wait_for_days, 1),
     Attack("C22", "1 200 connections that say nothing", connections_that_say_nothing, 1),
     # The last: no group finds room after them.
-    Attack("F180", "JoinGroup of 1 MB, 10 new groups on 20 connections", members_of_many_groups),
-    Attack("F180", "OffsetCommit of 0.8 MB, 10 new groups on 20 connections", offsets_of_many_groups),
-    Attack("F181", "OffsetCommit of 900 partitions for a name of 32 000 bytes", offsets_of_groups_of_long_names),
+    Attack("F200", "JoinGroup of 1 MB, 10 new groups on 20 connections", members_of_many_groups),
+    Attack("F200", "OffsetCommit of 0.8 MB, 10 new groups on 20 connections", offsets_of_many_groups),
+    Attack("F201", "OffsetCommit of 900 partitions for a name of 32 000 bytes", offsets_of_groups_of_long_names),
 )
 
 
