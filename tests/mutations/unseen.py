@@ -184,10 +184,16 @@ UNSEEN = [
         "it says how many keys a pass takes, of which the next one takes the rest",
     ),
     Unseen(f"{SRC}log/epoch_cache.py", "UNDEFINED = (-1, -1)", "whatever is below zero says that nothing is known"),
+    Unseen(f"{SRC}log/loader.py", "reported = batch.position", "it says when progress is told of"),
     Unseen(
         f"{SRC}log/loader.py",
-        "self.mended = self.mended or first > 0",
-        "segments that a power cut brings back are dropped again by the next start",
+        "if epoch > self.epochs.latest:",
+        "an epoch that is known to begin later begins here either way, by the batch or by all of them",
+    ),
+    Unseen(
+        f"{SRC}log/loader.py",
+        "for batch in _batches(segment, start, segment.base_offset, check=False):",
+        "they are known to be whole: only the time that it takes is another",
     ),
     Unseen(
         f"{SRC}log/durability.py",
