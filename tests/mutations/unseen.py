@@ -220,6 +220,11 @@ UNSEEN = [
         "for batch in scan(segment.file, first.position, 0, check=False):",
         "checksums have been looked at, or need not be: only the time that it takes is another",
     ),
+    Unseen(
+        f"{SRC}log/lookup.py",
+        "begin = max(segment.time_index.floor(timestamp, blocking), start)",
+        "a search that begins further back finds the same",
+    ),
     Unseen(f"{SRC}log/lookup.py", "_BATCHES_PER_STEP = 100", "it says when a job may be paused"),
     Unseen(f"{SRC}log/soundness.py", "SAMPLES = 64", "one sample more or less is as good"),
     Unseen(
