@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
+import pytest
+
 from highwater.errors import Code
+from highwater.log.segment import Segment
 from highwater.sim import Simulation
 from highwater.world import Poisoned
 from tests.unit.log.bench import START_MS, Bench, append, batch, on_real_disk, refusal
@@ -113,3 +116,30 @@ def test_a_log_that_is_closed_is_synced_no_more(tmp_path: Path) -> None:
         assert (log.offline, bench.offline) == (None, []), "its files are nobody's"
 
     on_real_disk(tmp_path, play)
+
+
+def test_the_producer_with_the_smallest_id_is_known_as_the_others_are(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        for number in range(3):
+            assert append(log, batch(pid=0, epoch=0, sequence=number)) == (number, number, -1, False)
+        for log_again in (log, await bench.reopen(clean=False)):
+            again = append(log_again, batch(pid=0, epoch=0, sequence=1))
+            assert (again.base_offset, again.duplicate) == (1, True)
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_mistake_in_a_look_up_takes_the_log_offline_and_who_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*_: object) -> None:
+        raise ValueError("a mistake")
+
+    with Simulation(3, QUICK) as sim:
+        sim.forgives = True
+        machine = Machine(sim)
+        machine.append(b"v")
+        monkeypatch.setattr(Segment, "locate", mistaken)
+        told: list[str] = []
+        machine.world.call(machine.log.reads.locate_later, 0, lambda: told.append("done"))
+        sim.run(sim.until(lambda: bool(told)))
+        assert machine.log.offline is not None
