@@ -92,7 +92,7 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_incarnations.py::"
         "test_a_coordinator_writes_nothing_before_its_broker_has_applied_its_own_registration",
         "src/highwater/broker/publisher.py",
-        "return known is not None and known.incarnation == self._incarnation",
+        "return known is not None and known.incarnation == self._broker.lifecycle.incarnation",
         "return known is not None",
     ),
     Mutation(

@@ -162,8 +162,8 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F2",
         f"{_INCARNATIONS}::test_a_broker_fetches_nothing_before_it_has_applied_its_own_registration",
-        "src/highwater/node.py",
-        "return known.epoch if known is not None and known.incarnation == self.lifecycle.incarnation else -1",
+        "src/highwater/broker/applied_metadata.py",
+        "return known.epoch if known is not None and known.incarnation == incarnation else -1",
         "return 0 if known is None else known.epoch",
     ),
     Mutation(

@@ -75,7 +75,7 @@ def forward(
             ctx.respond(failed(Code.UNKNOWN_SERVER_ERROR, memoryview(envelope.request_data)[len(before) :]))
         else:
             whole = bytes(answer.response_data)
-            broker.when_applied(lambda: pass_on(whole))
+            broker.metadata.when_applied(lambda: pass_on(whole))
 
     def pass_on(whole: bytes) -> None:
         if completed is None:

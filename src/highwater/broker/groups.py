@@ -7,6 +7,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import TypeVar
 
 from highwater import config as settings
+from highwater.broker.applied_metadata import AppliedMetadata
 from highwater.config import NodeConfig
 from highwater.coordinator.coordinator import Coordinator, partition_for
 from highwater.coordinator.tenure import Tenure
@@ -32,10 +33,10 @@ class GroupCoordinator:
         world: World,
         config: NodeConfig,
         deadlines: DeadlineQueue,
-        image: Callable[[], MetadataImage],
+        metadata: AppliedMetadata,
     ) -> None:
         self._config = config
-        self._image = image
+        self._metadata = metadata
         draw, shard_settings = world.random("member-ids").randbytes, _settings(config)
         self.shards: Coordinator[GroupShard] = Coordinator(
             OFFSETS_TOPIC,
@@ -72,7 +73,7 @@ class GroupCoordinator:
     # Requests
 
     def index_of(self, group_id: str) -> int:
-        topic = self._image().topics.by_name.get(OFFSETS_TOPIC)
+        topic = self._metadata.image.topics.by_name.get(OFFSETS_TOPIC)
         count = self._config.get(settings.OFFSETS_TOPIC_NUM_PARTITIONS) if topic is None else len(topic.partitions)
         return partition_for(group_id, count)
 

@@ -54,7 +54,7 @@ class Fetcher:
         broker_epoch: Callable[[], int],
         limits: Callable[[], Limits],
         doubt: Callable[[NodeId], None],
-        store: Callable[[], LogStore],
+        store: LogStore,
     ) -> None:
         self._world = world
         self._deadlines = deadlines
@@ -290,7 +290,7 @@ class Fetcher:
             if self._followed.get(_key(followed.partition)) is followed:
                 self.restate(followed.partition)
 
-        self._store().keep_start(followed.partition.log, kept)
+        self._store.keep_start(followed.partition.log, kept)
 
     def restate(self, partition: Partition) -> None:
         """Tell the leader its place once more: its log start is another."""
@@ -315,7 +315,7 @@ class Fetcher:
             _log.warning("%s: cut to %d, below its high watermark %d", log.partition, offset, log.high_watermark)
 
         def cut() -> Awaitable[bool]:
-            return self._store().truncate(log, max(offset, log.log_start), lambda: followed.is_cut)
+            return self._store.truncate(log, max(offset, log.log_start), lambda: followed.is_cut)
 
         followed.partition.tell(followed.cut_told(offset, self._named(why)))
         self._spawn("truncate", followed, cut, lambda: self._cut_ended(followed))
@@ -325,7 +325,7 @@ class Fetcher:
         assert offset is not None
 
         def restart() -> Awaitable[bool]:
-            return self._store().restart(followed.partition.log, offset, batches, lambda: followed.is_cut)
+            return self._store.restart(followed.partition.log, offset, batches, lambda: followed.is_cut)
 
         def restarted() -> None:
             if batches is None:

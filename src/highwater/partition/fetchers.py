@@ -23,7 +23,7 @@ class Fetchers:
         broker_epoch: Callable[[], int],
         limits: Callable[[], Limits],
         doubt: Callable[[NodeId], None],
-        store: Callable[[], LogStore],
+        store: LogStore,
     ) -> None:
         self._world = world
         self._deadlines = deadlines

@@ -98,7 +98,7 @@ def leave(living: Living, member: str, version: int = 5) -> LeaveGroupResponse:
 
 
 def topic_id(living: Living, name: str = "t") -> dict[str, object]:
-    return {"topic_id": living.node.broker.image.topics.by_name[name].id}
+    return {"topic_id": living.node.broker.metadata.image.topics.by_name[name].id}
 
 
 def commit(

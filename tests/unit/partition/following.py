@@ -117,7 +117,7 @@ class Following:
             lambda: self.broker_epoch,
             lambda: self.limits,
             lambda leader: self.doubted.append(self.sim.now),
-            lambda: self.bench.store,
+            self.bench.store,
         )
 
     def __enter__(self) -> Self:
