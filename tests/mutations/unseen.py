@@ -126,6 +126,22 @@ UNSEEN = [
         "aging_ms: int = 2**63 - 1",
         "it is the end of time: no clock comes near it",
     ),
+    Unseen(f"{SRC}groups/group.py", "self.is_assigned: bool = False", "it is set again before anybody asks"),
+    Unseen(
+        f"{SRC}groups/rebalance.py",
+        "_SHORTEST_RETRY_MS: Final = 1_000",
+        "it keeps a deadline from spinning: one more is as good",
+    ),
+    Unseen(
+        f"{SRC}groups/tombstones.py",
+        "_GROUP_KEY_BYTES: Final = 4",
+        "it bounds a size from above: one more is as good",
+    ),
+    Unseen(
+        f"{SRC}groups/deadlines.py",
+        "self._heap.clear()",
+        "what is in nobody's name is passed over when it comes to the top",
+    ),
     Unseen(f"{SRC}groups/group.py", "self.was_joined = False", "it is set again before anybody asks"),
     Unseen(f"{SRC}groups/group.py", "self.delay_ms = 0", "it is set again before anybody asks"),
     Unseen(f"{SRC}groups/group.py", "self.delay_left_ms = 0", "it is set again before anybody asks"),
