@@ -92,7 +92,7 @@ class History:
         contact = self.contacts.setdefault(replica, Contact(self.now))
         contact.at = self.now
         self.said[replica] = Said(self.registered[replica], end)
-        return self.leader.fetched(replica, self.registered[replica], end, 0, contact, self.now)
+        return self.leader.fetched(replica, self.registered[replica], end, 0, 0, contact, self.now)
 
     def fetch_of_an_earlier_life(self) -> int:
         known = dict(self.said)
@@ -100,7 +100,9 @@ class History:
             return 0
         replica = self.random.choice(list(known))
         before = deepcopy(_known_to(self.leader))
-        flags = self.leader.fetched(replica, known[replica].broker_epoch - 1, self.end, 0, Contact(self.now), self.now)
+        flags = self.leader.fetched(
+            replica, known[replica].broker_epoch - 1, self.end, 0, 0, Contact(self.now), self.now
+        )
         assert (flags, _known_to(self.leader)) == (STALE, before), "an earlier life counts for nothing"
         return 0
 
@@ -129,14 +131,22 @@ class History:
             flags = self.leader.answered(proposal, Answer(code), self.now)
             assert (self.leader.proposal is not proposal) is (code is Code.INELIGIBLE_REPLICA)
             return flags
+        return self.grant(proposal)
+
+    def grant(self, proposal: Proposal) -> int:
+        """The answer comes before the metadata, and moves nothing."""
+        before = deepcopy(_known_to(self.leader))
+        answer = Answer(Code.NONE, self.partition_epoch + 1)
+        assert self.leader.answered(proposal, answer, self.now) == 0
+        assert _known_to(self.leader) == before
         self.commit(proposal.isr)
-        return self.leader.answered(proposal, Answer(code, self.isr, self.partition_epoch), self.now)
+        return self.leader.assigned(REPLICAS, self.isr, self.partition_epoch, self.brokers(), self.now)
 
     def answer_to_another(self) -> int:
         if not self.unheard:
             return 0
         before = deepcopy(_known_to(self.leader))
-        answer = Answer(Code.NONE, (ME,), self.partition_epoch + 1)
+        answer = Answer(Code.NONE, self.partition_epoch + 1)
         assert self.leader.answered(self.random.choice(self.unheard), answer, self.now) == 0
         assert _known_to(self.leader) == before, "nobody asks for that any more"
         return 0
@@ -246,9 +256,7 @@ class History:
                 self.watched(lambda replica=replica: self.fetch_all(replica))
             proposal = self.leader.proposal
             if proposal is not None:
-                self.commit(proposal.isr)
-                answer = Answer(Code.NONE, self.isr, self.partition_epoch)
-                self.watched(lambda proposal=proposal, answer=answer: self.leader.answered(proposal, answer, self.now))
+                self.watched(lambda proposal=proposal: self.grant(proposal))
         self.durable = self.end
         self.watched(lambda: self.leader.synced(self.end, self.now))
         assert set(self.leader.isr) == set(REPLICAS)
@@ -256,7 +264,7 @@ class History:
 
     def fetch_all(self, replica: NodeId) -> int:
         self.said[replica] = Said(self.registered[replica], self.end)
-        return self.leader.fetched(replica, self.registered[replica], self.end, 0, Contact(self.now), self.now)
+        return self.leader.fetched(replica, self.registered[replica], self.end, 0, 0, Contact(self.now), self.now)
 
 
 def _known_to(leader: Leader) -> tuple[dict[NodeId, Progress], int, tuple[NodeId, ...], Proposal | None, int]:

@@ -97,7 +97,7 @@ class Fetches(Brokers):
             check_range(log.start, log.end, offset)
         except KafkaError as refused:
             return refused.code
-        flags = leader.fetched(replica, broker_epoch, offset, start, channel.contact, NOW)
+        flags = leader.fetched(replica, broker_epoch, offset, start, log.start, channel.contact, NOW)
         if flags & STALE:
             return Code.NOT_LEADER_OR_FOLLOWER
         hear(state, node, replica, epoch, Heard(broker_epoch, offset))
