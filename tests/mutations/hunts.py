@@ -44,6 +44,7 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
             "if not dispensable or part.leader_epoch <= partition.epoch:",
             "if not dispensable:",
         ),
+        _known("F41", "broker/publisher.py"),
     ),
     "F2 unregistered": (
         _taken_back(

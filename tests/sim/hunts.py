@@ -22,7 +22,7 @@ HUNTS: list[Hunt] = [
     Hunt("B14", "crashes", 3),
     Hunt("C3", "crashes", 1),
     Hunt("C8", "crashes", 2),
-    Hunt("F1 emptied", "rot", 0),
+    Hunt("F1 emptied", "rot", 21),
     Hunt("F2 unregistered", "incarnations", 0),
     Hunt("F3 failed batch", "short-room", 3),
     Hunt("F6", "deletions", 4),

@@ -69,9 +69,10 @@ class Brokers:
         assert node.answer is not None
         (proposal, answer), node.answer = node.answer, None
         leader = node.leader
-        if leader is not None and leader.proposal is not None and leader.proposal == proposal:
+        if leader is not None:
             before = leader.isr
-            flags = leader.answered(leader.proposal, answer, NOW)
+            meant = leader.proposal if leader.proposal == proposal else None
+            flags = leader.answered(proposal if meant is None else meant, answer, NOW)
             forget(node, before)
             node.partition_epoch = leader.partition_epoch
             self._carry_out(state, node, flags)
