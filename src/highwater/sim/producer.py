@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from highwater.audit import Outcome, Sent
 from highwater.errors import Code, KafkaError, code_of, is_retriable
-from highwater.model import Endpoint, TopicPartition
+from highwater.model import Endpoint, TopicPartition, Uuid
 from highwater.net.client import CallFailed
 from highwater.sim.client import Client, NotConnected
 from highwater.wire import records
@@ -38,6 +38,8 @@ class Producer:
         self._sequences: dict[TopicPartition, int] = {}
         self.ids: list[int] = []
         """Every id that it was given."""
+        self.topic_ids: dict[TopicPartition, Uuid] = {}
+        """The topic that the last acknowledged batch of a partition was written to: a name may have several lives."""
 
     async def send(
         self, partition: TopicPartition, values: Sequence[bytes], seconds: float, key: bytes | None = None
@@ -121,5 +123,6 @@ class Producer:
         )
         request = ProduceRequest(acks=-1, timeout_ms=round(seconds * 1000), topic_data=[data])
         answer = await self._client.ask(leader, request, ProduceResponse, seconds)
+        self.topic_ids[partition] = topic_id
         row = answer.responses[0].partition_responses[0]
         return code_of(row.error_code), row.base_offset
