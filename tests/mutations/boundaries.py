@@ -102,15 +102,15 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         scenario="F15",
         test=SETTINGS + "test_a_broker_goes_on_with_the_settings_it_has_where_new_ones_do_not_suit_it",
-        file="src/highwater/broker/publisher.py",
-        line="before, broker.config = broker.config, broker.config.adopting(own, default)",
-        replacement="before, broker.config = broker.config, broker.config.with_dynamic(own, default)",
+        file="src/highwater/broker/applied_metadata.py",
+        line="before, self.config = self.config, self.config.adopting(own, default)",
+        replacement="before, self.config = self.config, self.config.with_dynamic(own, default)",
     ),
     Mutation(
         scenario="F15",
         test="tests/unit/broker/test_alter_broker_configs.py"
         "::test_a_topics_setting_that_cannot_be_read_counts_as_not_set",
-        file="src/highwater/broker/broker.py",
+        file="src/highwater/broker/applied_metadata.py",
         line="except ConfigError as problem:",
         replacement="except AssertionError as problem:",
     ),

@@ -27,7 +27,7 @@ TURNED: dict[type[ast.cmpop], tuple[tuple[str, str], ...]] = {
     ast.NotIn: ((r"not\s+in", "in"),),
 }
 """How an operator is written, and what takes its place: the other side, and the other end where there is one."""
-LOGGERS = ("_log", "log", "logger")
+LOGGERS = ("_log", "log", "logger", "_state_change_log")
 LOGGED = ("debug", "info", "warning", "error", "exception")
 PAUSE = "yield Step()"
 """Where a job may be paused."""

@@ -78,8 +78,8 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
         ),
         _taken_back(
             "partition/fetcher.py",
-            'partition.cutting = self._world.spawn(f"{what} {partition.tp}", cutting, partition.log.storage_failed)',
-            'partition.cutting = self._world.spawn(f"{what} {partition.tp}", cutting)',
+            'partition.cutting = self._world.spawn(f"{what} {partition.tp}", cut(), partition.log.storage_failed)',
+            'partition.cutting = self._world.spawn(f"{what} {partition.tp}", cut())',
         ),
     ),
     "F184": (_known("F184", "broker/k00_produce.py"),),

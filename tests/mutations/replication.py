@@ -162,8 +162,8 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F2",
         f"{_INCARNATIONS}::test_a_broker_fetches_nothing_before_it_has_applied_its_own_registration",
-        "src/highwater/node.py",
-        "return known.epoch if known is not None and known.incarnation == self.lifecycle.incarnation else -1",
+        "src/highwater/broker/applied_metadata.py",
+        "return known.epoch if known is not None and known.incarnation == incarnation else -1",
         "return 0 if known is None else known.epoch",
     ),
     Mutation(
@@ -289,18 +289,34 @@ MUTATIONS: list[Mutation] = [
         "left = SETTLE_SECONDS",
     ),
     Mutation(
-        "F186",
-        "tests/unit/replication/test_leader.py::test_a_change_that_was_made_counts_when_the_metadata_has_it",
+        "F196",
+        "tests/unit/replication/test_isr.py::test_a_change_that_was_made_counts_when_the_metadata_has_it",
         "src/highwater/replication/leader.py",
         "if is_coming or meaning not in (Meaning.MADE, Meaning.REFUSED):",
         "if meaning not in (Meaning.MADE, Meaning.REFUSED):",
     ),
     Mutation(
-        "F186",
+        "F196",
         "tests/scenarios/test_raised_bound.py::"
         "test_a_shrink_in_the_same_metadata_as_a_raised_bound_counts_by_the_new_one",
         "src/highwater/broker/publisher.py",
         "self._reconfigure(changes)  # before the roles: an ISR counts by the settings that it was decided by",
         "self._broker.world.clock.call_later(60.0, self._reconfigure, changes)",
+    ),
+    Mutation(
+        "F197",
+        "tests/scenarios/test_delete_records.py::"
+        "test_a_replica_that_was_down_meanwhile_joins_only_once_it_has_deleted_them_too",
+        "src/highwater/replication/leader.py",
+        "and progress.has_deleted",
+        "and True",
+    ),
+    Mutation(
+        "F198",
+        "tests/scenarios/test_raised_bound.py::"
+        "test_another_bound_while_nobody_leads_does_not_make_the_partition_leaderless_for_good",
+        "src/highwater/controller/configs.py",
+        "yield PartitionChangeRecord(topic_id=topic.id, partition_id=index, isr=list(partition.elr))",
+        "pass",
     ),
 ]

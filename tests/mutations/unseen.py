@@ -16,6 +16,90 @@ class Unseen(NamedTuple):
 
 UNSEEN = [
     Unseen(
+        f"{SRC}replication/alter_partition.py",
+        "partition_epoch: Epoch = -1",
+        "an answer without one is below every partition epoch, whatever number says so",
+    ),
+    Unseen(
+        f"{SRC}replication/conversation.py",
+        "self._unnamed: bool = False",
+        "it counts in a session alone, and the fetch that begins one sets it",
+    ),
+    Unseen(
+        f"{SRC}replication/follower.py",
+        "high_watermark: Offset = -1",
+        "whatever is below zero says that nothing is committed",
+    ),
+    Unseen(
+        f"{SRC}replication/follower.py",
+        "log_start: Offset = -1",
+        "whatever is below zero says that nothing is deleted",
+    ),
+    Unseen(
+        f"{SRC}replication/leader.py",
+        "has_left: bool = False",
+        "who has told nothing may not join, whether it was in the ISR or not; and its first fetch sets it",
+    ),
+    Unseen(
+        f"{SRC}replication/leader.py",
+        "if at is not None and (self.caught_up_at is None or at > self.caught_up_at):",
+        "the same time is set again",
+    ),
+    Unseen(f"{SRC}replication/leader.py", "if broker_epoch < known:", "that they differ is known already"),
+    Unseen(
+        f"{SRC}replication/leader.py",
+        "if lowest <= self.high_watermark or self.is_offline or not self.enough_in_sync:",
+        "it saves the look at the followers; what they leave is compared again",
+    ),
+    Unseen(f"{SRC}replication/leader.py", "if progress.end < lowest:", "the same offset is set again"),
+    Unseen(
+        f"{SRC}replication/leader.py",
+        "if progress.end is not None and progress.end < lowest and self._is_joining(replica, now):",
+        "the same offset is set again",
+    ),
+    Unseen(
+        f"{SRC}replication/leader.py",
+        "self._others = [each for each in self.followers.items() if each[0] not in counted]",
+        "who is counted is not below the lowest: to look at it twice changes nothing",
+    ),
+    Unseen(f"{SRC}partition/fetch_session.py", "MOST_ENTRIES = 200_000", "it bounds memory: one more is as good"),
+    Unseen(
+        f"{SRC}partition/fetch_session.py",
+        "self.is_watching: bool = False",
+        "it is set when the entry is bound, before anybody asks",
+    ),
+    Unseen(
+        f"{SRC}partition/fetch_session.py",
+        "self.sent_high_watermark: Offset = -1",
+        "whatever no log has says that nothing was sent",
+    ),
+    Unseen(
+        f"{SRC}partition/fetch_session.py",
+        "self.sent_log_start: Offset = -1",
+        "whatever no log has says that nothing was sent",
+    ),
+    Unseen(
+        f"{SRC}partition/fetcher.py",
+        "followed.cut_failed()",
+        "what is being cut is not fetched either: only a look at the machine tells the two apart",
+    ),
+    Unseen(
+        f"{SRC}partition/leader_ends.py",
+        "version = connection.pick(ListOffsetsRequest.API_KEY, ListOffsetsRequest.VERSIONS) or 1",
+        "whoever can be followed knows the request",
+    ),
+    Unseen(f"{SRC}partition/partition.py", "REMEMBERED = 8", "it bounds what is remembered: one more is as good"),
+    Unseen(
+        f"{SRC}partition/partition.py",
+        "self.told_high_watermark: Offset = -1",
+        "whatever is below zero says that nothing was told",
+    ),
+    Unseen(
+        f"{SRC}partition/partition.py",
+        "self.told_high_watermark = -1",
+        "whatever is below zero says that nothing was told",
+    ),
+    Unseen(
         f"{SRC}quorum/core.py",
         "check_initial(self.role.role)",
         "it asserts what `_initial_role` makes sure of by itself",
@@ -66,6 +150,49 @@ UNSEEN = [
         f"{SRC}controller/deletion.py",
         "known = None if name is None else head.topics.by_name.get(name)",
         "there is no topic without a name: it is asked for the sake of the types",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/cleaner.py",
+        "PROCESS_ABOVE_BYTES = 4 << 20",
+        "it decides where the work is done, and nothing of its result",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/cleaner.py",
+        'job = self._world.run(rewrite, work, done=done, step=step, where="thread" if short else "background")',
+        "it decides where the work is done, and nothing of its result",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/cleaner.py",
+        "aborted=log.aborted_transactions(0, end),",
+        "no transaction ends at the first offset: a marker follows what it ends",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/interrupted.py",
+        "if told:",
+        "what a power cut brings back is removed again by the next start",
+    ),
+    Unseen(f"{SRC}log/compaction/rewrite.py", "SLOT_BYTES = 24", "it bounds memory: a little less is as good"),
+    Unseen(f"{SRC}log/compaction/rewrite.py", "_STEP_BYTES = 1 << 20", "it says when a job may be paused"),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "slots = max(work.table_bytes // SLOT_BYTES, 2)",
+        "it bounds memory from below: one more is as good",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "self._limit = max(min(int(slots * work.load_factor), slots - 1), 1)",
+        "it says how many keys a pass takes, of which the next one takes the rest",
+    ),
+    Unseen(f"{SRC}log/epoch_cache.py", "UNDEFINED = (-1, -1)", "whatever is below zero says that nothing is known"),
+    Unseen(
+        f"{SRC}log/loader.py",
+        "self.mended = self.mended or first > 0",
+        "segments that a power cut brings back are dropped again by the next start",
+    ),
+    Unseen(
+        f"{SRC}log/durability.py",
+        "self._again = False",
+        "a sync that finds nothing to do does nothing",
     ),
     Unseen(
         f"{SRC}log/compaction/rewrite.py",

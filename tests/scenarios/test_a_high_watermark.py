@@ -23,7 +23,7 @@ def test_a7_a_fetch_that_was_sent_in_another_epoch_is_refused_and_acknowledges_n
         stage.until(lambda: in_step(stage) and stage.log("n2").high_watermark == 1)
         stage.pause("n3")
         stage.write("n2", b"m2", acks=1)
-        incarnation = stage.node("n3").lifecycle.epoch
+        incarnation = stage.node("n3").broker.lifecycle.epoch
         for other, code in (
             (epoch - 2, Code.FENCED_LEADER_EPOCH),
             (epoch - 1, Code.FENCED_LEADER_EPOCH),

@@ -50,7 +50,7 @@ def test_a_topic_that_is_deleted_before_there_is_room_is_not_made_any_more() -> 
         stage.run(stage.client.create(TopicPartition("gone", 0), (2,), {}))
         stage.until(lambda: fault.struck > 1)
         stage.run(delete_topic(stage.client, "gone"))
-        stage.until(lambda: "gone" not in stage.node("n2").broker.image.topics.by_name)
+        stage.until(lambda: "gone" not in stage.node("n2").broker.metadata.image.topics.by_name)
         struck = fault.struck
         stage.pass_time(30)
         assert fault.struck == struck
@@ -174,7 +174,7 @@ def test_a_log_that_could_not_be_opened_does_not_delay_the_next_one_of_its_name(
         stage.sim.forgives = True
         broken_by_a_mistake(stage)
         stage.run(delete_topic(stage.client, ORDERS.topic))
-        stage.until(lambda: ORDERS.topic not in stage.node("n2").broker.image.topics.by_name)
+        stage.until(lambda: ORDERS.topic not in stage.node("n2").broker.metadata.image.topics.by_name)
         fault = stage.storage("n2").fail("create", FILES, errno.ENOSPC)
         stage.run(stage.client.create(ORDERS, (2,), {}))
         stage.until(lambda: fault.struck)

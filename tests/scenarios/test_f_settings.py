@@ -44,14 +44,14 @@ def test_a_broker_refuses_settings_that_do_not_suit_it() -> None:
         for broker in ("2", ""):
             assert through_broker(stage, "n2", asked(broker, log_roll_ms="0")) == (Code.INVALID_CONFIG, REASON)
         assert through_broker(stage, "n2", asked("2", log_roll_ms="5000")) == (Code.NONE, None)
-        stage.until(lambda: stage.node("n2").broker.config.get(LOG_ROLL_MS) == 5000)
+        stage.until(lambda: stage.node("n2").broker.metadata.config.get(LOG_ROLL_MS) == 5000)
 
 
 def test_a_broker_goes_on_with_the_settings_it_has_where_new_ones_do_not_suit_it() -> None:
     with Stage() as stage:
         stage.create(ORDERS, replicas=(2, 3))
         assert through_controller(stage, asked("2", log_retention_ms="70000")) == (Code.NONE, None)
-        config = lambda: stage.node("n2").broker.config  # noqa: E731
+        config = lambda: stage.node("n2").broker.metadata.config  # noqa: E731
         stage.until(lambda: config().get(LOG_RETENTION_MS) == 70_000)
         assert through_controller(stage, asked("2", log_roll_ms="0", log_retention_ms="80000")) == (Code.NONE, None)
         stage.until(lambda: stage.said("n2", REASON, logging.ERROR))

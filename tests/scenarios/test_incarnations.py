@@ -24,7 +24,7 @@ def test_a_broker_fetches_nothing_before_it_has_applied_its_own_registration() -
         heard = leader.followers[3].fetched_at
         stage.start("n3", waits=False)
         stage.until(lambda: stage.has("n3") and stage.partition("n3").epoch >= 0)
-        assert stage.node("n3").lifecycle.epoch < 0
+        assert stage.node("n3").broker.lifecycle.epoch < 0
         stage.cut("n1", "n3")
         stage.pass_time(3.0)
         assert leader.followers[3].fetched_at == heard, "it has fetched without a registration"
@@ -44,7 +44,7 @@ def test_what_an_incarnation_that_lost_its_tail_had_fetched_does_not_count_for_i
         stage.cut("n2", "n3")
         stage.start("n3", waits=False)
         member = stage.member("n3")
-        stage.until(lambda: stage.has("n3") and member.node is not None and member.node.lifecycle.epoch >= 0)
+        stage.until(lambda: stage.has("n3") and member.node is not None and member.node.broker.lifecycle.epoch >= 0)
         stage.holds_for(5.0, lambda: set(decided(stage).isr) == {2} or stage.log("n3").log_end >= 10)
         stage.heal("n2", "n3")
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
@@ -100,7 +100,7 @@ def test_a_broker_leads_nothing_before_it_has_applied_its_own_registration() -> 
         stage.cut_power("n2")
         stage.start("n2", waits=False)
         stage.until(lambda: stage.has("n2") and stage.partition("n2").epoch >= 0)
-        assert stage.node("n2").lifecycle.epoch < 0
+        assert stage.node("n2").broker.lifecycle.epoch < 0
         assert stage.log("n2").log_end < 10
         assert decided(stage).leader == 2
         stage.cut("n1", "n2")
@@ -128,7 +128,7 @@ def test_a_coordinator_writes_nothing_before_its_broker_has_applied_its_own_regi
         stage.until(lambda: stage.has("n2", OFFSETS))
         stage.cut("n2", "n1")
         stage.pass_time(50.0)
-        assert stage.node("n2").lifecycle.epoch < 0
+        assert stage.node("n2").broker.lifecycle.epoch < 0
         assert stage.log("n2", OFFSETS).log_end == end
         stage.heal()
         stage.until(lambda: stage.log("n2", OFFSETS).log_end > end, 60)

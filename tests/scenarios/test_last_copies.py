@@ -123,7 +123,7 @@ def test_a_damaged_log_that_is_put_aside_after_its_topic_was_deleted_is_not_kept
         damage(stage, "n3")
         stage.until(lambda: fault.struck)
         stage.run(delete_topic(stage.client, ORDERS.topic))
-        stage.until(lambda: ORDERS.topic not in stage.node("n3").broker.image.topics.by_name)
+        stage.until(lambda: ORDERS.topic not in stage.node("n3").broker.metadata.image.topics.by_name)
         stage.pass_time(5.0)
         stage.storage("n3").mend()
         stage.until(lambda: aside(stage, "n3"))
@@ -287,7 +287,7 @@ def test_a_damaged_log_that_was_kept_goes_once_its_partition_is_another_brokers(
     with Stage(3, broker_session_timeout_ms=9_000) as stage:
         begin_anew_beside_the_dead(stage)
         node = stage.node("n2")
-        publisher, image = node._publisher, node.broker.image
+        publisher, image = node.role.publisher, node.broker.metadata.image
         assert publisher is not None and aside(stage, "n2")
         node.world.call(publisher._forget_strangers, image)
         stage.pass_time(DELAY_SECONDS)

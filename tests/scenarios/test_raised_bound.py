@@ -1,9 +1,10 @@
-"""min.insync.replicas is raised while an ISR shrinks: what the controller decides by the new bound, no leader may count
-by the old one. A replica that leaves an ISR below the bound is in the ELR, and may be elected cleanly."""
+"""min.insync.replicas is changed while an ISR shrinks: what the controller decides by the new bound, no leader may
+count by the old one. A replica that leaves an ISR below the bound is in the ELR, and may be elected cleanly."""
 
 from __future__ import annotations
 
 from highwater.metadata.configs import ResourceType
+from highwater.model import NO_NODE
 from highwater.wire.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -14,11 +15,11 @@ from tests.scenarios.mishaps import decided
 from tests.scenarios.stage import ORDERS, Pending, Stage
 
 
-def raise_bound(stage: Stage) -> None:
-    config = AlterableConfig(name="min.insync.replicas", value="3")
+def set_bound(stage: Stage, bound: str, at: str) -> None:
+    config = AlterableConfig(name="min.insync.replicas", value=bound)
     resource = AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name=ORDERS.topic, configs=[config])
     request = IncrementalAlterConfigsRequest(resources=[resource])
-    stage.run(stage.visitor("operator").ask("n3", request, IncrementalAlterConfigsResponse), by="operator")
+    stage.run(stage.visitor("operator").ask(at, request, IncrementalAlterConfigsResponse), by="operator")
 
 
 def three_in_sync(stage: Stage) -> None:
@@ -49,7 +50,7 @@ def test_a_shrink_that_the_leader_asked_for_does_not_count_before_the_bound_that
         stage.cut("n2", "n4")
         stage.cut("n2", "n1")
         sent = stage.begin(stage.visitor("writer").send(b"v3", seconds=60), by="writer")
-        raise_bound(stage)
+        set_bound(stage, "3", at="n3")
         stage.pass_time(2.5)
         stage.heal("n2", "n1")
         kept_by_who_is_elected(stage, sent)
@@ -63,7 +64,24 @@ def test_a_shrink_in_the_same_metadata_as_a_raised_bound_counts_by_the_new_one()
         sent = stage.begin(stage.visitor("writer").send(b"v3", seconds=60), by="writer")
         stage.pass_time(2.0)
         stage.cut("n2", "n1")
-        raise_bound(stage)
+        set_bound(stage, "3", at="n3")
         stage.until(lambda: 4 not in decided(stage).isr)
         stage.heal("n2", "n1")
         kept_by_who_is_elected(stage, sent)
+
+
+def test_another_bound_while_nobody_leads_does_not_make_the_partition_leaderless_for_good() -> None:
+    """Just then an operator tries it. The ELR means nothing under another bound, but it alone tells who may lead."""
+    with Stage(4, broker_session_timeout_ms=1500) as stage:
+        three_in_sync(stage)
+        for name in ("n4", "n2", "n3"):
+            stage.cut(name, "n1")
+            stage.until(lambda: int(name[1]) not in decided(stage).isr)  # noqa: B023 called at once
+        stage.until(lambda: decided(stage).leader == NO_NODE)
+        assert (decided(stage).isr, decided(stage).elr) == ((), (2, 3))
+        set_bound(stage, "1", at="n1")
+        stage.heal()
+        stage.until(lambda: decided(stage).leader in (2, 3))
+        stage.until(lambda: set(decided(stage).isr) == {2, 3, 4})
+        assert stage.values("n4") == [b"v0", b"v1", b"v2"]
+        assert stage.node("n1").controller.unclean_elections == 0

@@ -98,14 +98,14 @@ def test_who_looks_again_amid_the_deletion_of_a_large_topic_does_not_bring_it_ba
         stage.start("n3")
         stage.until(lambda: stage.has("n3", many))
         node = stage.node("n3")
-        assert node.broker is not None and node._publisher is not None
+        assert node.broker is not None and node.role is not None
         hosted, partition = node.broker.hosted, node.broker.hosted.get(late)
         assert partition is not None
         stage.begin(delete_topic(stage.client, "many"))
         stage.until(lambda: len(hosted) == 40)
-        node.world.call(node._publisher._look_again, partition)
-        stage.until(lambda: "many" not in node.broker.image.topics.by_name)
-        stage.holds_for(5.0, lambda: "many" not in node.broker.image.topics.by_name)
+        node.world.call(node.role.publisher._look_again, partition)
+        stage.until(lambda: "many" not in node.broker.metadata.image.topics.by_name)
+        stage.holds_for(5.0, lambda: "many" not in node.broker.metadata.image.topics.by_name)
         assert len(hosted) == 0
 
 

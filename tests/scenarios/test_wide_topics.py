@@ -22,7 +22,7 @@ def width(stage: Stage, name: str) -> int:
     """As this node's broker has put it into effect."""
     broker = stage.node(name).broker
     assert broker is not None
-    topic = broker.image.topics.by_name.get(WIDE)
+    topic = broker.metadata.image.topics.by_name.get(WIDE)
     return 0 if topic is None else len(topic.partitions)
 
 

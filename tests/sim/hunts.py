@@ -26,7 +26,7 @@ HUNTS: list[Hunt] = [
     Hunt("F2 unregistered", "incarnations", 0),
     Hunt("F3 failed batch", "short-room", 3),
     Hunt("F6", "deletions", 4),
-    Hunt("F7", "failed-logs", 1),
+    Hunt("F7", "failed-logs", 132),
     Hunt("F8", "metadata", 4),
     Hunt("F9 made", "creations", 12),
     Hunt("F10 failed cut", "truncations", 6),

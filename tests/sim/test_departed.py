@@ -45,7 +45,7 @@ def prepare(stage: Stage) -> None:
 
 def await_fencing(stage: Stage) -> None:
     broker = stage.node("n1").broker
-    stage.until(lambda: broker.image.brokers.by_id[NodeId(2)].fenced)
+    stage.until(lambda: broker.metadata.image.brokers.by_id[NodeId(2)].fenced)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def test_a_late_registration_of_a_dead_broker_does_not_put_its_successor_out() -
         async def register(by: str, directory: Uuid) -> Code:
             request = BrokerRegistrationRequest(
                 broker_id=2,
-                cluster_id=stage.node("n1").cluster_id,
+                cluster_id=stage.node("n1").home.cluster_id,
                 incarnation_id=Uuid(bytes(15) + b"\7"),
                 listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9002, security_protocol=0)],
                 features=[

@@ -30,7 +30,7 @@ CATCH_ALL = {
 """Boundaries that are written out, and why."""
 
 OF_THE_NODE = {
-    "node.py": 2,  # the publisher, without which the node does not follow its metadata; the listeners of its start
+    "broker/role.py": 2,  # the publisher, which follows the metadata; the listeners of the start
     "raft_node/raft_node.py": 1,  # the quorum
 }
 """Tasks without a decision of their own: if one fails, the node ends."""

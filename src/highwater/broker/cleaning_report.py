@@ -16,7 +16,7 @@ from highwater.partition.partition import Partition
 
 def describe_cleaner(broker: Broker) -> dict[str, Any]:
     """For /status, of the node as a whole."""
-    account, get = broker.cleaner.account, broker.config.get
+    account, get = broker.cleaner.account, broker.metadata.config.get
     return {
         "enabled": get(settings.LOG_CLEANER_ENABLE),
         "threads": get(settings.LOG_CLEANER_THREADS),

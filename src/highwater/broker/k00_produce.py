@@ -63,7 +63,7 @@ def _appended(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) 
     for topic, partitions in request.topics:
         rows: list[Row] = []
         answer.topics.append((topic, rows))
-        name = broker.topic_name(topic) or ""
+        name = broker.metadata.topic_name(topic) or ""
         allowed = ctx.authorize("Write", "Topic", name)
         writable = name not in INTERNAL or ctx.client_id == ADMIN_CLIENT
         for index, records in partitions:
@@ -115,7 +115,7 @@ def _append(answer: _Answer, topic: str | Uuid, index: int, records: memoryview 
     rows = answer.topics[-1][1]
     partition = answer.broker.hosted.find(topic, index)
     if partition is None:
-        code = answer.broker.not_hosted(topic, index)
+        code = answer.broker.metadata.not_hosted(topic, index)
         rows.append(_failed(index, code, leader=answer.leader_hint(topic, index, code)))
         return
     try:
@@ -211,7 +211,7 @@ class _Answer:
     def leader_hint(self, topic: str | Uuid, index: int, code: Code) -> tuple[int, int] | None:
         if code is not Code.NOT_LEADER_OR_FOLLOWER:
             return None
-        image = self.broker.partition_image(topic, index)
+        image = self.broker.metadata.partition_image(topic, index)
         return None if image is None else (image.leader, image.leader_epoch)
 
     def _send(self) -> None:
@@ -228,5 +228,5 @@ class _Answer:
             return
         version = self.ctx.version
         hinted = [row[7][0] for _, rows in self.topics for row in rows if row[7] is not None]
-        nodes = self.broker.node_endpoints(hinted, self.ctx.listener) if version >= _LEADER_HINTS_FROM else []
+        nodes = self.broker.metadata.node_endpoints(hinted, self.ctx.listener) if version >= _LEADER_HINTS_FROM else []
         self.ctx.respond_parts([produce.encode_response(version, self.topics, self.ctx.throttle_ms, nodes)])

@@ -140,7 +140,7 @@ class _Fetch:
         self.session = session
         self.reader = Reader(request.replica_id, request.isolation_level, request.replica_epoch)
         self._full = full
-        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, broker.metadata.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._line = ctx.connection.line
         self._deadline: Deadline | None = None
@@ -241,7 +241,7 @@ class _Fetch:
         partition = self.broker.hosted.find(entry.topic, entry.index)
         entry.bind(partition)
         if partition is None:
-            return FetchRow(self.broker.not_hosted(entry.topic, entry.index))
+            return FetchRow(self.broker.metadata.not_hosted(entry.topic, entry.index))
         if not self.ctx.authorize("Read", "Topic", partition.tp.topic):
             return FetchRow(Code.TOPIC_AUTHORIZATION_FAILED)
         try:
@@ -316,7 +316,7 @@ class _Fetch:
             entry.sent_high_watermark = -1 if failed else row.high_watermark
             entry.sent_log_start = -1 if failed else row.log_start
         version = self.ctx.version
-        nodes = self.broker.node_endpoints(hinted, self.ctx.listener) if version >= _LEADER_HINTS_FROM else []
+        nodes = self.broker.metadata.node_endpoints(hinted, self.ctx.listener) if version >= _LEADER_HINTS_FROM else []
         session_id = session.id
         told = list(topics.items())
         self.ctx.respond_parts(
@@ -346,7 +346,7 @@ class _Fetch:
     def _leader_hint(self, entry: FetchEntry, error: Code) -> tuple[int, int] | None:
         if error not in (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH):
             return None
-        image = self.broker.partition_image(entry.topic, entry.index)
+        image = self.broker.metadata.partition_image(entry.topic, entry.index)
         return None if image is None else (image.leader, image.leader_epoch)
 
 

@@ -70,7 +70,7 @@ class _Answer:
     def look_up(self, topic: str, asked: ListOffsetsPartition, row: ListOffsetsPartitionResponse) -> None:
         partition = self._broker.hosted.find(topic, asked.partition_index)
         if partition is None:
-            raise KafkaError(self._broker.not_hosted(topic, asked.partition_index))
+            raise KafkaError(self._broker.metadata.not_hosted(topic, asked.partition_index))
         partition.require_leader()
         partition.check_epoch(asked.current_leader_epoch)
         when = asked.timestamp

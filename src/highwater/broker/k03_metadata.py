@@ -43,7 +43,7 @@ _ASKED_ABOUT = (Code.INVALID_TOPIC_EXCEPTION, Code.INVALID_REPLICATION_FACTOR)
 
 def handle(broker: Broker, ctx: RequestContext, request: MetadataRequest) -> Work:
     if request.topics is None or (ctx.version == 0 and not request.topics):
-        names = sorted(broker.image.topics.by_name)
+        names = sorted(broker.metadata.image.topics.by_name)
         yield None
         _respond(broker, ctx, request, [MetadataRequestTopic(name=name) for name in names], {})
         return
@@ -54,9 +54,11 @@ def handle(broker: Broker, ctx: RequestContext, request: MetadataRequest) -> Wor
         rows = [MetadataResponseTopic(error_code=Code.INVALID_REQUEST, name=topic.name or "") for topic in topics]
         ctx.respond(MetadataResponse(throttle_time_ms=ctx.throttle_ms, topics=rows))
         return
-    missing = [topic.name for topic in topics if topic.name and broker.topic(topic.name) is None]
+    missing = [topic.name for topic in topics if topic.name and broker.metadata.topic(topic.name) is None]
     yield None
-    creates = broker.config.get(AUTO_CREATE_TOPICS_ENABLE) and (ctx.version < 4 or request.allow_auto_topic_creation)
+    creates = broker.metadata.config.get(AUTO_CREATE_TOPICS_ENABLE) and (
+        ctx.version < 4 or request.allow_auto_topic_creation
+    )
     allowed = [name for name in missing if ctx.authorize("Create", "Topic", name)] if creates else []
     if not allowed:
         _respond(broker, ctx, request, topics, {})
@@ -112,7 +114,7 @@ class _Question:
         if len(self._topics) <= _LOOKED_AT:
             looked_at = 0
             for asked in self._topics:
-                topic = broker.topic(asked.name or asked.topic_id)
+                topic = broker.metadata.topic(asked.name or asked.topic_id)
                 if topic is not None:
                     looked_at += len(topic.partitions)
                     if looked_at > _LOOKED_AT:
@@ -120,7 +122,7 @@ class _Question:
                     found.update(part.leader for part in topic.partitions.values())
             else:
                 return found - {broker.node_id, NO_NODE}
-        return set(broker.image.brokers.by_id) - {broker.node_id}  # any of them may lead one of so many
+        return set(broker.metadata.image.brokers.by_id) - {broker.node_id}  # any of them may lead one of so many
 
     def _tell(self) -> None:
         if not self._told:
@@ -147,8 +149,8 @@ def _answer(
     errors: Mapping[str, Code],
     dead: Collection[NodeId],
 ) -> Work:
-    live = [node.id for node in broker.image.brokers.by_id.values() if not node.fenced]
-    nodes = broker.node_endpoints([*live, *dead], ctx.listener)
+    live = [node.id for node in broker.metadata.image.brokers.by_id.values() if not node.fenced]
+    nodes = broker.metadata.node_endpoints([*live, *dead], ctx.listener)
     response = MetadataResponse(
         throttle_time_ms=ctx.throttle_ms,
         brokers=[MetadataResponseBroker(node_id=n.id, host=n.host, port=n.port, rack=n.rack) for n in nodes],
@@ -173,7 +175,7 @@ def _topic(
 ) -> Generator[None, None, MetadataResponseTopic]:
     # Whoever asks by id may leave the name empty or null: Java's clients do the former.
     name = None if asked.topic_id != ZERO_UUID else asked.name
-    topic = broker.topic(asked.topic_id if name is None else name)
+    topic = broker.metadata.topic(asked.topic_id if name is None else name)
     if topic is None:
         code = Code.UNKNOWN_TOPIC_OR_PARTITION if name is not None else Code.UNKNOWN_TOPIC_ID
         refused = errors.get(name or "")
@@ -213,9 +215,9 @@ def told(row: P, broker: Broker, ctx: RequestContext, index: int, image: Partiti
 
 def leader_for(broker: Broker, ctx: RequestContext, image: PartitionImage) -> tuple[Code, int]:
     """The leader as this listener's clients can use it."""
-    if image.leader == NO_NODE or not broker.image.brokers.is_active(image.leader):
+    if image.leader == NO_NODE or not broker.metadata.image.brokers.is_active(image.leader):
         return Code.LEADER_NOT_AVAILABLE, NO_NODE
-    if image.leader not in broker.reached_through(ctx.listener):
+    if image.leader not in broker.metadata.reached_through(ctx.listener):
         old = ctx.api_key == API.key and ctx.version < _LISTENER_ERROR_FROM
         return (Code.LEADER_NOT_AVAILABLE if old else Code.LISTENER_NOT_FOUND), NO_NODE
     return Code.NONE, image.leader
@@ -223,7 +225,7 @@ def leader_for(broker: Broker, ctx: RequestContext, image: PartitionImage) -> tu
 
 def _offline(broker: Broker, ctx: RequestContext, image: PartitionImage) -> list[int]:
     """Replicas on brokers that are fenced, gone, or not to be reached through this listener."""
-    reachable, brokers = broker.reached_through(ctx.listener), broker.image.brokers
+    reachable, brokers = broker.metadata.reached_through(ctx.listener), broker.metadata.image.brokers
     return [
         replica
         for replica in image.replicas

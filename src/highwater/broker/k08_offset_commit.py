@@ -57,7 +57,7 @@ def handle(broker: Broker, ctx: RequestContext, request: OffsetCommitRequest) ->
 def _refusals(broker: Broker, ctx: RequestContext, topic: OffsetCommitRequestTopic) -> list[Code]:
     """For each partition why it cannot be asked of the group, or NONE. A topic that is given by id gets its name."""
     if ctx.version >= _BY_ID_FROM:
-        name = broker.topic_name(topic.topic_id)
+        name = broker.metadata.topic_name(topic.topic_id)
         if name is None:
             return [Code.UNKNOWN_TOPIC_ID] * len(topic.partitions)
         topic.name = name
@@ -65,7 +65,7 @@ def _refusals(broker: Broker, ctx: RequestContext, topic: OffsetCommitRequestTop
         return [Code.TOPIC_AUTHORIZATION_FAILED] * len(topic.partitions)
     return [
         Code.UNKNOWN_TOPIC_OR_PARTITION
-        if broker.partition_image(topic.name, partition.partition_index) is None
+        if broker.metadata.partition_image(topic.name, partition.partition_index) is None
         else Code.NONE
         for partition in topic.partitions
     ]

@@ -92,7 +92,7 @@ def _fetch(
 def _refusal(broker: Broker, ctx: RequestContext, topic: OffsetFetchRequestTopics) -> Code:
     """A topic that is given by id gets its name."""
     if ctx.version >= _BY_ID_FROM:
-        name = broker.topic_name(topic.topic_id)
+        name = broker.metadata.topic_name(topic.topic_id)
         if name is None:
             return Code.UNKNOWN_TOPIC_ID
         topic.name = name
@@ -110,7 +110,7 @@ def _refused(topic: OffsetFetchRequestTopics, code: Code) -> OffsetFetchResponse
 def _is_seen(broker: Broker, ctx: RequestContext, topic: OffsetFetchResponseTopics) -> bool:
     """Of all topics: those that the caller may know of, and that can be named in its version."""
     if ctx.version >= _BY_ID_FROM:
-        known = broker.topic(topic.name)
+        known = broker.metadata.topic(topic.name)
         if known is None:
             return False
         topic.topic_id = known.id

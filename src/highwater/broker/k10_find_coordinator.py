@@ -43,7 +43,7 @@ def handle(broker: Broker, ctx: RequestContext, request: FindCoordinatorRequest)
     refusal = _refusal(ctx, request.key_type)
     if refusal is not None:
         yield from _respond(ctx, keys, lambda key: refusal)
-    elif broker.topic(OFFSETS_TOPIC) is None and keys:
+    elif broker.metadata.topic(OFFSETS_TOPIC) is None and keys:
         wanted = [broker.groups.topic_to_create()]
         give_up = broker.auto_creation.want(wanted, lambda refused: _look(broker, ctx, keys))
         if give_up is not None:
@@ -64,7 +64,7 @@ def _refusal(ctx: RequestContext, kind: int) -> _Found | None:
 
 def _look(broker: Broker, ctx: RequestContext, keys: list[str]) -> None:
     def leaders() -> set[NodeId]:
-        topic = broker.topic(OFFSETS_TOPIC)
+        topic = broker.metadata.topic(OFFSETS_TOPIC)
         if topic is None:
             return set()
         # Of all its partitions where there are many keys: each has to be hashed to know its own.
@@ -89,11 +89,11 @@ def _look(broker: Broker, ctx: RequestContext, keys: list[str]) -> None:
 def _find(broker: Broker, ctx: RequestContext, group_id: str) -> _Found:
     if not ctx.authorize("Describe", "Group", group_id):
         return _Found(Code.GROUP_AUTHORIZATION_FAILED)
-    image = broker.partition_image(OFFSETS_TOPIC, broker.groups.index_of(group_id))
+    image = broker.metadata.partition_image(OFFSETS_TOPIC, broker.groups.index_of(group_id))
     if image is not None:
         code, leader = leader_for(broker, ctx, image)
         if code is Code.NONE:
-            for node in broker.node_endpoints([leader], ctx.listener):
+            for node in broker.metadata.node_endpoints([leader], ctx.listener):
                 return _Found(Code.NONE, node.id, node.host, node.port)
     return _Found(Code.COORDINATOR_NOT_AVAILABLE)
 

@@ -104,7 +104,7 @@ def _delete(broker: Broker, ctx: RequestContext, topic: str, index: int, offset:
         raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
     partition = broker.hosted.find(topic, index)
     if partition is None:
-        raise KafkaError(broker.not_hosted(topic, index))
+        raise KafkaError(broker.metadata.not_hosted(topic, index))
     if partition.raise_log_start(offset):
         broker.store.keep_start(partition.log, lambda: None)
     return partition

@@ -38,7 +38,7 @@ def _end(broker: Broker, ctx: RequestContext, topic: str, asked: OffsetForLeader
             raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
         partition = broker.hosted.find(topic, asked.partition)
         if partition is None:
-            raise KafkaError(broker.not_hosted(topic, asked.partition))
+            raise KafkaError(broker.metadata.not_hosted(topic, asked.partition))
         partition.require_leader()
         partition.check_epoch(asked.current_leader_epoch)
     except KafkaError as failed:

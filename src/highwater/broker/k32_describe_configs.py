@@ -52,20 +52,20 @@ def _rows(broker: Broker, ctx: RequestContext, resource: DescribeConfigsResource
     if resource.resource_type == ResourceType.TOPIC:
         if not ctx.authorize("DescribeConfigs", "Topic", name):
             raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
-        if broker.topic(name) is None:
+        if broker.metadata.topic(name) is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(broker.config, broker.image.configs.of(topic_resource(name)))
+        return describe_topic(broker.metadata.config, broker.metadata.image.configs.of(topic_resource(name)))
     if not ctx.authorize("DescribeConfigs", "Cluster", "kafka-cluster"):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     if resource.resource_type == ResourceType.BROKER:
         if name == "":
-            return describe_broker_default(broker.config)
+            return describe_broker_default(broker.metadata.config)
         if broker_id(name, "Broker") != broker.node_id:
             raise KafkaError(
                 Code.INVALID_REQUEST,
                 f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
             )
-        return describe_broker(broker.config)
+        return describe_broker(broker.metadata.config)
     raise KafkaError(Code.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 
 

@@ -75,7 +75,7 @@ def _refused(broker: Broker, resources: list[AlterConfigsResource]) -> Refused:
 def _check_suits(broker: Broker, asked: AlterConfigsResource) -> None:
     """Against what this broker was started with, which the controller does not know. All else is for it to check."""
     resource = ConfigResource(asked.resource_type, asked.resource_name)
-    after = dict(broker.image.configs.of(resource))
+    after = dict(broker.metadata.image.configs.of(resource))
     for each in asked.configs:
         try:
             value = Alteration(each.name, each.config_operation, each.value).of(after.get(each.name), of_topic=False)
@@ -84,7 +84,7 @@ def _check_suits(broker: Broker, asked: AlterConfigsResource) -> None:
         after.pop(each.name, None)
         if value is not None:
             after[each.name] = value
-    config = broker.config
+    config = broker.metadata.config
     own, default = (config.dynamic, after) if resource == CLUSTER_DEFAULT else (after, config.dynamic_default)
     try:
         config.with_dynamic(own, default)

@@ -58,7 +58,7 @@ def handle(broker: Broker, ctx: RequestContext, request: OffsetDeleteRequest) ->
     broker.groups.ask(
         ctx,
         request.group_id,
-        lambda shard, caller, now: shard.delete_offsets(known, caller, now),
+        lambda shard, caller, now: shard.delete_offsets(known, caller),
         refused,
         respond,
     )
@@ -76,7 +76,7 @@ def _sorted_out(
             index = partition.partition_index
             if not allowed:
                 refusals[topic.name, index] = Code.TOPIC_AUTHORIZATION_FAILED
-            elif broker.partition_image(topic.name, index) is None:
+            elif broker.metadata.partition_image(topic.name, index) is None:
                 refusals[topic.name, index] = Code.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 known.append(OffsetDeleteRequestPartition(partition_index=index))

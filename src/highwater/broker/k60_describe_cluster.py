@@ -25,7 +25,7 @@ def handle(broker: Broker, ctx: RequestContext, request: DescribeClusterRequest)
             )
         )
         return
-    brokers = broker.image.brokers.by_id.values()
+    brokers = broker.metadata.image.brokers.by_id.values()
     shown: dict[int, bool] = {
         node.id: node.fenced for node in brokers if not node.fenced or request.include_fenced_brokers
     }
@@ -37,7 +37,7 @@ def handle(broker: Broker, ctx: RequestContext, request: DescribeClusterRequest)
             DescribeClusterBroker(
                 broker_id=node.id, host=node.host, port=node.port, rack=node.rack, is_fenced=shown[node.id]
             )
-            for node in broker.node_endpoints(shown, ctx.listener)
+            for node in broker.metadata.node_endpoints(shown, ctx.listener)
         ],
     )
     if request.include_cluster_authorized_operations:

@@ -26,17 +26,17 @@ API = Api(75, (0, 0), DescribeTopicPartitionsRequest, most_elements=MOST_ELEMENT
 
 
 def handle(broker: Broker, ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Work:
-    wanted = sorted({topic.name for topic in request.topics} or set(broker.image.topics.by_name))
+    wanted = sorted({topic.name for topic in request.topics} or set(broker.metadata.image.topics.by_name))
     first = 0
     if request.cursor is not None:
         wanted = [name for name in wanted if name >= request.cursor.topic_name]
         if wanted and wanted[0] == request.cursor.topic_name:
             first = request.cursor.partition_index
-    limit = broker.config.get(MAX_REQUEST_PARTITION_SIZE_LIMIT)
+    limit = broker.metadata.config.get(MAX_REQUEST_PARTITION_SIZE_LIMIT)
     room = max(1, min(request.response_partition_limit, limit))
     response = DescribeTopicPartitionsResponse(throttle_time_ms=ctx.throttle_ms)
     for name in wanted:
-        topic = broker.topic(name)
+        topic = broker.metadata.topic(name)
         if topic is None or not ctx.authorize("Describe", "Topic", name):
             code = Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else Code.TOPIC_AUTHORIZATION_FAILED
             missing = DescribeTopicPartitionsResponseTopic(error_code=code, name=name)

@@ -129,7 +129,7 @@ class GroupLags:
 
     def _sort(self, place: TopicPartition, here: Ends, elsewhere: dict[NodeId, list[TopicPartition]]) -> None:
         """The ends of what is led here; and all else by its leader."""
-        image = self._broker.partition_image(place.topic, place.partition)
+        image = self._broker.metadata.partition_image(place.topic, place.partition)
         hosted = self._broker.hosted.get(place)
         if hosted is not None and hosted.knows_its_end:
             here[place] = hosted.log.high_watermark
@@ -184,8 +184,8 @@ class _Question:
         self._unasked = deque(places)
         self._told = told
         self._ends: Ends = {}
-        registration = broker.image.brokers.get(leader)
-        at = None if registration is None else registration.listener(broker.config.inter_broker_listener)
+        registration = broker.metadata.image.brokers.get(leader)
+        at = None if registration is None else registration.listener(broker.metadata.config.inter_broker_listener)
         if at is None:
             told(self._ends)
             return

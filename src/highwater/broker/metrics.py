@@ -30,6 +30,8 @@ class BrokerMetrics:
         yield from _logs(hosted)
         yield from _partitions(led)
         yield from self._followers(led)
+        kept = self._broker.groups.kept
+        yield gauge("highwater_groups_kept_bytes", "Memory of the groups and offsets coordinated here.", kept)
         yield from self._cluster()
         yield from cleaner_families(self._broker, hosted)
 
@@ -69,11 +71,13 @@ class BrokerMetrics:
 
     def _cluster(self) -> Iterator[Family]:
         """kafka_exporter's view."""
-        broker, image = self._broker, self._broker.image
+        broker, image = self._broker, self._broker.metadata.image
         active = [each for each in sorted(image.brokers.by_id.values()) if each.active]
         speaks = bool(active) and active[0].id == broker.node_id
         if speaks:
-            addresses = broker.node_endpoints((each.id for each in active), broker.config.inter_broker_listener)
+            addresses = broker.metadata.node_endpoints(
+                (each.id for each in active), broker.metadata.config.inter_broker_listener
+            )
             yield gauge("kafka_brokers", "Brokers that are not fenced.", len(active))
             info = [(labels(id=at.id, address=f"{at.host}:{at.port}"), 1) for at in addresses]
             yield gauge("kafka_broker_info", "Who and where the brokers are.", info)

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable
 
 from highwater.broker.broker import Broker
-from highwater.broker.directories import ReplicaDirectories
 from highwater.errors import KafkaError
 from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.cluster import MetadataImage
@@ -26,10 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 class MissingReplicas:
-    def __init__(self, broker: Broker, directories: ReplicaDirectories, wake: Callable[[], None]) -> None:
+    def __init__(self, broker: Broker, wake: Callable[[], None]) -> None:
         """`wake` when `due` has become true."""
         self._broker = broker
-        self._directories = directories
+        self._directories = broker.directories
         self._wake = wake
         self._reasons: dict[tuple[Uuid, int], str] = {}
         self._open_at: dict[TopicPartition, float] = {}
@@ -44,7 +43,7 @@ class MissingReplicas:
             _log.error("%s", failed)
         self._reasons[key] = str(failed)
         pause = self._pause(tp)
-        known = self._find(self._broker.image, key)
+        known = self._find(self._broker.metadata.image, key)
         if known is None or known[2].directory(self._broker.node_id) != DIRECTORY_LOST:
             self._directories.lose(*key, lasting=pause is None)
         if pause is not None:

@@ -11,11 +11,9 @@ import logging
 from collections.abc import Callable, Iterable
 
 from highwater.broker.broker import Broker
-from highwater.broker.directories import ReplicaDirectories
 from highwater.broker.missing import MissingReplicas
 from highwater.broker.reasons import why_changed
 from highwater.broker.refilled import Refilled
-from highwater.config import FETCH_MAX_BYTES
 from highwater.errors import KafkaError
 from highwater.log.loader import CorruptLog
 from highwater.metadata.brokers import DIRECTORY_LOST
@@ -44,24 +42,23 @@ _log = logging.getLogger(__name__)
 class Publisher:
     """Images come in order; while one is being applied the next ones are gathered into one step."""
 
-    def __init__(
-        self, broker: Broker, incarnation: Uuid, directories: ReplicaDirectories, applied: Callable[[], None]
-    ) -> None:
+    def __init__(self, broker: Broker, applied: Callable[[], None]) -> None:
+        """`applied` is called after each image."""
         self._broker = broker
-        self._incarnation = incarnation
-        self._directories = directories
+        self._metadata = broker.metadata
+        self._directories = broker.directories
         self._applied = applied
         self._pending: tuple[MetadataImage, Changes] | None = None
         self._news = asyncio.Event()
         self._settle_until = 0.0
-        self._missing = MissingReplicas(broker, directories, self._news.set)
+        self._missing = MissingReplicas(broker, self._news.set)
         self._refilled = Refilled(broker.world.clock, self._look_again)
 
     def offer(self, image: MetadataImage, changes: Changes) -> None:
         if self._pending is not None:
             changes = self._pending[1].then(changes)
         self._pending = (image, changes)
-        self._broker.news()
+        self._metadata.newer_is_known()
         self._news.set()
 
     async def run(self) -> None:
@@ -72,11 +69,12 @@ class Publisher:
                 (image, changes), self._pending = self._pending, None
                 await self.apply(image, changes)
             if self._missing.due:
-                image = self._broker.image
+                image = self._metadata.image
                 await self._place(image, await self._missing.take_due(image))
                 self._directories.report()
             if self._pending is None:
-                self._broker.applied()
+                self._broker.auto_creation.settle()
+                self._metadata.all_is_applied()
 
     async def begin(self, image: MetadataImage, progress: Callable[[], None] = lambda: None) -> None:
         """The first image: what is on disk is set against it, logs of other partitions are deleted, the rest is given
@@ -294,7 +292,7 @@ class Publisher:
         Another record at the same offset and in the same epoch could not be told from it. The registration of a new
         life raises the epoch of all that the last one led."""
         known = image.brokers.get(self._broker.node_id)
-        return known is not None and known.incarnation == self._incarnation
+        return known is not None and known.incarnation == self._broker.lifecycle.incarnation
 
     async def _settled(self, partition: Partition) -> bool:
         """No role is taken while the log is being cut. A disk that is full may hold that up for hours: the others do
@@ -310,13 +308,13 @@ class Publisher:
         return True
 
     def _look_again(self, partition: Partition) -> None:
-        image = self._broker.coming_image if self._pending is None else self._pending[0]
+        image = self._metadata.coming_image if self._pending is None else self._pending[0]
         if partition.topic_id in image.topics.by_id:
             self.offer(image, Changes(partitions={partition.topic_id: (partition.tp.partition,)}))
 
     def _follow(self, image: MetadataImage, partition: Partition) -> None:
         leader = image.brokers.get(partition.leader_id)
-        at = None if leader is None else leader.listener(self._broker.config.inter_broker_listener)
+        at = None if leader is None else leader.listener(self._metadata.config.inter_broker_listener)
         if at is not None and partition.log.offline is None:
             self._broker.fetchers.follow(partition, partition.leader_id, Endpoint(at.host, at.port))
 
@@ -324,7 +322,7 @@ class Publisher:
         """A follower that has caught up may have waited only for its broker to be unfenced; one whose broker is fenced
         is waited for no longer."""
         for partition in self._broker.hosted if changes.brokers else ():
-            part = self._broker.partition_image(partition.topic_id, partition.tp.partition)
+            part = self._metadata.partition_image(partition.topic_id, partition.tp.partition)
             if partition.leader is not None and part is not None:
                 changed = [replica for replica in part.replicas if replica in changes.brokers]
                 if changed:
@@ -341,16 +339,8 @@ class Publisher:
 
     def _take_settings(self, image: MetadataImage) -> None:
         """What new logs are made with, and topic settings fall back on, comes before everything else."""
-        broker = self._broker
-        own, default = image.configs.of(broker_resource(broker.node_id)), image.configs.of(CLUSTER_DEFAULT)
-        before, broker.config = broker.config, broker.config.adopting(own, default)
-        if broker.config is not before:
-            for why in broker.config.ignored:
-                if why not in before.ignored:
-                    _log.error("broker %d leaves out settings that do not suit it: %s", broker.node_id, why)
-            broker.fetch_max_bytes = broker.config.get(FETCH_MAX_BYTES)
-            broker.cleaner.reconfigured()
-        broker.coming_image = image
+        if self._metadata.adopt_settings(image):
+            self._broker.cleaner.reconfigured()
 
     def _reconfigure(self, changes: Changes) -> None:
         mine = (CLUSTER_DEFAULT, broker_resource(self._broker.node_id))
@@ -359,11 +349,11 @@ class Publisher:
         for partition in self._broker.hosted if everything or topics else ():
             if everything or partition.tp.topic in topics:
                 with self._at(partition):
-                    partition.reconfigure(self._broker.log_config(partition.tp.topic))
+                    partition.reconfigure(self._metadata.log_config(partition.tp.topic))
                     self._broker.hosted.reconfigured(partition)
 
     def _tell(self, image: MetadataImage, changes: Changes = NOTHING) -> None:
-        before, self._broker.image = self._broker.image, image
+        before = self._metadata.install(image)
         for broker in changes.brokers:
             self._broker.doubts.clear(broker)
             known = image.brokers.get(broker)

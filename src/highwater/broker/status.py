@@ -19,7 +19,7 @@ AT_ONCE = 50
 
 def describe(broker: Broker, broker_epoch: int, standing: str, controller: int | None) -> dict[str, Any]:
     """For /status, as plain values; the partitions follow in `as_json`."""
-    image = broker.image
+    image = broker.metadata.image
     return {
         "node": broker.node_id,
         "broker_epoch": broker_epoch,
@@ -105,8 +105,8 @@ def _follower(broker: Broker, partition: Partition, leader: Leader, replica: Nod
 def why_not_in_sync(broker: Broker, partition: Partition, leader: Leader, replica: NodeId, now: float) -> str:
     """The first of Kafka's conditions that this replica does not meet, with how long it lags and how long it may."""
     progress = leader.followers[replica]
-    registration = broker.image.brokers.get(replica)
-    missing = absence(broker.image, replica)
+    registration = broker.metadata.image.brokers.get(replica)
+    missing = absence(broker.metadata.image, replica)
     lag = _lag(leader, replica, now)
     if registration is None or missing is not None:
         return f"broker {replica} {missing}; {lag}"

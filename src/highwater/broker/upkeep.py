@@ -30,7 +30,7 @@ class Upkeep:
         self._unflushed_since: dict[Partition, float] = {}
 
     def start(self) -> None:
-        get = self._broker.config.get
+        get = self._broker.metadata.config.get
         first = get(settings.LOG_INITIAL_TASK_DELAY_MS)
         self._later("retention", first, self._retain)
         self._later("recovery-points", first, self._checkpoint_recovery_points)
@@ -76,7 +76,7 @@ class Upkeep:
         slice_from(0)
 
     def _retain(self) -> None:
-        interval = self._broker.config.get(settings.LOG_RETENTION_CHECK_INTERVAL_MS)
+        interval = self._broker.metadata.config.get(settings.LOG_RETENTION_CHECK_INTERVAL_MS)
         self._each(self._let_go, lambda: self._later("retention", interval, self._retain))
 
     def _let_go(self, partition: Partition) -> None:
@@ -94,31 +94,31 @@ class Upkeep:
 
     def _checkpoint_recovery_points(self) -> None:
         self._broker.store.recovery_points.write()
-        interval = self._broker.config.get(settings.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS)
+        interval = self._broker.metadata.config.get(settings.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS)
         self._later("recovery-points", interval, self._checkpoint_recovery_points)
 
     def _checkpoint_log_starts(self) -> None:
         self._broker.store.log_starts.write()
-        interval = self._broker.config.get(settings.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS)
+        interval = self._broker.metadata.config.get(settings.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS)
         self._later("log-starts", interval, self._checkpoint_log_starts)
 
     def _high_watermark_ms(self) -> int:
-        return self._broker.config.get(settings.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS)
+        return self._broker.metadata.config.get(settings.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS)
 
     def _checkpoint_high_watermarks(self) -> None:
         self._broker.store.high_watermarks.write()
         self._later("high-watermarks", self._high_watermark_ms(), self._checkpoint_high_watermarks)
 
     def _in_sync_ms(self) -> int:
-        return self._broker.config.get(settings.REPLICA_LAG_TIME_MAX_MS) // 2
+        return self._broker.metadata.config.get(settings.REPLICA_LAG_TIME_MAX_MS) // 2
 
     def _shrink(self) -> None:
         self._each(Partition.tick, lambda: self._later("in-sync", self._in_sync_ms(), self._shrink))
 
     def _expire_producers(self) -> None:
         now = self._broker.store.aging_ms()
-        after = self._broker.config.get(settings.PRODUCER_ID_EXPIRATION_MS)
-        interval = self._broker.config.get(settings.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS)
+        after = self._broker.metadata.config.get(settings.PRODUCER_ID_EXPIRATION_MS)
+        interval = self._broker.metadata.config.get(settings.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS)
         self._each(
             lambda partition: partition.log.producers.expire(now, after),
             lambda: self._later("producers", interval, self._expire_producers),

@@ -66,9 +66,13 @@ async def _live(config: NodeConfig, ready: Callable[[Node], None], recovers: Cal
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
     world = RealWorld(loop, lambda name, failed: end(failed))
-    node = Node(world, config, end)
-    node.recovers = recovers
-    starting = loop.create_task(node.start())
+
+    async def start() -> Node:
+        node = await Node.open(world, config, end, recovers)
+        await node.start()
+        return node
+
+    starting = loop.create_task(start())
     starting.add_done_callback(lambda _: woken.set())
     ended.add_done_callback(lambda _: woken.set())
     await woken.wait()
@@ -77,6 +81,7 @@ async def _live(config: NodeConfig, ready: Callable[[Node], None], recovers: Cal
         return exit_code(ended.result())
     if starting.exception() is not None:
         return exit_code(starting.exception())
+    node = starting.result()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from highwater.cluster.directory import NODES
 from highwater.cluster.failed import ClusterFailed
+from highwater.log.meta_properties import MetaProperties, read_meta_properties
 from highwater.model import Endpoint, NodeId
 from highwater.quorum import VoterSet
 from highwater.quorum.voters import endpoint_of
-from highwater.raft_node.meta_properties import MetaProperties, read_meta_properties
 from highwater.raft_node.recorded_voters import RecordedVoters, recorded_voters
 from highwater.world import Disk
 

@@ -31,19 +31,23 @@ class SteeredNode:
         self.world = RealWorld(loop, lambda name, why: failed(why))
         self._net = FaultyNet(self.world.net, self.world.clock, peers)
         self.world.net = self._net
-        self.node = Node(self.world, NodeConfig.parse(properties), failed)
-        self.node.recovers = opens_logs
+        self._config = NodeConfig.parse(properties)
+        self._failed = failed
+        self._opens_logs = opens_logs
+        self.node: Node | None = None
         self._failures: Failures | None = None
         self._early: list[Rule] = []
 
     async def start(self) -> None:
-        await self.node.start()
-        self._failures = Failures(self.node.server.registries, self._arbiter)
+        node = self.node = await Node.open(self.world, self._config, self._failed, self._opens_logs)
+        await node.start()
+        self._failures = Failures(node.server.registries, self._arbiter)
         for rule in self._early:
             self._failures.arm(rule)
 
     async def stop(self) -> None:
-        await self.node.stop()
+        if self.node is not None:
+            await self.node.stop()
         self.world.close()
 
     def obey(self, verb: str, argument: Any) -> Any:
@@ -74,15 +78,15 @@ class SteeredNode:
 
         None until the node is ready.
         """
-        if self._failures is None:
-            return None
         node = self.node
+        if self._failures is None or node is None:
+            return None
         committed = node.raft.committed
         seen: dict[str, Any] = {
             "offset": committed.offset,
             "controller": node.raft.leader_id,
             "epoch": node.raft.quorum.epoch,
-            "published": None if node.broker is None else node.broker.image.offset,
+            "published": None if node.broker is None else node.broker.metadata.image.offset,
             "brokers": [each.id for each in committed.brokers.by_id.values() if each.active],
         }
         image = None if topic is None else committed.topics.by_name.get(topic)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from highwater.config import (
@@ -16,6 +16,7 @@ from highwater.config import (
 from highwater.config.alteration import Alteration, Operation
 from highwater.controller.batches import check_size
 from highwater.controller.decision import CLUSTER_NAME, MAX_RECORDS, Authorize, Deciding, Decision, allow_all, told
+from highwater.controller.elections import leaderless
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType, broker_resource
@@ -32,6 +33,7 @@ from highwater.wire.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
+from highwater.wire.messages.partition_change_record import PartitionChangeRecord
 
 _RESOURCES_PER_PIECE: Final = 20
 Asked = list[tuple[ConfigResource, list[Alteration]]]
@@ -205,7 +207,7 @@ def _elr_consequences(head: MetadataImage, resource: ConfigResource, records: Se
     if not changes:
         return []
     if resource.type == ResourceType.TOPIC:
-        return [ClearElrRecord(topic_name=resource.name)]
+        return [ClearElrRecord(topic_name=resource.name), *_kept_eligible(head, resource.name)]
     if resource != CLUSTER_DEFAULT:
         raise KafkaError(
             Code.INVALID_CONFIG, f"Broker-level {MIN_INSYNC_REPLICAS.name} cannot be altered while ELR is enabled."
@@ -214,4 +216,18 @@ def _elr_consequences(head: MetadataImage, resource: ConfigResource, records: Se
         raise KafkaError(
             Code.INVALID_CONFIG, f"Cluster-level {MIN_INSYNC_REPLICAS.name} cannot be removed while ELR is enabled."
         )
-    return [ClearElrRecord()]
+    return [ClearElrRecord(), *_kept_eligible(head)]
+
+
+def _kept_eligible(head: MetadataImage, topic_name: str | None = None) -> Iterator[PartitionChangeRecord]:
+    """Where nobody leads and the ISR is empty, the lists that are cleared alone tell who may lead. Nothing has been
+    committed since: whoever is in the ELR has everything, and goes into the ISR; the last known leader stays known."""
+    for topic, index, partition in leaderless(head):
+        if partition.isr or topic_name not in (None, topic.name):
+            continue
+        if partition.elr:
+            yield PartitionChangeRecord(topic_id=topic.id, partition_id=index, isr=list(partition.elr))
+        elif partition.last_known_elr:
+            yield PartitionChangeRecord(
+                topic_id=topic.id, partition_id=index, last_known_elr=list(partition.last_known_elr)
+            )

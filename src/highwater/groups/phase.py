@@ -26,11 +26,6 @@ class Phase(Protocol):
         """Why a member of this generation may not commit offsets now, or NONE."""
         ...
 
-    @property
-    def commit_renews(self) -> bool:
-        """Whether a commit is as good as a heartbeat."""
-        ...
-
     def admits(self, group: Group, member_id: str, limit: int) -> bool:
         """Whether a member, known or new, has a place in a group of at most `limit`."""
         ...

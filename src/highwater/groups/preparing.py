@@ -17,7 +17,6 @@ class Preparing:
     heartbeat: Final = Code.REBALANCE_IN_PROGRESS
     commit: Final = Code.NONE
     """A member may still store how far it got, before it gives its partitions up."""
-    commit_renews: Final = True
 
     def admits(self, group: Group, member_id: str, limit: int) -> bool:
         # By those who wait and not by size: a group that is too large, since the limit was lowered, loses whoever

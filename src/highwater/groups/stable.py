@@ -48,7 +48,6 @@ class MemberIdStored:
 class Stable:
     heartbeat: Final = Code.NONE
     commit: Final = Code.NONE
-    commit_renews: Final = True
 
     def admits(self, group: Group, member_id: str, limit: int) -> bool:
         return member_id in group.members or len(group.members) < limit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from pathlib import PurePath
 
 from highwater.log import checkpoint, names
@@ -55,10 +56,8 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
     data = checkpoint.read_file(disk, mark)
     if data is not None:
         found.clean = True
-        try:
-            found.broker_epoch = int(json.loads(data)["brokerEpoch"]) if data.strip() else -1
-        except (ValueError, KeyError, TypeError):
-            found.broker_epoch = -1
+        with suppress(ValueError, KeyError, TypeError):
+            found.broker_epoch = int(json.loads(data)["brokerEpoch"])
         disk.unlink(mark)
         disk.sync_dir(directory)
     yield Step()

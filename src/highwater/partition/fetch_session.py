@@ -46,19 +46,21 @@ class FetchEntry:
         "topic",
     )
 
+    # As the session's last update has it.
+    offset: Offset
+    epoch: Epoch
+    last_fetched_epoch: Epoch
+    log_start: Offset
+    max_bytes: int
+    is_fresh: bool
+    """Told by the request under way: for a follower, an acknowledgement that has not been counted yet."""
+
     def __init__(self, session: FetchSession, topic: Topic, index: int) -> None:
         self.session = session
         self.topic = topic
         self.index = index
-        self.offset: Offset = 0
-        self.epoch: Epoch = -1
-        self.last_fetched_epoch: Epoch = -1
-        self.log_start: Offset = -1
-        self.max_bytes = 0
-        self.is_fresh = False
-        """Told by the request under way: for a follower, an acknowledgement that has not been counted yet."""
         self.partition: Partition | None = None
-        self.is_watching = False
+        self.is_watching: bool = False
         """The partition will tell of a change. Of one it has told it need not tell again before somebody looks."""
         self.sent_high_watermark: Offset = -1
         self.sent_log_start: Offset = -1
@@ -224,7 +226,7 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, by_id: bool, privileged: bool, now: float, partitions: int = 0) -> FetchSession:
+    def create(self, by_id: bool, privileged: bool, now: float, partitions: int) -> FetchSession:
         """A session with an id if there is room, else one with id 0: the client then asks in full each time. Followers
         have room for as many `partitions` as they follow."""
         if len(self._sessions) >= self._slots and not self._evict(privileged, now):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from highwater.errors import KafkaError, code_of
 from highwater.kernel import BadRecords
@@ -54,7 +54,7 @@ class Fetcher:
         broker_epoch: Callable[[], int],
         limits: Callable[[], Limits],
         doubt: Callable[[NodeId], None],
-        store: Callable[[], LogStore],
+        store: LogStore,
     ) -> None:
         self._world = world
         self._deadlines = deadlines
@@ -113,7 +113,6 @@ class Fetcher:
         self._closed = True
         for followed in self._followed.values():
             followed.machine.stop()
-        self._followed.clear()
         if self._connection is not None:
             self._connection.close()
 
@@ -262,7 +261,7 @@ class Fetcher:
         if ready.truncate_to is not None:
             self._cut(followed, ready.truncate_to, ready.why)
         elif ready.restart_at is not None:
-            self._restart(followed, ready, data if ready.append else None)
+            self._restart(followed, ready, data)
         elif ready.told is not None:
             partition.follow_up(ready.told, ready)
         if ready.keep_log_start:
@@ -291,7 +290,7 @@ class Fetcher:
             if self._followed.get(_key(followed.partition)) is followed:
                 self.restate(followed.partition)
 
-        self._store().keep_start(followed.partition.log, kept)
+        self._store.keep_start(followed.partition.log, kept)
 
     def restate(self, partition: Partition) -> None:
         """Tell the leader its place once more: its log start is another."""
@@ -315,48 +314,51 @@ class Fetcher:
         if offset < log.high_watermark:
             _log.warning("%s: cut to %d, below its high watermark %d", log.partition, offset, log.high_watermark)
 
-        async def cut() -> None:
-            if await self._store().truncate(log, max(offset, log.log_start), lambda: followed.is_cut):
-                self._cut_ended(followed)
-            elif followed.is_cut:
-                followed.machine.log_failed()
+        def cut() -> Awaitable[bool]:
+            return self._store.truncate(log, max(offset, log.log_start), lambda: followed.is_cut)
 
         followed.partition.tell(followed.cut_told(offset, self._named(why)))
-        self._spawn("truncate", followed, cut())
+        self._spawn("truncate", followed, cut, lambda: self._cut_ended(followed))
 
     def _restart(self, followed: Followed, ready: Ready, batches: memoryview | None) -> None:
         offset = ready.restart_at
         assert offset is not None
 
-        async def restart() -> None:
-            if not await self._store().restart(followed.partition.log, offset, batches, lambda: followed.is_cut):
-                if followed.is_cut:
-                    followed.machine.log_failed()
-            elif batches is None:
+        def restart() -> Awaitable[bool]:
+            return self._store.restart(followed.partition.log, offset, batches, lambda: followed.is_cut)
+
+        def restarted() -> None:
+            if batches is None:
                 self._cut_ended(followed)
             else:
                 self._carry_out(followed, followed.machine.restarted(followed.ends))
 
         followed.partition.tell(f"begins anew at {offset}: {self._named(ready.why)}")
-        self._spawn("restart", followed, restart())
+        self._spawn("restart", followed, restart, restarted)
 
     def _named(self, why: str) -> str:
         return why.replace("the leader", f"leader {self.leader}")
 
-    def _spawn(self, what: str, followed: Followed, cutting: Coroutine[Any, Any, None]) -> None:
+    def _spawn(
+        self, what: str, followed: Followed, cutting: Callable[[], Awaitable[bool]], done: Callable[[], None]
+    ) -> None:
+        async def cut() -> None:
+            if await cutting():
+                done()
+            else:
+                followed.cut_failed()
+
         partition = followed.partition
         assert not partition.is_being_cut, "one truncation of a log at a time"
-        partition.cutting = self._world.spawn(f"{what} {partition.tp}", cutting, partition.log.storage_failed)
+        partition.cutting = self._world.spawn(f"{what} {partition.tp}", cut(), partition.log.storage_failed)
 
     def _ask_ends(self, followed: Followed) -> None:
         def found(ends: Ends | None) -> None:
             log = followed.partition.log
             self._carry_out(followed, followed.machine.ends_found(ends, followed.ends, log.epoch_cache.latest))
 
-        if self._connection is None:
-            found(None)
-        else:
-            ask_for_ends(self._connection, followed.partition, self._local, self._limits().timeout, found)
+        assert self._connection is not None, "an answer asks for it"
+        ask_for_ends(self._connection, followed.partition, self._local, self._limits().timeout, found)
 
 
 def _key(partition: Partition) -> Key:

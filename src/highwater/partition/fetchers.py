@@ -23,7 +23,7 @@ class Fetchers:
         broker_epoch: Callable[[], int],
         limits: Callable[[], Limits],
         doubt: Callable[[NodeId], None],
-        store: Callable[[], LogStore],
+        store: LogStore,
     ) -> None:
         self._world = world
         self._deadlines = deadlines
@@ -38,7 +38,7 @@ class Fetchers:
     def follow(self, partition: Partition, leader: NodeId, at: Endpoint) -> None:
         fetcher = self._by_leader.get(leader)
         if fetcher is None or fetcher.endpoint != at:
-            moved = [] if fetcher is None else [each for each, of in self._of.items() if of is fetcher]
+            moved = [each for each, of in self._of.items() if of is fetcher]
             if fetcher is not None:
                 fetcher.close()
             fetcher = self._by_leader[leader] = Fetcher(

@@ -21,7 +21,7 @@ class Reader(NamedTuple):
 
     replica: int
     isolation: int
-    broker_epoch: int = -1
+    broker_epoch: int
 
 
 class FetchRow(NamedTuple):
@@ -58,8 +58,6 @@ def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int
         high_watermark, last_stable = log.high_watermark, log.last_stable_offset
     committed_only = reader.isolation == READ_COMMITTED and reader.replica < 0
     limit = log.log_end if reader.replica >= 0 else last_stable if committed_only else high_watermark
-    if entry.offset > limit and reader.replica < 0 and entry.offset <= log.log_end:
-        limit = entry.offset
     parts = log.read(entry.offset, min(entry.max_bytes, max_bytes), limit, at_least_one, peek.cached)
     size = sum(part.size for part in parts)
     aborted = None

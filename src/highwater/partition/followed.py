@@ -49,6 +49,11 @@ class Followed:
         """Whether the truncation that its machine asked for is still meant."""
         return self.machine.state is State.TRUNCATING
 
+    def cut_failed(self) -> None:
+        """Where it is still meant. What was cut for an earlier role says nothing of this one."""
+        if self.is_cut:
+            self.machine.log_failed()
+
     @property
     def is_unsynced(self) -> bool:
         """In flush mode a fetch at the log's end would acknowledge what a power cut may still take."""

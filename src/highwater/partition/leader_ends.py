@@ -22,21 +22,16 @@ def ask_for_ends(
     done: Callable[[Ends | None], None],
 ) -> None:
     """`done` once: with both ends, or with None where the leader did not say one of them."""
-    found: dict[int, Offset] = {}
-    is_over = False
+    found: dict[int, Offset | None] = {}
 
     def answered(when: int, answer: ListOffsetsResponse | CallFailed) -> None:
-        nonlocal is_over
-        if is_over:
-            return
         if isinstance(answer, CallFailed) or answer.topics[0].partitions[0].error_code:
-            is_over = True
-            done(None)
-            return
-        found[when] = answer.topics[0].partitions[0].offset
+            found[when] = None
+        else:
+            found[when] = answer.topics[0].partitions[0].offset
         if len(found) == 2:
-            is_over = True
-            done(Ends(found[EARLIEST], found[LATEST]))
+            start, end = found[EARLIEST], found[LATEST]
+            done(None if start is None or end is None else Ends(start, end))
 
     version = connection.pick(ListOffsetsRequest.API_KEY, ListOffsetsRequest.VERSIONS) or 1
     for when in (EARLIEST, LATEST):

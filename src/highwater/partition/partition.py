@@ -396,7 +396,8 @@ class Partition:
     ) -> None:
         """The acknowledgement: everything below `offset` is on that replica."""
         leader = self.require_leader()
-        flags = leader.fetched(replica, broker_epoch, offset, log_start, contact, self._in_sync.now())
+        now, own_start = self._in_sync.now(), self.log.log_start
+        flags = leader.fetched(replica, broker_epoch, offset, log_start, own_start, contact, now)
         if flags & STALE:
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, f"replica {replica} has a newer incarnation")
         if flags:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from highwater.controller.features import BOOTSTRAP_LEVELS, bootstrap_records
 from highwater.log.checkpoint import replace_file
+from highwater.log.meta_properties import MetaProperties, read_meta_properties
 from highwater.log.names import META_PROPERTIES
 from highwater.metadata.features import METADATA_VERSION
 from highwater.metadata.records import encode
 from highwater.model import METADATA_TOPIC, Endpoint, NodeId, Uuid, uuid_from_text, uuid_text
 from highwater.quorum.voters import Listener, ReplicaKey, VoterNode, VoterSet
-from highwater.raft_node.meta_properties import MetaProperties, read_meta_properties
 from highwater.raft_node.releases import release_name
 from highwater.wire.codec import Message
 from highwater.wire.messages.kraft_version_record import KRaftVersionRecord

@@ -74,15 +74,14 @@ Answer = Callable[[Any], None]
 
 class RaftNode:
     def __init__(
-        self, world: World, config: NodeConfig, identity: Identity, log_config: LogConfig, deadlines: DeadlineQueue
+        self, world: World, config: NodeConfig, cluster_id: str, log_config: LogConfig, deadlines: DeadlineQueue
     ) -> None:
         self.world = world
         self._config = config
-        self.identity = identity
         self._log_config = log_config
         self.deadlines = deadlines
         self.directory = PurePath(config.metadata_log_dir) / str(PARTITION)
-        self.committed = MetadataImage(identity.cluster_id)
+        self.committed = MetadataImage(cluster_id)
         self._listeners: Listeners | None = None
         self._pending: deque[CommittedBatch] = deque()
         """Batches in the log that are not applied yet, oldest first."""
@@ -98,8 +97,9 @@ class RaftNode:
 
     # Opening
 
-    async def open(self, listeners: Listeners, timing: Timing) -> None:
-        """Load what is on disk and take part in the quorum."""
+    async def open(self, identity: Identity, listeners: Listeners, timing: Timing) -> None:
+        """Load what is on disk and take part in the quorum. `identity` tells where this node is really reached."""
+        self.identity = identity
         self._listeners = listeners
         loaded = await finished(self.world, load_metadata, self.directory)
         self._adopt(loaded)

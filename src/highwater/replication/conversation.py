@@ -61,14 +61,14 @@ class Conversation(Generic[Key]):
         self._moved: dict[Key, None] = {}
         """Those that the next fetch names."""
         self._forgotten: dict[Key, None] = {}
-        """Those that the session has and is to lose."""
+        """Those that the session may have and is to lose. A leader does not mind one that it does not have."""
         self._syncing: dict[Key, Follower] = {}
         """Whose records are not synced yet."""
         self._in_flight = 0
         self._made = 0
         self._session_id = 0
         self._session_epoch = 0
-        self._unnamed = False
+        self._unnamed: bool = False
         """Whether there is a partition that no fetch of this session has named."""
         self._has_sessions = True
         """Until the leader has given none: asking for one without waiting, each time, would be no end of fetches."""
@@ -76,23 +76,20 @@ class Conversation(Generic[Key]):
     # Inputs: who is followed
 
     def follow(self, key: Key, follower: Follower) -> None:
-        self._stop(key)
+        """In a new term, too. The session loses it first: while a cut of the last term is under way, what it said then
+        must not be answered again and again."""
+        self.unfollow(key)
         self.followers[key] = follower
-        self._forgotten.pop(key, None)
         self.note(key)
 
     def unfollow(self, key: Key) -> None:
-        if self._stop(key):
-            self._forgotten[key] = None
-
-    def _stop(self, key: Key) -> bool:
         follower = self.followers.pop(key, None)
         if follower is None:
-            return False
+            return
         follower.stop()
         for each in (self._fetching, self._moved, self._syncing):
             each.pop(key, None)
-        return True
+        self._forgotten[key] = None
 
     def note(self, key: Key) -> None:
         """To be called after every other input of a follower: it may have moved, left the session or come back."""
@@ -126,9 +123,7 @@ class Conversation(Generic[Key]):
     def restate(self, key: Key) -> None:
         """Its log start is written down: only now the leader hears of it, and then calls records deleted. One that does
         not fetch is named when it does again."""
-        follower = self.followers[key]
-        if follower.fetches:
-            follower.is_moved = True
+        if self.followers[key].fetches:
             self._moved[key] = None
             self._unnamed = True
 
@@ -137,10 +132,7 @@ class Conversation(Generic[Key]):
     def begin_session(self) -> None:
         self._session_id = self._session_epoch = 0
         self._forgotten.clear()
-        for key in self._fetching:
-            self.followers[key].is_moved = True
         self._moved = dict(self._fetching)
-        self._unnamed = True
 
     def lost(self) -> None:
         """With the connection, all that was asked on it."""

@@ -45,6 +45,8 @@ class Progress:
 
     end: Offset | None = None
     log_start: Offset | None = None
+    has_deleted: bool = False
+    """It begins no earlier than the leader did at its last fetch. DeleteRecords that come later wait for it."""
     broker_epoch: int | None = None
     caught_up_at: float | None = None
     """When it last had everything the leader had; while it has, `contact` says so instead."""
@@ -193,9 +195,16 @@ class Leader:
     # Inputs: followers
 
     def fetched(
-        self, replica: NodeId, broker_epoch: int, end: Offset, log_start: Offset, contact: Contact, now: float
+        self,
+        replica: NodeId,
+        broker_epoch: int,
+        end: Offset,
+        log_start: Offset,
+        own_log_start: Offset,
+        contact: Contact,
+        now: float,
     ) -> int:
-        """A fetch of this leader epoch at `end`: everything below is on that replica."""
+        """A fetch of this leader epoch at `end`: everything from `log_start` to there is on that replica."""
         progress = self.followers[replica]
         known = progress.broker_epoch
         if known is not None and broker_epoch != known:
@@ -204,12 +213,11 @@ class Leader:
             # What the last incarnation had, this one may have lost.
             progress = self.followers[replica] = Progress()
             self._recount()
-        if end >= self.end:
-            progress.caught_up(now)
-        elif progress.leader_end_at_fetch is not None and end >= progress.leader_end_at_fetch:
+        if progress.leader_end_at_fetch is not None and end >= progress.leader_end_at_fetch:
             progress.caught_up(progress.fetched_at)
         progress.end = end
         progress.log_start = log_start
+        progress.has_deleted = log_start >= own_log_start
         progress.broker_epoch = broker_epoch
         progress.fetched_at = now
         progress.leader_end_at_fetch = self.end
@@ -367,28 +375,30 @@ class Leader:
         return 0 if set(before) <= set(self.isr) else SHRANK
 
     def may_join(self, replica: NodeId) -> bool:
-        """It has what is committed, and what was there when this epoch began. It told so in this epoch, by a fetch
-        that came after it had left the ISR, in the incarnation that is registered."""
+        """It has what is committed, and what was there when this epoch began, and would bring no deleted record back.
+        It told so in this epoch, by a fetch that came after it had left the ISR, in the incarnation that is
+        registered."""
         progress = self.followers[replica]
         return (
             progress.end is not None
             and not progress.has_left
             and progress.end >= self.high_watermark
             and progress.end >= self.epoch_start
+            and progress.has_deleted
             and self.is_eligible(replica)
         )
 
     def _maybe_expand(self, replica: NodeId) -> int:
         if self.proposal is not None or replica in self.isr or not self.may_join(replica):
             return 0
-        return self._propose((*self.isr, replica), f"{replica} has caught up")
+        return self._propose((*self.isr, replica), True, f"{replica} has caught up")
 
     def _expand_by_joining(self, now: float) -> int:
         """Whoever caught up while another change was asked for: one that has all it wants says nothing more, and below
         min.insync.replicas nothing more may be written."""
         flags = 0
         for replica in self.followers:
-            if replica not in self.maximal_isr and self._is_joining(replica, now):
+            if self._is_joining(replica, now):
                 flags |= self._maybe_expand(replica)
         return flags
 
@@ -403,9 +413,8 @@ class Leader:
             f"{replica} never caught up" if at is None else f"{replica} last caught up {now - at:.1f} s ago"
             for replica, at in out.items()
         )
-        return self._propose(
-            tuple(each for each in self.isr if each not in out), f"{', '.join(ages)}, limit {limit:g} s"
-        )
+        left = tuple(each for each in self.isr if each not in out)
+        return self._propose(left, False, f"{', '.join(ages)}, limit {limit:g} s")
 
     def _is_out_of_sync(self, replica: NodeId, now: float) -> bool:
         if replica not in self.followers or self.followers[replica].end == self.end:
@@ -413,8 +422,8 @@ class Leader:
         at = self.caught_up_at(replica)
         return at is None or now - at > self.terms.lag_seconds
 
-    def _propose(self, isr: tuple[NodeId, ...], why: str) -> int:
+    def _propose(self, isr: tuple[NodeId, ...], expands: bool, why: str) -> int:
         epochs = tuple(self.followers[each].broker_epoch if each in self.followers else None for each in isr)
-        self.proposal = Proposal(isr, epochs, self.partition_epoch, len(isr) > len(self.isr), why)
+        self.proposal = Proposal(isr, epochs, self.partition_epoch, expands, why)
         self._recount()
         return PROPOSAL

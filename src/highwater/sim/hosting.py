@@ -62,7 +62,8 @@ class HostedNode:
         if self._to_format is not None:
             await self._format(world, self._to_format, [])
             self._to_format = None
-        node = self.node = world.call(Node, world, self.config, lambda failed: self._end(world, failed))
+        self.node = None
+        node = self.node = await world.perform(Node.open(world, self.config, lambda failed: self._end(world, failed)))
         await world.perform(node.start())
         self._world = world
 

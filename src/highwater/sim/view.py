@@ -145,7 +145,7 @@ class Committed:
 
 def is_open(node: Node | None) -> bool:
     """Whether it is far enough to have anything to show."""
-    return node is not None and hasattr(node, "raft") and hasattr(node.raft, "quorum")
+    return node is not None and hasattr(node.raft, "quorum")
 
 
 def view_quorum(node: Node, batches: tuple[Batch, ...] | None = None) -> QuorumView:
@@ -202,7 +202,7 @@ def view_node(member: Member, storage: Storage | None) -> NodeView | None:
         life=member.lives,
         disk=member.disks,
         quorum=view_quorum(node, batches(node.raft.log.log)),
-        broker_epoch=node.lifecycle.epoch if node.broker is not None else -1,
+        broker_epoch=node.broker.lifecycle.epoch if node.broker is not None else -1,
         image=node.raft.committed,
         replicas=replicas,
     )

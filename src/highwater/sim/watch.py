@@ -76,7 +76,7 @@ class _Life:
             log.log_end,
             log.high_watermark,
             None if controller is None else controller.epoch,
-            -1 if node.broker is None else node.lifecycle.epoch,
+            -1 if node.broker is None else node.broker.lifecycle.epoch,
         )
         if stamp == self._stamp:
             return None
@@ -239,7 +239,7 @@ class Watch:
         self._count(before, quorum, replicas)
         epoch = before.broker_epoch
         if quorum is not None:
-            epoch = -1 if node.broker is None else node.lifecycle.epoch
+            epoch = -1 if node.broker is None else node.broker.lifecycle.epoch
         after = life.view = NodeView(
             before.id,
             before.life,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import PurePath
 from random import Random
 from typing import TypeVar
@@ -59,6 +59,7 @@ class Living:
         self._client = self.sim.world(CLIENT)
         self.sim.storage(NODE).provide(DIRECTORY)
         self.sim.run(self.world.perform(finished(self.world, _format)))
+        self.progress: Callable[[], None] = lambda: None
         self.node = self._make()
 
     def __enter__(self) -> Living:
@@ -69,7 +70,8 @@ class Living:
 
     def _make(self) -> Node:
         config = NodeConfig.parse(self._properties)
-        return self.world.call(Node, self.world, config, self.failed.append)
+        opened = Node.open(self.world, config, self.failed.append, lambda: self.progress())
+        return self.sim.run(self.world.perform(opened))
 
     def start(self) -> Living:
         self.sim.run(self.world.perform(self.node.start()))
@@ -106,4 +108,4 @@ class Living:
         assert [each.error_code for each in answer.topics] == [0]
         broker = self.node.broker
         self.sim.run(self.sim.until(lambda: len([tp for tp in broker.store.logs if tp.topic == name]) == partitions))
-        self.sim.run(self.sim.until(lambda: name in broker.image.topics.by_name))
+        self.sim.run(self.sim.until(lambda: name in broker.metadata.image.topics.by_name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.broker.broker import APPLYING_SECONDS
+from highwater.broker.applied_metadata import APPLYING_SECONDS
 from tests.unit.broker.living import Living
 
 
@@ -12,11 +12,11 @@ def test_an_answer_waits_for_metadata_that_is_being_applied() -> None:
         assert broker is not None
         living.sim.advance(1.0)  # until nothing is left to apply
         told: list[float] = []
-        living.world.call(broker.news)
-        living.world.call(broker.when_applied, lambda: told.append(living.sim.now))
+        living.world.call(broker.metadata.newer_is_known)
+        living.world.call(broker.metadata.when_applied, lambda: told.append(living.sim.now))
         living.sim.advance(0.1)
         assert told == []
-        living.world.call(broker.applied)
+        living.world.call(broker.metadata.all_is_applied)
         assert len(told) == 1
         living.sim.advance(APPLYING_SECONDS)
         assert len(told) == 1, "it is given once"
@@ -28,7 +28,7 @@ def test_an_answer_does_not_wait_for_ever_for_a_broker_that_cannot_apply_it() ->
         assert broker is not None
         living.sim.advance(1.0)  # until nothing is left to apply
         told: list[float] = []
-        living.world.call(broker.news)
-        living.world.call(broker.when_applied, lambda: told.append(living.sim.now))
+        living.world.call(broker.metadata.newer_is_known)
+        living.world.call(broker.metadata.when_applied, lambda: told.append(living.sim.now))
         living.sim.advance(APPLYING_SECONDS + 1)
         assert len(told) == 1

@@ -81,7 +81,7 @@ def test_transactions_and_share_groups_have_no_coordinator() -> None:
             asked = FindCoordinatorRequest(key_type=kind, coordinator_keys=["a", "b"])
             answer = living.ask(asked, FindCoordinatorResponse, version)
             assert [(each.key, each.error_code) for each in answer.coordinators] == [("a", code), ("b", code)]
-        assert "__consumer_offsets" not in living.node.broker.image.topics.by_name
+        assert "__consumer_offsets" not in living.node.broker.metadata.image.topics.by_name
 
 
 def test_produce_is_advertised_from_version_0_and_refused_below_3() -> None:

@@ -68,11 +68,11 @@ from tests.unit.broker.living import CLIENT, NODE, Living
 def test_the_offsets_topic_is_made_when_a_coordinator_is_first_asked_for() -> None:
     with Living(offsets_topic_segment_bytes="1048576").start() as living:
         broker = living.node.broker
-        assert OFFSETS not in broker.image.topics.by_name
+        assert OFFSETS not in broker.metadata.image.topics.by_name
         first = find(living, "g")
         assert (first.error_code, first.node_id, first.host, first.port) == (Code.NONE, 1, NODE, 9092)
-        assert len(broker.image.topics.by_name[OFFSETS].partitions) == 5
-        config = broker.log_config(OFFSETS)
+        assert len(broker.metadata.image.topics.by_name[OFFSETS].partitions) == 5
+        config = broker.metadata.log_config(OFFSETS)
         assert (config.compact, config.delete, config.segment_bytes) == (True, False, 1048576)
         asked = FindCoordinatorRequest(key_type=0, coordinator_keys=["a", "b"])
         many = living.ask(asked, FindCoordinatorResponse, 6)
@@ -300,7 +300,7 @@ def test_offsets_whose_tombstones_do_not_fit_one_batch_are_gone_too(is_asked: bo
 
 def delete_topic(living: Living) -> None:
     living.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=5000), DeleteTopicsResponse, 4)
-    living.sim.run(living.sim.until(lambda: "t" not in living.node.broker.image.topics.by_name))
+    living.sim.run(living.sim.until(lambda: "t" not in living.node.broker.metadata.image.topics.by_name))
 
 
 @pytest.mark.parametrize("is_made_anew", [False, True])
@@ -314,7 +314,7 @@ def test_offsets_of_a_topic_that_is_deleted_while_its_groups_are_loaded_are_gone
         # The load takes as long as what it has read is not committed.
         partition.log.move_high_watermark(0)
         partition.require_leader().high_watermark = 0
-        living.world.call(broker.groups.role_changed, partition, broker.image)
+        living.world.call(broker.groups.role_changed, partition, broker.metadata.image)
         delete_topic(living)
         if is_made_anew:
             living.create_topic("t", 2)
@@ -331,7 +331,7 @@ def test_offsets_of_a_topic_that_is_deleted_while_nobody_coordinates_its_groups_
         assert partition is not None
         living.world.call(broker.groups.removed, partition)
         delete_topic(living)
-        living.world.call(broker.groups.role_changed, partition, broker.image)
+        living.world.call(broker.groups.role_changed, partition, broker.metadata.image)
         settle(living)
         assert committed(living) == [(-1, 0)]
 
@@ -395,7 +395,7 @@ def test_nobody_is_told_of_offsets_before_they_are_loaded_but_hearts_may_beat() 
         assert heartbeat(living, member) == Code.NOT_COORDINATOR
         # A load that never ends: nothing of the partition is committed.
         partition.log.move_high_watermark(0)
-        living.world.call(living.node.broker.groups.role_changed, partition, living.node.broker.image)
+        living.world.call(living.node.broker.groups.role_changed, partition, living.node.broker.metadata.image)
         living.sim.advance(1)
         assert heartbeat(living, member) == Code.NONE
         assert commit(living, 1) == [Code.COORDINATOR_LOAD_IN_PROGRESS]

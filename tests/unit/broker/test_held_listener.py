@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.node import HELD_AFTER_SECONDS
+from highwater.broker.role import HELD_AFTER_SECONDS
 from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.api_versions_response import ApiVersionsResponse
 from tests.unit.broker.living import NODE, Living
@@ -15,8 +15,7 @@ def test_a_long_recovery_is_answered_for() -> None:
         living.reborn()
         begun = living.sim.now
         ready = living.world.spawn("start", living.node.start())
-        listens = lambda: hasattr(living.node, "server") and "PLAINTEXT" in living.node.server.endpoints  # noqa: E731
-        living.sim.run(living.sim.until(listens))
+        living.sim.run(living.sim.until(lambda: "PLAINTEXT" in living.node.server.endpoints))
         assert not ready.done() and living.sim.now - begun >= HELD_AFTER_SECONDS
         answer = living.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
         assert answer.error_code == 0 and not ready.done()

@@ -27,7 +27,7 @@ def test_the_default_limits_are_finite() -> None:
 
 def test_request_timeout_ms_bounds_the_creation_of_a_topic_that_a_client_asked_for() -> None:
     with Living(request_timeout_ms="2000").start() as living:
-        channel = living.node._channel
+        channel = living.node.broker.controller
         found, channel._controller = channel._controller, lambda: None
         living.world.call(channel.controller_moved)
 
@@ -42,5 +42,5 @@ def test_request_timeout_ms_bounds_the_creation_of_a_topic_that_a_client_asked_f
         channel._controller = found
         broker = living.node.broker
         assert broker is not None
-        living.sim.run(living.sim.until(lambda: broker.topic("in-time") is not None))
-        assert broker.topic("too-early") is None
+        living.sim.run(living.sim.until(lambda: broker.metadata.topic("in-time") is not None))
+        assert broker.metadata.topic("too-early") is None

@@ -44,6 +44,6 @@ def test_a_node_that_opens_its_logs_says_that_it_goes_on() -> None:
         living.start().create_topic("orders", 3)
         living.stop()
         told: list[bool] = []
-        living.reborn().node.recovers = lambda: told.append(True)
-        living.start()
+        living.progress = lambda: told.append(True)
+        living.reborn().start()
         assert len(told) >= 3

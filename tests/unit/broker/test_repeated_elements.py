@@ -64,7 +64,7 @@ def calls_in_one_go(living: Living, long: Long, length: int) -> int:
 
     broker = living.node.broker
     assert broker is not None
-    if broker.topic(TOPIC) is None:
+    if broker.metadata.topic(TOPIC) is None:
         living.create_topic(TOPIC, 3)
     with labour_of(living) as labour:
         living.sim.run(living._client.perform(ask()))

@@ -16,8 +16,8 @@ from highwater.cluster.ports import ReservedPort
 from highwater.cluster.record import as_options
 from highwater.cluster.waiting import waits_for
 from highwater.config import ConfigError
+from highwater.log.meta_properties import read_meta_properties
 from highwater.model import Uuid, uuid_text
-from highwater.raft_node.meta_properties import read_meta_properties
 from highwater.raft_node.metadata_log import QUORUM_STATE
 from highwater.raft_node.recorded_voters import recorded_voters
 from highwater.world.real_disk import RealDisk

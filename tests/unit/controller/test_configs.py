@@ -183,6 +183,17 @@ def test_with_elr_another_bound_clears_what_it_made_eligible_and_brokers_have_no
     assert ClearElrRecord(topic_name="a") not in alter(HEAD, wanted(TOPIC, (bound, SET, "2")))[1]
 
 
+@pytest.mark.parametrize("resource", [TOPIC, CLUSTER_DEFAULT])
+def test_with_elr_another_bound_leaves_those_known_who_may_lead_where_nobody_does(resource: ConfigResource) -> None:
+    head = cluster(1, 2, elr=True)
+    head = with_topic(head, "a", [1, 2], isr=[], leader=-1, eligible_leader_replicas=[1, 2], last_known_elr=[2])
+    head = with_topic(head, "b", [1, 2], isr=[], leader=-1, last_known_elr=[2])
+    _, records = alter(head, wanted(resource, ("min.insync.replicas", SET, "2")))
+    a, b = (then(head, records).topics.partition(name, 0) for name in ("a", "b"))
+    assert a is not None and (a.leader, a.isr, a.elr, a.last_known_elr) == (-1, (1, 2), (), ())
+    assert b is not None and (b.leader, b.isr, b.elr, b.last_known_elr) == (-1, (), (), (2,))
+
+
 def test_a_setting_that_is_taken_away_does_not_stand_in_the_way_of_another() -> None:
     head = changed(HEAD, TOPIC, ("min.compaction.lag.ms", SET, "11"))
     lower = ("max.compaction.lag.ms", SET, "10")

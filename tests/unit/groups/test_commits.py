@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from highwater.errors import Code
+from highwater.groups.records import read_offset_value
 from highwater.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
-from tests.unit.groups.bench import Bench
+from tests.unit.groups.bench import START_MS, Bench
 
 T0 = ("t", 0)
 
@@ -46,6 +47,7 @@ def test_a_commit_is_judged_by_the_state_of_the_group() -> None:
     bench = Bench()
     assert bench.committed_codes(bench.ask_commit({T0: 1}, "m", 3, version=8)) == [Code.ILLEGAL_GENERATION]
     assert bench.committed_codes(bench.ask_commit({T0: 1}, "m", 3, version=9)) == [Code.GROUP_ID_NOT_FOUND]
+    assert bench.committed_codes(bench.ask_commit({T0: 1}, "m", 0, version=9)) == [Code.GROUP_ID_NOT_FOUND]
     token = bench.ask_join(bench.new_id())
     bench.pass_time(3)
     member = bench.joined(token).member_id
@@ -186,3 +188,18 @@ def test_in_a_group_that_nobody_is_in_only_who_names_no_generation_commits(gener
     bench = Bench()
     bench.ask_commit({T0: 5})
     assert bench.committed_codes(bench.ask_commit({T0: 6}, generation=generation)) == [code]
+
+
+@pytest.mark.parametrize(
+    ("retention_ms", "expire_ms"), [(-1, -1), (0, START_MS), (60_000, START_MS + 60_000), (2**63 - 1, 2**63 - 1)]
+)
+def test_a_retention_of_its_own_is_kept_as_the_time_at_which_an_offset_expires(
+    retention_ms: int, expire_ms: int
+) -> None:
+    """-1 leaves it to the broker; no time lies beyond what the field can hold."""
+    bench = Bench()
+    bench.holds = True
+    bench.ask_commit({T0: 5}, retention_ms=retention_ms, version=4)
+    (record,) = bench.writes[0].records
+    assert record.value is not None
+    assert read_offset_value(record.value).expire_ms == expire_ms

@@ -18,7 +18,9 @@ def test_a_group_is_described_in_each_of_its_states() -> None:
     assert [(m.client_id, m.client_host, m.member_metadata) for m in described.members] == [("app", "/127.0.0.1", b"")]
     bench.pass_time(3)
     member = bench.joined(token).member_id
-    assert bench.shard.describe(G, 6).group_state == "CompletingRebalance"
+    described = bench.shard.describe(G, 6)
+    assert (described.group_state, described.protocol_data) == ("CompletingRebalance", "")
+    assert [m.member_metadata for m in described.members] == [b""], "what was chosen is told once it is in force"
     bench.assign(1, [member], member)
     described = bench.shard.describe(G, 6)
     assert (described.group_state, described.protocol_data, described.error_code) == ("Stable", "range", 0)
@@ -67,7 +69,19 @@ def test_the_positions_of_all_groups_are_told_whether_or_not_they_have_members()
     members = bench.stable_group(2)
     bench.ask_commit({("t", 0): 5}, members[0], 1)
     bench.ask_commit({("t", 1): 7}, group="alone")
+    bench.stable_group(1, group="idle")
     assert list(bench.shard.positions()) == [
         Position(G, 2, {TopicPartition("t", 0): 5}),
         Position("alone", 0, {TopicPartition("t", 1): 7}),
+        Position("idle", 1, {}),
     ]
+
+
+def test_the_position_of_a_group_that_goes_meanwhile_is_told_as_it_is_when_its_turn_comes() -> None:
+    bench = Bench()
+    bench.ask_commit({("t", 0): 5})
+    bench.ask_commit({("t", 1): 7}, group="gone")
+    told = bench.shard.positions()
+    assert next(told).group_id == G
+    assert bench.delete_groups("gone") == [Code.NONE]
+    assert list(told) == []

@@ -246,6 +246,16 @@ def test_a_full_group_takes_nobody_else() -> None:
     assert bench.state() == "CompletingRebalance"
 
 
+def test_a_full_group_whose_assignment_is_awaited_takes_nobody_else() -> None:
+    bench = Bench(GroupSettings(max_size=2))
+    leader, other = bench.stable_group(2)
+    for member in (leader, other):
+        bench.ask_join(member)
+    assert bench.state() == "CompletingRebalance"
+    assert bench.refusal(bench.ask_join()) is Code.GROUP_MAX_SIZE_REACHED
+    assert bench.joined(bench.ask_join(other)).generation_id == 2, "its own members may always join"
+
+
 def test_no_more_ids_are_given_out_than_a_group_takes_members() -> None:
     bench = Bench(GroupSettings(max_size=2))
     first = bench.new_id()
@@ -344,7 +354,7 @@ def test_a_member_that_joins_again_is_given_the_time_that_it_asks_for_now() -> N
 
 
 def test_what_a_member_says_is_reckoned_with_what_keeping_it_takes() -> None:
-    assert size_of((("range", b"abc"), ("sticky", b""))) == 100 + 5 + 3 + 100 + 6
+    assert size_of((("range", b"abc"), ("sticky", b""))) == 200 + 5 + 3 + 200 + 6
     assert MOST_SAID == 16 * 1024 * 1024
 
 

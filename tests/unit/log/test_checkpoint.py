@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from highwater.log import checkpoint
-from highwater.log.checkpoint import BadCheckpoint, CheckpointFile, replace_file
+from highwater.log.checkpoint import BadCheckpoint, CheckpointFile, read_file, replace_file, replaced
 from highwater.model import TopicPartition
 from highwater.sim import Simulation, SimWorld
 from highwater.world import Dead
@@ -205,3 +205,46 @@ def test_who_waits_for_a_closed_file_is_told_once_nothing_is_being_written() -> 
         assert value.told == []
         value.world.call(value.file.when_idle, lambda: idle.append("at once"))
         assert idle == ["then", "at once"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists the descriptors of a process")
+def test_a_file_that_is_replaced_and_read_keeps_no_descriptor(tmp_path: Path) -> None:
+    target = tmp_path / "checkpoint"
+    for _ in replace_file(RealDisk(), PurePath(target), b"0\n0\n"):
+        """Written, synced, renamed."""
+    assert read_file(RealDisk(), PurePath(target)) == b"0\n0\n"
+    assert not is_open(target)
+
+
+def test_a_file_is_replaced_however_often_room_is_short_and_any_other_error_is_told() -> None:
+    with Simulation(9) as sim:
+        world = sim.world("a")
+        storage = sim.storage("a")
+        storage.provide(DATA)
+        storage.fail("append", "*.tmp", errno.ENOSPC, times=3)
+        sim.run(world.perform(replaced(world, FILE, b"new")))
+        assert storage.durable_bytes(FILE) == b"new"
+        storage.fail("sync", "*.tmp", errno.EIO)
+        with pytest.raises(OSError, match="Input/output"):
+            sim.run(world.perform(replaced(world, FILE, b"newer")))
+
+
+def test_who_is_patient_with_a_full_disk_is_told_of_any_other_error() -> None:
+    with Simulation(10) as sim:
+        value = Value(sim)
+        sim.storage("a").fail("append", "*.tmp", errno.ENOSPC, times=2)
+        fault = sim.storage("a").fail("sync", "*.tmp", errno.EIO)
+        with pytest.raises(OSError, match="Input/output"):
+            sim.run(value.world.perform(value.file.written(lambda: True)))
+        assert (len(value.errors), fault.struck) == (3, 1)
+
+
+def test_what_is_there_already_is_not_written_again() -> None:
+    with Simulation(11) as sim:
+        value = Value(sim)
+        value.write(1)
+        sim.run(sim.until(lambda: value.told == [1]))
+        sim.storage("a").fail("append", "*.tmp", errno.EIO, times=None)
+        value.write(1)
+        sim.run(sim.until(lambda: value.told == [1, 1]))
+        assert value.errors == []

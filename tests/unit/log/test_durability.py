@@ -27,7 +27,7 @@ class Syncs:
         self.files = [disk.open(path) for path in files]
         self.failures: list[Exception] = []
         self.durability = Durability(
-            bench.world, bench.directory, 0, self._unsynced, lambda: None, self.failures.append
+            bench.world, bench.directory, 0, 0, self._unsynced, lambda: None, self.failures.append
         )
         self._rounds = 0
 
@@ -106,6 +106,18 @@ def test_a_start_syncs_what_lies_beyond_the_recovery_point_and_not_all_that_ther
         machine.restart(power_loss=True)
         assert machine.log.log_end == end + 1
         assert sim.trace.counts["a", "sync"] - before < 20
+
+
+def test_what_a_start_finds_is_durable_before_anybody_is_told_of_it() -> None:
+    for seed in range(5):
+        with Simulation(seed, QUICK) as sim:
+            machine = Machine(sim, segment_bytes=300)
+            for number in range(10):
+                machine.append(b"%d" % number)
+            machine.restart(power_loss=False)
+            assert (machine.log.log_end, machine.log.durable_end) == (10, 10)
+            machine.restart(power_loss=True)
+            assert machine.values() == [b"%d" % number for number in range(10)]
 
 
 def test_names_are_synced_though_a_file_was_removed_before_its_own_sync(

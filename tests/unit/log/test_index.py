@@ -82,3 +82,22 @@ def test_a_search_begins_at_the_first_entry_that_is_not_beyond(tmp_path: Path) -
         4200,
     ]
     assert [index.entries_below(offset, blocking) for offset in (1005, 1006, 1100, 1101)] == [0, 1, 1, 2]
+
+
+def test_no_timestamp_is_what_kafka_has_for_it() -> None:
+    assert NO_TIMESTAMP == (-1, -1)
+
+
+@pytest.mark.parametrize("entries", range(9))
+def test_every_entry_is_found_whatever_their_number(tmp_path: Path, entries: int) -> None:
+    index = TimeIndex(RealDisk().open(PurePath(tmp_path / "x.timeindex"), create=True), BASE)
+    offsets = offset_index(tmp_path, [(BASE + 10 * at, 100 * at) for at in range(1, entries + 1)])
+    for at in range(1, entries + 1):
+        index.maybe_append(TimestampOffset(10 * at, BASE + 5 * at))
+    for when in range(10 * entries + 12):
+        below = max((at for at in range(entries + 1) if 10 * at < when or at == 0), default=0)
+        assert index.floor(when, blocking) == BASE + 5 * below
+        found = max(at for at in range(entries + 1) if 10 * at <= when)
+        assert offsets.floor(BASE + when, blocking) == 100 * found
+        assert offsets.entries_below(BASE + when, blocking) == sum(10 * at < when for at in range(1, entries + 1))
+        assert index.entries_below(BASE + when, blocking) == sum(5 * at < when for at in range(1, entries + 1))

@@ -25,7 +25,7 @@ class Written:
         self.end = 0
         self.moved = 0
         self.failures: list[Exception] = []
-        self.durability = Durability(self.world, DATA, 0, self._unsynced, self._moved, self.failures.append)
+        self.durability = Durability(self.world, DATA, 0, 0, self._unsynced, self._moved, self.failures.append)
 
     def _unsynced(self) -> tuple[int, Sequence[File]]:
         return self.end, [self.file]
@@ -129,7 +129,9 @@ def test_a_sync_that_failed_is_final() -> None:
 
 
 @pytest.mark.parametrize("with_directory", [False, True])
-def test_a_sync_that_no_descriptor_was_left_for_is_tried_until_it_is_done(with_directory: bool) -> None:
+def test_a_sync_that_no_descriptor_was_left_for_is_tried_until_it_is_done(
+    with_directory: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     with Simulation(7) as sim:
         written = Written(sim)
         written.durability.directory_changed = with_directory
@@ -139,6 +141,7 @@ def test_a_sync_that_no_descriptor_was_left_for_is_tried_until_it_is_done(with_d
         sim.run(sim.until(lambda: written.moved > 0))
         assert (written.durability.durable_end, written.failures) == (5, [])
         assert written.durability.directory_in_step
+        assert caplog.text.count("is not synced yet") == 1, "however often it is tried"
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -103,6 +103,56 @@ def test_who_does_not_fetch_is_not_asked_for_again(tmp_path: Path) -> None:
     played(tmp_path, play, min_insync_replicas=2)
 
 
+def test_what_is_asked_for_is_asked_once_and_counted(tmp_path: Path) -> None:
+    async def play(controller: Controller, partition: Partition) -> None:
+        def counted() -> tuple[int, int, int]:
+            return controller.in_sync.expands, controller.in_sync.shrinks, len(controller.asked)
+
+        partition.lead(ME, EPOCH, 1, ALL, (ME,), EPOCHS)
+        assert counted() == (0, 0, 0)
+        fetch(controller, partition, OTHER, 0)
+        assert counted() == (1, 0, 1)
+        partition.append(memoryview(batch((b"v",))), 1, 9, START_MS)
+        fetch(controller, partition, OTHER, 1)
+        assert partition.log.high_watermark == 1
+        assert counted() == (1, 0, 1), "it is asked for already"
+        isr, answer = controller.asked.pop()
+        answer(Answer(Code.NONE, 2))
+        partition.lead(ME, EPOCH, 2, ALL, isr, EPOCHS)
+        partition.append(memoryview(batch((b"v",))), 1, 9, START_MS)
+        controller.now += 2.0
+        partition.tick()
+        assert counted() == (1, 1, 1)
+
+    played(tmp_path, play)
+
+
+def test_one_that_is_let_in_by_what_the_controller_says_of_its_broker_is_asked_for(tmp_path: Path) -> None:
+    async def play(controller: Controller, partition: Partition) -> None:
+        partition.lead(ME, EPOCH, 1, ALL, (ME,), EPOCHS | {OTHER: None})
+        fetch(controller, partition, OTHER, 0)
+        assert not controller.asked, "its broker is fenced"
+        partition.brokers_changed({OTHER: BROKER_EPOCH})
+        assert [isr for isr, _ in controller.asked] == [(ME, OTHER)]
+
+    played(tmp_path, play)
+
+
+def test_an_answer_to_an_earlier_term_says_nothing_to_this_one(tmp_path: Path) -> None:
+    async def play(controller: Controller, partition: Partition) -> None:
+        partition.lead(ME, EPOCH, 1, ALL, (ME,), EPOCHS)
+        fetch(controller, partition, OTHER, 0)
+        _, answer = controller.asked.pop()
+        partition.lead(ME, EPOCH + 1, 5, ALL, (ME,), EPOCHS)
+        fetch(controller, partition, OTHER, 0)
+        assert partition.leader is not None
+        asked = partition.leader.proposal
+        answer(Answer(Code.OPERATION_NOT_ATTEMPTED))
+        assert asked is not None and partition.leader.proposal is asked
+
+    played(tmp_path, play)
+
+
 def test_in_flush_mode_a_follower_knows_what_it_has_not_synced_and_is_told_when_it_has(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.step_down(OTHER, EPOCH, 1, ALL)

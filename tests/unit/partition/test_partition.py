@@ -2,63 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from highwater.errors import Code, KafkaError
-from highwater.model import NodeId
+from highwater.errors import Code
 from highwater.partition import fetching
-from highwater.partition.fetch_session import FetchEntry, FetchSession
-from highwater.partition.fetching import FetchRow, Reader
-from highwater.partition.hosted import Hosted
-from highwater.partition.in_sync import InSync
+from highwater.partition.fetch_session import FetchSession
+from highwater.partition.fetching import Reader
+from highwater.partition.hosted import NEVER_MS, Hosted
 from highwater.partition.partition import Partition
 from highwater.wire.compression import Codec
-from tests.unit.log.bench import START_MS, Bench, append, batch, on_real_disk, until
-
-ME, OTHER, THIRD = NodeId(1), NodeId(2), NodeId(3)
-CONSUMER = Reader(-1, 0)
-Play = Callable[[Bench, Partition], Coroutine[Any, Any, None]]
-
-
-def alone() -> InSync:
-    """A broker that knows of no other: nobody can join an ISR, and nothing is asked of a controller."""
-
-    def ask(*proposal: object) -> None:
-        raise AssertionError(f"asked for {proposal}")
-
-    return InSync(lambda: 0.0, lambda: 30.0, ask)
-
-
-def played(directory: Path, play: Play, isr: tuple[NodeId, ...] = (ME,), **changes: object) -> None:
-    async def with_partition(bench: Bench) -> None:
-        partition = Partition(await bench.create(), alone())
-        partition.lead(ME, 3, 0, (ME,) if isr == (ME,) else (ME, OTHER, THIRD), isr, {})
-        await play(bench, partition)
-
-    on_real_disk(directory, with_partition, **changes)
-
-
-def write(partition: Partition, *values: bytes, acks: int = -1, **more: Any) -> int:
-    data = batch(values or (b"v",), **more)
-    return partition.append(memoryview(data), acks, 9, START_MS).base_offset
-
-
-def read(partition: Partition, offset: int, reader: Reader = CONSUMER, epoch: int = -1, last: int = -1) -> FetchRow:
-    session = FetchSession(0, False, False, 0.0)
-    session.update("orders", 0, epoch, offset, last, -1, 1 << 20)
-    entry: FetchEntry = session.entries["orders", 0]
-    return fetching.read(entry, partition, reader, 1 << 20, True)
-
-
-def code_of(attempt: Callable[[], object]) -> Code:
-    with pytest.raises(KafkaError) as refusal:
-        attempt()
-    return refusal.value.code
+from tests.unit.log.bench import START_MS, Bench, append, batch, until
+from tests.unit.partition.hosting import BROKER_EPOCH, ME, OTHER, THIRD, code_of, played, read, write
 
 
 def test_an_election_is_remembered_before_anything_is_written(tmp_path: Path) -> None:
@@ -95,7 +50,7 @@ def test_a_follower_that_has_everything_is_told_what_another_one_commits(tmp_pat
             entry = session.entries["orders", 0]
             entry.bind(partition)
             session.dirty.clear()
-            fetching.read(entry, partition, Reader(follower, 0), 1000, True)
+            fetching.read(entry, partition, Reader(follower, 0, BROKER_EPOCH), 1000, True)
             if other is None:
                 first = session
                 assert (partition.log.high_watermark, len(first.dirty)) == (0, 0)
@@ -111,12 +66,12 @@ def test_consumers_see_what_is_committed_and_followers_all(tmp_path: Path) -> No
         partition.when_committed(1, told.append)
         assert (partition.log.high_watermark, read(partition, 0).size, told) == (0, 0, [])
         assert read(partition, 1).size == 0  # between high watermark and end: nothing yet, no error
-        assert read(partition, 0, Reader(2, 0)).size > 0
+        assert read(partition, 0, Reader(2, 0, BROKER_EPOCH)).size > 0
         assert code_of(lambda: read(partition, 2)) is Code.OFFSET_OUT_OF_RANGE
         partition.lead(ME, 3, 1, (ME, OTHER, THIRD), (ME,), {})
         assert (partition.log.high_watermark, told) == (1, [Code.NONE])
         assert read(partition, 0).size > 0
-        assert code_of(lambda: read(partition, 0, Reader(9, 0))) is Code.UNKNOWN_LEADER_EPOCH
+        assert code_of(lambda: read(partition, 0, Reader(9, 0, BROKER_EPOCH))) is Code.UNKNOWN_LEADER_EPOCH
 
     played(tmp_path, play, isr=(ME, OTHER))
 
@@ -204,6 +159,8 @@ def test_records_are_deleted_up_to_the_high_watermark_and_not_beyond(tmp_path: P
         assert partition.log.log_start == 3
         partition.reconfigure(replace(bench.config, cleanup_policy=("compact",)))
         assert code_of(lambda: partition.raise_log_start(3)) is Code.POLICY_VIOLATION
+        partition.step_down(OTHER, 4, 1, (ME, OTHER))
+        assert code_of(lambda: partition.raise_log_start(3)) is Code.NOT_LEADER_OR_FOLLOWER
 
     played(tmp_path, play)
 
@@ -228,6 +185,7 @@ def test_a_hosted_partition_is_found_by_name_and_by_id(tmp_path: Path) -> None:
         assert (len(hosted), list(hosted)) == (1, [partition])
         hosted.remove(partition)
         assert (len(hosted), hosted.find("orders", 0), hosted.find(partition.topic_id, 0)) == (0, None, None)
+        assert vars(hosted) == vars(Hosted()), "of a topic that is gone nothing is kept"
 
     played(tmp_path, play)
 
@@ -244,5 +202,8 @@ def test_only_replicas_with_a_flush_interval_are_looked_at_for_their_age(tmp_pat
         assert list(hosted.flushed_by_age) == []
         hosted.add(partition)
         assert list(hosted.flushed_by_age) == [partition]
+        partition.reconfigure(replace(partition.log.config, flush_ms=NEVER_MS))
+        hosted.reconfigured(partition)
+        assert list(hosted.flushed_by_age) == []
 
     played(tmp_path, play)

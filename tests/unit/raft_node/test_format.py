@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from highwater.log.meta_properties import MetaProperties, read_meta_properties
 from highwater.model import Endpoint, NodeId, uuid_from_text, uuid_text
 from highwater.quorum.voters import VoterSet
 from highwater.raft_node.format import (
@@ -17,7 +18,6 @@ from highwater.raft_node.format import (
     random_directory_id,
     voters_snapshot,
 )
-from highwater.raft_node.meta_properties import MetaProperties, read_meta_properties
 from highwater.raft_node.releases import metadata_level, release_name
 from highwater.wire.records import walk
 from highwater.world.real_disk import RealDisk

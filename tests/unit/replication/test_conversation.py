@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from highwater.errors import Code
+from highwater.log.epoch_cache import EpochCache
 from highwater.replication.conversation import MAX_EPOCH, Conversation, next_epoch
 from highwater.replication.follower import Ends, Follower, Row
 
@@ -39,6 +42,21 @@ def test_the_first_fetch_names_all_begins_a_session_and_does_not_wait() -> None:
     assert talk.is_due
     assert talk.fetch() == (1, 0, 0, False, ["a", "b"], [])
     assert not talk.is_due, "one at a time"
+
+
+def test_a_conversation_begins_without_a_session() -> None:
+    talk: Conversation[str] = Conversation()
+    talk.follow("a", follower())
+    assert talk.fetch() == (1, 0, 0, False, ["a"], [])
+
+
+def test_an_answer_is_taken_by_those_whom_its_fetch_has_named() -> None:
+    talk: Conversation[str] = Conversation()
+    talk.follow("a", follower())
+    fetch = talk.fetch()
+    talk.follow("b", follower())
+    taken = [each.answered(fetch.number, Row(), Ends(0, 1), 0, EpochCache()).takes for each in talk.followers.values()]
+    assert taken == [True, False]
 
 
 def test_the_next_ones_name_what_moved_and_wait() -> None:
@@ -81,6 +99,7 @@ def test_before_there_is_a_session_nothing_is_overtaken() -> None:
 
 def test_who_pauses_leaves_the_session_and_comes_back() -> None:
     talk = talking("a", "b")
+    move(talk, "a")
     talk.followers["a"].failed()
     talk.note("a")
     assert talk.fetch()[4:] == ([], ["a"])
@@ -106,6 +125,26 @@ def test_who_is_not_followed_any_more_is_forgotten_and_takes_nothing_in() -> Non
     talk.unfollow("a")
     talk.unfollow("never followed")
     assert (gone.fetches, talk.fetch()[4:]) == (False, ([], ["a"]))
+    talk.answered(77)
+    assert talk.fetch()[4:] == ([], []), "the session has lost it already"
+
+
+@pytest.mark.parametrize("how", ["its role was another in between", "it follows the same leader"])
+def test_one_that_is_being_cut_when_its_next_term_begins_leaves_the_session(how: str) -> None:
+    """Otherwise the leader would refuse what it said in the last term at once, again and again."""
+    talk = talking("a", "b")
+    if how == "its role was another in between":
+        talk.unfollow("a")
+    talk.follow("a", follower(is_being_cut=True))
+    assert talk.fetch()[4:] == ([], ["a"])
+
+
+def test_a_new_session_has_nothing_to_forget() -> None:
+    talk = talking("a", "b")
+    talk.unfollow("b")
+    talk.lost()
+    talk.begin_session()
+    assert talk.fetch() == (2, 0, 0, False, ["a"], [])
 
 
 def test_who_is_followed_again_is_named_anew_by_another_machine() -> None:
@@ -202,3 +241,4 @@ def test_epochs_of_a_session_go_round_to_one() -> None:
     assert [next_epoch(epoch) for epoch in (0, 7, MAX_EPOCH)] == [1, 8, 1]
     assert next_epoch(MAX_EPOCH, 0) == MAX_EPOCH
     assert next_epoch(MAX_EPOCH - 1, 2) == 1
+    assert struct.pack(">i", MAX_EPOCH) == b"\x7f\xff\xff\xff", "the largest number that its field can have"

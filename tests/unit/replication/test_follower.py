@@ -32,6 +32,10 @@ def answer(follower: Follower, row: Row, fetch: int = 1, log: Ends = LOG) -> Rea
     return follower.answered(fetch, row, log, COMMITTED, HISTORY)
 
 
+def test_whoever_has_nothing_to_do_is_asked_for_nothing() -> None:
+    assert not any(NOTHING)
+
+
 def test_it_begins_at_its_logs_end_and_must_be_named() -> None:
     follower = Follower(EPOCH, 1.0)
     assert (follower.fetches, follower.is_moved) == (True, True)
@@ -164,6 +168,13 @@ def test_pauses_grow_to_their_longest_and_begin_anew_after_a_success() -> None:
     follower.asked(1)
     follower.appended(Row(), LOG, LOG, COMMITTED)
     assert follower.failed().pause == FIRST_PAUSE
+
+
+def test_one_that_does_not_fetch_is_not_to_be_named_though_it_has_moved() -> None:
+    follower = asked()
+    follower.appended(Row(), LOG, Ends(0, 31), COMMITTED)
+    follower.failed()
+    assert not follower.is_moved
 
 
 def test_a_pause_that_something_else_has_ended_is_not_ended_again() -> None:

@@ -1,4 +1,4 @@
-"""A leader's rules, one by one: who is caught up, what is committed, whom to ask the controller for."""
+"""A leader's rules, one by one: what is committed, and who holds it back."""
 
 from __future__ import annotations
 
@@ -6,34 +6,13 @@ import pytest
 
 from highwater.errors import Code
 from highwater.model import NodeId
-from highwater.replication.alter_partition import Answer, Meaning, meaning_of
-from highwater.replication.leader import COMMITTED, PROPOSAL, SHRANK, STALE, Contact, Leader, Terms
-
-ME, SECOND, THIRD = NodeId(1), NodeId(2), NodeId(3)
-ALL = (ME, SECOND, THIRD)
-EPOCHS = {ME: 10, SECOND: 20, THIRD: 30}
-LAG = 5.0
+from highwater.replication.alter_partition import Answer
+from highwater.replication.leader import COMMITTED, PROPOSAL, SHRANK, STALE, Terms
+from tests.unit.replication.leading import ALL, EPOCHS, LAG, ME, SECOND, THIRD, fetch, leads
 
 
-def leads(
-    isr: tuple[NodeId, ...] = ALL,
-    replicas: tuple[NodeId, ...] = ALL,
-    *,
-    end: int = 10,
-    high_watermark: int = 10,
-    minimum: int = 1,
-    flushes: bool = False,
-    now: float = 100.0,
-) -> Leader:
-    terms = Terms(minimum, flushes, LAG)
-    return Leader(ME, 4, end, end, high_watermark, replicas, isr, 7, EPOCHS, terms, now)
-
-
-def fetch(
-    leader: Leader, replica: NodeId, end: int, now: float = 100.0, *, epoch: int | None = None, start: int = 0
-) -> int:
-    known = EPOCHS[replica] if epoch is None else epoch
-    return leader.fetched(replica, known, end, start, Contact(now), now)
+def test_what_an_input_asks_for_can_be_told_apart() -> None:
+    assert SHRANK + COMMITTED + PROPOSAL + STALE == SHRANK | COMMITTED | PROPOSAL | STALE
 
 
 # What is committed
@@ -69,9 +48,12 @@ def test_a_new_leader_waits_for_the_first_word_of_every_in_sync_follower() -> No
     assert leader.high_watermark == 10
 
 
-def test_it_never_goes_back() -> None:
+def test_it_never_goes_back_and_where_it_is_already_is_no_news() -> None:
     leader = leads((ME, SECOND))
     assert (fetch(leader, SECOND, 3), leader.high_watermark) == (0, 10)
+    leader.appended(15, 100.0)
+    assert (fetch(leader, SECOND, 4), leader.high_watermark) == (0, 10)
+    assert (fetch(leader, SECOND, 10), leader.high_watermark) == (0, 10)
 
 
 @pytest.mark.parametrize(("isr", "minimum", "enough"), [((ME,), 1, True), ((ME,), 2, False), ((ME, SECOND), 2, True)])
@@ -144,6 +126,9 @@ def test_one_that_is_nearly_there_holds_it_back_and_one_that_fell_behind_does_no
     leader.appended(15, 101.0)
     assert fetch(leader, SECOND, 15, 101.0) == COMMITTED
     assert leader.high_watermark == 12, "the third has 12, and had all a second ago"
+    assert leader.tick(100.0 + LAG) == PROPOSAL, "it may still join"
+    assert (leader.high_watermark, leader.proposal and leader.proposal.isr) == (12, ALL)
+    leader.answered(leader.proposal, Answer(Code.OPERATION_NOT_ATTEMPTED), 100.0 + LAG)
     assert leader.tick(100.0 + LAG + 0.1) & COMMITTED
     assert leader.high_watermark == 15
 
@@ -178,229 +163,6 @@ def test_one_that_is_fenced_holds_it_back_no_longer() -> None:
     assert leader.high_watermark == 15, "the third"
     assert leader.brokers_changed({THIRD: None}, 100.0) == COMMITTED
     assert leader.high_watermark == 18
-
-
-# Who is caught up
-
-
-def test_what_an_incarnation_was_says_nothing_of_the_next_one() -> None:
-    leader = leads((ME, SECOND))
-    fetch(leader, SECOND, 10, 109.0, epoch=20)
-    assert leader.caught_up_at(SECOND) == 109.0
-    leader.appended(15, 109.0)
-    fetch(leader, SECOND, 11, 110.0, epoch=21)
-    assert leader.caught_up_at(SECOND) is None, "it was the former one that had everything"
-    assert fetch(leader, SECOND, 15, 111.0, epoch=20) == STALE, "it comes late, from one that is no more"
-    assert leader.followers[SECOND].end == 11
-    assert leader.high_watermark == 11, "and it is the new one that counts"
-
-
-def test_who_has_all_is_caught_up_as_long_as_its_session_fetches() -> None:
-    leader = leads()
-    contact = Contact(100.0)
-    leader.fetched(SECOND, 20, 10, 0, contact, 100.0)
-    contact.at = 104.0
-    assert leader.caught_up_at(SECOND) == 104.0
-    leader.appended(11, 106.0)
-    contact.at = 107.0
-    assert leader.caught_up_at(SECOND) == 104.0, "what its session does now is not about this partition"
-
-
-def test_who_reaches_what_there_was_at_its_last_fetch_was_caught_up_then() -> None:
-    leader = leads()
-    leader.appended(15, 100.0)
-    fetch(leader, SECOND, 12, 101.0)
-    leader.appended(20, 102.0)
-    fetch(leader, SECOND, 15, 103.0)
-    assert leader.caught_up_at(SECOND) == 101.0
-    fetch(leader, SECOND, 19, 104.0)
-    assert leader.caught_up_at(SECOND) == 101.0, "at 103 there were 20"
-
-
-def test_a_member_of_the_isr_has_its_whole_time_from_the_beginning_of_the_term() -> None:
-    leader = leads((ME, SECOND))
-    assert (leader.caught_up_at(SECOND), leader.behind_since(SECOND)) == (100.0, 100.0)
-    assert (leader.caught_up_at(THIRD), leader.behind_since(THIRD)) == (None, 100.0)
-
-
-# Whom to drop
-
-
-def test_who_is_not_caught_up_for_too_long_is_dropped() -> None:
-    leader = leads()
-    leader.appended(15, 101.0)
-    fetch(leader, THIRD, 15, 101.0)
-    assert leader.tick(100.0 + LAG) == 0
-    assert leader.tick(100.1 + LAG) == PROPOSAL
-    assert leader.proposal is not None
-    assert (leader.proposal.isr, leader.proposal.expands) == ((ME, THIRD), False)
-    assert leader.proposal.why == "2 last caught up 5.1 s ago, limit 5 s"
-    assert leader.proposal.partition_epoch == 7
-    assert leader.tick(200.0) == 0, "one change at a time"
-
-
-def test_who_has_all_is_not_dropped_though_it_is_silent() -> None:
-    leader = leads((ME, SECOND))
-    fetch(leader, SECOND, 10, 100.0)
-    assert leader.tick(500.0) == 0
-
-
-def test_what_is_asked_for_counts_at_once_only_if_it_adds_somebody() -> None:
-    leader = leads((ME, SECOND))
-    leader.appended(15, 100.0)
-    leader.tick(200.0)
-    assert leader.maximal_isr == (ME, SECOND)
-    assert leader.high_watermark == 10, "it may still be in the ISR"
-    adds = leads((ME,))
-    fetch(adds, SECOND, 10)
-    assert adds.maximal_isr == (ME, SECOND)
-    adds.appended(15, 100.0)
-    assert adds.high_watermark == 10, "it may be in the ISR already"
-
-
-# Whom to let in
-
-
-def test_who_has_what_is_committed_and_what_was_there_at_the_beginning_is_asked_for() -> None:
-    leader = leads((ME,), end=10, high_watermark=6, minimum=2)
-    assert fetch(leader, SECOND, 9) == 0, "this epoch began at 10"
-    assert fetch(leader, SECOND, 10) == PROPOSAL
-    assert leader.proposal is not None
-    assert leader.proposal[:4] == ((ME, SECOND), (None, 20), 7, True)
-    assert leader.proposal.why == "2 has caught up"
-
-
-def test_who_lacks_something_committed_is_not_asked_for() -> None:
-    leader = leads((ME,))
-    leader.appended(15, 100.0)
-    assert (leader.high_watermark, fetch(leader, SECOND, 14)) == (15, 0)
-
-
-@pytest.mark.parametrize("epoch", [None, 21])
-def test_nobody_is_asked_for_whose_broker_is_fenced_or_another_incarnation(epoch: int | None) -> None:
-    leader = leads((ME,))
-    leader.brokers_changed({SECOND: epoch}, 100.0)
-    assert fetch(leader, SECOND, 10) == 0
-    assert leader.brokers_changed({THIRD: 30}, 100.0) == 0
-    assert leader.brokers_changed({SECOND: 20}, 100.0) == PROPOSAL, "it waited for nothing else"
-
-
-def test_a_replica_that_left_the_isr_may_join_only_by_what_it_fetches_from_then_on() -> None:
-    leader = leads((ME, SECOND))
-    fetch(leader, SECOND, 10)
-    assert leader.assigned(ALL, (ME,), 8, EPOCHS, 100.0) == SHRANK
-    assert leader.proposal is None
-    assert leader.brokers_changed({SECOND: 20}, 100.0) == 0
-    assert leader.tick(100.0) == 0
-    assert fetch(leader, SECOND, 10) == PROPOSAL
-
-
-def test_a_proposal_keeps_the_epochs_of_those_it_was_made_for() -> None:
-    leader = leads((ME,))
-    fetch(leader, SECOND, 10)
-    asked = leader.proposal
-    fetch(leader, SECOND, 10, epoch=21)
-    assert asked is not None
-    assert leader.proposal is asked
-    assert asked.epochs == (None, 20)
-
-
-def test_a_member_that_has_told_nothing_is_named_without_an_epoch() -> None:
-    leader = leads()
-    leader.appended(11, 100.0)
-    fetch(leader, SECOND, 10, 100.0)
-    fetch(leader, SECOND, 11, 104.0)
-    leader.tick(100.1 + LAG)
-    assert leader.proposal is not None
-    assert leader.proposal[:2] == ((ME, SECOND), (None, 20))
-
-
-# The controller's word
-
-
-def test_a_change_that_was_made_counts_when_the_metadata_has_it() -> None:
-    """min.insync.replicas may have been raised before it: the metadata brings that, too."""
-    leader = leads((ME,))
-    fetch(leader, SECOND, 10)
-    first = leader.proposal
-    assert first is not None
-    assert leader.answered(first, Answer(Code.NONE, 8), 100.0) == 0
-    assert (leader.isr, leader.partition_epoch, leader.proposal) == ((ME,), 7, first)
-    assert leader.appended(11, 100.0) & COMMITTED == 0, "the controller has it in the ISR by now"
-    leader.assigned(ALL, (ME, SECOND), 8, EPOCHS, 100.0)
-    assert (leader.isr, leader.partition_epoch) == ((ME, SECOND), 8)
-    assert leader.reason == "2 has caught up"
-    fetch(leader, THIRD, 10)
-    second = leader.proposal
-    assert second is not None
-    assert second.partition_epoch == 8
-    leader.assigned(ALL, (ME, SECOND), 8, EPOCHS, 100.0)
-    assert leader.proposal is second
-    leader.answered(first, Answer(Code.OPERATION_NOT_ATTEMPTED), 100.0)
-    assert leader.proposal is second, "it is no answer to this one"
-    leader.assigned(ALL, ALL, 9, EPOCHS, 100.0)
-    assert (leader.isr, leader.proposal, leader.reason) == (ALL, None, "3 has caught up")
-
-
-def test_metadata_that_was_not_asked_for_has_its_own_reason() -> None:
-    leader = leads((ME, SECOND))
-    fetch(leader, THIRD, 10)
-    assert leader.proposal is not None
-    leader.assigned(ALL, (ME,), 8, EPOCHS, 100.0)
-    assert (leader.isr, leader.reason) == ((ME,), "")
-
-
-def test_an_answer_older_than_the_metadata_changes_nothing_but_is_an_answer() -> None:
-    leader = leads((ME,))
-    fetch(leader, SECOND, 10)
-    asked = leader.proposal
-    assert asked is not None
-    leader.answered(asked, Answer(Code.NONE, 7), 100.0)
-    assert (leader.isr, leader.proposal) == ((ME,), None)
-
-
-def test_who_caught_up_while_another_was_asked_for_is_asked_for_next() -> None:
-    leader = leads((ME,))
-    fetch(leader, SECOND, 10)
-    assert fetch(leader, THIRD, 10) == 0, "one change at a time"
-    assert leader.assigned(ALL, (ME, SECOND), 8, EPOCHS, 100.0) == PROPOSAL
-    assert leader.proposal is not None
-    assert leader.proposal.isr == ALL
-
-
-@pytest.mark.parametrize(
-    ("code", "meaning"),
-    [
-        (Code.NONE, Meaning.MADE),
-        (Code.OPERATION_NOT_ATTEMPTED, Meaning.REFUSED),
-        (Code.INELIGIBLE_REPLICA, Meaning.REFUSED),
-        (Code.FENCED_LEADER_EPOCH, Meaning.OUTDATED),
-        (Code.NEW_LEADER_ELECTED, Meaning.OUTDATED),
-        (Code.INVALID_UPDATE_VERSION, Meaning.OUTDATED),
-        (Code.INVALID_REQUEST, Meaning.OUTDATED),
-        (Code.UNKNOWN_TOPIC_ID, Meaning.OUTDATED),
-        (Code.UNKNOWN_TOPIC_OR_PARTITION, Meaning.OUTDATED),
-        (Code.NOT_CONTROLLER, Meaning.UNANSWERED),
-        (Code.UNKNOWN_SERVER_ERROR, Meaning.UNANSWERED),
-    ],
-)
-def test_what_a_code_means_and_what_happens_next(code: Code, meaning: Meaning) -> None:
-    assert meaning_of(code) is meaning
-    leader = leads((ME,))
-    fetch(leader, SECOND, 10)
-    asked = leader.proposal
-    assert asked is not None
-    leader.answered(asked, Answer(code, 8), 100.0)
-    assert leader.isr == (ME,)
-    assert (leader.proposal is asked) is (meaning is not Meaning.REFUSED)
-
-
-def test_a_replica_that_is_taken_away_is_forgotten_and_one_that_comes_is_unknown() -> None:
-    leader = leads((ME, SECOND), (ME, SECOND))
-    fetch(leader, SECOND, 10)
-    leader.assigned((ME, THIRD), (ME,), 8, EPOCHS, 100.0)
-    assert list(leader.followers) == [THIRD]
-    assert leader.followers[THIRD].end is None
 
 
 # Deleting records

@@ -22,7 +22,7 @@ class Cleaning:
     done: Progress = field(default_factory=Progress)
     news: asyncio.Queue[Rewritten | None] = field(default_factory=asyncio.Queue)
     """Segments to be put in their places; None to look whether it is over, or to be given up."""
-    layout: int = 0
+    layout: int = field(init=False)
     """That of the log, unless somebody else has changed it."""
 
     @property

@@ -44,8 +44,8 @@ class Losses:
         member = self._cluster.members[name]
         if not member.serves or not self._cluster.is_up(name) or member.node is None:
             return False
-        known = truth.brokers.get(member.id)
-        return not member.is_broker or (known is not None and known.epoch == member.node.lifecycle.epoch)
+        known, broker = truth.brokers.get(member.id), member.node.broker
+        return broker is None or (known is not None and known.epoch == broker.lifecycle.epoch)
 
     def may_crash(self, name: str) -> bool:
         self._forget_healed()

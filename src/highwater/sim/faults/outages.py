@@ -136,7 +136,7 @@ class Outages:
                 return False
             if kinds and event.kind not in kinds:
                 return False
-            return node is None or not hasattr(node, "lifecycle") or node.lifecycle.epoch < 0
+            return node is None or node.broker is None or node.broker.lifecycle.epoch < 0
 
         point = self._sim.crash_at(name, is_unregistered, nth, "before", power_loss)
 
@@ -170,9 +170,10 @@ class Outages:
 
         def wait() -> None:
             node, controller = member.node, self._cluster.active_controller()
-            if not is_unregistered() or (is_open(node) and node is not None and node.lifecycle.epoch >= 0):
+            broker = None if node is None or not is_open(node) else node.broker
+            if not is_unregistered() or (broker is not None and broker.lifecycle.epoch >= 0):
                 return
-            if is_open(node) and node is not None and node.broker is not None and any(node.broker.hosted):
+            if broker is not None and any(broker.hosted):
                 if controller not in (None, name):
                     self._sim.cut(name, controller)
                     self._sim.at(self._sim.now + dice.uniform(0.02, 0.4), die, controller)

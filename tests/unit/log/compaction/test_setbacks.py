@@ -7,19 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from highwater.kernel import KeyTable
 from highwater.log import names
-from highwater.log.compaction.rewrite import Progress
-from highwater.log.compaction.thinning import LastWritten, Thinning
-from highwater.log.compaction.transactions import CleanedTransactions
-from highwater.log.producer_state import AbortedTransaction
+from highwater.log.scan import scan
 from highwater.log.soundness import indexes_hold
 from highwater.wire import records
 from highwater.wire.records import HEADER_SIZE
-from highwater.wire.records.control import ControlType
-from tests.unit.log.bench import TP
+from tests.unit.log.bench import TOPIC_ID, TP, append
 from tests.unit.log.compaction.stage import NAME, Stage, table_of
-from tests.unit.log.compaction.test_limits import node
+from tests.unit.log.compaction.test_limits import ANOTHER, node
 
 
 def fill(stage: Stage, batches: int = 60) -> None:
@@ -89,6 +84,104 @@ def test_a_cleaner_that_is_stopped_gives_up_what_would_take_hours() -> None:
         stage.sim.run(play)
 
 
+def test_a_cleaner_that_has_cleaned_before_is_closed_once_the_next_cleaning_has_ended() -> None:
+    stage = Stage(2)
+
+    async def play() -> None:
+        await stage.create()
+        fill(stage)
+        await stage.clean()
+        assert stage.cleaner.account.cleanings > 0
+        stage.node = node(log_cleaner_io_max_bytes_per_second=400)
+        stage.cleaner.reconfigured()
+        fill(stage)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: bool(aside(stage)))
+        await stage.cleaner.close()
+        assert (aside(stage), stage.cleaner.account.under_way) == ([], {})
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_truncation_waits_for_a_segment_that_takes_its_place_and_then_goes_on() -> None:
+    stage = Stage(4)
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: log.swapping is not None)
+        assert await stage.bench.truncate(log.log_end - 1)
+        assert (log.swapping, log.log_end) == (None, 59)
+        await stage.cleaner.close()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_segment_whose_log_failed_meanwhile_takes_no_place_and_leaves_nothing_behind() -> None:
+    stage = Stage(4)
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        before = list(log.segments)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: log.swapping is not None)
+        log.offline = OSError(errno.EIO, "broken")
+        await stage.cleaner.close()
+        assert log.segments == before
+        left = stage.world.disk.list(stage.bench.partition_directory)
+        assert [name for name in left if name.endswith((names.SWAP, names.CLEANED))] == []
+        assert stage.cleaner.account.setbacks == {}
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_segment_is_as_old_as_the_youngest_of_those_that_it_is_made_of() -> None:
+    stage = Stage(3, segment_bytes=700)
+
+    async def play() -> None:
+        log = await stage.create()
+        while len(log.segments) < 5:
+            fill(stage, 5)
+            await stage.sim.sleep(1)
+        created = {segment.base_offset: segment.created_ms for segment in log.segments}
+        log.config = replace(log.config, segment_bytes=100_000)
+        await stage.clean()
+        bases = [segment.base_offset for segment in log.segments]
+        assert len(bases) < len(created)
+        for segment, following in zip(log.segments, [*bases[1:], log.log_end], strict=True):
+            replaced = [ms for base, ms in created.items() if segment.base_offset <= base < following]
+            assert segment.created_ms == max(replaced)
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_no_more_logs_are_cleaned_at_a_time_than_there_are_threads() -> None:
+    stage = Stage(2, node(log_cleaner_io_max_bytes_per_second=400, log_cleaner_threads=1))
+
+    async def play() -> None:
+        logs = [await stage.create(), await stage.bench.store.create(ANOTHER, TOPIC_ID)]
+        for number in range(60):
+            for log in logs:
+                append(log, records.build([(stage.now_ms, b"%d" % (number % 9), bytes(300), ())]))
+                log.move_high_watermark(log.log_end)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        assert len(stage.cleaner.account.under_way) == 1
+        await stage.cleaner.close()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
 @pytest.mark.parametrize("what", ["deleted", "compacted no more"])
 def test_a_cleaning_of_a_log_that_changes_meanwhile_is_given_up(what: str) -> None:
     stage = Stage(6, node(log_cleaner_io_max_bytes_per_second=400))
@@ -106,6 +199,9 @@ def test_a_cleaning_of_a_log_that_changes_meanwhile_is_given_up(what: str) -> No
             log.config = replace(log.config, cleanup_policy=("delete",))
         await stage.sim.until(lambda: TP not in stage.cleaner.account.under_way, 60)
         assert (stage.cleaner.account.cleanings, stage.cleaner.account.setbacks) == (0, {})
+        if what != "deleted":
+            await stage.sim.sleep(60)
+            assert aside(stage) == [], "nobody writes on"
         stage.cleaner.stop()
 
     with stage.sim:
@@ -200,6 +296,28 @@ def test_damage_that_a_cleaning_meets_is_told_to_whoever_has_the_log() -> None:
         stage.sim.run(play)
 
 
+@pytest.mark.parametrize("offset", [2**40, 2**20])
+def test_an_offset_that_is_not_of_its_segment_is_damage_that_a_cleaning_tells(offset: int) -> None:
+    """No checksum covers the offset of a batch. No index could hold the first; the second is in another segment."""
+    stage = Stage(4)
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        first = log.segments[0]
+        last = max(batch.position for batch in scan(first.file, 0, 0))
+        stage.sim.storage(NAME).damage(first.file.path, last, offset.to_bytes(8, "big"))
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: bool(stage.cleaner.account.failures))
+        assert list(log.reads.damage) == [first.base_offset]
+        assert aside(stage) == []
+        stage.cleaner.stop()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
 def test_what_was_compacted_has_indexes_that_can_be_believed_and_is_accounted_for() -> None:
     stage = Stage(5, segment_bytes=4_000, index_interval_bytes=100)
 
@@ -219,119 +337,6 @@ def test_what_was_compacted_has_indexes_that_can_be_believed_and_is_accounted_fo
 
     with stage.sim:
         stage.sim.run(play)
-
-
-def header_of(pid: int, offset: int = 0, *, transactional: bool) -> records.Header:
-    rows = [(0, b"k", b"v", ())]
-    data = records.build(rows, producer_id=pid, producer_epoch=0, base_sequence=0, transactional=transactional)
-    return records.read_header(data)._replace(base_offset=offset)
-
-
-def test_a_batch_outside_a_transaction_leaves_its_producers_marker_nothing_to_decide() -> None:
-    told = CleanedTransactions([])
-    assert not told.data_met(header_of(7, transactional=False))
-    assert told.marker_met(header_of(7, 1, transactional=True), ControlType.COMMIT)
-    assert not told.data_met(header_of(7, 2, transactional=True))
-    assert not told.marker_met(header_of(7, 3, transactional=True), ControlType.COMMIT)
-    assert told.marker_met(header_of(7, 4, transactional=True), ControlType.COMMIT)
-    assert told.take_kept() == []
-
-
-def test_an_aborted_transaction_is_told_of_as_long_as_data_of_it_is_there() -> None:
-    with_data, without = AbortedTransaction(7, 0, 1, 0), AbortedTransaction(7, 3, 4, 3)
-    told = CleanedTransactions([without, with_data])
-    assert told.data_met(header_of(7, 0, transactional=True))
-    assert not told.marker_met(header_of(7, 1, transactional=True), ControlType.ABORT)
-    assert not told.data_met(header_of(7, 2, transactional=False))
-    assert told.marker_met(header_of(7, 4, transactional=True), ControlType.ABORT)
-    assert told.take_kept() == [with_data]
-    assert told.take_kept() == []
-
-
-@pytest.mark.parametrize("aborted", [True, False])
-@pytest.mark.parametrize("must_stay", [True, False])
-def test_a_batch_that_tells_a_producers_sequence_stays_as_its_header(aborted: bool, must_stay: bool) -> None:
-    """Of an aborted transaction, or emptied before."""
-    rows = [(0, b"k", b"v", ())]
-    data = records.build(rows, producer_id=7, producer_epoch=0, base_sequence=0, transactional=aborted)
-    transactions = CleanedTransactions([AbortedTransaction(7, 0, 1, 0)] if aborted else [])
-    last = {7: LastWritten(0, 0)} if must_stay else {}
-    thin = Thinning(KeyTable(8, bytes(16)), 0, 0, 0, last, transactions)
-    header = records.read_header(data)
-    if not aborted:
-        left = Thinning(KeyTable(8, bytes(16)), 0, 0, 0, {7: LastWritten(0, 0)}, transactions)
-        emptied = left(header._replace(record_count=0), memoryview(data)[:HEADER_SIZE], False)
-        assert emptied is not None
-        header = records.read_header(emptied)
-        data = bytearray(emptied)
-    kept = thin(header, memoryview(data), False)
-    if must_stay:
-        assert kept is not None and len(kept) == HEADER_SIZE
-        assert records.read_header(kept).record_count == 0
-        assert records.read_header(kept).last_offset == 0
-    else:
-        assert kept is None
-
-
-def test_a_marker_that_was_emptied_before_decides_nothing() -> None:
-    told = CleanedTransactions([])
-    told.data_met(header_of(7, transactional=True))
-    assert told.marker_met(header_of(7, 1, transactional=True), None)
-    assert not told.marker_met(header_of(7, 2, transactional=True), ControlType.COMMIT)
-
-
-def marker_of(kind: ControlType, pid: int = 7) -> bytearray:
-    return records.build_marker(kind, timestamp=5, producer_id=pid, producer_epoch=0, coordinator_epoch=1)
-
-
-def thinned(batch: bytearray, now_ms: int, *, retention_ms: int = 10, met: bool = False) -> bytearray | None:
-    """What is left of a batch in a log of which nothing else is known."""
-    transactions = CleanedTransactions([])
-    if met:
-        transactions.data_met(header_of(7, transactional=True))
-    thin = Thinning(KeyTable(8, bytes(16)), 0, now_ms, retention_ms, {}, transactions)
-    left = thin(records.read_header(batch), memoryview(batch), False)
-    return None if left is None else bytearray(left)
-
-
-def test_a_marker_is_kept_as_long_as_it_decides_and_then_until_its_horizon() -> None:
-    marker = marker_of(ControlType.COMMIT)
-    assert thinned(marker, 100, met=True) == marker
-    begun = thinned(marker, 100)
-    assert begun is not None
-    assert records.read_header(begun).delete_horizon == 110
-    assert thinned(begun, 109) == begun
-    assert thinned(begun, 110) is None
-
-
-def test_a_tombstone_is_kept_until_its_horizon_and_not_at_it() -> None:
-    tombstone = records.build([(5, b"k", None, ())])
-    begun = thinned(tombstone, 100)
-    assert begun is not None
-    assert records.read_header(begun).delete_horizon == 110
-    assert thinned(begun, 109) == begun
-    assert thinned(begun, 110) is None
-
-
-def test_a_cleaning_begins_with_nothing_done() -> None:
-    assert Progress() == (0, 0, 0)
-
-
-def test_a_retention_beyond_the_end_of_time_is_one_for_ever() -> None:
-    begun = thinned(records.build([(5, b"k", None, ())]), 100, retention_ms=2**63)
-    assert begun is not None
-    assert records.read_header(begun).delete_horizon == 2**63 - 1
-
-
-@pytest.mark.parametrize(("epoch", "is_kept"), [(0, True), (1, False)])
-def test_the_marker_that_tells_a_producers_epoch_stays_as_its_header(epoch: int, is_kept: bool) -> None:
-    begun = thinned(marker_of(ControlType.COMMIT), 100)
-    assert begun is not None
-    thin = Thinning(KeyTable(8, bytes(16)), 0, 200, 10, {7: LastWritten(None, epoch)}, CleanedTransactions([]))
-    left = thin(records.read_header(begun), memoryview(begun), False)
-    assert (left is not None) is is_kept
-    if left is not None:
-        assert (len(left), records.read_header(left).record_count) == (HEADER_SIZE, 0)
 
 
 def test_what_was_compacted_outlives_a_power_cut() -> None:

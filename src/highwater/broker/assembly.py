@@ -1,0 +1,133 @@
+"""Makes the parts of a broker in the order of their needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from highwater import config as settings
+from highwater.broker.applied_metadata import AppliedMetadata
+from highwater.broker.auto_creation import AutoCreation
+from highwater.broker.broker import Broker
+from highwater.broker.controller_channel import ControllerChannel
+from highwater.broker.departed import Departed
+from highwater.broker.directories import ReplicaDirectories
+from highwater.broker.doubts import Doubts
+from highwater.broker.groups import GroupCoordinator
+from highwater.broker.isr_changes import IsrChanges
+from highwater.broker.lifecycle import Lifecycle
+from highwater.broker.producer_ids import ProducerIds
+from highwater.config import NodeConfig
+from highwater.log.compaction.cleaner import Cleaner
+from highwater.log.home import Home
+from highwater.log.log import Log
+from highwater.log.store import LogStore
+from highwater.metadata.registration import VersionRange
+from highwater.model import Endpoint, Uuid
+from highwater.net.deadlines import DeadlineQueue
+from highwater.partition.fetch_session import FetchSessions
+from highwater.partition.fetcher import Limits
+from highwater.partition.fetchers import Fetchers
+from highwater.partition.hosted import Hosted
+from highwater.partition.in_sync import InSync
+from highwater.world import World
+
+
+def assemble(
+    world: World,
+    config: NodeConfig,
+    home: Home,
+    features: dict[str, VersionRange],
+    deadlines: DeadlineQueue,
+    controller_endpoint: Callable[[], Endpoint | None],
+) -> Broker:
+    node_id, clock = config.node_id, world.clock
+    metadata = AppliedMetadata(config, home.cluster_id, deadlines)
+
+    def channel(client_id: str) -> ControllerChannel:
+        return ControllerChannel(world, config, client_id, deadlines, controller_endpoint)
+
+    controller = channel(f"broker-{node_id}")
+    lifecycle = Lifecycle(
+        world,
+        config,
+        home.cluster_id,
+        Uuid(world.random("incarnation").randbytes(16)),
+        home.directory_id,
+        features,
+        channel(f"broker-{node_id}-heartbeat"),
+        lambda: metadata.image.offset,
+    )
+
+    def broker_epoch() -> int:
+        return lifecycle.epoch
+
+    hosted = Hosted()
+    groups = GroupCoordinator(world, config, deadlines, metadata)
+    directories = ReplicaDirectories(world, node_id, home.directory_id, controller, broker_epoch)
+    troubled = _troubled(hosted, groups, directories)
+    loaders = config.get(settings.NUM_RECOVERY_THREADS_PER_DATA_DIR)
+    store = LogStore(world, home.directory, metadata.log_config, troubled, loaders)
+    doubts = Doubts(clock)
+    isr_changes = IsrChanges(world, node_id, controller, broker_epoch)
+    sessions = config.get(settings.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS)
+    return Broker(
+        world=world,
+        node_id=node_id,
+        cluster_id=home.cluster_id,
+        metadata=metadata,
+        deadlines=deadlines,
+        controller=controller,
+        lifecycle=lifecycle,
+        hosted=hosted,
+        groups=groups,
+        directories=directories,
+        store=store,
+        cleaner=Cleaner(world, store, lambda: metadata.config),
+        in_sync=InSync(clock.monotonic, lambda: _longest_lag(metadata.config), isr_changes.ask),
+        doubts=doubts,
+        departed=Departed(clock),
+        fetchers=Fetchers(
+            world,
+            deadlines,
+            node_id,
+            lambda: metadata.registered_epoch(lifecycle.incarnation),
+            lambda: _fetch_limits(metadata.config),
+            doubts.cast,
+            store,
+        ),
+        sessions=FetchSessions(sessions, world.random("fetch-sessions")),
+        producer_ids=ProducerIds(node_id, controller, broker_epoch, clock.monotonic),
+        auto_creation=AutoCreation(
+            clock, controller, lambda: metadata.config.get(settings.REQUEST_TIMEOUT_MS), metadata.knows_topic
+        ),
+    )
+
+
+def _troubled(hosted: Hosted, groups: GroupCoordinator, directories: ReplicaDirectories) -> Callable[[Log], None]:
+    """What is done about a log that failed, or is damaged: others are asked to take over."""
+
+    def troubled(log: Log) -> None:
+        partition = hosted.get(log.partition)
+        if partition is None or partition.log is not log:
+            return
+        if log.offline is not None:
+            groups.removed(partition)
+            partition.failed()
+        directories.lose(partition.topic_id, partition.tp.partition, lasting=log.offline is not None)
+
+    return troubled
+
+
+def _longest_lag(config: NodeConfig) -> float:
+    return config.get(settings.REPLICA_LAG_TIME_MAX_MS) / 1000
+
+
+def _fetch_limits(config: NodeConfig) -> Limits:
+    return Limits(
+        wait_ms=config.get(settings.REPLICA_FETCH_WAIT_MAX_MS),
+        min_bytes=config.get(settings.REPLICA_FETCH_MIN_BYTES),
+        partition_bytes=config.get(settings.REPLICA_FETCH_MAX_BYTES),
+        response_bytes=config.get(settings.REPLICA_FETCH_RESPONSE_MAX_BYTES),
+        backoff=config.get(settings.REPLICA_FETCH_BACKOFF_MS) / 1000,
+        timeout=config.get(settings.REPLICA_SOCKET_TIMEOUT_MS) / 1000,
+    )
