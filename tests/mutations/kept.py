@@ -162,8 +162,8 @@ MUTATIONS: list[Mutation] = [
         "F209",
         "tests/unit/partition/test_leader_ends.py::test_both_ends_are_told_or_none",
         "src/highwater/partition/leader_ends.py",
-        "if len(rows) != 1 or rows[0].error_code:",
-        "if rows[0].error_code:",
+        "found[when] = rows[0].offset if len(rows) == 1 and not rows[0].error_code else None",
+        "found[when] = rows[0].offset if not rows[0].error_code else None",
     ),
     Mutation(
         "F210",
