@@ -30,5 +30,5 @@ HUNTS: list[Hunt] = [
     Hunt("F8", "metadata", 4),
     Hunt("F9 made", "creations", 12),
     Hunt("F10 failed cut", "truncations", 6),
-    Hunt("F184", "slow-code", 1),
+    Hunt("F194", "slow-code", 1),
 ]
