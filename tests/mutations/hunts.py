@@ -82,7 +82,7 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
             'partition.cutting = self._world.spawn(f"{what} {partition.tp}", cut())',
         ),
     ),
-    "F184": (_known("F184", "broker/k00_produce.py"),),
+    "F194": (_known("F194", "broker/k00_produce.py"),),
 }
 """By the names of hunts; a name begins with its scenario or the number of its fault."""
 

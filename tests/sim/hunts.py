@@ -17,7 +17,7 @@ class Hunt(NamedTuple):
 
 
 HUNTS: list[Hunt] = [
-    Hunt("A2", "crashes", 3),
+    Hunt("A2", "crashes", 2),
     Hunt("B10", "incarnations", 0),
     Hunt("B14", "crashes", 3),
     Hunt("C3", "crashes", 0),
@@ -30,5 +30,5 @@ HUNTS: list[Hunt] = [
     Hunt("F8", "metadata", 4),
     Hunt("F9 made", "creations", 12),
     Hunt("F10 failed cut", "truncations", 6),
-    Hunt("F184", "slow-code", 1),
+    Hunt("F194", "slow-code", 1),
 ]
