@@ -23,7 +23,7 @@ HUNTS: list[Hunt] = [
     Hunt("C3", "crashes", 0),
     Hunt("C8", "crashes", 3),
     Hunt("F1 emptied", "rot", 0),
-    Hunt("F2 unregistered", "incarnations", 0),
+    Hunt("F2 unregistered", "incarnations", 4),
     Hunt("F3 failed batch", "short-room", 3),
     Hunt("F6", "deletions", 4),
     Hunt("F7", "failed-logs", 132),
