@@ -17,13 +17,13 @@ class Hunt(NamedTuple):
 
 
 HUNTS: list[Hunt] = [
-    Hunt("A2", "crashes", 3),
+    Hunt("A2", "crashes", 2),
     Hunt("B10", "incarnations", 0),
     Hunt("B14", "crashes", 3),
     Hunt("C3", "crashes", 0),
     Hunt("C8", "crashes", 3),
     Hunt("F1 emptied", "rot", 0),
-    Hunt("F2 unregistered", "incarnations", 0),
+    Hunt("F2 unregistered", "incarnations", 4),
     Hunt("F3 failed batch", "short-room", 3),
     Hunt("F6", "deletions", 4),
     Hunt("F7", "failed-logs", 132),
