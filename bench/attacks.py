@@ -271,12 +271,13 @@ ATTACKS: Sequence[Attack] = (
     Attack("F48", "CreateTopics of 2 000 partitions, and DeleteTopics", topic_of_many_partitions, 1),
     Attack("C18", "100 Metadata pipelined on 60 connections", metadata_pipelined_on_many_connections),
     Attack("C19", "ListOffsets by time of 10 partitions on 5 connections", look_ups_by_time, 1),
-    Attack("F180", "JoinGroup of 1 MB, 10 new groups on 20 connections", members_of_many_groups),
-    Attack("F180", "OffsetCommit of 0.8 MB, 10 new groups on 20 connections", offsets_of_many_groups),
-    Attack("F181", "OffsetCommit of 900 partitions for a name of 32 000 bytes", offsets_of_groups_of_long_names),
     Attack("C20", "40 DescribeGroups of 0.5 MB on 60 connections, unread", answers_that_nobody_reads, 1),
     Attack("C21", "250 fetches that wait for days on 20 connections", fetches_that_wait_for_days, 1),
     Attack("C22", "1 200 connections that say nothing", connections_that_say_nothing, 1),
+    # The last: no group finds room after them.
+    Attack("F200", "JoinGroup of 1 MB, 10 new groups on 20 connections", members_of_many_groups),
+    Attack("F200", "OffsetCommit of 0.8 MB, 10 new groups on 20 connections", offsets_of_many_groups),
+    Attack("F201", "OffsetCommit of 900 partitions for a name of 32 000 bytes", offsets_of_groups_of_long_names),
 )
 
 

@@ -56,7 +56,7 @@ class Group:
         self.syncing: dict[str, Caller] = {}
         self.unsynced: dict[str, None] = {}
         """Members that have not asked for their assignment in this generation."""
-        self.is_assigned = False
+        self.is_assigned: bool = False
         """The leader's assignment of this generation is being written or was."""
         self.delay_ms = 0
         self.delay_left_ms = 0
@@ -172,7 +172,7 @@ class Group:
         votes = Counter(
             next((name for name, _ in member.protocols if name in candidates), "") for member in self.members.values()
         )
-        return votes.most_common(1)[0][0]
+        return max(votes, key=votes.__getitem__)
 
     def has_room(self, join: Join) -> bool:
         """Whether all that its members say, with this one, is within bounds."""

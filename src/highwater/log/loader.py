@@ -97,7 +97,6 @@ class _Loading:
         self.epochs_on_disk: bytes | None = None
         self.epochs_trusted = True
         self.log_end = 0
-        self.mended = False
         self.written: set[Offset] = set()
         """Bases of segments whose files were written to."""
         self.contradicted: set[Offset] = set()
@@ -113,7 +112,7 @@ class _Loading:
         log_start = self._settle_log_start()
         yield from self._rebuild_epochs(log_start)
         producers = yield from self._rebuild_producers()
-        if self.mended or not self.request.clean:
+        if self.written or self.repairs or not self.request.clean:
             yield from self._make_durable()
         loaded = [facts_of(segment) for segment in self.segments]
         for segment in self.segments:
@@ -132,9 +131,7 @@ class _Loading:
 
     def _sweep_leftovers(self) -> list[Offset]:
         """Remove what a deletion or an aborted write left; the base offsets of the segments that are there."""
-        finished = finish_swaps(self.disk, self.directory)
-        self.repairs += finished
-        self.mended = bool(finished)
+        self.repairs += finish_swaps(self.disk, self.directory)
         present = self.disk.list(self.directory)
         for name in list(present):
             if name.endswith((names.DELETED, names.ASIDE)):
@@ -156,7 +153,6 @@ class _Loading:
         for base in bases[:first]:
             for path in Segment(self.disk, self.directory, base, 0).rename(names.DELETED):
                 self.disk.unlink(path)
-        self.mended = self.mended or first > 0
         return bases[first:]
 
     def _open(self, bases: list[Offset]) -> None:
@@ -247,7 +243,6 @@ class _Loading:
         segment.offset_index.keep(0)
         segment.time_index.keep(0, NO_TIMESTAMP)
         segment.largest, segment.first_timestamp, segment.bytes_since_index = NO_TIMESTAMP, None, 0
-        self.mended = True
         self.written.add(segment.base_offset)
         if segment.aborted.entries:
             self.unindexed.add(segment.base_offset)
@@ -308,7 +303,6 @@ class _Loading:
             for path in segment.rename(names.DELETED):
                 self.disk.unlink(path)
         del self.segments[at + 1 :]
-        self.mended = True
 
     def _trust(self, segment: Segment, following: Offset | None) -> Generator[Step, None, None]:
         """The batches are known to be whole: find the end, test the indexes, rebuild them where they lie."""
@@ -374,7 +368,6 @@ class _Loading:
         for segment in self.segments:
             if segment.base_offset in self.unindexed:
                 segment.aborted.keep(0)
-                self.mended = True
                 self.written.add(segment.base_offset)
         for segment, following in zip(self.segments, [*self.segments[1:], None], strict=True):
             if following is not None and following.base_offset <= start:

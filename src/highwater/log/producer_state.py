@@ -14,7 +14,6 @@ from highwater.model import Offset
 
 WINDOW = 5
 MAX_SEQUENCE = 2**31 - 1
-NO_PRODUCER = -1
 
 
 class BatchSeen(NamedTuple):

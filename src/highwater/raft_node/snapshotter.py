@@ -22,7 +22,7 @@ from highwater.metadata.cluster import MetadataImage
 from highwater.quorum import LogPosition, VoterSet
 from highwater.raft_node.metadata_log import MetadataLog
 from highwater.raft_node.snapshots import snapshot_name, write_snapshot
-from highwater.world import Disk, Step, World
+from highwater.world import Disk, Step, World, is_passing
 
 _log = logging.getLogger(__name__)
 
@@ -124,16 +124,27 @@ class Snapshotter:
             total -= size
             while self._log.snapshots is snapshots and self._has_segment_below(snapshots[0]):
                 total -= log.segments[0].size
-                self._remove_later(log.drop_oldest())
-                # Gone for good before the next goes: of several renames a power cut may keep the later ones alone, and
-                # what lies behind such a hole would be cut off.
-                try:
-                    await synced(self._world, [], self._directory)
-                except OSError as failed:
-                    log.storage_failed(failed)
+                if not await self._drop_oldest():
                     return
             if self._log.snapshots is not snapshots:  # the leader's took the place of all meanwhile
                 return
+
+    async def _drop_oldest(self) -> bool:
+        """Gone for good before the next goes: of several renames a power cut may keep the later ones alone, and what
+        lies behind such a hole would be cut off. False where it stays."""
+        log = self._log.log
+        try:
+            self._remove_later(log.drop_oldest())
+        except OSError as failed:
+            if not is_passing(failed):  # else the next snapshot tries it again
+                log.storage_failed(failed)
+            return False
+        try:
+            await synced(self._world, [], self._directory)
+        except OSError as failed:
+            log.storage_failed(failed)
+            return False
+        return True
 
     def _set_aside(self, position: LogPosition) -> PurePath:
         path = self._directory / snapshot_name(position)

@@ -9,7 +9,7 @@ from highwater.groups import GroupSettings
 from highwater.groups.member import MOST_SAID, size_of
 from highwater.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from highwater.wire.messages.join_group_response import JoinGroupResponse
-from tests.unit.groups.bench import RANGE, Bench, subscription
+from tests.unit.groups.bench import RANGE, SESSION_MS, Bench, subscription
 
 
 def test_a_member_without_an_id_is_given_one_and_asked_to_come_back() -> None:
@@ -254,6 +254,18 @@ def test_a_full_group_whose_assignment_is_awaited_takes_nobody_else() -> None:
     assert bench.state() == "CompletingRebalance"
     assert bench.refusal(bench.ask_join()) is Code.GROUP_MAX_SIZE_REACHED
     assert bench.joined(bench.ask_join(other)).generation_id == 2, "its own members may always join"
+
+
+@pytest.mark.parametrize("how", ["it leaves", "it is not heard of"])
+def test_a_group_that_nobody_came_into_is_none(how: str) -> None:
+    bench = Bench()
+    member = bench.new_id()
+    assert bench.state() == "Empty"
+    if how == "it leaves":
+        bench.leave(member)
+    else:
+        bench.pass_time(SESSION_MS / 1000 + 1)
+    assert bench.state() == "Dead"
 
 
 def test_no_more_ids_are_given_out_than_a_group_takes_members() -> None:

@@ -10,7 +10,7 @@ import pytest
 from highwater.errors import Code
 from highwater.groups import GroupFilter, GroupSettings, GroupShard, Record, UnknownWrite
 from highwater.groups.offsets import OffsetTable
-from highwater.groups.records import CommittedOffset
+from highwater.groups.records import CommittedOffset, group_tombstone
 from highwater.model import TopicPartition, Uuid
 from highwater.wire.codec import Malformed
 from highwater.wire.messages.group_metadata_key import GroupMetadataKey
@@ -134,6 +134,15 @@ def test_offsets_of_a_transaction_count_when_its_marker_is_there() -> None:
     assert (bench.offsets(), bench.offsets("other")) == ({T0: 6}, {})
     stable = bench.answer(bench.ask_fetch(T0, require_stable=True), OffsetFetchResponseGroup)
     assert stable.topics[0].partitions[0].error_code == Code.NONE
+
+
+def test_a_transaction_that_is_committed_makes_its_group_known_though_it_was_removed_meanwhile() -> None:
+    bench = Bench()
+    bench.shard.replay(*offset_record(6), producer_id=9)
+    bench.shard.replay(*group_tombstone(G))
+    assert bench.state() == "Dead"
+    bench.shard.end_transaction(9, commit=True)
+    assert (bench.state(), bench.offsets()) == ("Empty", {T0: 6})
 
 
 def test_a_later_commit_is_not_undone_by_a_transaction_that_ends_after_it() -> None:

@@ -66,6 +66,7 @@ def test_after_a_marker_of_a_new_epoch_data_begins_at_zero() -> None:
     write(state, 0)
     state.marker_appended(PID, 1, 5, 1000, 0, aborted=True)
     assert refused(state, 7, epoch=1) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(state, 1, epoch=0) is Code.INVALID_PRODUCER_EPOCH, "it is fenced by the marker"
     state.check(PID, 1, 0)
 
 

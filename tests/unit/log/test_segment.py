@@ -10,6 +10,7 @@ from highwater.log import soundness
 from highwater.log.index import TimestampOffset
 from highwater.log.peek import blocking
 from highwater.log.places import LOCATED_PLACES, RECENT_BATCHES, Place, Places
+from highwater.log.producer_state import AbortedTransaction
 from highwater.log.scan import BadBatch
 from highwater.log.segment import Segment
 from highwater.log.soundness import indexes_hold
@@ -67,6 +68,32 @@ def test_of_batches_with_one_time_the_first_is_told(tmp_path: Path) -> None:
     assert segment.largest == (5, BASE)
     segment.close_indexes()
     assert time_entries(segment) == [(5, BASE)]
+
+
+def test_a_segment_that_is_not_there_is_not_made_by_a_look_at_it(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Segment(RealDisk(), PurePath(tmp_path), BASE, created_ms=7)
+
+
+def test_a_cut_leaves_what_a_segment_would_be_that_never_had_more(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, 5, 5, 9, interval=10_000)
+    cut = segment.plan_cut(2 * SIZE, BASE + 2)
+    assert (cut.largest, cut.end) == ((5, BASE), BASE + 2), "of two with one time the first is told"
+    segment.cut(cut)
+    assert (segment.largest, segment.first_timestamp) == ((5, BASE), 5)
+    segment.cut(segment.plan_cut(0, BASE))
+    assert segment.first_timestamp is None
+    add(segment, BASE, 70)
+    assert segment.first_timestamp == 70
+
+
+def test_a_cut_keeps_the_aborted_transactions_that_ended_before_it(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, *range(8))
+    aborted = [AbortedTransaction(pid, BASE + 2 * pid, BASE + 2 * pid + 1, BASE) for pid in range(4)]
+    for each in aborted:
+        segment.aborted.append(each)
+    segment.cut(segment.plan_cut(4 * SIZE, BASE + 4))
+    assert segment.aborted.entries == aborted[:2]
 
 
 def test_a_batch_is_found_by_each_of_its_offsets_and_the_next_one_where_there_is_a_gap(tmp_path: Path) -> None:

@@ -255,6 +255,28 @@ def test_a_log_whose_compacted_segment_could_not_take_its_place_is_offline() -> 
         stage.sim.run(play)
 
 
+@pytest.mark.parametrize("nth", [3, 4, 5])
+def test_a_compacted_segment_takes_its_place_once_there_are_descriptors_again(nth: int) -> None:
+    """That the directory could not be opened for one of its syncs says nothing about the disk."""
+    stage = Stage(9)
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        storage = stage.sim.storage(NAME)
+        storage.fail("open", str(stage.bench.partition_directory), errno.EMFILE, nth, times=5)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0)
+        stage.cleaner.stop()
+        assert len(storage.struck) == 5
+        assert (log.offline, log.swapping) == (None, None)
+        assert table_of(await stage.read()) == stage.expected
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
 def test_damage_that_a_cleaning_meets_is_told_to_whoever_has_the_log() -> None:
     stage = Stage(4)
 

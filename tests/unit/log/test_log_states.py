@@ -1,0 +1,145 @@
+"""A log that fails, is cut, begins anew or is closed: what it knows of itself then."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from highwater.errors import Code
+from highwater.log.segment import Segment
+from highwater.sim import Simulation
+from highwater.world import Poisoned
+from tests.unit.log.bench import START_MS, Bench, append, batch, on_real_disk, refusal
+from tests.unit.log.test_faults import QUICK, Machine
+
+
+def test_nothing_is_written_to_a_log_that_is_offline(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch())
+        log.storage_failed(OSError(errno.EIO, "broken"))
+        size = log.active.size
+        assert (await refusal(lambda: append(log, batch()))).code is Code.KAFKA_STORAGE_ERROR
+        assert (log.log_end, log.active.size) == (1, size)
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_mistake_in_the_program_takes_a_log_offline_as_a_disk_does(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        log.storage_failed(ValueError("a mistake"))
+        assert isinstance(log.offline, OSError)
+        assert (log.is_usable, bench.offline) == (False, [log])
+        log.storage_failed(OSError(errno.EIO, "broken"))
+        assert bench.offline == [log], "once is enough"
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_full_disk_leaves_a_log_that_says_why_until_it_can_be_written_again() -> None:
+    with Simulation(1, QUICK) as sim:
+        machine = Machine(sim)
+        machine.storage.fail("append", "*.log", errno.ENOSPC)
+        assert machine.refused(b"v") is Code.KAFKA_STORAGE_ERROR
+        assert (machine.log.offline, machine.log.unwritten is None) == (None, False)
+        assert machine.append(b"v") == 0
+        assert machine.log.unwritten is None
+
+
+def test_a_log_whose_failed_append_cannot_be_taken_back_is_offline() -> None:
+    with Simulation(2, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"v")
+        machine.storage.fail("append", "*.log", error=Poisoned(errno.EIO, "nobody knows what was kept"))
+        assert machine.refused(b"v") is Code.KAFKA_STORAGE_ERROR
+        assert machine.log.offline is not None
+
+
+def test_a_batch_without_a_timestamp_is_as_old_as_its_writing_and_one_of_time_zero_is_not(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        log.active.modified_ms = 5
+        append(log, batch(timestamps=[0]))
+        assert log.active.modified_ms == 5
+        append(log, batch(timestamps=[-1]))
+        assert log.active.modified_ms > START_MS
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_segment_ends_where_the_next_begins_and_the_last_where_the_log_does(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        for _ in range(3):
+            append(log, batch())
+            log.roll()
+        append(log, batch())
+        assert [log.end_of(at) for at in range(4)] == [1, 2, 3, 4]
+
+    on_real_disk(tmp_path, play)
+
+
+def test_what_was_begun_before_a_cut_is_void_and_what_begins_after_it_is_not(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch([b"a", b"b"]))
+        append(log, batch())
+        before = log.generation
+        assert await bench.truncate(2)
+        assert (before.valid, log.generation.valid, log.generation is before) == (False, True, False)
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_log_that_begins_anew_was_never_compacted(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch([b"a", b"b"]))
+        log.clean_end = 2
+        assert await bench.store.restart(log, 10)
+        assert (log.log_start, log.log_end, log.clean_end) == (10, 10, None)
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_log_that_is_closed_is_synced_no_more(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch())
+        log.close()
+        log.flush()
+        assert (log.durability.under_way, log.is_usable) == (False, False)
+        log.storage_failed(OSError(errno.EIO, "broken"))
+        assert (log.offline, bench.offline) == (None, []), "its files are nobody's"
+
+    on_real_disk(tmp_path, play)
+
+
+def test_the_producer_with_the_smallest_id_is_known_as_the_others_are(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        for number in range(3):
+            assert append(log, batch(pid=0, epoch=0, sequence=number)) == (number, number, -1, False)
+        for log_again in (log, await bench.reopen(clean=False)):
+            again = append(log_again, batch(pid=0, epoch=0, sequence=1))
+            assert (again.base_offset, again.duplicate) == (1, True)
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_mistake_in_a_look_up_takes_the_log_offline_and_who_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*_: object) -> None:
+        raise ValueError("a mistake")
+
+    with Simulation(3, QUICK) as sim:
+        sim.forgives = True
+        machine = Machine(sim)
+        machine.append(b"v")
+        monkeypatch.setattr(Segment, "locate", mistaken)
+        told: list[str] = []
+        machine.world.call(machine.log.reads.locate_later, 0, lambda: told.append("done"))
+        sim.run(sim.until(lambda: bool(told)))
+        assert machine.log.offline is not None
