@@ -85,8 +85,7 @@ class History:
         self.common = at
         self.leader.epochs.assign(self.epoch, self.leader.end)
         self.leader.high_watermark = random.randint(0, min(at, self.leader.end))
-        is_unclean = random.random() < 0.3
-        """The leader was elected without what the follower had committed."""
+        is_unclean = random.random() < 0.3  # the leader was elected without what the follower had committed
         self.log.high_watermark = random.randint(0, self.log.end if is_unclean else self.leader.high_watermark)
         if random.random() < 0.3:
             self.log.raise_start(random.randint(0, self.log.high_watermark))

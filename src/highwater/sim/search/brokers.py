@@ -70,10 +70,8 @@ class Brokers:
         (proposal, answer), node.answer = node.answer, None
         leader = node.leader
         if leader is not None:
-            before = leader.isr
             meant = leader.proposal if leader.proposal == proposal else None
             flags = leader.answered(proposal if meant is None else meant, answer, NOW)
-            forget(node, before)
             node.partition_epoch = leader.partition_epoch
             self._carry_out(state, node, flags)
         if node.leader is None or node.leader.proposal is None:

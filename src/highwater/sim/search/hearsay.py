@@ -1,4 +1,4 @@
-"""What a replica was told counts only for the log that it was said of. The model writes down what was said when, of
+"""What a replica says counts only for the log that it says it of. The model writes down what was said when, of
 which epoch and by which incarnation, and holds what the machines do against it."""
 
 from __future__ import annotations
