@@ -43,6 +43,7 @@ from highwater.wire.messages.produce_response import ProduceResponse
 from highwater.wire.records import build
 from highwater.wire.records import header as layout
 from highwater.wire.records.header import HEADER_SIZE
+from tests.cluster.greedy_groups import await_coordinator, commit_for_many_groups, join_many_groups
 from tests.cluster.peer import Peer, asked
 from tests.cluster.unread_answers import leave_unread, make_large_group
 
@@ -197,6 +198,25 @@ def look_ups_by_time(victim: Victim) -> None:
     sent(victim, ListOffsetsRequest(replica_id=-1, topics=topics), 5, connections=5)
 
 
+# Groups that are kept
+
+
+def members_of_many_groups(victim: Victim) -> None:
+    await_coordinator(victim.port)
+    join_many_groups(victim.port)
+
+
+def offsets_of_many_groups(victim: Victim) -> None:
+    await_coordinator(victim.port)
+    commit_for_many_groups(victim.port, victim.wide, 200, 10)
+
+
+def offsets_of_groups_of_long_names(victim: Victim) -> None:
+    """A small request: the name stands in each of the records that would be written."""
+    await_coordinator(victim.port)
+    commit_for_many_groups(victim.port, victim.wide, 900, 1, 32_000)
+
+
 # Peers that are there and do nothing
 
 
@@ -254,6 +274,10 @@ ATTACKS: Sequence[Attack] = (
     Attack("C20", "40 DescribeGroups of 0.5 MB on 60 connections, unread", answers_that_nobody_reads, 1),
     Attack("C21", "250 fetches that wait for days on 20 connections", fetches_that_wait_for_days, 1),
     Attack("C22", "1 200 connections that say nothing", connections_that_say_nothing, 1),
+    # The last: no group finds room after them.
+    Attack("F200", "JoinGroup of 1 MB, 10 new groups on 20 connections", members_of_many_groups),
+    Attack("F200", "OffsetCommit of 0.8 MB, 10 new groups on 20 connections", offsets_of_many_groups),
+    Attack("F201", "OffsetCommit of 900 partitions for a name of 32 000 bytes", offsets_of_groups_of_long_names),
 )
 
 

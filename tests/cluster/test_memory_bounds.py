@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from time import monotonic
 
 import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from highwater.errors import Code
 from highwater.wire.compression import Codec, compress
 from highwater.wire.messages.fetch_response import FetchResponse
 from highwater.wire.messages.produce_response import ProduceResponse
 from highwater.wire.records import build
 from highwater.wire.records import header as layout
 from highwater.wire.records.header import HEADER_SIZE
+from tests.cluster.greedy_groups import await_coordinator, join_many_groups
 from tests.cluster.hostile_inputs import Target, create, fetch, produce
-from tests.cluster.nodes import Node
+from tests.cluster.nodes import Node, wait_until
 from tests.cluster.peer import Peer, asked
 from tests.cluster.unread_answers import leave_unread, make_large_group
 from tests.wire.bombs import PART, zstd_of_runs
@@ -32,7 +35,13 @@ NOW = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    made = Node.fresh(tmp_path_factory.mktemp("memory"))
+    with running(tmp_path_factory.mktemp("memory")) as made:
+        yield made
+
+
+@contextmanager
+def running(directory: Path, properties: Mapping[str, str] | None = None) -> Iterator[Node]:
+    made = Node.fresh(directory, properties)
     try:
         yield made.start()
         assert "Traceback" not in made.output, made.output[-3000:]
@@ -192,3 +201,29 @@ def test_it_still_stops_in_good_order(node: Node, target: Target) -> None:
     assert node.stop() == 0
     node.start()
     serve(node, target)
+
+
+def test_clients_that_fill_a_coordinator_with_groups(tmp_path: Path) -> None:
+    """Others are told so at once, and do not ask for ever."""
+    with running(tmp_path, {"group.initial.rebalance.delay.ms": "0"}) as node:
+        target = Target("bounded", create(node.port, "bounded"))
+        await_coordinator(node.port)
+        for size in (1_000_000, 100_000, 0):
+            assert set(join_many_groups(node.port, size)) == {0, Code.GROUP_MAX_SIZE_REACHED}
+        settle(node, target)
+        consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "late", "enable.auto.commit": False})
+        try:
+            offsets = [TopicPartition(target.topic, index, 1, metadata="m" * 4_000) for index in range(2)]
+            with pytest.raises(KafkaException) as refused:
+                consumer.commit(offsets=offsets, asynchronous=False)
+            assert refused.value.args[0].code() == Code.INVALID_COMMIT_OFFSET_SIZE
+            consumer.subscribe([target.topic])
+
+            def told() -> bool:
+                message = consumer.poll(0.1)
+                error = None if message is None else message.error()
+                return error is not None and error.code() == Code.GROUP_MAX_SIZE_REACHED
+
+            wait_until(told)
+        finally:
+            consumer.close()

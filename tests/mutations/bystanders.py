@@ -65,9 +65,9 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F18",
         "tests/unit/net/test_turns.py::test_few_large_requests_are_in_memory_at_a_time",
-        "src/highwater/net/turns.py",
-        "if self._large < MOST_LARGE:",
-        "if True:",
+        "src/highwater/net/room.py",
+        "if self.taken and self.taken + first.size > self._limit:",
+        "if False:",
     ),
     Mutation(
         "F18",

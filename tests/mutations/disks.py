@@ -99,8 +99,8 @@ MUTATIONS: list[Mutation] = [
         "F148",
         "tests/unit/groups/test_loading.py::test_offsets_that_an_open_transaction_holds_go_with_their_topic",
         "src/highwater/groups/removal.py",
-        "held = self._offsets.held()",
-        "held = {}",
+        "self._held = offsets.held()",
+        "self._held: dict[str, dict[TopicPartition, CommittedOffset]] = {}",
     ),
     Mutation(
         "F148",
@@ -209,7 +209,7 @@ MUTATIONS: list[Mutation] = [
         "pass",
     ),
     Mutation(
-        "F180",
+        "F190",
         "tests/scenarios/test_delete_records.py::"
         "test_a_replica_that_comes_back_with_a_tail_to_cut_hears_of_deleted_records",
         "src/highwater/partition/fetch_session.py",
@@ -217,7 +217,7 @@ MUTATIONS: list[Mutation] = [
         "pass",
     ),
     Mutation(
-        "F181",
+        "F191",
         "tests/scenarios/test_delete_records.py::"
         "test_a_leader_that_follows_another_tells_no_log_start_that_is_not_durable",
         "src/highwater/partition/followed.py",
@@ -225,14 +225,14 @@ MUTATIONS: list[Mutation] = [
         "log_start_offset=log.log_start,",
     ),
     Mutation(
-        "F181",
+        "F191",
         "tests/scenarios/test_delete_records.py::test_a_follower_whose_retention_is_ahead_of_its_leader_tells_so",
         "src/highwater/broker/upkeep.py",
         "self._broker.fetchers.restate(partition)",
         "pass",
     ),
     Mutation(
-        "F182",
+        "F192",
         "tests/scenarios/test_settings_and_syncs.py::"
         "test_a_record_that_was_written_before_each_was_to_be_synced_is_synced_and_committed",
         "src/highwater/partition/partition.py",
@@ -240,14 +240,14 @@ MUTATIONS: list[Mutation] = [
         "if False:",
     ),
     Mutation(
-        "F183",
+        "F193",
         "tests/unit/log/test_closing.py::test_a_segment_that_a_full_disk_has_no_name_for_stays_until_there_is_room",
         "src/highwater/log/segment.py",
         "self._disk.rename(target, path)",
         "pass",
     ),
     Mutation(
-        "F184",
+        "F194",
         "tests/scenarios/test_whole_answers.py::"
         "test_a_partition_that_is_committed_early_waits_for_one_that_is_checked_off_the_loop",
         "src/highwater/broker/k00_produce.py",
@@ -255,11 +255,19 @@ MUTATIONS: list[Mutation] = [
         "if not self._left:",
     ),
     Mutation(
-        "F185",
+        "F195",
         "tests/scenarios/test_same_names.py::"
         "test_a_mistake_in_a_checkpoint_delays_the_next_log_of_that_name_and_ends_no_node",
         "src/highwater/log/store.py",
         'with self._world.failures.boundary("job", "the creation of logs", refuse):',
         "if True:",
+    ),
+    Mutation(
+        "F220",
+        "tests/unit/log/compaction/test_setbacks.py::"
+        "test_a_compacted_segment_takes_its_place_once_there_are_descriptors_again[3]",
+        "src/highwater/log/compaction/swap.py",
+        "await finished(world, _promote, directory, facts.base_offset)\nawait synced(world, [], directory)",
+        "await finished(world, _promote, directory, facts.base_offset)\nawait synced(world, [], directory, tries=1)",
     ),
 ]

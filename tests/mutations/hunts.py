@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.mutations import a, b, boundaries, c, replication
+from tests.mutations import a, b, boundaries, c, disks, replication
 from tests.mutations.mutation import Mutation
 from tests.sim.hunts import HUNTS
 
-_KNOWN = [each for table in (a, b, c, replication, boundaries) for each in table.MUTATIONS]
+_KNOWN = [each for table in (a, b, c, replication, boundaries, disks) for each in table.MUTATIONS]
 
 
 def _known(fault: str, file: str, line: str = "") -> Mutation:
@@ -44,6 +44,7 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
             "if not dispensable or part.leader_epoch <= partition.epoch:",
             "if not dispensable:",
         ),
+        _known("F41", "broker/publisher.py"),
     ),
     "F2 unregistered": (
         _taken_back(
@@ -82,6 +83,7 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
             'partition.cutting = self._world.spawn(f"{what} {partition.tp}", cut())',
         ),
     ),
+    "F194": (_known("F194", "broker/k00_produce.py"),),
 }
 """By the names of hunts; a name begins with its scenario or the number of its fault."""
 

@@ -289,14 +289,14 @@ MUTATIONS: list[Mutation] = [
         "left = SETTLE_SECONDS",
     ),
     Mutation(
-        "F186",
+        "F196",
         "tests/unit/replication/test_isr.py::test_a_change_that_was_made_counts_when_the_metadata_has_it",
         "src/highwater/replication/leader.py",
         "if is_coming or meaning not in (Meaning.MADE, Meaning.REFUSED):",
         "if meaning not in (Meaning.MADE, Meaning.REFUSED):",
     ),
     Mutation(
-        "F186",
+        "F196",
         "tests/scenarios/test_raised_bound.py::"
         "test_a_shrink_in_the_same_metadata_as_a_raised_bound_counts_by_the_new_one",
         "src/highwater/broker/publisher.py",
@@ -304,7 +304,7 @@ MUTATIONS: list[Mutation] = [
         "self._broker.world.clock.call_later(60.0, self._reconfigure, changes)",
     ),
     Mutation(
-        "F187",
+        "F197",
         "tests/scenarios/test_delete_records.py::"
         "test_a_replica_that_was_down_meanwhile_joins_only_once_it_has_deleted_them_too",
         "src/highwater/replication/leader.py",
@@ -312,7 +312,7 @@ MUTATIONS: list[Mutation] = [
         "and True",
     ),
     Mutation(
-        "F188",
+        "F198",
         "tests/scenarios/test_raised_bound.py::"
         "test_another_bound_while_nobody_leads_does_not_make_the_partition_leaderless_for_good",
         "src/highwater/controller/configs.py",

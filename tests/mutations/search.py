@@ -94,4 +94,105 @@ MUTATIONS: list[Mutation] = [
         "return base if log_start == log_end and base < log_end <= last else None",
         "return None",
     ),
+    Mutation(
+        "F202",  # a change that was refused is granted to a copy of the request that comes late
+        f"{_SCOPE}[pair-repeated]",
+        f"{_CONTROLLER}/alter_partition.py",
+        "self._put(topic_id, partition, PartitionChangeRecord(topic_id=topic_id, partition_id=asked.partition_index))",
+        "pass",
+    ),
+    Mutation(
+        "F202",
+        "tests/unit/controller/test_alter_partition.py::"
+        "test_what_was_refused_once_is_not_granted_to_a_copy_that_comes_late",
+        f"{_CONTROLLER}/alter_partition.py",
+        "self._put(topic_id, partition, PartitionChangeRecord(topic_id=topic_id, partition_id=asked.partition_index))",
+        "pass",
+    ),
+    Mutation(
+        "F203",  # the controller takes a stale partition epoch
+        f"{_SCOPE}[pair-repeated]",
+        f"{_CONTROLLER}/alter_partition.py",
+        "if asked.partition_epoch < partition.partition_epoch:",
+        "if False:",
+    ),
+    Mutation(
+        "F204",  # what a follower said before it left the ISR brings it back
+        f"{_SCOPE}[pair]",
+        _LEADER,
+        "and not progress.has_left",
+        "and True",
+    ),
+    Mutation(
+        "F205",  # a fetch of another leader epoch counts
+        f"{_SCOPE}[pair-damage]",
+        "src/highwater/replication/serving.py",
+        "if believed >= 0 and believed != epoch:",
+        "if False:",
+    ),
+    Mutation(
+        "F206",  # an answer to a fetch from another place changes the log
+        f"{_SCOPE}[pair-delete]",
+        _FOLLOWER,
+        "if self.is_moved or self.asked_last > fetch:",
+        "if False:",
+    ),
+    Mutation(
+        "F207",  # progress outlives the term in which it was told
+        f"{_SCOPE}[pair-joining]",
+        _LEADER,
+        "self.waiting, before.waiting = before.waiting, deque()",
+        "self.waiting, self.followers = before.waiting, before.followers\nself._recount()",
+    ),
+    Mutation(
+        "F208",  # a fetch of an earlier life of a follower counts
+        f"{_SCOPE}[pair]",
+        _LEADER,
+        "if broker_epoch < known:",
+        "if False:",
+    ),
+    Mutation(
+        "F209",  # a follower's log start is never written down
+        f"{_SCOPE}[pair-delete]",
+        _FOLLOWER,
+        "keep_log_start=rises,",
+        "keep_log_start=False,",
+    ),
+    Mutation(
+        "F210",  # a follower takes a batch of a later epoch than its own
+        f"{_SCOPE}[three-cold]",
+        _FOLLOWER,
+        "if batch.leader_epoch > self.epoch:",
+        "if False:",
+    ),
+    Mutation(
+        "F211",  # a broker fetches before it is registered, and an unknown epoch counts as any: each covers the others
+        f"{_SCOPE}[pair-power]",
+        "src/highwater/sim/search/fetches.py",
+        "if node.talk is not None and node.is_alive and self._registered(state, node):",
+        "if node.talk is not None and node.is_alive:",
+        also=(
+            Mutation(
+                "",
+                "",
+                _LEADER,
+                "return epoch is not None and epoch == self.brokers.get(replica)",
+                "return epoch in (-1, self.brokers.get(replica))",
+            ),
+            Mutation(
+                "",
+                "",
+                f"{_CONTROLLER}/alter_partition.py",
+                "if member.epoch != broker.epoch and (joins or member.epoch != ANY_EPOCH):",
+                "if member.epoch not in (broker.epoch, ANY_EPOCH):",
+            ),
+        ),
+    ),
+    Mutation(
+        "F212",  # the end of a follower lies amid the batch that its leader's log begins with
+        f"{_SCOPE}[pair-forked]",
+        _FOLLOWER,
+        "if count and log.start < log.end <= row.log_start and row.batches[0].base_offset < log.end:",
+        "if False:",
+    ),
 ]

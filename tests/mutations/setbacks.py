@@ -8,6 +8,22 @@ _QUORUM = "tests/scenarios/test_f_quorum.py"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
+        "F201",  # a cleaning copies a batch whose offset is not of its segment
+        "tests/unit/log/compaction/test_setbacks.py::"
+        "test_an_offset_that_is_not_of_its_segment_is_damage_that_a_cleaning_tells[1048576]",
+        "src/highwater/log/scan.py",
+        "if below is not None and header.last_offset >= below:",
+        "if False:",
+    ),
+    Mutation(
+        "F212",  # the end of a follower lies amid the batch that its leader's log begins with
+        "tests/scenarios/test_follower_disks.py::"
+        "test_a_follower_catches_up_whose_own_tail_ends_where_the_leaders_log_begins_amid_a_batch",
+        "src/highwater/replication/follower.py",
+        "if count and log.start < log.end <= row.log_start and row.batches[0].base_offset < log.end:",
+        "if False:",
+    ),
+    Mutation(
         "F106",
         f"{_QUORUM}::test_the_only_voter_begins_its_epoch_once_there_is_room",
         "src/highwater/raft_node/raft_node.py",

@@ -20,7 +20,7 @@ SLOW_SYNCS = Knobs(flush_round=(0.1, 0.1))
 """Longer than a follower waits before it asks again."""
 
 
-def diverged(stage: Stage, **configs: object) -> None:
+def diverged(stage: Stage, *further: bytes, **configs: object) -> None:
     """n2 led and has a tail of its own; n3 leads now, with another record in its place. The two are cut apart."""
     stage.create(replicas=(2, 3), **configs)
     for value in (b"a" * 10, b"b" * 10, b"c" * 10):
@@ -30,7 +30,7 @@ def diverged(stage: Stage, **configs: object) -> None:
     stage.begin(stage.client.produce("n2", b"tail", acks=1))
     stage.until(lambda: decided(stage).leader == 3 and stage.log("n2").log_end == 4)
     stage.until(lambda: stage.leads("n3"))
-    stage.write("n3", b"other")
+    stage.write("n3", b"other", *further)
 
 
 def test_a_damaged_batch_found_while_a_log_is_cut_loses_that_replica_and_not_the_node() -> None:
@@ -120,6 +120,20 @@ def test_a_follower_catches_up_with_a_log_that_begins_amid_a_batch() -> None:
         stage.kill("n2")
         stage.until(lambda: stage.leader() == "n3")
         assert stage.read() == [b"v5", b"v6", b"v7", b"v8", b"v9", b"more"]
+
+
+def test_a_follower_catches_up_whose_own_tail_ends_where_the_leaders_log_begins_amid_a_batch() -> None:
+    """n2 has a record at 3 that n3 does not have. n3 has a batch from 3 to 5, of which the first record is deleted: no
+    epoch tells the two apart any more, and the batch does not fit behind n2's end."""
+    with Stage(3, watched=True) as stage:
+        diverged(stage, b"more", b"and more")
+        stage.run(stage.client.delete_records("n3", 4))
+        assert (stage.log("n2").log_end, stage.log("n3").log_start, stage.log("n3").log_end) == (4, 4, 6)
+        stage.heal()
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert (stage.log("n2").log_start, stage.log("n2").log_end) == (4, 6)
+        assert stage.values("n2") == [b"other", b"more", b"and more"]
+        assert stage.read() == [b"more", b"and more"]
 
 
 def test_a_look_up_by_time_that_fails_because_segments_have_changed_is_made_again() -> None:

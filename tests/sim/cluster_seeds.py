@@ -27,6 +27,7 @@ SHAPES = {
     "unclean on": 10,
     "a table": 5,
     "a group": 10,
+    "slow code": 25,
 }
 FAULTS = {
     "kills": 60,

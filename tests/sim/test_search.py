@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from highwater.sim.search import exploring
 from highwater.sim.search.exploring import explore
 from highwater.sim.search.scope import SCOPES
 from highwater.sim.search.steps import Steps
@@ -21,7 +22,11 @@ STATES = {
     "pair-min-two": 6_000,
     "pair-power": 10_000,
     "pair-unclean": 6_000,
-    "pair-delete": 2_000,
+    "pair-delete": 4_000,
+    "pair-repeated": 6_000,
+    "three-cold": 2_000,
+    "pair-forked": 10_000,
+    "pair-crossed": 3_000,
     "three": 4_000,
 }
 
@@ -47,6 +52,17 @@ def test_a_scope_without_faults_is_searched_whole_and_ends_in_order() -> None:
 def test_the_same_search_visits_the_same_states() -> None:
     first, second = (explore(SCOPES["pair-damage"], 1_000) for _ in range(2))
     assert (first.states, first.depth, first.healed) == (second.states, second.depth, second.healed)
+
+
+def test_the_story_of_a_scope_begins_with_its_opening(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploring, "broken", lambda state: "all is lost")
+    told = list(tell(explore(SCOPES["pair-repeated"])))
+    assert told[:4] == [
+        "In the beginning: 1 leads in epoch 0, ISR 1.",
+        "  1. A fetch of broker 2 arrives at broker 1.",
+        "  2. Leader 1 loses its connection with the controller, and asks again on another.",
+        "  3. A client writes batch a to broker 1, which ends at 1.",
+    ]
 
 
 def test_a_counterexample_is_a_shortest_story_that_a_person_can_read(monkeypatch: pytest.MonkeyPatch) -> None:

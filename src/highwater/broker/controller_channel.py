@@ -14,7 +14,7 @@ from highwater.config import (
 from highwater.errors import Code
 from highwater.model import Endpoint
 from highwater.net.client import CallFailed, ClientConnection, Gone
-from highwater.net.deadlines import DeadlineQueue
+from highwater.net.deadlines import Deadline, DeadlineQueue
 from highwater.wire.codec import Message
 from highwater.world import World
 
@@ -23,7 +23,7 @@ M = TypeVar("M", bound=Message)
 
 
 class _Call:
-    __slots__ = ("done", "expires", "request", "response", "tried_until")
+    __slots__ = ("_done", "deadline", "expires", "request", "response", "tried_until")
 
     def __init__(
         self,
@@ -35,9 +35,16 @@ class _Call:
     ) -> None:
         self.request = request
         self.response = response
-        self.done = done
+        self._done = done
         self.expires = expires
         self.tried_until = tried_until
+        self.deadline: Deadline | None = None
+
+    def done(self, answer: Any) -> None:
+        """Its deadline goes with it, or the request, which may be large, would be kept until then."""
+        if self.deadline is not None:
+            self.deadline.cancel()
+        self._done(answer)
 
 
 class ControllerChannel:
@@ -87,7 +94,7 @@ class ControllerChannel:
         tried = seconds if patience is None else min(patience, seconds)
         now = self._world.clock.monotonic()
         call = _Call(request, response, done, now + seconds, now + tried)
-        self._deadlines.add(tried, self._expire, call)
+        call.deadline = self._deadlines.add(tried, self._expire, call)
         self._waiting.append(call)
         self._pump()
 

@@ -12,6 +12,7 @@ from highwater.net.context import RequestContext
 from highwater.net.header import after_tags
 from highwater.net.registry import Decode
 from highwater.wire.codec import Message
+from highwater.wire.framing import CHUNK
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData
 from highwater.wire.messages.envelope_request import EnvelopeRequest
 from highwater.wire.messages.envelope_response import EnvelopeResponse
@@ -53,7 +54,34 @@ def forward(
     body that was sent: what it was decoded to may be large, and is not kept.
 
     `completed` makes the answer from the controller's body, where only a part was sent on.
+
+    Of larger ones few are passed on at a time, and the others wait.
     """
+    if len(body) <= CHUNK:
+        _pass_on(broker, ctx, body, failed, completed, lambda: None)
+        return
+
+    def begin() -> None:
+        """In the turn of whoever made room: what is wrong with this one is no concern of his."""
+        with broker.world.failures.boundary("connection", "a request to be passed on", give_up):
+            _pass_on(broker, ctx, body, failed, completed, place.leave)
+
+    def give_up(failed: Exception) -> None:
+        ctx.slot.close_connection()
+        place.leave()
+
+    place = ctx.connection.pass_on(len(body), begin)
+    place.enter()
+
+
+def _pass_on(
+    broker: Broker,
+    ctx: RequestContext,
+    body: Buffer,
+    failed: Callable[[Code, memoryview], Message],
+    completed: Callable[[memoryview], Message] | None,
+    done: Callable[[], None],
+) -> None:
     header = RequestHeader(
         request_api_key=ctx.api_key,
         request_api_version=ctx.version,
@@ -69,13 +97,16 @@ def forward(
     )
 
     def answered(answer: EnvelopeResponse | None) -> None:
-        if answer is None:
-            ctx.respond(failed(Code.REQUEST_TIMED_OUT, memoryview(envelope.request_data)[len(before) :]))
-        elif answer.error_code != Code.NONE or answer.response_data is None:
-            ctx.respond(failed(Code.UNKNOWN_SERVER_ERROR, memoryview(envelope.request_data)[len(before) :]))
-        else:
-            whole = bytes(answer.response_data)
-            broker.metadata.when_applied(lambda: pass_on(whole))
+        try:
+            if answer is None:
+                ctx.respond(failed(Code.REQUEST_TIMED_OUT, memoryview(envelope.request_data)[len(before) :]))
+            elif answer.error_code != Code.NONE or answer.response_data is None:
+                ctx.respond(failed(Code.UNKNOWN_SERVER_ERROR, memoryview(envelope.request_data)[len(before) :]))
+            else:
+                whole = bytes(answer.response_data)
+                broker.metadata.when_applied(lambda: pass_on(whole))
+        finally:
+            done()
 
     def pass_on(whole: bytes) -> None:
         if completed is None:

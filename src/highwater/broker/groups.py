@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv6Address, ip_address
 from typing import TypeVar
@@ -12,7 +13,7 @@ from highwater.config import NodeConfig
 from highwater.coordinator.coordinator import Coordinator, partition_for
 from highwater.coordinator.tenure import Tenure
 from highwater.errors import Code, KafkaError
-from highwater.groups import MOST_MEMBERS, Caller, Effect, GroupSettings, GroupShard, Now, Token
+from highwater.groups import MOST_KEPT, MOST_MEMBERS, Caller, Effect, GroupSettings, GroupShard, Now, Token
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import TopicImage
 from highwater.model import Uuid
@@ -25,6 +26,7 @@ from highwater.world import World
 
 OFFSETS_TOPIC = "__consumer_offsets"
 R = TypeVar("R", bound=Struct)
+_log = logging.getLogger(__name__)
 
 
 class GroupCoordinator:
@@ -36,13 +38,14 @@ class GroupCoordinator:
         metadata: AppliedMetadata,
     ) -> None:
         self._config = config
+        self._failures = world.failures
         self._metadata = metadata
         draw, shard_settings = world.random("member-ids").randbytes, _settings(config)
         self.shards: Coordinator[GroupShard] = Coordinator(
             OFFSETS_TOPIC,
             world,
             deadlines,
-            lambda: GroupShard(shard_settings, lambda: _uuid(draw(16))),
+            lambda most_bytes: GroupShard(shard_settings, lambda: _uuid(draw(16)), most_bytes, self._has_room),
             _answer,
             lambda: config.get(settings.OFFSETS_COMMIT_TIMEOUT_MS) / 1000,
             config.get(settings.OFFSETS_TOPIC_COMPRESSION_CODEC),
@@ -113,6 +116,21 @@ class GroupCoordinator:
             ctx.respond(refused(Code.GROUP_AUTHORIZATION_FAILED))
         else:
             self.ask(ctx, group_id, act, refused, ctx.respond)
+
+    # Memory
+
+    @property
+    def kept(self) -> int:
+        """Bytes of memory that all groups and offsets take that are coordinated here."""
+        return sum(tenure.machine.size for tenure in self.shards)
+
+    def _has_room(self, more: int) -> bool:
+        if more <= 0 or self.kept + more <= MOST_KEPT:
+            return True
+        line = f"groups and offsets take {MOST_KEPT >> 20} MiB, the most that they may: new ones are refused"
+        if self._failures.is_news(line):
+            _log.warning("%s. Delete groups that nobody uses, or lower offsets.retention.minutes", line)
+        return False
 
     # The topic
 

@@ -10,11 +10,11 @@ from highwater.broker.broker import Broker
 from highwater.errors import Code
 from highwater.groups import refused_join
 from highwater.net.context import RequestContext
-from highwater.net.registry import ANY_BYTES, Api
+from highwater.net.registry import Api
 from highwater.wire.messages.join_group_request import JoinGroupRequest
 from highwater.wire.messages.join_group_response import JoinGroupResponse
 
-API = Api(11, (0, 9), JoinGroupRequest, most_bytes=ANY_BYTES)
+API = Api(11, (0, 9), JoinGroupRequest)
 MOST_METADATA = 1 << 20
 """Bytes of one member's protocols. The coordinator keeps them while it is a member, and writes them into one record of
 the group, which would be too large."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from highwater.broker.broker import Broker
 from highwater.errors import Code
 from highwater.net.context import RequestContext
-from highwater.net.registry import ANY_BYTES, Api
+from highwater.net.registry import MANY_BYTES, Api
 from highwater.wire.messages.sync_group_request import SyncGroupRequest
 from highwater.wire.messages.sync_group_response import SyncGroupResponse
 
-API = Api(14, (0, 5), SyncGroupRequest, most_bytes=ANY_BYTES)
+API = Api(14, (0, 5), SyncGroupRequest, most_bytes=MANY_BYTES)
 _PROTOCOL_FROM = 5
 
 

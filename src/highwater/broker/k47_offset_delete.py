@@ -58,7 +58,7 @@ def handle(broker: Broker, ctx: RequestContext, request: OffsetDeleteRequest) ->
     broker.groups.ask(
         ctx,
         request.group_id,
-        lambda shard, caller, now: shard.delete_offsets(known, caller, now),
+        lambda shard, caller, now: shard.delete_offsets(known, caller),
         refused,
         respond,
     )

@@ -30,6 +30,8 @@ class BrokerMetrics:
         yield from _logs(hosted)
         yield from _partitions(led)
         yield from self._followers(led)
+        kept = self._broker.groups.kept
+        yield gauge("highwater_groups_kept_bytes", "Memory of the groups and offsets coordinated here.", kept)
         yield from self._cluster()
         yield from cleaner_families(self._broker, hosted)
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 import click
 
 from highwater.sim.faults.profiles import PROFILES, USUAL
+from highwater.sim.search.branches import Branches
 from highwater.sim.search.exploring import explore
 from highwater.sim.search.scope import SCOPES, Scope
 from highwater.sim.search.story import tell
@@ -49,6 +51,11 @@ MOST_STATES = 100_000
     type=click.IntRange(min=1),
     help=f"Of --search: end a scope after so many states.  [default: {MOST_STATES}]",
 )
+@click.option(
+    "--branches",
+    is_flag=True,
+    help="Of --search: list the branches of replication that it did not reach. It takes three times as long.",
+)
 @click.option("--timeline", is_flag=True, help="Tell the whole story of --seed, whether it fails or not.")
 def command(
     seeds: int | None,
@@ -60,6 +67,7 @@ def command(
     search: str | None,
     budget: int | None,
     states: int | None,
+    branches: bool,
     timeline: bool,
 ) -> None:
     """Run whole clusters on a virtual clock under seeded faults, and check every promise.
@@ -68,26 +76,35 @@ def command(
     """
     if [seeds, seed, search].count(None) != 2:
         raise click.UsageError("Give one of --seeds, --seed and --search.")
-    if search is None and (budget is not None or states is not None):
-        raise click.UsageError("--budget and --states belong to --search.")
+    if search is None and (budget is not None or states is not None or branches):
+        raise click.UsageError("--budget, --states and --branches belong to --search.")
     if search is not None:
-        names = list(SCOPES) if search == "all" else [search]
-        sys.exit(max(_search(SCOPES[name], budget, states) for name in names))
+        sys.exit(_search_all(list(SCOPES) if search == "all" else [search], budget, states, branches))
     if seed is not None:
         sys.exit(_run_one(seed, seconds, profile, timeline))
     assert seeds is not None
     sys.exit(_run_many(range(first, first + seeds), seconds, profile, keep_going))
 
 
-def _search(scope: Scope, budget: int | None, states: int | None) -> int:
+def _search_all(names: Sequence[str], budget: int | None, states: int | None, branches: bool) -> int:
+    seen = Branches() if branches else None
+    code = max(_search(SCOPES[name], budget, states, seen) for name in names)
+    if seen is not None:
+        click.echo(f"branches of replication: {seen.count}, not reached: {len(seen.left)}")
+        for branch in seen.left:
+            click.echo(branch.text())
+    return code
+
+
+def _search(scope: Scope, budget: int | None, states: int | None, seen: Branches | None) -> int:
     begun = time.monotonic()
 
     def progress(seen: int, depth: int) -> None:
         click.echo(f"\r{scope.name}: {seen} states, depth {depth} ", err=True, nl=False)
 
-    found = explore(
-        scope if budget is None else replace(scope, budget=budget), states or MOST_STATES, progress=progress
-    )
+    wanted = scope if budget is None else replace(scope, budget=budget)
+    with nullcontext() if seen is None else seen.watched():
+        found = explore(wanted, states or MOST_STATES, progress=progress)
     click.echo("", err=True)
     extent = "all of it" if found.is_whole else "ended early" if found.violation is None else "broken"
     faults = found.scope.budget

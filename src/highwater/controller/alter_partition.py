@@ -17,6 +17,7 @@ from highwater.wire.codec import Message
 from highwater.wire.messages.alter_partition_request import AlterPartitionRequest
 from highwater.wire.messages.alter_partition_request import PartitionData as Asked
 from highwater.wire.messages.alter_partition_response import AlterPartitionResponse, PartitionData, TopicData
+from highwater.wire.messages.partition_change_record import PartitionChangeRecord
 
 ANY_EPOCH = -1
 """Of a member that stays: whoever is registered under its id. Its leader may not have heard from it yet."""
@@ -91,18 +92,27 @@ class _Round:
                 return partition
             raise KafkaError(Code.INVALID_UPDATE_VERSION)
         recovery = check_isr(partition, asked, members)
-        check_eligible(self._head, partition, members)
+        try:
+            check_eligible(self._head, partition, members)
+        except KafkaError:
+            # The leader goes on without this member once it hears that. A copy of the request that is still on its way,
+            # of a connection that the leader has lost, must not be granted later: it is of an older epoch now.
+            self._put(topic_id, partition, PartitionChangeRecord(topic_id=topic_id, partition_id=asked.partition_index))
+            raise
         record = self._electorate.change(
             (topic, asked.partition_index, partition), [member.broker for member in members], recovery=recovery
         )
         if record is None:
             return partition
-        after = partition.changed_by(record)
-        self.records.append(record)
-        self._after[topic_id, asked.partition_index] = after
+        after = self._put(topic_id, partition, record)
         if after.leader_epoch != partition.leader_epoch and after.leader != self._leader:
             # Committed all the same: the change ended a reassignment, say, in which the caller has no part.
             raise KafkaError(Code.NEW_LEADER_ELECTED)
+        return after
+
+    def _put(self, topic_id: Uuid, partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+        after = self._after[topic_id, record.partition_id] = partition.changed_by(record)
+        self.records.append(record)
         return after
 
     def _current(self, topic: TopicImage, index: int) -> PartitionImage:

@@ -26,12 +26,12 @@ class Coordinator(Generic[M]):
         topic: str,
         world: World,
         deadlines: DeadlineQueue,
-        new_machine: Callable[[], M],
+        new_machine: Callable[[Callable[[], int]], M],
         answer: Callable[[Token, Struct], None],
         commit_seconds: Callable[[], float],
         codec: int = 0,
     ) -> None:
-        """`codec` is what its records are compressed with."""
+        """`new_machine` is given what a batch may have. `codec` is what its records are compressed with."""
         self.topic = topic
         self._world = world
         self._deadlines = deadlines

@@ -23,8 +23,8 @@ class Machine(Protocol):
         """Whether it has more to do than one turn of the loop has room for."""
         ...
 
-    def proceed(self, most_bytes: int, now: Now) -> Sequence[Effect]:
-        """A piece of that. A batch that it writes may have `most_bytes`, except where it is of one record."""
+    def proceed(self, now: Now) -> Sequence[Effect]:
+        """A piece of that."""
         ...
 
     @property

@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Generic, TypeVar
 
 from highwater.coordinator.loading import Loaded, read_records
@@ -43,7 +44,7 @@ class Tenure(Generic[M]):
         world: World,
         deadlines: DeadlineQueue,
         partition: Partition,
-        new_machine: Callable[[], M],
+        new_machine: Callable[[Callable[[], int]], M],
         answer: Callable[[Token, Struct], None],
         commit_seconds: Callable[[], float],
         codec: int,
@@ -53,8 +54,8 @@ class Tenure(Generic[M]):
         self._world = world
         self._deadlines = deadlines
         self._partition = partition
-        self._new_machine = new_machine
-        self.machine = new_machine()
+        self._new_machine = partial(new_machine, lambda: partition.most_bytes)
+        self.machine = self._new_machine()
         self._answer = answer
         self._commit_seconds = commit_seconds
         self._codec = codec
@@ -183,7 +184,7 @@ class Tenure(Generic[M]):
         self._is_in_turn = False
         if self.standing is Standing.ACTIVE:
             with self._world.failures.boundary("partition", str(self._partition.tp), self._expire_again):
-                self.carry_out(self.machine.proceed(self._partition.most_bytes, self.now))
+                self.carry_out(self.machine.proceed(self.now))
 
     def _write(self, write: Write) -> None:
         now_ms = self._world.clock.wall_ms()

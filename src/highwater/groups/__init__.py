@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from highwater.groups.describing import GroupFilter, Position
 from highwater.groups.effects import Answer, Caller, Effect, Now, Record, Token, UnknownWrite, Write
+from highwater.groups.footprint import MOST_KEPT
 from highwater.groups.reading import asked_groups, combined, refused_fetch
 from highwater.groups.refusals import left, refused_commit, refused_join, translated
 from highwater.groups.settings import MOST_MEMBERS, GroupSettings
@@ -16,6 +17,7 @@ from highwater.groups.shard import GroupShard
 from highwater.groups.states import IllegalTransition, State
 
 __all__ = [
+    "MOST_KEPT",
     "MOST_MEMBERS",
     "Answer",
     "Caller",

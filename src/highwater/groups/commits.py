@@ -1,38 +1,41 @@
-"""OffsetCommit and OffsetDelete."""
+"""OffsetCommit."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from highwater.errors import Code
 from highwater.groups.effects import Caller, Now
+from highwater.groups.footprint import size_of_group
 from highwater.groups.group import Group
 from highwater.groups.membership import PHASES
 from highwater.groups.offsets import OffsetTable
 from highwater.groups.rebalance import Rebalance
 from highwater.groups.records import CommittedOffset
-from highwater.groups.refusals import refused_commit, translated, translated_for_commit
+from highwater.groups.refusals import refused_commit, translated_for_commit
 from highwater.groups.registry import Registry
 from highwater.groups.states import State
 from highwater.groups.storing import OffsetsStored, Reply
 from highwater.model import TopicPartition
 from highwater.wire.messages.offset_commit_request import OffsetCommitRequest
-from highwater.wire.messages.offset_delete_request import OffsetDeleteRequest
-from highwater.wire.messages.offset_delete_response import (
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
 
 _GROUP_ID_NOT_FOUND_VERSION: Final = 9
 _END_OF_TIME_MS: Final = 2**63 - 1
+_RECORD_BYTES: Final = 40
+"""What a committed offset takes in the log beside its names and its metadata, at least."""
+
+Changes = dict[TopicPartition, CommittedOffset]
 
 
 class Commits:
-    def __init__(self, registry: Registry, offsets: OffsetTable, rebalance: Rebalance) -> None:
+    def __init__(
+        self, registry: Registry, offsets: OffsetTable, rebalance: Rebalance, most_bytes: Callable[[], int]
+    ) -> None:
         self._registry = registry
         self._offsets = offsets
         self._rebalance = rebalance
+        self._most_bytes = most_bytes
         self._outbox = rebalance.outbox
 
     # OffsetCommit
@@ -45,7 +48,7 @@ class Commits:
             return
         self._renew(group, request.member_id, now)
         response = refused_commit(request, Code.NONE)
-        changes: dict[TopicPartition, CommittedOffset | None] = {}
+        changes: Changes = {}
         for topic, answered in zip(request.topics, response.topics, strict=True):
             for partition, answer in zip(topic.partitions, answered.partitions, strict=True):
                 metadata = partition.committed_metadata or ""
@@ -64,7 +67,12 @@ class Commits:
                     topic.topic_id,
                 )
         reply = Reply(self._outbox, caller, response, lambda code: refused_commit(request, translated_for_commit(code)))
-        self._store(request.group_id, changes, reply)
+        refusal = self._refusal_of_size(group, request.group_id, changes)
+        if refusal or not changes:
+            reply.send(refusal)
+        else:
+            stored = OffsetsStored(self._registry, self._offsets, request.group_id, changes, reply)
+            self._outbox.write(stored.records(), stored)
 
     def _refusal_of_commit(self, group: Group | None, request: OffsetCommitRequest, caller: Caller) -> Code:
         generation = request.generation_id_or_member_epoch
@@ -90,40 +98,19 @@ class Commits:
         if group is not None and group.state in PHASES:
             self._rebalance.renew(group, group.members[member_id], now)
 
-    # OffsetDelete
-
-    def delete(self, request: OffsetDeleteRequest, caller: Caller, now: Now) -> None:
-        group = self._registry.get(request.group_id)
-        refusal = self._refusal_of_delete(group, request.group_id)
-        if refusal or group is None:
-            self._outbox.answer(caller, OffsetDeleteResponse(error_code=refusal))
-            return
-        response = OffsetDeleteResponse()
-        changes: dict[TopicPartition, CommittedOffset | None] = {}
-        there = frozenset(self._offsets.places(group.id))
-        for topic in request.topics:
-            refusal = Code.GROUP_SUBSCRIBED_TO_TOPIC if group.reads(topic.name) else Code.NONE
-            partitions = [partition.partition_index for partition in topic.partitions]
-            answers = [OffsetDeleteResponsePartition(partition_index=p, error_code=refusal) for p in partitions]
-            response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
-            places = () if refusal else (TopicPartition(topic.name, partition) for partition in partitions)
-            changes.update((place, None) for place in places if place in there)
-        reply = Reply(self._outbox, caller, response, lambda code: OffsetDeleteResponse(error_code=translated(code)))
-        self._store(group.id, changes, reply)
-
-    def _refusal_of_delete(self, group: Group | None, group_id: str) -> Code:
-        if not group_id:
-            return Code.INVALID_GROUP_ID
-        if group is None or group.state is State.DEAD:
-            return Code.GROUP_ID_NOT_FOUND
-        return Code.NONE if group.state is State.EMPTY or group.is_consumer else Code.NON_EMPTY_GROUP
-
-    def _store(self, group_id: str, changes: dict[TopicPartition, CommittedOffset | None], reply: Reply) -> None:
-        if changes:
-            stored = OffsetsStored(self._registry, self._offsets, group_id, changes, reply)
-            self._outbox.write(stored.records(), stored)
-        else:
-            reply.send()
+    def _refusal_of_size(self, group: Group | None, group_id: str, changes: Changes) -> Code:
+        """Why they cannot be taken in, or NONE. Asked before they are turned into bytes: the name of the group is in
+        each record, and may be long."""
+        each = _RECORD_BYTES + len(group_id.encode())
+        size = sum(each + len(place.topic) + len(offset.metadata) for place, offset in changes.items())
+        if size > self._most_bytes():
+            return Code.INVALID_COMMIT_OFFSET_SIZE
+        growth = self._offsets.growth_by(group_id, changes) + (size_of_group(group_id) if group is None else 0)
+        if not self._rebalance.has_room(growth):
+            return Code.INVALID_COMMIT_OFFSET_SIZE
+        # What is there is committed again and again, and each of these takes room until it is.
+        waits = self._offsets.is_any_written and not self._rebalance.has_room(size)
+        return Code.COORDINATOR_NOT_AVAILABLE if waits else Code.NONE
 
 
 def _utf16_length(text: str) -> int:

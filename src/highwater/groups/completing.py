@@ -30,7 +30,7 @@ class AssignmentStored:
     def committed(self, now: Now) -> None:
         if self._is_current():
             for member in self._group.members.values():
-                member.assignment = self._assignments.get(member.id, b"")
+                self._group.assign(member, self._assignments.get(member.id, b""))
             self._rebalance.hand_out(self._group, now)
             self._group.move(State.STABLE, now.wall_ms)
 
@@ -79,7 +79,10 @@ class Completing:
             assignments = {each.member_id: each.assignment for each in request.assignments}
             group.is_assigned = group.is_recorded = True
             stored = AssignmentStored(rebalance, group, assignments)
-            rebalance.outbox.write([group_record(group, assignments)], stored)
+            if rebalance.has_room(group.growth_by_assignments(assignments)):
+                rebalance.outbox.write([group_record(group, assignments)], stored)
+            else:
+                stored.failed(Code.GROUP_MAX_SIZE_REACHED, now)
 
     def left(self, rebalance: Rebalance, group: Group, now: Now) -> Emptied | None:
         return rebalance.prepare(group, now)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
+from typing import Any, Final
+
+_STALE: Final = 1_000
+"""Entries that may be left in the heap of what was set anew or cancelled, beside as many as there are live ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,19 @@ class Retry:
 Deadline = Session | Joining | Syncing | RetentionCheck | Retry
 
 
+class _Entry(list[Any]):
+    """When, a number, and what is due then; None where that was put forward or cancelled. Compared as a list is."""
+
+    __slots__ = ()
+
+
 class Deadlines:
     """A heap with at most one live entry for each name: one that was put off is found so when it comes to the top."""
 
     def __init__(self) -> None:
         self._due: dict[Deadline, float] = {}
-        self._queued: dict[Deadline, float] = {}
-        self._heap: list[tuple[float, int, Deadline]] = []
+        self._entries: dict[Deadline, _Entry] = {}
+        self._heap: list[_Entry] = []
         self._numbers = count()
         """Of two that are due at one time, the one that was set first comes first."""
 
@@ -58,38 +68,47 @@ class Deadlines:
 
     def set(self, name: Deadline, when: float) -> None:
         self._due[name] = when
-        queued = self._queued.get(name)
-        if queued is None or when < queued:
-            self._queued[name] = when
-            heappush(self._heap, (when, next(self._numbers), name))
+        entry = self._entries.get(name)
+        if entry is None or when < entry[0]:
+            if entry is not None:
+                entry[2] = None
+            entry = self._entries[name] = _Entry((when, next(self._numbers), name))
+            heappush(self._heap, entry)
+            self._tidy()
 
     def cancel(self, name: Deadline) -> None:
-        self._due.pop(name, None)
+        if self._due.pop(name, None) is not None:
+            self._entries.pop(name)[2] = None
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """A session may last for half an hour: who joins and leaves again and again would fill the heap until then."""
+        if len(self._heap) > 2 * len(self._due) + _STALE:
+            self._heap = [entry for entry in self._heap if entry[2] is not None]
+            heapify(self._heap)
 
     def clear(self) -> None:
         self._due.clear()
-        self._queued.clear()
+        self._entries.clear()
         self._heap.clear()
 
     def next(self) -> float | None:
         while self._heap:
-            when, _, name = self._heap[0]
-            due = self._due.get(name)
-            if self._queued.get(name) != when:
+            entry = self._heap[0]
+            when, _, name = entry
+            if name is None:
                 heappop(self._heap)
-            elif due is None:
-                heappop(self._heap)
-                del self._queued[name]
-            elif due > when:
-                self._queued[name] = due
-                heapreplace(self._heap, (due, next(self._numbers), name))
-            else:
-                return when
+                continue
+            due = self._due[name]
+            if due <= when:
+                return due
+            entry[:2] = due, next(self._numbers)
+            heapreplace(self._heap, entry)
         return None
 
     def expired(self, now: float) -> Iterator[Deadline]:
         """Takes what is due, one at a time, so that whoever handles one may set or cancel others."""
         while (when := self.next()) is not None and when <= now:
-            _, _, name = heappop(self._heap)
-            del self._queued[name], self._due[name]
+            name: Deadline = heappop(self._heap)[2]
+            del self._entries[name], self._due[name]
             yield name

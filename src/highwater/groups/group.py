@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from highwater.errors import Code
 from highwater.groups.effects import Caller
+from highwater.groups.footprint import (
+    Footprint,
+    size_of_group,
+    size_of_member,
+    size_of_pending,
+    size_of_subscription,
+    weight_of,
+    weight_of_new,
+)
 from highwater.groups.member import MOST_SAID, Join, Member, Protocols, size_of
 from highwater.groups.states import State, check_transition
 from highwater.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
@@ -24,6 +34,10 @@ class Group:
 
     def __init__(self, group_id: str, since_ms: int | None) -> None:
         self.id = group_id
+        self.size = size_of_group(group_id)
+        """Bytes that it takes, with its members."""
+        self.footprint = Footprint()
+        """Where these are counted."""
         self.state = State.EMPTY
         self.came_from = State.DEAD
         self.since_ms = since_ms
@@ -69,10 +83,14 @@ class Group:
         if self.leader is None:
             self.leader = member.id
         self._count(member.protocols, 1)
-        self.pending.pop(member.id, None)
+        member.weight = weight_of(member)
+        self._grow(size_of_member(member.weight))
+        if member.id in self.pending:
+            self.forget(member.id)
 
     def remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
+        self._grow(-size_of_member(member.weight))
         self._count(member.protocols, -1)
         if member.instance_id is not None:
             del self.instances[member.instance_id]
@@ -82,6 +100,7 @@ class Group:
     def replace(self, old: Member, new_id: str) -> Member:
         """The same static member under a new id, in the place of the old one."""
         new = replace(old, id=new_id, is_new=False)
+        self._weigh(new, weight_of(new))
         self.members = {
             new_id if key == old.id else key: new if key == old.id else m for key, m in self.members.items()
         }
@@ -97,9 +116,22 @@ class Group:
     def update(self, member: Member, join: Join) -> None:
         self._count(member.protocols, -1)
         self._count(join.protocols, 1)
+        self._weigh(member, member.weight + size_of(join.protocols) - size_of(member.protocols))
         member.protocols = join.protocols
         member.rebalance_timeout_ms = join.rebalance_timeout_ms
         member.session_timeout_ms = join.session_timeout_ms
+
+    def assign(self, member: Member, assignment: bytes) -> None:
+        self._weigh(member, member.weight + len(assignment) - len(member.assignment))
+        member.assignment = assignment
+
+    def expect(self, member_id: str) -> None:
+        self.pending[member_id] = None
+        self._grow(size_of_pending(member_id))
+
+    def forget(self, member_id: str) -> None:
+        del self.pending[member_id]
+        self._grow(-size_of_pending(member_id))
 
     def refusal_of(self, member_id: str, instance_id: str | None) -> Code:
         """NONE if this is a member, under the instance id that it says it has."""
@@ -144,9 +176,12 @@ class Group:
 
     def has_room(self, join: Join) -> bool:
         """Whether all that its members say, with this one, is within bounds."""
-        known = self.members.get(join.member_id or self.instances.get(join.instance_id or "", ""))
+        known = self._known(join)
         before = 0 if known is None else size_of(known.protocols)
         return self._said - before + size_of(join.protocols) <= MOST_SAID
+
+    def _known(self, join: Join) -> Member | None:
+        return self.members.get(join.member_id or self.instances.get(join.instance_id or "", ""))
 
     def _count(self, protocols: Protocols, step: int) -> None:
         self._said += step * size_of(protocols)
@@ -163,6 +198,31 @@ class Group:
         self.is_assigned = False
         self.learn_subscription()
 
+    # Memory
+
+    def growth_by(self, join: Join) -> int:
+        """How many bytes more it takes with this member, or with what this member says now."""
+        known = self._known(join)
+        if known is None:
+            return size_of_member(weight_of_new(join))
+        weight = known.weight + size_of(join.protocols) - size_of(known.protocols)
+        return size_of_member(weight) - size_of_member(known.weight)
+
+    def growth_by_assignments(self, assignments: Mapping[str, bytes]) -> int:
+        growth = 0
+        for member in self.members.values():
+            weight = member.weight + len(assignments.get(member.id, b"")) - len(member.assignment)
+            growth += size_of_member(weight) - size_of_member(member.weight)
+        return growth
+
+    def _weigh(self, member: Member, weight: int) -> None:
+        self._grow(size_of_member(weight) - size_of_member(member.weight))
+        member.weight = weight
+
+    def _grow(self, size: int) -> None:
+        self.size += size
+        self.footprint.bytes += size
+
     # Topics
 
     @property
@@ -172,7 +232,9 @@ class Group:
     def learn_subscription(self) -> None:
         known = self.is_consumer and (self.protocol is not None or not self.members)
         said = (member.metadata(self.protocol) for member in self.members.values())
+        before = size_of_subscription(self.subscribed)
         self.subscribed = subscribed_topics(said) if known else None
+        self._grow(size_of_subscription(self.subscribed) - before)
 
     def reads(self, topic: str) -> bool:
         """Whether a member subscribed to the topic. Consumers whose subscription is not known may read any."""

@@ -13,7 +13,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 MOST_SAID: Final = 16 << 20
 """Bytes that the members of one group may say, all together: the coordinator keeps them, and tells its leader."""
-_PROTOCOL: Final = 100
+_PROTOCOL: Final = 200
 """What a protocol takes beside its bytes."""
 
 
@@ -62,6 +62,8 @@ class Member:
     assignment: bytes = b""
     is_new: bool = False
     """It still waits in its first JoinGroup, and may not even know its id."""
+    weight: int = 0
+    """Bytes that it takes: its group keeps count."""
 
     def metadata(self, protocol: str | None) -> bytes:
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")

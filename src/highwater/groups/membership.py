@@ -69,6 +69,8 @@ class Membership:
             self._turn_away(group, join, now)
         elif not group.supports(join.protocol_type, join.protocols):
             self._refuse(join, Code.INCONSISTENT_GROUP_PROTOCOL, join.member_id)
+        elif not self._rebalance.has_room(group.growth_by(join)):
+            self._turn_away(group, join, now)
         elif join.member_id:
             self._join_known(group, join, now)
         elif join.instance_id is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from sys import getsizeof
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
@@ -10,6 +11,9 @@ from highwater.errors import Code
 from highwater.groups.records import CommittedOffset
 from highwater.model import TopicPartition
 
+_OFFSET: Final = 300
+_LEAST: Final = 400
+"""What an offset counts as at least: where there is no room left, one that says a little more still takes its place."""
 _NOTHING: Final[Mapping[TopicPartition, CommittedOffset]] = MappingProxyType({})
 
 
@@ -31,8 +35,23 @@ class OffsetChanges(Protocol):
         ...
 
 
+def size_of_offset(place: TopicPartition, offset: CommittedOffset | None) -> int:
+    """Bytes that it takes in memory."""
+    return 0 if offset is None else max(_LEAST, _OFFSET + len(place.topic) + getsizeof(offset.metadata))
+
+
+class Since:
+    """Where offsets were committed since a moment."""
+
+    def __init__(self) -> None:
+        self.places: set[tuple[str, TopicPartition]] = set()
+
+
 class OffsetTable:
     def __init__(self) -> None:
+        self.size = 0
+        """Bytes that all of them take, those that are being written too."""
+        self._watching: dict[Since, None] = {}
         self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._orders: dict[tuple[str, TopicPartition], int] = {}
         """Where each committed offset stands in the log; only kept while a transaction is open."""
@@ -47,24 +66,47 @@ class OffsetTable:
         """All that have an offset, or may have one once what is under way is committed."""
         return list(dict.fromkeys((*self._committed, *self._writing)))
 
-    def known(self, group: str) -> list[Mapping[TopicPartition, CommittedOffset | None]]:
-        """A copy of what is committed, and each write that is under way."""
-        return [dict(self.of(group)), *(written.changes for written in self._writing.get(group, ()))]
-
     def put(self, group: str, place: TopicPartition, offset: CommittedOffset) -> None:
         self._order += 1
-        self._committed.setdefault(group, {})[place] = offset
+        self._set(group, place, offset)
         if self._held:
             self._orders[group, place] = self._order
 
+    def _set(self, group: str, place: TopicPartition, offset: CommittedOffset) -> None:
+        offsets = self._committed.setdefault(group, {})
+        self.size += size_of_offset(place, offset) - size_of_offset(place, offsets.get(place))
+        offsets[place] = offset
+        for since in self._watching:
+            since.places.add((group, place))
+
     def remove(self, group: str, place: TopicPartition) -> None:
         offsets = self._committed.get(group)
-        if offsets is not None and offsets.pop(place, None) is not None and not offsets:
-            del self._committed[group]
-        for held in self._held.values():
-            held.pop((group, place), None)
+        if offsets is not None:
+            self.size -= size_of_offset(place, offsets.pop(place, None))
+            if not offsets:
+                del self._committed[group]
+        for producer in list(self._held):
+            self._let_go(producer, group, place)
+
+    def growth_by(self, group: str, changes: Mapping[TopicPartition, CommittedOffset | None]) -> int:
+        """How many bytes more they take once these are committed."""
+        there = self.of(group)
+        return sum(
+            size_of_offset(place, offset) - size_of_offset(place, there.get(place)) for place, offset in changes.items()
+        )
+
+    def watch(self) -> Since:
+        """What is committed from now on, until `unwatch`."""
+        since = Since()
+        self._watching[since] = None
+        return since
+
+    def unwatch(self, since: Since) -> None:
+        self._watching.pop(since, None)
 
     def clear(self) -> None:
+        self.size = 0
+        self._watching.clear()
         self._committed.clear()
         self._orders.clear()
         self._writing.clear()
@@ -74,11 +116,28 @@ class OffsetTable:
 
     def begin(self, group: str, written: OffsetChanges) -> None:
         self._writing.setdefault(group, []).append(written)
+        self.size += _size_of(written.changes)
 
     def end(self, group: str, written: OffsetChanges) -> None:
         self._writing[group].remove(written)
+        self.size -= _size_of(written.changes)
         if not self._writing[group]:
             del self._writing[group]
+
+    @property
+    def is_any_written(self) -> bool:
+        return bool(self._writing)
+
+    def writes(self) -> dict[str, list[Mapping[TopicPartition, CommittedOffset | None]]]:
+        """What is under way now, by group."""
+        return {group: [written.changes for written in writes] for group, writes in self._writing.items()}
+
+    def last(self, group: str, place: TopicPartition) -> CommittedOffset | None:
+        """What is there once all that is under way is committed."""
+        for written in reversed(self._writing.get(group, ())):
+            if place in written.changes:
+                return written.changes[place]
+        return self.of(group).get(place)
 
     def last_written(self, group: str) -> OffsetChanges | None:
         return self._writing[group][-1] if group in self._writing else None
@@ -97,14 +156,22 @@ class OffsetTable:
 
     def hold(self, producer_id: int, group: str, place: TopicPartition, offset: CommittedOffset) -> None:
         self._order += 1
+        self._let_go(producer_id, group, place)
         self._held.setdefault(producer_id, {})[group, place] = _Held(self._order, offset)
+        self.size += size_of_offset(place, offset)
+
+    def _let_go(self, producer_id: int, group: str, place: TopicPartition) -> None:
+        held = self._held.get(producer_id, {}).pop((group, place), None)
+        if held is not None:
+            self.size -= size_of_offset(place, held.offset)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> list[str]:
         """Returns the groups that have an offset by it. What was committed later in the log than it stays."""
         done: list[str] = []
         for (group, place), held in self._held.pop(producer_id, {}).items():
+            self.size -= size_of_offset(place, held.offset)
             if commit and held.order > self._orders.get((group, place), 0):
-                self._committed.setdefault(group, {})[place] = held.offset
+                self._set(group, place, held.offset)
                 self._orders[group, place] = held.order
                 done.append(group)
         if not self._held:
@@ -121,3 +188,7 @@ class OffsetTable:
 
     def is_held(self, group: str, place: TopicPartition) -> bool:
         return any((group, place) in held for held in self._held.values())
+
+
+def _size_of(changes: Mapping[TopicPartition, CommittedOffset | None]) -> int:
+    return sum(size_of_offset(place, offset) for place, offset in changes.items())

@@ -7,6 +7,7 @@ from typing import Final
 from highwater.errors import Code
 from highwater.groups.deadlines import Deadlines, Joining, Session, Syncing
 from highwater.groups.effects import Caller, Now, Outbox
+from highwater.groups.footprint import HasRoom
 from highwater.groups.group import Group
 from highwater.groups.member import Join, Member
 from highwater.groups.records import group_record
@@ -52,9 +53,10 @@ class Emptied:
 class Rebalance:
     """Acts on any group of a shard. What it returns is the record of a group that came out empty, if it did."""
 
-    def __init__(self, settings: GroupSettings, deadlines: Deadlines, outbox: Outbox) -> None:
+    def __init__(self, settings: GroupSettings, deadlines: Deadlines, outbox: Outbox, has_room: HasRoom) -> None:
         self.settings = settings
         self.outbox = outbox
+        self.has_room = has_room
         self._deadlines = deadlines
 
     # Members
@@ -90,11 +92,11 @@ class Rebalance:
 
     def expect(self, group: Group, member_id: str, session_timeout_ms: int, now: Now) -> None:
         """An id was given out; whoever got it is to come back with it (KIP-394)."""
-        group.pending[member_id] = None
+        group.expect(member_id)
         self._deadlines.set(Session(group.id, member_id), now.monotonic + session_timeout_ms / 1000)
 
     def forget(self, group: Group, member_id: str) -> None:
-        del group.pending[member_id]
+        group.forget(member_id)
         self._deadlines.cancel(Session(group.id, member_id))
 
     def renew(self, group: Group, member: Member, now: Now, timeout_ms: int | None = None) -> None:
@@ -229,7 +231,7 @@ class Rebalance:
     def withhold(self, group: Group, code: Code, now: Now) -> None:
         """Nobody gets an assignment of this generation."""
         for member in group.members.values():
-            member.assignment = b""
+            group.assign(member, b"")
             if self.tell_syncing(group, member.id, SyncGroupResponse(error_code=code)):
                 self.renew(group, member, now)
 

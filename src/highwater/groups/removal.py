@@ -1,9 +1,10 @@
-"""How offsets and groups end: DeleteGroups, retention, and the deletion of topics."""
+"""How offsets and groups end: DeleteGroups, OffsetDelete, retention, and the deletion of topics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from highwater.errors import Code
 from highwater.groups.deadlines import Deadlines, RetentionCheck
@@ -15,9 +16,19 @@ from highwater.groups.refusals import translated
 from highwater.groups.registry import Registry
 from highwater.groups.settings import GroupSettings
 from highwater.groups.states import State
-from highwater.groups.tombstones import Doomed, GroupEnding, Look, OffsetsEnding, Tombstones
+from highwater.groups.storing import Reply
+from highwater.groups.tombstones import AT_ONCE, Doomed, GroupEnding, Look, OffsetsEnding, OffsetsGivenUp, Tombstones
 from highwater.model import ZERO_UUID, TopicPartition, Uuid
 from highwater.wire.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+from highwater.wire.messages.offset_delete_request import OffsetDeleteRequest
+from highwater.wire.messages.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+MOST_GIVEN_UP: Final = 10_000
+"""Offsets that OffsetDelete may have waiting for their tombstones, before one more is told to ask again."""
 
 
 class Deletion:
@@ -64,6 +75,34 @@ class Removal:
             if group is not None and not refusals[group_id]:
                 self.tombstones.add(GroupEnding(self.tombstones, group, now, deletion.told))
         deletion.answer_if_done()
+
+    # OffsetDelete
+
+    def delete_offsets(self, request: OffsetDeleteRequest, caller: Caller) -> None:
+        group = self._registry.get(request.group_id)
+        refusal = _refusal_of_offsets(group, request.group_id)
+        if not refusal and self.tombstones.given_up > MOST_GIVEN_UP:
+            refusal = Code.COORDINATOR_LOAD_IN_PROGRESS
+        if refusal or group is None:
+            self._outbox.answer(caller, OffsetDeleteResponse(error_code=refusal))
+            return
+        response = OffsetDeleteResponse()
+        doomed: dict[TopicPartition, CommittedOffset | None] = {}
+        for topic in request.topics:
+            refusal = Code.GROUP_SUBSCRIBED_TO_TOPIC if group.reads(topic.name) else Code.NONE
+            partitions = [partition.partition_index for partition in topic.partitions]
+            answers = [OffsetDeleteResponsePartition(partition_index=p, error_code=refusal) for p in partitions]
+            response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+            for partition in () if refusal else partitions:
+                place = TopicPartition(topic.name, partition)
+                offset = self._offsets.last(group.id, place)
+                if offset is not None or self._offsets.is_held(group.id, place):
+                    doomed[place] = offset
+        reply = Reply(self._outbox, caller, response, lambda code: OffsetDeleteResponse(error_code=translated(code)))
+        if doomed:
+            self.tombstones.add(OffsetsGivenUp(self.tombstones, group.id, doomed, reply))
+        else:
+            reply.send()
 
     # Retention
 
@@ -123,24 +162,48 @@ class Removal:
 
     def _drop_where(self, is_gone: Callable[[str, Uuid], bool]) -> None:
         """Of the offsets that there are now: a later one is of another topic of that name."""
-        held = self._offsets.held()
-        groups = dict.fromkeys((*self._offsets.groups(), *held))
-        known = [(group_id, [*self._offsets.known(group_id), held.get(group_id, {})]) for group_id in groups]
-        self.tombstones.look(self._of_topics(known, is_gone))
+        self.tombstones.look(self._of_topics(Known(self._offsets), is_gone))
 
-    def _of_topics(
-        self,
-        known: Iterable[tuple[str, Sequence[Mapping[TopicPartition, CommittedOffset | None]]]],
-        is_gone: Callable[[str, Uuid], bool],
-    ) -> Look:
-        for group_id, offsets in known:
-            doomed = [
-                (place, offset)
-                for each in offsets
-                for place, offset in each.items()
-                if offset is not None and is_gone(place.topic, offset.topic_id)
-            ]
-            yield sum(map(len, offsets)), self._ending(group_id, doomed, lambda place, now: True)
+    def _of_topics(self, known: Known, is_gone: Callable[[str, Uuid], bool]) -> Look:
+        for group_id in known.groups:
+            doomed: list[Doomed] = []
+            offsets = known.of(group_id)
+            for at in range(0, len(offsets), AT_ONCE):
+                piece = offsets[at : at + AT_ONCE]
+                doomed += [each for each in piece if is_gone(each[0].topic, each[1].topic_id)]
+                yield len(piece), None
+            yield 0, self._ending(group_id, doomed, lambda place, now: True)
+        known.let_go()
+
+
+class Known:
+    """The offsets that there are now, to be looked at later: what is committed meanwhile is not among them."""
+
+    def __init__(self, offsets: OffsetTable) -> None:
+        self._offsets = offsets
+        self._since = offsets.watch()
+        self._written = offsets.writes()
+        self._held = offsets.held()
+        self.groups = list(dict.fromkeys((*offsets.groups(), *self._held)))
+
+    def of(self, group_id: str) -> list[Doomed]:
+        since = self._since.places
+        there = self._offsets.of(group_id).items()
+        known: list[Doomed] = [each for each in there if (group_id, each[0]) not in since]
+        for changes in (*self._written.get(group_id, ()), self._held.get(group_id, {})):
+            known += [(place, offset) for place, offset in changes.items() if offset is not None]
+        return known
+
+    def let_go(self) -> None:
+        self._offsets.unwatch(self._since)
+
+
+def _refusal_of_offsets(group: Group | None, group_id: str) -> Code:
+    if not group_id:
+        return Code.INVALID_GROUP_ID
+    if group is None or group.state is State.DEAD:
+        return Code.GROUP_ID_NOT_FOUND
+    return Code.NONE if group.state is State.EMPTY or group.is_consumer else Code.NON_EMPTY_GROUP
 
 
 def _refusal_of_delete(group: Group | None) -> Code:

@@ -42,16 +42,24 @@ EXPIRED_AT_ONCE: Final = 250
 
 
 class GroupShard:
-    def __init__(self, settings: GroupSettings, unique: Callable[[], str]) -> None:
-        """`unique` gives the part of a member id that no other has, such as a random UUID's text."""
+    def __init__(
+        self,
+        settings: GroupSettings,
+        unique: Callable[[], str],
+        most_bytes: Callable[[], int],
+        has_room: Callable[[int], bool] = lambda more: True,
+    ) -> None:
+        """`unique` gives the part of a member id that no other has, such as a random UUID's text. `most_bytes` is what
+        a batch of the partition may have. `has_room` says whether so much more memory may be taken."""
         self._registry = Registry()
         self._offsets = OffsetTable()
         self._deadlines = Deadlines()
         self._outbox = Outbox()
         self._settings = settings
-        self._rebalance = Rebalance(settings, self._deadlines, self._outbox)
+        self._most_bytes = most_bytes
+        self._rebalance = Rebalance(settings, self._deadlines, self._outbox, has_room)
         self._membership = Membership(self._registry, self._rebalance, unique)
-        self._commits = Commits(self._registry, self._offsets, self._rebalance)
+        self._commits = Commits(self._registry, self._offsets, self._rebalance, most_bytes)
         self._reading = OffsetReading(self._offsets, self._outbox)
         self._removal = Removal(self._registry, self._offsets, settings, self._deadlines, self._outbox)
         self._loading = Loading(self._registry, self._offsets)
@@ -74,6 +82,11 @@ class GroupShard:
                 self._rebalance.prepare(group, now)
         self._removal.schedule(now)
         return self._outbox.drain()
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that all groups and offsets take."""
+        return self._registry.size + self._offsets.size
 
     @property
     def unknown_records(self) -> Mapping[int, int]:
@@ -113,8 +126,8 @@ class GroupShard:
         self._reading.fetch(request, caller, require_stable=require_stable)
         return self._outbox.drain()
 
-    def delete_offsets(self, request: OffsetDeleteRequest, caller: Caller, now: Now) -> list[Effect]:
-        self._commits.delete(request, caller, now)
+    def delete_offsets(self, request: OffsetDeleteRequest, caller: Caller) -> list[Effect]:
+        self._removal.delete_offsets(request, caller)
         return self._outbox.drain()
 
     def delete_groups(self, group_ids: Iterable[str], caller: Caller, now: Now) -> list[Effect]:
@@ -146,9 +159,9 @@ class GroupShard:
         """Whether there is more to write than one turn of the loop has room for: `proceed` is to be called."""
         return self._removal.tombstones.is_behind
 
-    def proceed(self, most_bytes: int, now: Now) -> list[Effect]:
-        """One piece of it. The partition takes batches of `most_bytes`."""
-        self._removal.tombstones.proceed(most_bytes, now)
+    def proceed(self, now: Now) -> list[Effect]:
+        """One piece of it."""
+        self._removal.tombstones.proceed(self._most_bytes(), now)
         return self._outbox.drain()
 
     @property

@@ -7,7 +7,7 @@ time and says how large a batch may be. What comes in between counts: an offset 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from highwater.errors import Code
@@ -18,7 +18,7 @@ from highwater.groups.offsets import OffsetTable
 from highwater.groups.records import CommittedOffset, group_tombstone
 from highwater.groups.registry import Registry
 from highwater.groups.states import State
-from highwater.groups.storing import OffsetsStored
+from highwater.groups.storing import OffsetsStored, Reply
 from highwater.model import TopicPartition
 
 AT_ONCE: Final = 250
@@ -44,7 +44,9 @@ class Tombstones:
         self.offsets = offsets
         self.outbox = outbox
         self._deadlines = deadlines
-        self._asked: deque[GroupEnding] = deque()
+        self._asked: deque[GroupEnding | OffsetsGivenUp] = deque()
+        self.given_up = 0
+        """Offsets that somebody asked to be deleted and that wait."""
         self._unasked: deque[OffsetsEnding] = deque()
         self._looks: deque[Look] = deque()
         self._check: Look | None = None
@@ -92,10 +94,10 @@ class Tombstones:
             self._check = look
 
     def add(self, ending: Ending) -> None:
-        if isinstance(ending, GroupEnding):
-            self._asked.append(ending)
-        else:
+        if isinstance(ending, OffsetsEnding):
             self._unasked.append(ending)
+        else:
+            self._asked.append(ending)
 
     def put_off(self, ending: OffsetsEnding, now: Now) -> None:
         self._later.append(ending)
@@ -120,6 +122,7 @@ class Tombstones:
         for ending in self._asked:
             ending.tell(code)
         self._asked.clear()
+        self.given_up = 0
         self._unasked.clear()
         self._looks.clear()
         self._check = None
@@ -190,6 +193,69 @@ class OffsetsEnding:
         self._stored.overdue(code, now)
 
 
+class OffsetsGivenUp:
+    """Offsets of one group that somebody asked to be deleted. What is committed after that stays, as it would if all
+    tombstones were written at once. Whoever asked is answered after the last of them, or at the first that fails."""
+
+    def __init__(
+        self,
+        queue: Tombstones,
+        group_id: str,
+        doomed: Mapping[TopicPartition, CommittedOffset | None],
+        reply: Reply,
+    ) -> None:
+        self._queue = queue
+        self._group_id = group_id
+        self._left = deque(doomed.items())
+        self._reply = reply
+        self._stored: OffsetsStored | None = None
+        queue.given_up += len(doomed)
+
+    def write(self, most_bytes: int) -> None:
+        offsets, group_id = self._queue.offsets, self._group_id
+        due: dict[TopicPartition, CommittedOffset | None] = {}
+        for _ in range(min(AT_ONCE, len(self._left))):
+            place, offset = self._left.popleft()
+            if offsets.last(group_id, place) is offset:
+                due[place] = offset
+            else:
+                self._queue.given_up -= 1
+        left = deque(due)
+        changes, _ = _cut(group_id, left, most_bytes)
+        self._left.extend((place, due[place]) for place in left)
+        self._queue.given_up -= len(changes)
+        if changes:
+            self._stored = OffsetsStored(self._queue.registry, offsets, group_id, changes)
+            self._queue.outbox.write(self._stored.records(), self)
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self._left:
+            self._queue.add(self)
+        else:
+            self._reply.send()
+
+    def committed(self, now: Now) -> None:
+        assert self._stored is not None
+        self._stored.committed(now)
+        self._go_on()
+
+    def failed(self, code: Code, now: Now) -> None:
+        assert self._stored is not None
+        self._stored.failed(code, now)
+        self._queue.given_up -= len(self._left)
+        self.tell(code)
+
+    def overdue(self, code: Code, now: Now) -> None:
+        assert self._stored is not None
+        self._stored.overdue(code, now)
+        self.tell(code)
+
+    def tell(self, code: Code) -> None:
+        self._reply.send(code)
+
+
 class GroupEnding:
     """A group goes with all its offsets, and its own tombstone is the last. Meanwhile it is dead: whoever comes is told
     to retry, since it cannot be known yet whether it meets the old group or a new one."""
@@ -244,7 +310,7 @@ class GroupEnding:
             self._told(self._group.id, code)
 
 
-Ending = OffsetsEnding | GroupEnding
+Ending = OffsetsEnding | OffsetsGivenUp | GroupEnding
 
 
 def _cut(

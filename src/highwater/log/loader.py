@@ -421,13 +421,10 @@ class _Loading:
 def _batches(
     segment: Segment, position: int, next_offset: Offset, following: Offset | None = None, check: bool = True
 ) -> Iterator[ScannedBatch]:
-    """As `scan`; but the checksum does not cover the offset, and one that no index could hold is no offset. Nor is one
-    that lies in the `following` segment."""
+    """As `scan`. No index could hold an offset that is too far from the segment's base, nor is one that lies in the
+    `following` segment of this one."""
     end = segment.base_offset + MAX_RELATIVE_OFFSET + 1 if following is None else following
-    for batch in scan(segment.file, position, next_offset, check=check):
-        if batch.header.last_offset >= end:
-            raise BadBatch(segment.file.path, batch.position, f"offset {batch.header.base_offset} is too far off")
-        yield batch
+    return scan(segment.file, position, next_offset, check, end)
 
 
 def facts_of(segment: Segment) -> LoadedSegment:

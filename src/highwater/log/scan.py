@@ -38,8 +38,11 @@ class BadBatch(ValueError):
         return f"at {self.position}: {self.why}"
 
 
-def scan(file: File, position: int, next_offset: int, check: bool = True) -> Iterator[ScannedBatch]:
-    """Every batch from `position` to the end of the file; offsets must rise, checksums hold if `check`."""
+def scan(
+    file: File, position: int, next_offset: int, check: bool = True, below: int | None = None
+) -> Iterator[ScannedBatch]:
+    """Every batch from `position` to the end of the file; offsets must rise, checksums hold if `check`. No checksum
+    covers the offset of a batch: where it is known what the file's offsets lie `below`, it is held against that."""
     end = file.size
     chunk = memoryview(b"")
     chunk_at = position
@@ -67,6 +70,8 @@ def scan(file: File, position: int, next_offset: int, check: bool = True) -> Ite
         if header.base_offset < next_offset or header.last_offset_delta < 0:
             why = f"offset {header.base_offset} where {next_offset} or more is due"
             raise BadBatch(file.path, position, why, goes_back=True)
+        if below is not None and header.last_offset >= below:
+            raise BadBatch(file.path, position, f"offset {header.base_offset} is too far off")
         if check and not records.is_intact(data):
             raise BadBatch(file.path, position, "its checksum is wrong")
         yield ScannedBatch(position, header, data)

@@ -60,7 +60,7 @@ def applying(
     """The same, by pieces."""
     visible, transaction, changes = image, image.transaction, NOTHING
     revision = _Revision(transaction.working if transaction else visible)
-    first = offset - len(records) + 1
+    first, done = offset - len(records) + 1, 0
     for at, record in enumerate(records, first):
         if isinstance(record, BeginTransactionRecord):
             if transaction:
@@ -77,8 +77,12 @@ def applying(
                 changes = changes.then(transaction.changes.then(changed))
             transaction, revision = None, _Revision(visible)
         else:
-            revision.replay(record)
-        if (at - first) % PIECE == PIECE - 1:
+            pieces = revision.replay(record)
+            if pieces is not None:
+                done += yield from pieces
+        done += 1
+        if done >= PIECE:
+            done = 0
             yield
     after, changed = revision.finish(offset, epoch)
     if transaction:
@@ -117,8 +121,9 @@ class _Revision:
         self._scram = ScramDraft(base.scram)
         self._tokens = TokensDraft(base.tokens)
 
-    def replay(self, record: Message) -> None:
-        _HANDLERS[record.API_KEY](self, record)
+    def replay(self, record: Message) -> Pieces[int] | None:
+        """Done on return, or by pieces where one record changes many things: how many since the last piece."""
+        return _HANDLERS[record.API_KEY](self, record)
 
     def finish(self, offset: int, epoch: int) -> tuple[MetadataImage, Changes]:
         topics = self._topics
@@ -152,9 +157,11 @@ class _Revision:
         )
         return image, changes
 
-    def _remove_topic(self, record: RemoveTopicRecord) -> None:
+    def _remove_topic(self, record: RemoveTopicRecord) -> Pieces[int]:
         """A topic takes its settings with it: no record says so."""
-        self._configs.remove(topic_resource(self._topics.remove(record)))
+        name, removed = yield from self._topics.remove(record)
+        self._configs.remove(topic_resource(name))
+        return removed
 
     def _advance_producer_ids(self, record: ProducerIdsRecord) -> None:
         if record.next_producer_id <= self._producer_ids.next_id:
@@ -162,7 +169,7 @@ class _Revision:
         self._producer_ids = ProducerIdsImage(record.next_producer_id)
 
 
-_HANDLERS: dict[int, Callable[[_Revision, Any], None]] = {
+_HANDLERS: dict[int, Callable[[_Revision, Any], Pieces[int] | None]] = {
     FeatureLevelRecord.API_KEY: lambda revision, record: revision._features.set(record),
     RegisterBrokerRecord.API_KEY: lambda revision, record: revision._brokers.register(record),
     UnregisterBrokerRecord.API_KEY: lambda revision, record: revision._brokers.unregister(record),

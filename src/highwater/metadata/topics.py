@@ -11,6 +11,7 @@ from highwater.metadata.hosting import Hosting, HostingDraft, Keys
 from highwater.metadata.partitions import PartitionImage as PartitionImage
 from highwater.metadata.partitions import Recovery as Recovery
 from highwater.metadata.partitions import nodes as nodes
+from highwater.metadata.pieces import PIECE, Pieces
 from highwater.model import NodeId, Uuid, uuid_text
 from highwater.wire.messages.clear_elr_record import ClearElrRecord
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord
@@ -90,20 +91,25 @@ class TopicsDraft:
         self.created[topic.id] = None
         self.touched[topic.id] = {}
 
-    def remove(self, record: RemoveTopicRecord) -> str:
-        """The name that is free again."""
+    def remove(self, record: RemoveTopicRecord) -> Pieces[tuple[str, int]]:
+        """The name that is free again, and how many partitions were removed since the last piece."""
         topic = self._topic(record.topic_id)
         self._by_id.remove(topic.id)
         self._by_name.remove(topic.name)
+        removed = 0
         for index, partition in self._under_change(topic).finish().items():
             self._hosting.change((topic.id, index), partition, None)
+            removed += 1
+            if removed == PIECE:
+                removed = 0
+                yield
         del self._partitions[topic.id]
         self.touched.pop(topic.id, None)
         if topic.id in self.created:
             del self.created[topic.id]
         else:
             self.deleted[topic.id] = self._base.by_id[topic.id]
-        return topic.name
+        return topic.name, removed
 
     def put_partition(self, record: PartitionRecord) -> None:
         self._put(self._topic(record.topic_id), record.partition_id, PartitionImage.of_record(record))
@@ -115,8 +121,8 @@ class TopicsDraft:
             raise Inconsistent(f"a record changes partition {topic.name}-{record.partition_id}, which does not exist")
         self._put(topic, record.partition_id, before.changed_by(record))
 
-    def clear_elr(self, record: ClearElrRecord) -> None:
-        """An empty name means every topic."""
+    def clear_elr(self, record: ClearElrRecord) -> Pieces[int]:
+        """An empty name means every topic. Returns how many partitions were looked at since the last piece."""
         if record.topic_name:
             topic = self._by_name.get(record.topic_name)
             if topic is None:
@@ -124,11 +130,17 @@ class TopicsDraft:
             topics = [topic]
         else:
             topics = list(self._by_id.finish().values())
+        looked_at = 0
         for topic in topics:
             for index, partition in list(self._under_change(topic).finish().items()):
                 if partition.elr or partition.last_known_elr:
                     cleared = PartitionChangeRecord(eligible_leader_replicas=[], last_known_elr=[])
                     self._put(topic, index, partition.changed_by(cleared))
+                looked_at += 1
+                if looked_at == PIECE:
+                    looked_at = 0
+                    yield
+        return looked_at
 
     def finish(self) -> TopicsImage:
         for topic_id, draft in self._partitions.items():

@@ -15,6 +15,7 @@ from highwater.net.header import HeaderReader, after_tags
 from highwater.net.line import Line
 from highwater.net.outbox import Outbox, Slot
 from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_BYTES, Registered, decode_at_length
+from highwater.net.room import Place, Room
 from highwater.net.stats import CloseReason
 from highwater.net.turns import Errand, Work, elsewhere
 from highwater.wire.codec import Malformed, TooMany
@@ -66,6 +67,7 @@ class Connection(BufferedProtocol):
         self._starved = False
         self._receiving = 0
         self._watchers: list[Callable[[], None]] = []
+        self._places: dict[Place, None] = {}
         self.line = Line(self._clock)
 
     # --- the transport's side
@@ -114,6 +116,8 @@ class Connection(BufferedProtocol):
         self._stop_answering()
         self._frames.clear()
         self._account()
+        for place in [each for each in self._places if not each.is_had]:
+            place.leave()  # what waits in it is counted no longer
         self._server.forget(self, self._listening, self._reason or CloseReason.PEER)
         self._notify()
 
@@ -358,14 +362,35 @@ class Connection(BufferedProtocol):
 
     def _at_length(self, entry: Registered, ctx: RequestContext, body: memoryview) -> Work:
         """Of many elements: decoded off the loop, and few of them at a time, for the memory that they take."""
-        with self._server.turns.large() as room:
-            yield room
+        place: Place | None = None
+
+        def wait(resume: Callable[[], None]) -> None:
+            nonlocal place
+            place = self.place(self._server.turns.large, 1, resume)
+            place.enter()
+
+        try:
+            yield wait
             request = yield from elsewhere(self._server.world, decode_at_length, entry, body, ctx.version)
             if isinstance(request, Exception):
                 raise request
             work = entry.handle(ctx, request)
             if work is not None:
                 yield from work
+        finally:
+            if place is not None:
+                place.leave()
+
+    def place(self, room: Room, size: int, begin: Callable[[], None]) -> Place:
+        place = Place(room, size, begin, lambda left: self._places.pop(left, None))
+        self._places[place] = None
+        return place
+
+    def pass_on(self, size: int, begin: Callable[[], None]) -> Place:
+        return self.place(self._server.turns.passed_on, size, begin)
+
+    def open(self, size: int, begin: Callable[[], None]) -> Place:
+        return self.place(self._server.turns.opened, size, begin)
 
     def failed(self, ctx: RequestContext, failed: Exception) -> None:
         entry, slot = self._find(ctx.api_key), cast(Slot, ctx.slot)

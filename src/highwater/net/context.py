@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, TypeVar, cast
 
 from highwater.model import Endpoint
 from highwater.net.line import Line
+from highwater.net.room import Place
 from highwater.net.turns import Work
 from highwater.wire.codec import FlexibleWriter, Message, Struct, Writer, Written
 from highwater.world import Buffer, FileSlice
@@ -79,6 +80,14 @@ class Connected(Protocol):
 
     def carry_out(self, ctx: RequestContext, work: Work) -> None:
         """Do the rest of what one of its requests asks for, by turns with other requests."""
+        ...
+
+    def pass_on(self, size: int, begin: Callable[[], None]) -> Place:
+        """A place for a large request that is passed on; it is given up where the connection ends before it is had."""
+        ...
+
+    def open(self, size: int, begin: Callable[[], None]) -> Place:
+        """The same for one that is taken out of an envelope."""
         ...
 
     def failed(self, ctx: RequestContext, failed: Exception) -> None:

@@ -32,10 +32,10 @@ MOST_BYTES: Final = 8 << 20
 """What a request may have: over 30 000 topics of the longest names, and as much as one change of the metadata holds.
 Elements may be few and long. They are copied when they are decoded, and again when they are passed on."""
 MANY_BYTES: Final = 32 << 20
-"""The same where MANY_ELEMENTS bring 4 KiB of metadata each, as many as offset.metadata.max.bytes allows."""
+"""The same where MANY_ELEMENTS bring 4 KiB of metadata each, as many as offset.metadata.max.bytes allows, and where a
+leader tells all members of its group what is theirs."""
 ANY_BYTES: Final = 2**31
-"""For what clients carry through us: records, and what members of a group tell each other. socket.request.max.bytes is
-the bound."""
+"""For the records that clients carry through us. socket.request.max.bytes is the bound."""
 
 
 class Role(Enum):

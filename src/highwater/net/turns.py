@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from typing import Final, TypeVar
 
+from highwater.net.room import Room
 from highwater.world import Clock, Place, Step, World
 
 SLICE_SECONDS: Final = 0.003
@@ -15,6 +15,9 @@ _CROWDED_SECONDS: Final = 0.0005
 """The same while others wait for their turn: enough for nearly all requests, and a turn comes soon."""
 MOST_LARGE: Final = 2
 """Requests of very many elements that are in memory, decoded, at a time."""
+PASSED_ON: Final = 8 << 20
+"""Bytes of larger requests that a broker passes on at a time, and as many that a controller takes out of envelopes:
+each is in memory several times until it is answered."""
 
 T = TypeVar("T")
 Resume = Callable[[], None]
@@ -33,8 +36,9 @@ class Turns:
         self._call_soon = clock.call_soon
         self._waiting: deque[Callable[[], None]] = deque()
         self._scheduled = False
-        self._large = 0
-        self._for_room: deque[Resume] = deque()
+        self.large = Room(MOST_LARGE)
+        self.passed_on = Room(PASSED_ON)
+        self.opened = Room(PASSED_ON)
 
     @property
     def slice(self) -> float:
@@ -56,28 +60,6 @@ class Turns:
             self._scheduled = bool(self._waiting)
             if self._scheduled:
                 self._call_soon(self._next)
-
-    @contextmanager
-    def large(self) -> Iterator[Pause]:
-        """Room for one large request, which is there once the pause is over."""
-        had = False
-
-        def wait(resume: Resume) -> None:
-            nonlocal had
-            if self._large < MOST_LARGE:
-                self._large += 1
-                had = True
-                resume()
-            else:
-                self._for_room.append(lambda: wait(resume))
-
-        try:
-            yield wait
-        finally:
-            if had:
-                self._large -= 1
-                if self._for_room:
-                    self._for_room.popleft()()
 
 
 class Errand:

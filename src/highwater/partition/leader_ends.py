@@ -25,10 +25,8 @@ def ask_for_ends(
     found: dict[int, Offset | None] = {}
 
     def answered(when: int, answer: ListOffsetsResponse | CallFailed) -> None:
-        if isinstance(answer, CallFailed) or answer.topics[0].partitions[0].error_code:
-            found[when] = None
-        else:
-            found[when] = answer.topics[0].partitions[0].offset
+        rows = [] if isinstance(answer, CallFailed) else [row for topic in answer.topics for row in topic.partitions]
+        found[when] = rows[0].offset if len(rows) == 1 and not rows[0].error_code else None
         if len(found) == 2:
             start, end = found[EARLIEST], found[LATEST]
             done(None if start is None or end is None else Ends(start, end))

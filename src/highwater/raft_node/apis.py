@@ -59,7 +59,7 @@ def controller_registry(controller: ActiveController) -> Registry:
     for module in HANDLERS:
         registry.add(module.API, partial(module.handle, controller))
 
-    def envelope(ctx: RequestContext, request: EnvelopeRequest) -> Work:
+    def envelope(ctx: RequestContext, request: EnvelopeRequest) -> Work | None:
         return k58_envelope.handle(controller, registry, ctx, request)
 
     registry.add(k58_envelope.API, envelope)

@@ -117,7 +117,7 @@ class Installation:
 
     def _take(self, start: int, answer: FetchSnapshotResponse | None) -> None:
         parts = [part for topic in answer.topics for part in topic.partitions] if answer is not None else []
-        if answer is None or answer.error_code or len(parts) != 1:
+        if answer is None or answer.error_code or len(answer.topics) != 1 or len(parts) != 1:
             self._end(None)
             return
         part = parts[0]

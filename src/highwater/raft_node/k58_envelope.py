@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -11,10 +12,12 @@ from highwater.errors import Code, KafkaError
 from highwater.model import Endpoint
 from highwater.net.context import ANONYMOUS, Part, Principal, RequestContext
 from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_BYTES, Api, Registered, Registry, decode_at_length
+from highwater.net.room import Place
 from highwater.net.stats import CloseReason
 from highwater.net.turns import Pause, Work, elsewhere
 from highwater.raft_node.active import ActiveController
 from highwater.wire.codec import FlexibleReader, Malformed, Reader, TooMany
+from highwater.wire.framing import CHUNK
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData
 from highwater.wire.messages.envelope_request import EnvelopeRequest
 from highwater.wire.messages.envelope_response import EnvelopeResponse
@@ -37,13 +40,15 @@ class _Inner:
 
     def __init__(self, outer: RequestContext) -> None:
         self._outer = outer
+        self.place: Place | None = None
+        """Where it is large: left when it is answered."""
 
     def fail(self, reason: CloseReason) -> None:
         self.refuse(Code.UNKNOWN_SERVER_ERROR)
 
     def fill(self, parts: Sequence[Part]) -> None:
         whole = b"".join(bytes(part) for part in parts if not isinstance(part, FileSlice))
-        self._outer.respond(EnvelopeResponse(response_data=whole))
+        self._answer(EnvelopeResponse(response_data=whole))
 
     def skip(self) -> None:
         self.refuse(Code.INVALID_REQUEST)
@@ -61,11 +66,44 @@ class _Inner:
         """Nothing waits behind it."""
 
     def refuse(self, code: Code) -> None:
-        self._outer.respond(EnvelopeResponse(error_code=code))
+        self._answer(EnvelopeResponse(error_code=code))
+
+    def _answer(self, answer: EnvelopeResponse) -> None:
+        try:
+            self._outer.respond(answer)
+        finally:
+            self.leave()
+
+    def leave(self) -> None:
+        if self.place is not None:
+            self.place.leave()
 
 
-def handle(controller: ActiveController, registry: Registry, ctx: RequestContext, request: EnvelopeRequest) -> Work:
+def handle(
+    controller: ActiveController, registry: Registry, ctx: RequestContext, request: EnvelopeRequest
+) -> Work | None:
+    """Of larger ones few are opened at a time: what is inside is in memory several times until it is decided. The
+    others wait, and what comes behind them on the same connection, such as heartbeats, does not."""
     slot = _Inner(ctx)
+    work = _to_its_end(_opening(controller, registry, ctx, request, slot), slot)
+    if len(request.request_data) <= CHUNK:
+        return work
+    slot.place = ctx.connection.open(len(request.request_data), lambda: ctx.carry_out(work))
+    slot.place.enter()
+    return None
+
+
+def _to_its_end(work: Work, slot: _Inner) -> Work:
+    """Where it ends before its time, by a mistake or with its connection, nobody answers it."""
+    with ExitStack() as cut_short:
+        cut_short.callback(slot.leave)
+        yield from work
+        cut_short.pop_all()
+
+
+def _opening(
+    controller: ActiveController, registry: Registry, ctx: RequestContext, request: EnvelopeRequest, slot: _Inner
+) -> Work:
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         slot.refuse(Code.CLUSTER_AUTHORIZATION_FAILED)
         return

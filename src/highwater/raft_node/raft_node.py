@@ -154,26 +154,26 @@ class RaftNode:
     # The quorum's inputs and what follows from them
 
     def _feed(self, step: Callable[[float], Ready], answer: Answer | None = None) -> None:
-        """One input at a time: the next waits until the last one's vote is on disk and its cut is made."""
+        """One input at a time: the next, which it may bring about, waits until it is carried out."""
         self._inputs.append((step, answer))
-        if not self._works:
+        if not self._works and len(self._inputs) == 1:
             self._run()
 
     def _run(self) -> None:
         while self._inputs and not self._works and not self._stopped:
-            step, answer = self._inputs.popleft()
+            step, answer = self._inputs[0]
             try:
                 ready = step(self.world.clock.monotonic())
                 if ready.election is not None or ready.truncate_to is not None:
                     self._block(partial(self._prepare, ready, answer))
                 else:
                     pieces = self._carry_out(ready, answer)
-                    for _ in pieces:
+                    if next(pieces, self) is None:
                         self._block(partial(self._go_on, pieces))
-                        break
             except Exception as failed:  # noqa: BLE001 a broken invariant, or a record that cannot be applied
                 self.fail(failed)
                 return
+            self._inputs.popleft()
         self._set_timer()
 
     def _answered(self, correlation: int, answer: Message | FetchAnswer) -> None:

@@ -15,6 +15,7 @@ from highwater.config import (
     METADATA_MAX_RETENTION_MS,
     NodeConfig,
 )
+from highwater.log.durability import synced
 from highwater.log.names import DELETED
 from highwater.log.truncation import remove_files
 from highwater.metadata.cluster import MetadataImage
@@ -88,15 +89,24 @@ class Snapshotter:
     def _clean(self, found: dict[LogPosition, tuple[int, int]] | Exception) -> None:
         if isinstance(found, Exception):
             _log.error("old metadata is kept: %s", found)
-            return
-        try:
+        elif not self._writing and all(position in found for position in self._log.snapshots):
             # Those that were installed while the others were looked at have their turn the next time.
-            if all(position in found for position in self._log.snapshots):
-                self._drop_old([found[position] for position in self._log.snapshots])
+            self._writing = True
+            self._idle.clear()
+            self._world.spawn("old metadata", self._drop(found), lambda failed: self._dropped())
+
+    async def _drop(self, found: dict[LogPosition, tuple[int, int]]) -> None:
+        try:
+            await self._drop_old([found[position] for position in self._log.snapshots])
         except OSError as failed:
             _log.error("old metadata is kept: %s", failed)
+        self._dropped()
 
-    def _drop_old(self, ages: list[tuple[int, int]]) -> None:
+    def _dropped(self) -> None:
+        self._writing = False
+        self._idle.set()
+
+    async def _drop_old(self, ages: list[tuple[int, int]]) -> None:
         """Drop the oldest snapshots beyond the retention, and the log below the oldest that is kept."""
         log, snapshots = self._log.log, self._log.snapshots
         now = self._world.clock.wall_ms()
@@ -110,7 +120,31 @@ class Snapshotter:
                 break
             self._remove_later([self._set_aside(snapshots[0])])
             del snapshots[0], ages[0]
-            total -= size + self._drop_below(snapshots[0])
+            log.raise_log_start(snapshots[0].offset)
+            total -= size
+            while self._log.snapshots is snapshots and self._has_segment_below(snapshots[0]):
+                total -= log.segments[0].size
+                if not await self._drop_oldest():
+                    return
+            if self._log.snapshots is not snapshots:  # the leader's took the place of all meanwhile
+                return
+
+    async def _drop_oldest(self) -> bool:
+        """Gone for good before the next goes: of several renames a power cut may keep the later ones alone, and what
+        lies behind such a hole would be cut off. False where it stays."""
+        log = self._log.log
+        try:
+            self._remove_later(log.drop_oldest())
+        except OSError as failed:
+            if not is_passing(failed):  # else the next snapshot tries it again
+                log.storage_failed(failed)
+            return False
+        try:
+            await synced(self._world, [], self._directory)
+        except OSError as failed:
+            log.storage_failed(failed)
+            return False
+        return True
 
     def _set_aside(self, position: LogPosition) -> PurePath:
         path = self._directory / snapshot_name(position)
@@ -125,18 +159,9 @@ class Snapshotter:
     def _remove(self, paths: list[PurePath]) -> None:
         self._world.run(remove_files, paths, done=_removed)
 
-    def _drop_below(self, oldest: LogPosition) -> int:
-        log = self._log.log
-        log.raise_log_start(oldest.offset)
-        count = sum(1 for following in log.segments[1:] if following.base_offset <= oldest.offset)
-        size = sum(segment.size for segment in log.segments[:count])
-        try:
-            for _ in range(count):
-                self._remove_later(log.drop_oldest())
-        except OSError as failed:
-            if not is_passing(failed):  # else the next snapshot tries it again
-                log.storage_failed(failed)
-        return size
+    def _has_segment_below(self, oldest: LogPosition) -> bool:
+        segments = self._log.log.segments
+        return len(segments) > 1 and segments[1].base_offset <= oldest.offset
 
     async def close(self) -> None:
         await self._idle.wait()

@@ -61,7 +61,7 @@ class Conversation(Generic[Key]):
         self._moved: dict[Key, None] = {}
         """Those that the next fetch names."""
         self._forgotten: dict[Key, None] = {}
-        """Those that the session has and is to lose."""
+        """Those that the session may have and is to lose. A leader does not mind one that it does not have."""
         self._syncing: dict[Key, Follower] = {}
         """Whose records are not synced yet."""
         self._in_flight = 0

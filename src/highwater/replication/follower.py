@@ -166,6 +166,10 @@ class Follower:
             return self.failed(f"fetched records are of a later epoch than {self.epoch}")
         if row.has_bytes and not count:
             return self.failed("there is no whole batch among the fetched records")
+        if count and log.start < log.end <= row.log_start and row.batches[0].base_offset < log.end:
+            # All of ours is deleted there, so no epoch could tell that our end parts from it amid a batch. The log
+            # start rises to our end first: an empty log may begin with that batch.
+            return Ready(takes=True)
         if count:
             begin = first_batch(log.start, log.end, row.batches[0].base_offset, row.batches[0].last_offset)
             if begin is not None:

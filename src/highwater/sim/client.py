@@ -70,6 +70,8 @@ class Client:
         self._well_since = float("inf")
         self.unanswered: list[str] = []
         """Requests that had no answer in time though the cluster was well when they were sent."""
+        self.complaints: list[str] = []
+        """Answers that no broker may give, whatever goes wrong."""
 
     @property
     def now(self) -> float:
@@ -79,6 +81,9 @@ class Client:
         """From now on: the cluster is well. A follower that counts as in sync may still lag for a second or so."""
         self._well_since = self.now
         self._patience = max(self._patience, WELL_SECONDS)
+
+    def complain(self, of: str) -> None:
+        self.complaints.append(f"{self.client_id}: {of}")
 
     async def back_off(self) -> None:
         await asyncio.sleep(self._random.uniform(*BACKOFF_SECONDS))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from asyncio import TimerHandle
 from collections.abc import Callable
+from random import Random
 
+from highwater.sim.knobs import Knobs
 from highwater.sim.loop import SimLoop
 from highwater.sim.process import Process
 
@@ -48,31 +50,40 @@ class SimTimer:
 class SimClock:
     """Implements Clock. `boot` sets the monotonic clocks of nodes apart: their readings mean nothing elsewhere."""
 
-    def __init__(self, process: Process, loop: SimLoop, wall: Wall, boot: float) -> None:
+    def __init__(self, process: Process, loop: SimLoop, wall: Wall, boot: float, random: Random, knobs: Knobs) -> None:
         self._process = process
         self._loop = loop
         self._wall = wall
         self._boot = boot
+        self._random = random
+        self._slow_code = knobs.slow_code
+        self._slice = knobs.slice
 
     def monotonic(self) -> float:
-        self._process.check()
-        return self._loop.time() + self._boot
+        """Code takes no time by itself: where it should, a look at the clock shows that it did."""
+        process, loop = self._process, self._loop
+        process.check()
+        if self._slow_code and process.is_running_on_the_loop() and self._random.random() < self._slow_code:
+            loop.spend(process, self._random.uniform(*self._slice))
+        return loop.time_of(process) + self._boot
 
     def wall_ms(self) -> int:
         self._process.check()
-        return EPOCH_MS + round(self._wall.seconds(self._loop.time()) * 1000)
+        return EPOCH_MS + round(self._wall.seconds(self._loop.time_of(self._process)) * 1000)
 
     def call_later(self, seconds: float, fn: Callable[..., None], *args: object) -> SimTimer:
         process = self._process
         process.check()
         name = getattr(fn, "__qualname__", type(fn).__name__)
-        handle = self._loop.call_later(max(seconds, 0.0), self._fire, name, fn, args, context=process.context())
+        at = self._loop.time_of(process) + max(seconds, 0.0)
+        handle = self._loop.call_at(at, self._fire, name, fn, args, context=process.context())
         return SimTimer(process, handle)
 
     def call_soon(self, fn: Callable[..., None], *args: object) -> SimTimer:
         process = self._process
         process.check()
-        return SimTimer(process, self._loop.call_at(0.0, fn, *args, context=process.context()))
+        at = self._loop.time_of(process)
+        return SimTimer(process, self._loop.call_at(at, fn, *args, context=process.context()))
 
     def _fire(self, name: str, fn: Callable[..., None], args: tuple[object, ...]) -> None:
         self._process.emit("timer", name)

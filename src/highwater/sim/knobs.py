@@ -10,6 +10,8 @@ Range = tuple[float, float]
 LINK_DELAY: Range = (0.00005, 0.001)
 FLUSH_ROUND: Range = (0.0002, 0.004)
 JOB_STEP: Range = (0.00005, 0.002)
+SLICE: Range = (0.0031, 0.005)
+"""Longer than what one request takes of a node's loop at a time: what is done by turns gives way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,9 @@ class Knobs:
     """How long sent bytes may go unacknowledged before the sender's kernel gives the connection up."""
     flush_round: Range = FLUSH_ROUND
     job_step: Range = JOB_STEP
+    slow_code: float = 0.0
+    """How often code has taken a `slice` when it looks at the clock. Else it takes no time at all."""
+    slice: Range = SLICE
     cold_read: float = 0.25
     """How often a cached read of bytes not written lately would block."""
     warm_tail: int = 64 * 1024

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from typing import Protocol
 
 from highwater.audit import History, Outcome, Read, Sent, judge
@@ -27,6 +28,8 @@ READ_SECONDS = 60.0
 LATEST = -1
 LARGEST_TIMESTAMP = -3
 SEEK_BACK_MS = 300
+ONE_PARTITION = 0.5
+"""How often a producer sends to one partition alone."""
 READER = "reader"
 
 
@@ -88,21 +91,31 @@ class Load:
     async def produce(self, client: Client) -> None:
         producer, random, name = Producer(client), client.world.random("work"), client.client_id
         while not self.over:
-            partition = random.choice(self._partitions)
-            values = []
-            for _ in range(random.randint(1, 3)):
-                self._made += 1
-                values.append(f"{name} {self._made}".encode().ljust(random.randint(1, 120), b"."))
-            self._begun |= dict.fromkeys(values, (partition, name))
-            self._took(partition, name, await producer.send(partition, values, SEND_SECONDS))
-            await asyncio.sleep(random.uniform(0.005, 0.06))
+            values = {at: self._values(name, random) for at in self._some_partitions(random)}
+            for at, each in values.items():
+                self._begun |= dict.fromkeys(each, (at, name))
+            await producer.send_all(values, SEND_SECONDS, self._took)
+            await asyncio.sleep(random.uniform(0.005, 0.06) * len(values))
         client.close()
 
-    def _took(self, partition: TopicPartition, name: str, sent: Sequence[Sent]) -> None:
+    def _some_partitions(self, random: Random) -> list[TopicPartition]:
+        """Those that have the same leader go in one request."""
+        count = 1 if random.random() < ONE_PARTITION else random.randint(2, len(self._partitions))
+        return random.sample(self._partitions, count)
+
+    def _values(self, name: str, random: Random) -> list[bytes]:
+        values = []
+        for _ in range(random.randint(1, 3)):
+            self._made += 1
+            values.append(f"{name} {self._made}".encode().ljust(random.randint(1, 120), b"."))
+        return values
+
+    def _took(self, sent: Sequence[Sent]) -> None:
         for each in sent:
             del self._begun[each.value]
         self.sends += sent
         first = sent[0]
+        partition, name = first.partition, first.producer
         self.seen[first.outcome.value] += len(sent)
         text = f"{partition} {first.value.rstrip(b'.').decode()} +{len(sent)}: {first.outcome.value}"
         self._note(name, f"{text} at {first.offset}" if first.offset >= 0 else text)

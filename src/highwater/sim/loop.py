@@ -111,9 +111,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def _enqueue(self, process: Process, handle: asyncio.Handle) -> None:
         if process.alive:
             process.ready.append(handle)
-            if not process.queued and not process.paused:
-                process.queued = True
-                self._active.append(process)
+            self._wake(process)
         else:
             process.remains.append(handle)
 
@@ -125,7 +123,20 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def resume(self, process: Process) -> None:
         process.paused = False
-        if process.ready and not process.queued:
+        self._wake(process)
+
+    def spend(self, process: Process, seconds: float) -> None:
+        """The code that runs takes so long: all else of the process comes later, while others go on."""
+        process.busy_until = self.time_of(process) + seconds
+        self._withdraw(process)
+        self.call_at(process.busy_until, self._wake, process, context=Context())
+
+    def time_of(self, process: Process) -> float:
+        """What time it is where the code of the process has got to."""
+        return max(self._now, process.busy_until)
+
+    def _wake(self, process: Process) -> None:
+        if process.ready and not process.queued and not process.paused and process.busy_until <= self._now:
             process.queued = True
             self._active.append(process)
 

@@ -23,6 +23,7 @@ class Process:
         "_context",
         "_trace",
         "alive",
+        "busy_until",
         "in_job",
         "jobs",
         "life",
@@ -39,6 +40,8 @@ class Process:
         self.life = life
         self.alive = True
         self.paused = False
+        self.busy_until = 0.0
+        """Its code runs until then, and nothing else of it."""
         self.queued = False
         self.in_job = False
         self.ready: deque[Handle] = deque()

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from highwater.audit import Outcome, Sent
 from highwater.errors import Code, KafkaError, code_of, is_retriable
-from highwater.model import Endpoint, TopicPartition
+from highwater.model import ZERO_UUID, Endpoint, TopicPartition, Uuid
 from highwater.net.client import CallFailed
 from highwater.sim.client import Client, NotConnected
 from highwater.wire import records
 from highwater.wire.messages.init_producer_id_request import InitProducerIdRequest
 from highwater.wire.messages.init_producer_id_response import InitProducerIdResponse
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from highwater.wire.messages.produce_response import ProduceResponse
+from highwater.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse
 
 AFTER_APPEND = frozenset(
     {
@@ -29,8 +30,53 @@ AFTER_APPEND = frozenset(
 """Answers that a produce request may also get after its batch was written."""
 
 
+class _Batch:
+    """Of one partition, and what its producer was told of it."""
+
+    def __init__(self, at: TopicPartition, values: Sequence[bytes]) -> None:
+        self.at = at
+        self.values = values
+        self.data = b""
+        self.topic_id = ZERO_UUID
+        """The life of the topic that it was sent to the last time."""
+        self.base = -1
+        self.is_acked = False
+        self._is_refused = False
+        self._in_doubt = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_acked or self._is_refused
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.is_acked:
+            return Outcome.ACKED
+        return Outcome.UNKNOWN if self._in_doubt else Outcome.FAILED
+
+    def doubt(self) -> None:
+        """It was sent, and nobody said what became of it."""
+        self._in_doubt = True
+
+    def told(self, row: PartitionProduceResponse) -> None:
+        code = code_of(row.error_code)
+        if code is Code.NONE or code is Code.DUPLICATE_SEQUENCE_NUMBER:
+            self.is_acked, self.base = True, row.base_offset
+            return
+        self._in_doubt = self._in_doubt or code in AFTER_APPEND
+        self._is_refused = not is_retriable(code)
+
+    def sent(self, producer: str) -> list[Sent]:
+        offsets = range(self.base, self.base + len(self.values)) if self.base >= 0 else [-1] * len(self.values)
+        return [
+            Sent(self.at, value, producer, self.outcome, offset)
+            for value, offset in zip(self.values, offsets, strict=True)
+        ]
+
+
 class Producer:
-    """Idempotent, acks=all, one batch at a time: whoever sends values in order finds them in that order."""
+    """Idempotent, acks=all, one batch of a partition at a time: whoever sends values in order finds them in that
+    order."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -38,25 +84,46 @@ class Producer:
         self._sequences: dict[TopicPartition, int] = {}
         self.ids: list[int] = []
         """Every id that it was given."""
+        self.topic_ids: dict[TopicPartition, Uuid] = {}
+        """The topic that the last acknowledged batch of a partition was written to: a name may have several lives."""
 
     async def send(
         self, partition: TopicPartition, values: Sequence[bytes], seconds: float, key: bytes | None = None
     ) -> list[Sent]:
-        """Retried until answered or out of time. A batch in doubt ends the producer's identity: no gap may follow."""
+        """See `send_all`."""
+        sent: list[Sent] = []
+        await self.send_all({partition: values}, seconds, sent.extend, key)
+        return sent
+
+    async def send_all(
+        self,
+        values: Mapping[TopicPartition, Sequence[bytes]],
+        seconds: float,
+        took: Callable[[list[Sent]], None],
+        key: bytes | None = None,
+    ) -> None:
+        """One batch for each partition, those of one leader in one request. Retried until answered or out of time;
+        `took` is told of each batch as soon as its outcome is known. A batch in doubt ends the producer's identity: no
+        gap may follow."""
         deadline = self._client.now + seconds
-        outcome, base = Outcome.FAILED, -1
+        batches = [_Batch(at, each) for at, each in values.items()]
+        settle = partial(self._settle, took=took)
         try:
             await self._identify(deadline)
-            outcome, base = await self._deliver(partition, values, deadline, key)
+            await self._deliver(batches, deadline, settle, key)
         except TimeoutError:
             pass
-        if outcome is Outcome.ACKED:
-            self._sequences[partition] = self._sequences.get(partition, 0) + len(values)
+        for batch in batches:
+            if not batch.is_acked:
+                settle(batch)
+
+    def _settle(self, batch: _Batch, took: Callable[[list[Sent]], None]) -> None:
+        if batch.is_acked:
+            self._sequences[batch.at] = self._sequences.get(batch.at, 0) + len(batch.values)
+            self.topic_ids[batch.at] = batch.topic_id
         else:
             self._id = -1
-        offsets = range(base, base + len(values)) if base >= 0 else [-1] * len(values)
-        name = self._client.client_id
-        return [Sent(partition, value, name, outcome, at) for value, at in zip(values, offsets, strict=True)]
+        took(batch.sent(self._client.client_id))
 
     async def _identify(self, deadline: float) -> None:
         while self._id < 0:
@@ -80,46 +147,63 @@ class Producer:
         return left
 
     async def _deliver(
-        self, partition: TopicPartition, values: Sequence[bytes], deadline: float, key: bytes | None
-    ) -> tuple[Outcome, int]:
+        self, batches: Sequence[_Batch], deadline: float, settle: Callable[[_Batch], None], key: bytes | None
+    ) -> None:
         now_ms = self._client.world.clock.wall_ms()
-        batch = records.build(
-            [(now_ms, key, value, ()) for value in values],
-            producer_id=self._id,
-            producer_epoch=0,
-            base_sequence=self._sequences.get(partition, 0),
-        )
-        in_doubt = False
-        while (left := deadline - self._client.now) > 0:
-            try:
-                code, base = await self._attempt(partition, bytes(batch), left)
-            except NotConnected:
-                code, base = Code.LEADER_NOT_AVAILABLE, -1
-            except CallFailed:
-                in_doubt = True
-                code, base = Code.NETWORK_EXCEPTION, -1
-            if code is Code.NONE or code is Code.DUPLICATE_SEQUENCE_NUMBER:
-                return Outcome.ACKED, base
-            in_doubt = in_doubt or code in AFTER_APPEND
-            if not is_retriable(code):
-                break
+        for batch in batches:
+            built = records.build(
+                [(now_ms, key, value, ()) for value in batch.values],
+                producer_id=self._id,
+                producer_epoch=0,
+                base_sequence=self._sequences.get(batch.at, 0),
+            )
+            batch.data = bytes(built)
+        while True:
+            for leader, led in (await self._by_leader(batches, deadline)).items():
+                await self._attempt(leader, led, self._left(deadline))
+                for batch in led:
+                    if batch.is_acked:
+                        settle(batch)
+            batches = [batch for batch in batches if not batch.is_over]
+            if not batches:
+                return
             self._client.forget_leaders()
             await self._client.back_off()
-        return Outcome.UNKNOWN if in_doubt else Outcome.FAILED, -1
 
-    async def _attempt(self, partition: TopicPartition, batch: bytes, seconds: float) -> tuple[Code, int]:
+    async def _by_leader(self, batches: Sequence[_Batch], deadline: float) -> dict[Endpoint, list[_Batch]]:
+        """Without those that have none now."""
+        found: dict[Endpoint, list[_Batch]] = {}
+        for batch in batches:
+            try:
+                leader, batch.topic_id = await self._client.leader(batch.at, self._left(deadline))
+            except (KafkaError, CallFailed):
+                continue
+            found.setdefault(leader, []).append(batch)
+        return found
+
+    async def _attempt(self, leader: Endpoint, batches: Sequence[_Batch], seconds: float) -> None:
+        topics: dict[Uuid, TopicProduceData] = {}
+        for batch in batches:
+            empty = TopicProduceData(name=batch.at.topic, topic_id=batch.topic_id, partition_data=[])
+            topic = topics.setdefault(batch.topic_id, empty)
+            topic.partition_data.append(PartitionProduceData(index=batch.at.partition, records=batch.data))
+        request = ProduceRequest(acks=-1, timeout_ms=round(seconds * 1000), topic_data=[*topics.values()])
         try:
-            leader, topic_id = await self._client.leader(partition, seconds)
-        except KafkaError as failed:
-            return failed.code, -1
-        except CallFailed as failed:
-            raise NotConnected(failed.reason, Endpoint("", 0)) from failed
-        data = TopicProduceData(
-            name=partition.topic,
-            topic_id=topic_id,
-            partition_data=[PartitionProduceData(index=partition.partition, records=batch)],
-        )
-        request = ProduceRequest(acks=-1, timeout_ms=round(seconds * 1000), topic_data=[data])
-        answer = await self._client.ask(leader, request, ProduceResponse, seconds)
-        row = answer.responses[0].partition_responses[0]
-        return code_of(row.error_code), row.base_offset
+            answer = await self._client.ask(leader, request, ProduceResponse, seconds)
+        except NotConnected:
+            return
+        except CallFailed:
+            for batch in batches:
+                batch.doubt()
+            return
+        rows = [((topic.topic_id, row.index), row) for topic in answer.responses for row in topic.partition_responses]
+        by_place = dict(rows)
+        wanted = {(batch.topic_id, batch.at.partition): batch for batch in batches}
+        if sorted(place for place, _ in rows) != sorted(wanted):
+            asked, told = [str(batch.at) for batch in batches], [index for (_, index), _ in rows]
+            self._client.complain(f"the answer to a Produce of {', '.join(asked)} names the partitions {told}")
+        for place, batch in wanted.items():
+            if place in by_place:
+                batch.told(by_place[place])
+            else:
+                batch.doubt()

@@ -10,7 +10,7 @@ from typing import TypeVar
 from highwater.audit import Outcome
 from highwater.errors import Code, code_of
 from highwater.metadata.cluster import MetadataImage
-from highwater.model import TopicPartition
+from highwater.model import TopicPartition, Uuid
 from highwater.sim.client import Client
 from highwater.sim.cluster import SimCluster
 from highwater.sim.producer import Producer
@@ -36,7 +36,7 @@ UP_TO_HIGH_WATERMARK = -1
 
 
 class Scratch:
-    """Remembers of each name what must be true of it: whether it is there, and what was acknowledged in this life of
+    """Remembers of each name what must be true of it: whether it is there, and what was acknowledged in each life of
     it. What was asked for and not answered is in doubt."""
 
     def __init__(self, cluster: SimCluster) -> None:
@@ -44,7 +44,9 @@ class Scratch:
         self._there: dict[str, bool | None] = dict.fromkeys(NAMES, False)
         """None where nobody knows."""
         self._life: Counter[str] = Counter()
-        self._acked: dict[TopicPartition, list[bytes]] = {}
+        self._acked: dict[TopicPartition, dict[Uuid, list[bytes]]] = {}
+        """By the id of the topic: brokers that have not heard of a deletion still take what is written to the old life,
+        and it goes with that life."""
         self._partitions: dict[str, int] = {}
 
     async def turn_over(self, client: Client, dice: Random, seconds: float) -> bool:
@@ -74,7 +76,7 @@ class Scratch:
             if was is not False:
                 self._begin(name)
             self._there[name], self._partitions[name] = True, 2
-            await self._write(client, TopicPartition(name, dice.randrange(2)), seconds)
+            await self.write(client, TopicPartition(name, dice.randrange(2)), seconds)
         elif code is Code.TOPIC_ALREADY_EXISTS:
             self._there[name] = True
         return code is Code.NONE
@@ -84,21 +86,22 @@ class Scratch:
         self._there[name] = None
         self._life[name] += 1
 
-    async def _write(self, client: Client, at: TopicPartition, seconds: float) -> None:
+    async def write(self, client: Client, at: TopicPartition, seconds: float) -> None:
         client.forget_leaders()
         values = [f"{at.topic} {self._life[at.topic]} {number}".encode() for number in range(3)]
-        sent = await Producer(client).send(at, values, seconds)
+        producer = Producer(client)
+        sent = await producer.send(at, values, seconds)
         if sent[0].outcome is Outcome.ACKED:
-            self._acked.setdefault(at, []).extend(values)
+            self._acked.setdefault(at, {}).setdefault(producer.topic_ids[at], []).extend(values)
 
     async def _delete(self, client: Client, name: str, seconds: float) -> bool:
         self._there[name] = None
-        self._acked = {at: values for at, values in self._acked.items() if at.topic != name}
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=1000)
         answer = await client.ask_any(request, DeleteTopicsResponse, seconds)
         code = code_of(answer.responses[0].error_code)
         if code in (Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION):
             self._there[name] = False
+            self._acked = {at: lives for at, lives in self._acked.items() if at.topic != name}
         return code is Code.NONE
 
     async def add_partitions(self, client: Client, dice: Random, seconds: float) -> bool:
@@ -110,7 +113,7 @@ class Scratch:
         added = answer.results[0].error_code == Code.NONE
         if added and self._there[name]:
             self._partitions[name] = count
-            await self._write(client, TopicPartition(name, count - 1), seconds)
+            await self.write(client, TopicPartition(name, count - 1), seconds)
         return added
 
     async def delete_records(self, client: Client, dice: Random, seconds: float) -> bool:
@@ -139,15 +142,19 @@ class Scratch:
                 yield f"{name}: {len(topic.partitions)} partitions, {self._partitions[name]} were acknowledged"
 
     async def audit(self, client: Client, truth: MetadataImage, seconds: float) -> list[str]:
-        """What is read of those that are there is of their last life, and all that was acknowledged in it."""
+        """What is read of those that are there is of their last life, and all that was acknowledged in it, whether or
+        not their last creation or deletion was answered."""
         found = []
         for name in NAMES:
             topic = truth.topics.by_name.get(name)
-            for index in [] if topic is None else sorted(topic.partitions):
+            if topic is None:
+                continue
+            for index in sorted(topic.partitions):
                 at = TopicPartition(name, index)
                 page = await Reader(client).read_all(at, seconds)
                 values = [read.value for read in page.reads]
-                lost = [value for value in self._acked.get(at, []) if value not in values] if self._there[name] else []
+                acked = self._acked.get(at, {}).get(topic.id, [])
+                lost = [value for value in acked if value not in values]
                 alien = [value for value in values if not value.startswith(f"{name} {self._life[name]} ".encode())]
                 if lost or alien:
                     found.append(f"{at}: lost {lost[:3]}, of an earlier life {alien[:3]}")

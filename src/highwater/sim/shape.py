@@ -88,6 +88,7 @@ class Shape:
         if not all_flushed:
             topics.append(cls._topic(plan, brokers, flushed=False))
         knobs = Knobs.swarm(plan) if plan.random() < 0.4 else Knobs()
+        knobs = replace(knobs, slow_code=plan.choices((0.0, 0.1, 0.3), (6, 1, 3))[0])
         settings = dict(SHORT_METADATA) if plan.random() < 0.5 else {}
         extra = plan.random()
         table, groups = extra < 0.15, 0.15 <= extra < 0.4
@@ -148,7 +149,7 @@ class Shape:
     def features(self) -> list[str]:
         """What a run of it covers, by names to count."""
         found = [f"{self.brokers + self.controllers} nodes", "apart" if self.controllers else "combined"]
-        found += ["a table"] * self.table + ["a group"] * self.groups
+        found += ["a table"] * self.table + ["a group"] * self.groups + ["slow code"] * (self.knobs.slow_code > 0)
         for topic in self.topics:
             found += [f"RF {topic.replicas}", f"min ISR {topic.min_isr}", "flushed" if topic.flushed else "cached"]
             found.append("unclean on" if topic.unclean else "unclean off")

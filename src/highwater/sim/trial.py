@@ -89,6 +89,7 @@ class Trial:
             faults.append("".join(traceback.format_exception(failed)))
         faults += [*self.timeline.tracebacks, *self.cluster.failures]
         faults += [*self.load.wrong, *self.table.wrong, *self.group.wrong]
+        faults += [each for client in self._clients for each in client.complaints]
         if not faults:
             return None
         profile = "" if self._profile == USUAL else self._profile

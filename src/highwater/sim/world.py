@@ -58,7 +58,8 @@ class SimWorld:
         self._on_failure = on_failure
         self._randoms: dict[str, Random] = {}
         self._job_random = self._fork("jobs")
-        clock = SimClock(process, loop, wall, boot=self._fork("boot").uniform(0.0, BOOT_SPREAD))
+        boot = self._fork("boot").uniform(0.0, BOOT_SPREAD)
+        clock = SimClock(process, loop, wall, boot, self._fork("clock"), knobs)
         flusher = Flusher(process, loop, storage, self._fork("flusher"), knobs)
         self._storage = storage
         self._machine = Machine(process, storage, clock, flusher, self._fork("disk"), knobs)

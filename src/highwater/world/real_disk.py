@@ -145,9 +145,14 @@ class RealFile:
         """Close its descriptor. It is forgotten first: whoever comes while it is closed, in another thread, must not
         close the number again, which may be another file's by then. A weak reference finds the file until it is gone.
         """
-        fd, self._fd = self._fd, -1
+        fd = self.give_up()
         if fd >= 0:
             os.close(fd)
+
+    def give_up(self) -> int:
+        """Its descriptor, which is the caller's to close."""
+        fd, self._fd = self._fd, -1
+        return fd
 
 
 def _take(fd: int) -> None:
@@ -183,6 +188,7 @@ class RealDisk:
         self._open: OrderedDict[int, weakref.ref[RealFile]] = OrderedDict()
         self._lock = threading.Lock()
         self._lock_files: set[int] = set()
+        self._left_open: list[int] = []
         self._dead = False
 
     def open(self, path: PurePath, create: bool = False) -> RealFile:
@@ -360,9 +366,23 @@ class RealDisk:
         if self._dead:
             raise Dead
 
+    def die(self) -> None:
+        """As `crash`, while another thread is at work on its files: its next call finds them dead. Their descriptors
+        stay open until `crash`, so that no other file gets their numbers."""
+        self._dead = True
+        with self._lock:
+            for reference in self._open.values():
+                file = reference()
+                if file is not None and not file._busy:
+                    self._left_open.append(file.give_up())
+
     def crash(self) -> None:
         self._dead = True
         with self._lock:
+            while self._left_open:
+                fd = self._left_open.pop()
+                if fd >= 0:
+                    os.close(fd)
             for reference in self._open.values():
                 file = reference()
                 if file is not None and not file._busy:

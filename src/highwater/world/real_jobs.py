@@ -42,6 +42,7 @@ class RealJob:
         self._cancelled = threading.Event()
         self._ending = threading.Lock()
         self._over = False
+        self._at_work = self._crashed = False
         self._closed: Callable[[], None] | None = None
         self._disk: RealDisk | None = None
         self._steps: Generator[Step, None, Any] | None = None
@@ -56,10 +57,14 @@ class RealJob:
             self._loop.call_soon(closed)
 
     def crash(self) -> None:
-        """Its disk is dead at its next call; `done` is not called."""
+        """Its disk is dead at its next call; `done` is not called. What it is just writing goes where it was meant for:
+        a descriptor that is closed under its hands may be another file's at once."""
+        self._crashed = True
         self._cancelled.set()
         if self._disk is not None:
-            self._disk.crash()
+            self._disk.die()
+            if not self._at_work:
+                self._disk.crash()
 
     def start(self, executor: Executor, where: Place, turn: float | None = None) -> None:
         """Where it is given a `turn`, it goes to the end of the queue after so many seconds."""
@@ -83,11 +88,22 @@ class RealJob:
 
     def _drive_thread(self, turn: float | None) -> bool:
         """False where its turn is over and it is not."""
+        self._at_work = True
+        try:
+            return self._take_turn(turn)
+        finally:
+            self._at_work = False
+            if self._crashed and self._disk is not None:
+                self._disk.crash()
+
+    def _take_turn(self, turn: float | None) -> bool:
         if self._cancelled.is_set():
             return self._close()
         begun = time.monotonic()
         if self._steps is None:
             self._disk = RealDisk(descriptors=64)
+            if self._crashed:
+                self._disk.die()
             self._steps, self._pace = self._job(self._disk, *self._args), Pace(begun)
         try:
             while True:

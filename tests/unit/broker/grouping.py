@@ -89,11 +89,11 @@ def heartbeat(living: Living, member: JoinGroupResponse, version: int = 4, group
     return living.ask(request, HeartbeatResponse, version).error_code
 
 
-def leave(living: Living, member: str, version: int = 5) -> LeaveGroupResponse:
+def leave(living: Living, member: str, version: int = 5, group: str = "g") -> LeaveGroupResponse:
     if version >= 3:
-        request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member)])
+        request = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=member)])
     else:
-        request = LeaveGroupRequest(group_id="g", member_id=member)
+        request = LeaveGroupRequest(group_id=group, member_id=member)
     return living.ask(request, LeaveGroupResponse, version)
 
 

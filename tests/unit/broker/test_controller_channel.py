@@ -105,6 +105,15 @@ def test_controller_socket_timeout_ms_bounds_one_try_and_the_connection_is_made_
         assert [round(later - earlier) for earlier, later in pairwise(dials)][:2] == [3, 3]
 
 
+def test_a_request_that_was_answered_leaves_no_deadline_behind() -> None:
+    scene = Scene()
+    with scene.sim:
+        scene.listen(answers=True)
+        scene.ask(seconds=60.0, patience=10.0)
+        assert scene.answers[0] is not None
+        assert len(scene.channel._deadlines) == 0
+
+
 def test_what_a_stopped_controller_does_not_answer_is_asked_of_its_successor_at_once() -> None:
     scene = Scene()
     with scene.sim:

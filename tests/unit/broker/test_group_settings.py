@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from highwater.broker.groups import _settings as group_settings
+from highwater.broker.metrics import BrokerMetrics
 from highwater.config import NodeConfig
 from highwater.errors import Code
-from highwater.groups import MOST_MEMBERS
+from highwater.groups import MOST_KEPT, MOST_MEMBERS
 from highwater.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from highwater.wire.messages.join_group_response import JoinGroupResponse
 from tests.unit.broker.grouping import (
@@ -94,3 +95,31 @@ def test_offsets_are_looked_through_as_often_as_the_setting_says() -> None:
 @pytest.mark.parametrize(("setting", "size"), [("2147483647", MOST_MEMBERS), ("2500", 2_500), ("2499", 2_499)])
 def test_a_group_has_2_500_members_at_most_whatever_the_setting_says(setting: str, size: int) -> None:
     assert group_settings(NodeConfig.parse({**PROPERTIES, "group.max.size": setting})).max_size == size
+
+
+def test_all_groups_of_a_broker_take_64_mib_at_most(caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as living:
+        assert commit(living, 1) == [Code.NONE]
+
+        def ask(number: int) -> JoinGroupResponse:
+            request = join_request(group=f"g{number}")
+            request.session_timeout_ms = request.rebalance_timeout_ms = 1_800_000
+            request.protocols[0].metadata = bytes(1_000_000)
+            return living.ask(request, JoinGroupResponse, 3)
+
+        answers = [ask(number) for number in range(67)]
+        codes = [answer.error_code for answer in answers]
+        assert codes == [Code.NONE] * 66 + [Code.GROUP_MAX_SIZE_REACHED]
+        kept = living.node.broker.groups.kept
+        assert (64 << 20) - 1_100_000 < kept <= MOST_KEPT == 64 << 20
+        families = {family.name: family.rows for family in BrokerMetrics(living.node.broker).collect()}
+        assert [value for _, value in families["highwater_groups_kept_bytes"]] == [kept]
+        assert ask(67).error_code == Code.GROUP_MAX_SIZE_REACHED
+        told = [each.getMessage() for each in caplog.records if "the most that they may" in each.getMessage()]
+        assert told == [
+            "groups and offsets take 64 MiB, the most that they may: new ones are refused. Delete groups that nobody"
+            " uses, or lower offsets.retention.minutes"
+        ]
+        assert commit(living, 2) == [Code.NONE]
+        leave(living, answers[0].member_id, group="g0")
+        assert ask(68).error_code == Code.NONE

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
+from functools import partial
 
 import pytest
 
@@ -93,3 +96,58 @@ def test_clients_that_name_ten_thousand_topics_are_answered(length: int) -> None
         answer = asked(living, request, MetadataResponse, 9)
         assert isinstance(answer, MetadataResponse)
         assert len(answer.topics) == len(topics)
+
+
+async def at_once(living: Living, requests: list[CreateTopicsRequest]) -> list[Message | CallFailed]:
+    """Each on a connection of its own."""
+    loop = asyncio.get_running_loop()
+    deadlines = DeadlineQueue(living._client.clock)
+    over: list[asyncio.Future[Message | CallFailed]] = [loop.create_future() for _ in requests]
+    ended: list[asyncio.Future[Gone]] = [loop.create_future() for _ in requests]
+    opened = []
+    for request, answer, end in zip(requests, over, ended, strict=True):
+        connection = ClientConnection(living._client, Endpoint(NODE, BROKER), "test", deadlines, end.set_result)
+        send = partial(connection.send, request, 7, CreateTopicsResponse, answer.set_result, 60.0)
+        connection.open(send, 60.0)
+        opened.append(connection)
+    answers = [await each for each in over]
+    for connection, end in zip(opened, ended, strict=True):
+        connection.close()
+        await end
+    return answers
+
+
+def test_few_bytes_of_large_requests_are_passed_on_at_a_time() -> None:
+    """And as few are taken out of envelopes, until they are decided: many topics take many turns."""
+    many = [CreatableTopic(name=f"{number:0249d}", num_partitions=1, replication_factor=1) for number in range(1_000)]
+    requests = [topic_of(MOST_BYTES - NAMES) for _ in range(3)]
+    requests += [CreateTopicsRequest(topics=many, timeout_ms=10_000, validate_only=True) for _ in range(2)]
+    with Living().start() as living:
+        turns = living.node.server.turns
+        most = [0, 0]
+
+        def look(event: object) -> None:
+            most[:] = max(most[0], turns.passed_on.taken), max(most[1], turns.opened.taken)
+
+        living.sim.on_event(look)
+        answers = living.sim.run(living._client.perform(at_once(living, requests)))
+        assert all(isinstance(each, CreateTopicsResponse) for each in answers)
+        assert MOST_BYTES - 2 * NAMES < most[0] <= MOST_BYTES
+        assert 100_000 < most[1] <= MOST_BYTES
+        assert (turns.passed_on.taken, turns.opened.taken) == (0, 0)
+
+
+def test_what_was_passed_on_is_not_kept_once_it_is_answered() -> None:
+    """Neither by a deadline that is not over yet, nor in a circle that is found now and then."""
+    with Living().start() as living:
+        asked(living, topic_of(MOST_BYTES - NAMES), CreateTopicsResponse, 7)
+        gc.collect()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            for _ in range(2):
+                asked(living, topic_of(MOST_BYTES - NAMES), CreateTopicsResponse, 7)
+            assert tracemalloc.get_traced_memory()[0] < MOST_BYTES // 2
+        finally:
+            tracemalloc.stop()
+            gc.enable()

@@ -15,7 +15,13 @@ def run(*arguments: str) -> Result:
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("--seed", "1", "--seeds", "2"), ("--seed", "1", "--search", "all"), ("--seeds", "1", "--budget", "1")],
+    [
+        (),
+        ("--seed", "1", "--seeds", "2"),
+        ("--seed", "1", "--search", "all"),
+        ("--seeds", "1", "--budget", "1"),
+        ("--seeds", "1", "--branches"),
+    ],
 )
 def test_seeds_and_a_search_do_not_go_together(arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
@@ -29,6 +35,15 @@ def test_a_search_tells_how_far_it_came() -> None:
     assert "at most 0 faults" in done.output
     assert "all of it" in done.output
     assert "ended early" in run("--search", "pair", "--states", "30").output
+
+
+def test_a_search_lists_the_branches_that_it_did_not_reach() -> None:
+    told = run("--search", "pair", "--budget", "0", "--branches").output.splitlines()
+    at = next(number for number, line in enumerate(told) if line.startswith("branches of replication: "))
+    assert int(told[at].rsplit(" ", 1)[1]) * 2 == len(told) - at - 1
+    assert "reconciliation.py:34: first_batch is never called" not in told, "the follower has asked it"
+    refused = next(number for number, line in enumerate(told) if line.endswith(": refused is never called"))
+    assert told[refused + 1] == "    def refused(self, code: Code) -> bool:"
 
 
 def test_what_a_search_finds_is_told_and_fails_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,6 +146,19 @@ def test_nobody_joins_who_is_fenced_leaving_unknown_or_another_incarnation() -> 
     )
 
 
+def test_what_was_refused_once_is_not_granted_to_a_copy_that_comes_late() -> None:
+    """Its leader has heard the refusal and commits without this member. The copy was on a connection that it lost."""
+    alone = with_topic(cluster(1, 2), "a", [1, 2], isr=[1])
+    fenced = fence(alone, 2)
+    refused = propose(fenced, proposal(1, 2))
+    assert answer(refused).error_code == Code.INELIGIBLE_REPLICA
+    back = then(then(fenced, refused.records), [registered(2)])
+    assert partition(back, "a")["isr"] == (1,)
+    late = propose(back, proposal(1, 2))
+    assert (answer(late).error_code, late.records) == (Code.INVALID_UPDATE_VERSION, [])
+    assert answer(propose(back, proposal(1, 2, partition_epoch=8))).error_code == Code.NONE
+
+
 def test_a_member_that_stays_may_be_named_without_its_epoch() -> None:
     """A leader that has just been elected has not heard from all of them yet."""
     whole = with_topic(cluster(1, 2, 3), "a", [1, 2, 3], isr=[1, 2, 3])

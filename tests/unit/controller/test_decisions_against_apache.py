@@ -34,6 +34,7 @@ from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from highwater.wire.messages.elect_leaders_response import ElectLeadersResponse
 from highwater.wire.messages.feature_level_record import FeatureLevelRecord
+from highwater.wire.messages.partition_change_record import PartitionChangeRecord
 from highwater.wire.messages.partition_record import PartitionRecord
 from highwater.wire.messages.topic_record import TopicRecord
 from tests.apache import classpath_file, java
@@ -210,7 +211,7 @@ def test_proposals_of_leaders_are_checked_and_decided_as_kafka_does(classes: Pat
         else:
             as_if_never_repeated(request, decision.response)
             written = decision.response.encode(version).hex()
-            expected.append(f"{written} {','.join(hexed(decision.records)) or '-'}")
+            expected.append(f"{written} {','.join(hexed(without_refusals(decision.records))) or '-'}")
     compare(questions, ask(classes, questions), expected)
     assert codes >= {0, 3, 41, 42, 74, 77, 95, 100, 107, 108}
     assert sum(not line.endswith("-") for line in expected) > 250
@@ -241,6 +242,16 @@ def as_if_never_repeated(request: AlterPartitionRequest, response: AlterPartitio
                 topic.partitions[at] = Answer(
                     partition_index=asked.partition_index, error_code=Code.INVALID_UPDATE_VERSION
                 )
+
+
+def without_refusals(made: Sequence[Message]) -> list[Message]:
+    """A refusal raises the partition epoch here, and changes nothing else: see docs/divergence.md."""
+    return [
+        record
+        for record in made
+        if not isinstance(record, PartitionChangeRecord)
+        or record != PartitionChangeRecord(topic_id=record.topic_id, partition_id=record.partition_id)
+    ]
 
 
 def compare(questions: list[str], theirs: list[str], ours: list[str]) -> None:

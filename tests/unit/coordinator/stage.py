@@ -20,7 +20,7 @@ from highwater.wire.codec import Malformed, Struct
 from highwater.wire.messages.heartbeat_response import HeartbeatResponse
 from highwater.wire.records.append import Validated
 from tests.unit.log.bench import Bench, settings
-from tests.unit.partition.test_partition import alone
+from tests.unit.partition.hosting import alone
 
 ME, OTHER = NodeId(1), NodeId(2)
 COMMIT_SECONDS = 5.0
@@ -44,7 +44,8 @@ class Promise:
 class Ledger:
     """A machine as plain as can be: keys and their values, and one alarm."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: Callable[[], int]) -> None:
+        self.most_bytes = most_bytes
         self.values: dict[bytes, bytes] = {}
         self.held: dict[int, dict[bytes, bytes | None]] = {}
         self.open: dict[Write, str] = {}
@@ -86,8 +87,8 @@ class Ledger:
     def is_behind(self) -> bool:
         return bool(self.pieces)
 
-    def proceed(self, most_bytes: int, now: Now) -> list[Effect]:
-        self.rooms.append(most_bytes)
+    def proceed(self, now: Now) -> list[Effect]:
+        self.rooms.append(self.most_bytes())
         return [self.put(self.pieces.pop(0), b"v")]
 
     @property

@@ -70,6 +70,8 @@ class Bench:
         self.holds = False
         self.most_bytes = 1 << 20
         """What a batch may have; a larger one is refused."""
+        self.room = 1 << 30
+        """What all that is kept may take."""
         self.pauses = False
         """What is done in pieces is not gone on with, but by `proceed`."""
         self.refused: list[Write] = []
@@ -83,11 +85,14 @@ class Bench:
         self.shard = self._loaded()
 
     def _loaded(self) -> GroupShard:
-        self.shard = GroupShard(self.settings, lambda: next(self._unique))
+        self.shard = GroupShard(self.settings, lambda: next(self._unique), lambda: self.most_bytes, self.has_room)
         for key, value in self.log:
             self.shard.replay(key, value)
         self.do(self.shard.loaded(self.now))
         return self.shard
+
+    def has_room(self, more: int) -> bool:
+        return more <= 0 or self.shard.size + more <= self.room
 
     def fail_over(self) -> None:
         """The coordinator moves: what waits is refused, what is in the log is loaded."""
@@ -123,7 +128,7 @@ class Bench:
             self.commit()
 
     def proceed(self) -> None:
-        self.do(self.shard.proceed(self.most_bytes, self.now))
+        self.do(self.shard.proceed(self.now))
 
     def commit(self) -> None:
         """The oldest write is in the log for good."""
@@ -308,7 +313,7 @@ class Bench:
             for t, p in places
         ]
         request = OffsetDeleteRequest(group_id=group, topics=topics)
-        self.do(self.shard.delete_offsets(request, self.caller(0), self.now))
+        self.do(self.shard.delete_offsets(request, self.caller(0)))
         return self._tokens
 
     def ask_delete_groups(self, *groups: str) -> int:

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from random import Random
 
 from highwater.errors import Code
-from highwater.groups import GroupSettings, Write
+from highwater.groups import GroupSettings, GroupShard, Write
+from highwater.groups.footprint import (
+    size_of_group,
+    size_of_member,
+    size_of_pending,
+    size_of_subscription,
+    weight_of,
+)
+from highwater.groups.offsets import size_of_offset
 from highwater.groups.records import GROUP_METADATA, group_named_in, kind_of
 from highwater.wire.messages.join_group_response import JoinGroupResponse
 from highwater.wire.messages.offset_commit_response import OffsetCommitResponse
@@ -155,6 +163,7 @@ class History:
                 client.syncing = None
         for group in GROUPS:
             self.lives[group] += self.bench.state(group) == "Dead"
+        assert self.bench.shard.size == counted_anew(self.bench.shard), "what is kept is counted wrongly"
         if not self.bench.writes:
             self._replays()
 
@@ -206,3 +215,15 @@ class History:
 
 def groups_in(write: Write) -> set[str]:
     return {group_named_in(record.key) for record in write.records if kind_of(record.key) == GROUP_METADATA}
+
+
+def counted_anew(shard: GroupShard) -> int:
+    """What the groups and offsets of a shard take, without a look at what it has counted."""
+    offsets = shard._offsets
+    size = 0
+    for group in shard._registry:
+        size += size_of_group(group.id) + size_of_subscription(group.subscribed)
+        size += sum(size_of_member(weight_of(member)) for member in group.members.values())
+        size += sum(map(size_of_pending, group.pending))
+    tables = [*offsets._committed.values(), *(changes for each in offsets.writes().values() for changes in each)]
+    return size + sum(size_of_offset(place, offset) for table in tables for place, offset in table.items())

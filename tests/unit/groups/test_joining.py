@@ -366,7 +366,7 @@ def test_a_member_that_joins_again_is_given_the_time_that_it_asks_for_now() -> N
 
 
 def test_what_a_member_says_is_reckoned_with_what_keeping_it_takes() -> None:
-    assert size_of((("range", b"abc"), ("sticky", b""))) == 100 + 5 + 3 + 100 + 6
+    assert size_of((("range", b"abc"), ("sticky", b""))) == 200 + 5 + 3 + 200 + 6
     assert MOST_SAID == 16 * 1024 * 1024
 
 

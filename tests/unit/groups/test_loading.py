@@ -119,7 +119,7 @@ def test_records_of_kinds_that_nobody_knows_are_counted() -> None:
 )
 def test_a_record_that_cannot_be_read_is_not_passed_over(record: Record) -> None:
     with pytest.raises(Malformed):
-        GroupShard(GroupSettings(), lambda: "u").replay(*record)
+        GroupShard(GroupSettings(), lambda: "u", lambda: 1 << 20).replay(*record)
 
 
 def test_offsets_of_a_transaction_count_when_its_marker_is_there() -> None:

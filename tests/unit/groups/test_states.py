@@ -75,6 +75,18 @@ def test_deadlines_expire_as_a_plain_table_of_them_says() -> None:
             assert deadlines.next() == min(table.values(), default=None)
 
 
+def test_deadlines_that_are_cancelled_or_put_forward_take_no_room_until_their_time() -> None:
+    deadlines = Deadlines()
+    deadlines.set(Joining("g"), 9)
+    for number in range(20_000):
+        deadlines.set(Session("g", f"m{number}"), 1_800)
+        deadlines.cancel(Session("g", f"m{number}"))
+        deadlines.set(Session("g", "m"), 100_000 - number)
+        assert len(deadlines._heap) < 1_010
+    assert list(deadlines.expired(100_000)) == [Joining("g"), Session("g", "m")]
+    assert not deadlines._entries
+
+
 def test_a_deadline_that_is_put_off_all_day_takes_the_room_of_one() -> None:
     deadlines = Deadlines()
     for second in range(10_000):
@@ -103,7 +115,7 @@ def test_of_two_deadlines_at_one_time_the_one_that_was_set_first_comes_first() -
 
 
 def test_the_end_of_a_time_that_everybody_kept_changes_nothing() -> None:
-    rebalance = Rebalance(GroupSettings(), Deadlines(), Outbox())
+    rebalance = Rebalance(GroupSettings(), Deadlines(), Outbox(), lambda more: True)
     group = Group("g", 0)
     for state in (State.PREPARING, State.COMPLETING, State.STABLE):
         group.move(state, 0)

@@ -12,6 +12,7 @@ from highwater.groups.offsets import OffsetTable
 from highwater.groups.records import GROUP_METADATA, kind_of
 from highwater.groups.registry import Registry
 from highwater.groups.tombstones import AT_ONCE, RETRY_SECONDS, OffsetsEnding, Tombstones
+from highwater.wire.messages.offset_delete_response import OffsetDeleteResponse
 from highwater.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
 from tests.unit.groups.bench import DAY_MS, Bench, G
 
@@ -103,7 +104,7 @@ def test_the_deletion_of_a_topic_is_written_piece_by_piece_as_the_driver_asks_fo
         assert len(bench.log) - known <= AT_ONCE
         rounds += 1
     assert len(bench.log) - before == 3_000
-    assert rounds < 3_000 // AT_ONCE * 2
+    assert rounds < 3_000 // AT_ONCE * 3
     assert (bench.offsets("a"), bench.offsets("b"), bench.offsets("c")) == ({}, {}, {})
 
 
@@ -234,10 +235,11 @@ def test_a_piece_fills_its_batch_to_the_last_byte() -> None:
         bench = Bench()
         bench.ask_commit({("t", partition): 1 for partition in range(5)})
         bench.pauses = bench.holds = True
+        bench.most_bytes = 61 + room
         bench.topics_deleted(GONE)
-        while not bench.writes:
-            bench.do(bench.shard.proceed(61 + room, bench.now))
-        assert [len(write.records) for write in bench.writes] == [expected]
+        while not bench.writes and not bench.refused:
+            bench.proceed()
+        assert [len(write.records) for write in (*bench.writes, *bench.refused)] == [expected]
 
 
 def test_whoever_resigns_has_nothing_left_to_look_for() -> None:
@@ -287,3 +289,123 @@ def test_whoever_waits_for_offsets_whose_removal_is_overdue_is_sent_to_look_for_
     assert bench.waits(waiting)
     bench.delay()
     assert bench.answer(waiting, OffsetFetchResponseGroup).error_code == Code.NOT_COORDINATOR
+
+
+def test_offsets_that_somebody_deletes_go_in_pieces_that_fit_a_batch() -> None:
+    bench = Bench()
+    bench.ask_commit(MANY)
+    bench.most_bytes = 4_000
+    bench.holds = True
+    token = bench.ask_delete_offsets(*MANY)
+    assert bench.waits(token)
+    assert len(bench.writes) == 1
+    bench.holds = False
+    bench.commit_all()
+    assert bench.answer(token, OffsetDeleteResponse).error_code == Code.NONE
+    assert (bench.offsets(), bench.refused) == ({}, [])
+
+
+def test_few_offsets_that_somebody_deletes_are_looked_at_between_two_turns_of_the_loop() -> None:
+    bench = Bench()
+    bench.ask_commit(MANY)
+    bench.pauses = True
+    bench.ask_delete_offsets(*MANY)
+    left = [len(bench.offsets())]
+    while bench.shard.is_behind:
+        bench.proceed()
+        left.append(len(bench.offsets()))
+    assert left == [1_000, 750, 500, 250, 0]
+
+
+def test_an_offset_that_is_committed_after_its_deletion_was_asked_for_stays() -> None:
+    bench = Bench()
+    bench.ask_commit(MANY)
+    bench.holds = bench.pauses = True
+    under_way = bench.ask_commit({("t", 900): 8})
+    token = bench.ask_delete_offsets(*MANY)
+    later = bench.ask_commit({("t", 800): 9})
+    bench.holds = bench.pauses = False
+    bench.commit_all()
+    assert bench.answer(token, OffsetDeleteResponse).error_code == Code.NONE
+    assert [bench.committed_codes(each) for each in (under_way, later)] == [[Code.NONE], [Code.NONE]]
+    for _ in range(2):
+        assert bench.offsets() == {("t", 800): 9}
+        bench.fail_over()
+
+
+def test_whoever_deletes_offsets_is_told_of_the_first_piece_that_fails() -> None:
+    bench = Bench()
+    bench.ask_commit(MANY)
+    bench.holds = True
+    token = bench.ask_delete_offsets(*MANY)
+    bench.commit()
+    bench.fail(Code.NOT_ENOUGH_REPLICAS)
+    assert bench.answer(token, OffsetDeleteResponse).error_code == Code.COORDINATOR_NOT_AVAILABLE
+    assert (len(bench.offsets()), bench.writes, bench.shard.is_behind) == (1_000 - AT_ONCE, [], False)
+    late = bench.ask_delete_offsets(*MANY)
+    bench.delay()
+    assert bench.answer(late, OffsetDeleteResponse).error_code == Code.COORDINATOR_NOT_AVAILABLE
+    bench.holds = False
+    bench.commit_all()
+    assert bench.offsets() == {}
+    bench.ask_commit(MANY)
+    bench.pauses = True
+    left = bench.ask_delete_offsets(*MANY)
+    bench.fail_over()
+    assert bench.answer(left, OffsetDeleteResponse).error_code == Code.NOT_COORDINATOR
+    assert len(bench.offsets()) == 1_000
+
+
+def test_no_more_deletions_of_offsets_wait_than_there_is_room_for() -> None:
+    """Each of them keeps what it names, and a name takes four bytes of a request."""
+    bench = Bench()
+    bench.ask_commit(MANY)
+    bench.pauses = True
+    tokens = [bench.ask_delete_offsets(*MANY) for _ in range(12)]
+    told = bench.answer(tokens.pop(), OffsetDeleteResponse)
+    assert told.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS
+    bench.pauses = False
+    bench.do([])
+    assert [bench.answer(token, OffsetDeleteResponse).error_code for token in tokens] == [Code.NONE] * 11
+    bench.ask_commit({T0: 1})
+    for each in (T0, U0):
+        assert bench.delete_offsets(each) == (Code.NONE, [Code.NONE])
+    assert bench.shard._removal.tombstones.given_up == 0
+
+
+def test_few_offsets_of_a_deleted_topic_are_looked_at_between_two_turns_of_the_loop() -> None:
+    class Looked(dict[str, bytes]):
+        times = 0
+
+        def __contains__(self, name: object) -> bool:
+            self.times += 1
+            return super().__contains__(name)
+
+    bench, looked = Bench(), Looked(GONE)
+    for group in ("a", "b", "c"):
+        bench.ask_commit(MANY, group=group)
+    bench.pauses = True
+    bench.topics_deleted(looked)
+    assert looked.times == 0
+    while bench.shard.is_behind:
+        looked.times = 0
+        bench.proceed()
+        assert looked.times <= AT_ONCE
+    assert all(bench.offsets(group) == {} for group in ("a", "b", "c"))
+
+
+def test_what_is_committed_while_the_offsets_of_a_deleted_topic_are_looked_for_stays() -> None:
+    """It is of another topic of that name. What was under way when the topic was deleted goes."""
+    bench = Bench()
+    for group in ("a", "b"):
+        bench.ask_commit({T0: 1, U0: 1}, group=group)
+    bench.pauses = bench.holds = True
+    bench.ask_commit({("t", 1): 2}, group="a")
+    bench.topics_deleted(GONE)
+    bench.ask_commit({T0: 3}, group="b")
+    bench.commit_all()
+    bench.pauses = bench.holds = False
+    bench.do([])
+    bench.pass_time(RETRY_SECONDS)
+    assert (bench.offsets("a"), bench.offsets("b")) == ({U0: 1}, {T0: 3, U0: 1})
+    assert not bench.shard._offsets._watching

@@ -12,12 +12,13 @@ from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage, difference
 from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, topic_resource
 from highwater.metadata.draft import Inconsistent
-from highwater.metadata.replay import apply
+from highwater.metadata.replay import apply, applying
 from highwater.metadata.snapshot import BATCH_RECORDS, load_snapshot, snapshot_records
 from highwater.model import NodeId, Uuid
 from highwater.wire.codec import Message
 from highwater.wire.messages.abort_transaction_record import AbortTransactionRecord
 from highwater.wire.messages.begin_transaction_record import BeginTransactionRecord
+from highwater.wire.messages.clear_elr_record import ClearElrRecord
 from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.end_transaction_record import EndTransactionRecord
 from highwater.wire.messages.fence_broker_record import FenceBrokerRecord
@@ -149,6 +150,26 @@ def test_a_removed_topic_takes_its_settings_with_it_and_frees_its_name() -> None
     assert changes.created == (B,)
     assert changes.partitions == {B: (0,)}
     assert changes.configs == (topic_resource("a"),)
+
+
+@pytest.mark.parametrize("partitions", [1_000, 60])
+def test_topics_of_many_partitions_are_removed_by_pieces(partitions: int) -> None:
+    """Whether one has many, or many have some."""
+    ids = [Uuid(bytes([number]) * 16) for number in range(1, 1 + 1_200 // partitions)]
+    image = load([record for number, each in enumerate(ids) for record in topic(each, f"t{number}", partitions)])
+    removed = [RemoveTopicRecord(topic_id=each) for each in ids]
+    pieces = applying(image, removed, image.offset + len(removed), 1)
+    total = partitions * len(ids)
+    assert sum(1 for _ in pieces) >= total // 200
+    after, changes = apply(image, removed, image.offset + len(removed), 1)
+    assert (dict(after.topics.by_id), dict(after.topics.hosting.by_broker)) == ({}, {})
+    assert sum(len(each.partitions) for each in changes.deleted) == total
+
+
+@pytest.mark.parametrize("name", ["", "t"])
+def test_partitions_whose_eligible_leaders_are_forgotten_are_looked_at_by_pieces(name: str) -> None:
+    image = load(topic(A, "t", 1_000))
+    assert sum(1 for _ in applying(image, [ClearElrRecord(topic_name=name)], image.offset + 1, 1)) == 10
 
 
 def test_settings_written_after_a_topic_is_created_again_in_one_batch_are_the_only_ones() -> None:

@@ -157,6 +157,8 @@ def test_room_for_large_requests_comes_back_from_connections_that_are_gone() -> 
             peer.send(topics(1, LONG, ELEMENTS_AT_ONCE + 1))
         scene.wait(lambda: toil.at_work == MOST_LARGE)
         drop_all(scene)
+        scene.wait(lambda: not scene.server.stats.connections)
+        assert len(scene.server.turns.large) == 0, "what waits is kept, and counted nowhere"
         last = scene.dial()
         last.send(topics(1, LONG, ELEMENTS_AT_ONCE + 1))
         answered(scene, last, 1)

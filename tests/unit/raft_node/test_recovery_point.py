@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from pathlib import PurePath
 from typing import Any
@@ -10,12 +11,18 @@ import pytest
 
 from highwater.log.checkpoint import decode_offsets
 from highwater.log.loader import CorruptLog
-from highwater.model import TopicPartition
+from highwater.model import Endpoint, TopicPartition
+from highwater.net.client import CallFailed, ClientConnection, Gone
+from highwater.net.deadlines import DeadlineQueue
 from highwater.quorum import Role
+from highwater.raft_node.metadata_log import load_metadata
 from highwater.raft_node.snapshots import position_of
 from highwater.sim.storage import Operation
 from highwater.sim.trace import Event
 from highwater.wire import records
+from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from highwater.wire.messages.create_topics_response import CreateTopicsResponse
+from highwater.world.jobs import finished
 from tests.scenarios.metadata import agree, controller, create_topic, quorum, raft
 from tests.scenarios.stage import Stage
 from tests.unit.broker.living import METADATA, NODE, Living
@@ -158,3 +165,45 @@ def test_a_follower_cuts_its_log_once_there_is_room_to_lower_it(operation: Opera
         stage.heal()
         stage.until(lambda: fault.struck == 3 and agree(stage, *stage.cluster.names))
         assert stage.cluster.is_up(old)
+
+
+@pytest.mark.parametrize("nth", [2, 5, 9])
+@pytest.mark.parametrize("seed", [3, 17, 50, 68])
+def test_a_power_cut_while_old_segments_go_loses_nothing_of_the_metadata(seed: int, nth: int) -> None:
+    """Of several renames a disk may keep the later ones alone: what lies behind the hole would be cut off."""
+    small: dict[str, Any] = {
+        "internal_metadata_log_segment_bytes": "300",
+        "metadata_log_max_record_bytes_between_snapshots": "3000",
+        "metadata_max_retention_bytes": "100",
+    }
+    durable: list[int] = []
+    with Living(seed, **small).start() as living:
+
+        def is_put_aside(event: Event) -> bool:
+            durable.append(living.node.raft.log.durable_end)
+            return event.kind == "rename" and event.subject.endswith(".log.deleted")
+
+        async def create_topics() -> None:
+            """One after the other: records are written while a snapshot is."""
+            ended: asyncio.Future[Gone] = asyncio.get_running_loop().create_future()
+            deadlines = DeadlineQueue(living._client.clock)
+            connection = ClientConnection(living._client, Endpoint(NODE, 9092), "test", deadlines, ended.set_result)
+
+            def create(number: int) -> None:
+                topic = CreatableTopic(name=f"t{number}", num_partitions=1, replication_factor=1)
+                request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+                connection.send(request, 7, CreateTopicsResponse, lambda answer: answered(number, answer), 60.0)
+
+            def answered(number: int, answer: CreateTopicsResponse | CallFailed) -> None:
+                if not isinstance(answer, CallFailed):
+                    create(number + 1)
+
+            connection.open(lambda: create(0), 60.0)
+            await ended
+
+        point = living.sim.crash_at(NODE, is_put_aside, nth, phase="after")
+        living._client.spawn("topics", create_topics())
+        living.sim.run(living.sim.until(lambda: point.hit is not None, limit=300))
+        living.reborn()
+        loaded = living.sim.run(living.world.perform(finished(living.world, load_metadata, METADATA)))
+        assert loaded.log.log_end >= durable[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import signal
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine, Generator
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -154,3 +156,53 @@ def test_jobs_for_clients_take_turns() -> None:
                 job.cancel()
 
     in_the_real_world(play)
+
+
+class Held(bytes):
+    """Bytes that are looked at for as long as a test wants: whoever writes them has his descriptor by then."""
+
+    seen: threading.Event
+    go_on: threading.Event
+
+    def __len__(self) -> int:
+        self.seen.set()
+        assert self.go_on.wait(60)
+        return super().__len__()
+
+
+def appending(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, None]:
+    file = disk.open(path, create=True)
+    yield Step()
+    file.append(data)
+    file.append(b"never")
+    yield Step()
+
+
+def test_what_a_job_writes_amid_a_crash_does_not_reach_the_file_of_somebody_else(tmp_path: Path) -> None:
+    """Another node of this process, which opens a file and gets the number of the descriptor that was closed."""
+    data = Held(b"mine")
+    data.seen, data.go_on = threading.Event(), threading.Event()
+
+    async def play(world: RealWorld) -> None:
+        world.run(appending, PurePath(tmp_path / "mine"), data, done=lambda result: None)
+        assert await asyncio.to_thread(data.seen.wait, 60)
+        world.crash()
+        others = [os.open(tmp_path / f"theirs-{number}", os.O_RDWR | os.O_CREAT) for number in range(20)]
+        data.go_on.set()
+        await asyncio.to_thread(world.close)
+        assert all((tmp_path / f"theirs-{number}").read_bytes() == b"" for number in range(20))
+        assert (tmp_path / "mine").read_bytes() in (b"", b"mine")
+        for other in others:
+            os.close(other)
+        assert descriptors(tmp_path) == 0
+
+    in_the_real_world(play)
+
+
+def descriptors(directory: Path) -> int:
+    """How many of this process are open below it."""
+    opened = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            opened += os.readlink(f"/proc/self/fd/{name}").startswith(str(directory))
+    return opened

@@ -90,6 +90,9 @@ class _Rewriting:
     def __init__(self, disk: Disk, work: Work) -> None:
         self._disk = disk
         self._work = work
+        bases = [shape.base_offset for shape in work.segments]
+        self._ends = dict(zip(bases, [*bases[1:], work.end], strict=True))
+        """Where each segment ends at most, by its base offset."""
         slots = max(work.table_bytes // SLOT_BYTES, 2)
         self._table = KeyTable(slots, work.seed)
         self._limit = max(min(int(slots * work.load_factor), slots - 1), 1)
@@ -124,7 +127,7 @@ class _Rewriting:
         for shape, segment_end in zip(work.segments, ends, strict=True):
             if segment_end <= work.clean_end:
                 continue
-            for batch in self._batches_from(shape.base_offset, work.clean_end):
+            for batch in self._batches_from(shape, work.clean_end):
                 full_at = self._put(batch, transactions)
                 if full_at is not None:
                     return max(end, full_at)
@@ -135,11 +138,12 @@ class _Rewriting:
             end = max(end, segment_end)
         return end
 
-    def _batches_from(self, base: Offset, start: Offset) -> Iterator[ScannedBatch]:
+    def _batches_from(self, shape: SegmentShape, start: Offset) -> Iterator[ScannedBatch]:
+        base = shape.base_offset
         segment = Segment(self._disk, self._work.directory, base, 0)
         first = segment.locate(start, blocking)
         if first is not None:
-            for batch in scan(segment.file, first.position, base):
+            for batch in scan(segment.file, first.position, base, below=self._ends[base]):
                 if batch.header.base_offset >= self._work.dirty_end:
                     break
                 yield batch
@@ -162,7 +166,7 @@ class _Rewriting:
         last_filled = max((at for at, shape in enumerate(group) if shape.size), default=-1)
         for at, shape in enumerate(group):
             file = self._disk.open(names.segment_file(self._work.directory, shape.base_offset, names.LOG))
-            for batch in scan(file, 0, shape.base_offset):
+            for batch in scan(file, 0, shape.base_offset, below=self._ends[shape.base_offset]):
                 left: Buffer | None = batch.data
                 if batch.header.base_offset < self._work.dirty_end:
                     # A segment's end is known by its last batch: an interrupted swap goes by it.

@@ -12,6 +12,7 @@ from pathlib import PurePath
 
 from highwater.log import names
 from highwater.log.compaction.rewrite import Rewritten
+from highwater.log.durability import synced
 from highwater.log.log import Log
 from highwater.log.segment import Segment
 from highwater.model import Offset
@@ -22,7 +23,8 @@ from highwater.world.jobs import finished
 async def swap_in(world: World, log: Log, rewritten: Rewritten) -> list[PurePath] | None:
     """The renamed files of the old segments, for the caller to remove; None where the log has changed meanwhile.
 
-    OSError where a step failed: what is on disk is then finished or undone by the next start.
+    OSError where a step failed: what is on disk is then finished or undone by the next start. Where there was no
+    descriptor to sync the directory with, nothing failed: that is tried until there is one.
     """
     log.swapping = asyncio.get_running_loop().create_future()
     try:
@@ -35,6 +37,7 @@ async def swap_in(world: World, log: Log, rewritten: Rewritten) -> list[PurePath
 async def _swap_in(world: World, log: Log, rewritten: Rewritten) -> list[PurePath] | None:
     directory, facts = log.directory, rewritten.facts
     await finished(world, _promote, directory, facts.base_offset)
+    await synced(world, [], directory)
     new = Segment(
         world.disk, directory, facts.base_offset, _created_ms(log, rewritten), aborted=facts.aborted, suffix=names.SWAP
     )
@@ -43,11 +46,12 @@ async def _swap_in(world: World, log: Log, rewritten: Rewritten) -> list[PurePat
     gone = _take_place(log, rewritten.replaced, new)
     if gone is None:
         await finished(world, _discard, directory, facts.base_offset)
+        await synced(world, [], directory)
         return None
-    await finished(world, _sync, directory)
+    await synced(world, [], directory)
     if new in log.segments:  # else retention has let go of it already
         new.rename("", names.SEGMENT_KINDS)
-        await finished(world, _sync, directory)
+        await synced(world, [], directory)
     return gone
 
 
@@ -77,7 +81,6 @@ def _promote(disk: Disk, directory: PurePath, base: Offset) -> Generator[Step, N
         if disk.stat(path) is not None:
             disk.rename(path, names.segment_file(directory, base, kind + names.SWAP))
         yield Step()
-    disk.sync_dir(directory)
 
 
 def _discard(disk: Disk, directory: PurePath, base: Offset) -> Generator[Step, None, None]:
@@ -86,9 +89,3 @@ def _discard(disk: Disk, directory: PurePath, base: Offset) -> Generator[Step, N
         if disk.stat(path) is not None:
             disk.unlink(path)
         yield Step()
-    disk.sync_dir(directory)
-
-
-def _sync(disk: Disk, directory: PurePath) -> Generator[Step, None, None]:
-    yield Step()
-    disk.sync_dir(directory)

@@ -86,6 +86,7 @@ COMBINED, BROKER_APART = (3, 3, 0), (4, 3, 0)
 LAME = Knobs(flush_round=(0.01, 0.06))
 """Syncs take so long that answers to followers have many batches."""
 COLD = Knobs(cold_read=0.9, warm_tail=0, job_step=(0.0002, 0.008))
+SLOW = Knobs(slow_code=0.3)
 IMPATIENT = {"broker.session.timeout.ms": "400", "broker.heartbeat.interval.ms": "100"}
 """Whoever is alone for a moment leads no more, and has a tail to cut."""
 PROFILES: Mapping[str, Profile] = {
@@ -129,6 +130,7 @@ PROFILES: Mapping[str, Profile] = {
         {"isolate from nodes": 20, "retain less of": 4},
         Leaning(nodes=COMBINED, knobs=COLD, writers=4, seekers=3, settings=IMPATIENT),
     ),
+    "slow-code": Profile({"processes": 0.5, "links": 0.5}, leaning=Leaning(nodes=COMBINED, knobs=SLOW, writers=4)),
     "failed-logs": Profile(
         {"operations": 1.0, "disks": 1.0},
         {"create or delete a topic beside": 6, "fail a sync of": 20},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from highwater.model import NO_NODE, NodeId
-from highwater.sim.search.scope import Fault
+from highwater.sim.search.fault import Fault
 
 
 class Action(NamedTuple):

@@ -10,7 +10,9 @@ from highwater.replication.follower import Follower
 from highwater.replication.leader import COMMITTED, PROPOSAL, SHRANK, Leader, Terms
 from highwater.sim.search.action import Action
 from highwater.sim.search.controlling import Controller, directory_of
-from highwater.sim.search.scope import Fault, Scope
+from highwater.sim.search.fault import Fault
+from highwater.sim.search.hearsay import count, forget, promise
+from highwater.sim.search.scope import Scope
 from highwater.sim.search.state import KEY, LAG_SECONDS, LONG_AGO, NOW, Batch, Log, Node, State
 
 
@@ -44,15 +46,34 @@ class Brokers:
     def _do_decide(self, state: State, action: Action) -> None:
         node = state.nodes[action.node]
         assert node.asked is not None and node.leader is not None
-        node.answer = (node.asked, self.controller.alter_partition(state, node, node.leader.epoch, node.asked))
+        epoch = node.leader.epoch
+        node.answer = (
+            node.asked,
+            self.controller.alter_partition(state, node.id, node.broker_epoch, epoch, node.asked),
+        )
+
+    def _do_ask_again(self, state: State, action: Action) -> None:
+        """On another connection. What was asked on the last one may be read later."""
+        node = state.nodes[action.node]
+        assert node.asked is not None and node.leader is not None
+        node.late = (node.asked, node.leader.epoch, node.broker_epoch)
+
+    def _do_decide_late(self, state: State, action: Action) -> None:
+        node = state.nodes[action.node]
+        assert node.late is not None
+        (proposal, leader_epoch, broker_epoch), node.late = node.late, None
+        self.controller.alter_partition(state, node.id, broker_epoch, leader_epoch, proposal)
 
     def _do_hear(self, state: State, action: Action) -> None:
         node = state.nodes[action.node]
         assert node.answer is not None
         (proposal, answer), node.answer = node.answer, None
         leader = node.leader
-        if leader is not None and leader.proposal is not None and leader.proposal == proposal:
-            flags = leader.answered(leader.proposal, answer, NOW)
+        if leader is not None:
+            before = leader.isr
+            meant = leader.proposal if leader.proposal == proposal else None
+            flags = leader.answered(proposal if meant is None else meant, answer, NOW)
+            forget(node, before)
             node.partition_epoch = leader.partition_epoch
             self._carry_out(state, node, flags)
         if node.leader is None or node.leader.proposal is None:
@@ -129,11 +150,13 @@ class Brokers:
         part = state.part(at)
         brokers = broker_epochs(state.images[at], part, part.replicas)
         if node.leader is not None and node.epoch == part.leader_epoch:
+            isr = node.leader.isr
             flags = node.leader.assigned(part.replicas, part.isr, part.partition_epoch, brokers, NOW)
+            forget(node, isr)
         else:
             before, log = node.leader, node.log
             log.assign_epoch(part.leader_epoch)
-            node.epoch = part.leader_epoch
+            node.epoch, node.heard = part.leader_epoch, {}
             node.leader = Leader(
                 node.id,
                 part.leader_epoch,
@@ -160,6 +183,7 @@ class Brokers:
     def _step_down(self, state: State, node: Node) -> None:
         self._unfollow(state, node)
         node.leader = node.asked = node.answer = None
+        node.heard = {}
 
     def _follow(self, state: State, node: Node, leader: NodeId) -> None:
         if node.talk is None or node.talk[0] != leader:
@@ -169,6 +193,7 @@ class Brokers:
             node.talk[1].begin_session()
         node.follower = Follower(node.epoch, 1.0)
         node.talk[1].follow(KEY, node.follower)
+        node.keeps_start = node.log.kept_start < node.log.start
 
     def _unfollow(self, state: State, node: Node) -> None:
         if node.talk is not None:
@@ -180,8 +205,8 @@ class Brokers:
         channel = state.channel(follower, leader)
         if channel.requests:
             channel.stale = channel.requests[0]
-        channel.requests, channel.replies, channel.held = (), (), None
-        channel.place, channel.sent, channel.restated = None, None, False
+        channel.requests, channel.replies, channel.held, channel.reading = (), (), None, None
+        channel.place, channel.sent, channel.restated, channel.forgotten = None, None, False, False
 
     # Crashes
 
@@ -189,6 +214,7 @@ class Brokers:
         node = state.nodes[action.node]
         node.is_alive = False
         node.leader = node.talk = node.follower = node.asked = node.answer = node.told = None
+        node.heard, node.keeps_start = {}, False
         node.broker_epoch = node.epoch = node.partition_epoch = -1
         if self.scope.flushes or action.fault is Fault.POWER:
             self._lose_unsynced(state, node)
@@ -216,6 +242,7 @@ class Brokers:
         node = state.nodes[action.node]
         node.is_alive, node.is_offline = True, False
         node.life += 1
+        node.log.forget_start()
         node.log.high_watermark = max(node.log.start, node.log.high_watermark if action.choice else node.log.checkpoint)
         node.log.durable_end = node.log.end
         self._apply(state, node, len(state.images) - 1)
@@ -248,6 +275,22 @@ class Brokers:
         """Up to the high watermark, or into the first batch."""
         node = state.nodes[action.node]
         node.log.raise_start(min(node.log.start + 1, node.log.high_watermark))
+        node.log.kept_start = node.log.start
+        self._delete(state, node)
+
+    def _delete(self, state: State, node: Node) -> None:
+        """Whoever asked for a deletion is told once no live replica has the records."""
+        log = node.log
+        if node.leader is not None and state.deleted < log.start <= node.leader.low_watermark(log.start):
+            state.deleted = log.start
+            promise(state, node)
+
+    def _do_keep(self, state: State, action: Action) -> None:
+        """Its log start is written down, and then told."""
+        node = state.nodes[action.node]
+        node.log.kept_start, node.keeps_start = node.log.start, False
+        if node.talk is not None and node.follower is not None:
+            node.talk[1].restate(KEY)
 
     # Writing and counting
 
@@ -287,6 +330,7 @@ class Brokers:
     def _carry_out(self, state: State, node: Node, flags: int) -> None:
         leader = node.leader
         assert leader is not None
+        count(state, node, flags)
         if flags & SHRANK:
             for (_, to), channel in state.channels.items():
                 if to == node.id and channel.place is not None:
@@ -298,3 +342,5 @@ class Brokers:
                 self._acknowledge(state, batch)
         if flags & PROPOSAL:
             node.asked = leader.proposal
+        if Fault.DELETE in self.scope.faults:
+            self._delete(state, node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from highwater.broker.isr_changes import UNKNOWN_EPOCH
 from highwater.config import NodeConfig
@@ -78,18 +79,20 @@ class Controller:
             replicas=[*ids],
             isr=isr,
             leader=ids[0],
-            leader_epoch=1 if self._scope.begin else 0,
+            leader_epoch=1 + max((each.epoch for log in self._scope.begin for each in log), default=-1),
             partition_epoch=0,
             directories=[directory_of(each) for each in ids],
         )
         self._commit(state, [TopicRecord(name="orders", topic_id=TOPIC), part])
         state.images = state.images[-1:]
-        for node, names in zip(nodes.values(), self._scope.begin, strict=False):
-            for offset, name in enumerate(names):
-                node.log.append(Batch(offset, offset, 0, name))
-            state.written = max(state.written, len(names))
+        for node, written in zip(nodes.values(), self._scope.begin, strict=False):
+            for each in written:
+                end = node.log.end
+                node.log.append(Batch(end, end + each.records - 1, each.epoch, each.name))
+        state.written = len({each.name for log in self._scope.begin for each in log})
         if self._scope.begin:
-            state.acked = min((node.log.batches for node in nodes.values()), key=len)
+            together = zip(*(node.log.batches for node in nodes.values()), strict=False)
+            state.acked = tuple(batches[0] for batches in takewhile(lambda each: len(set(each)) == 1, together))
         return state
 
     def _commit(self, state: State, records: Sequence[Message]) -> None:
@@ -144,11 +147,13 @@ class Controller:
         )
         self._commit(state, assign_replicas_to_dirs(state.head, request, self._config).records)
 
-    def alter_partition(self, state: State, node: Node, epoch: int, proposal: Proposal) -> Answer:
+    def alter_partition(
+        self, state: State, leader: NodeId, broker_epoch: int, epoch: int, proposal: Proposal
+    ) -> Answer:
         told = [
             BrokerState(
                 broker_id=member,
-                broker_epoch=node.broker_epoch if member == node.id else UNKNOWN_EPOCH if known is None else known,
+                broker_epoch=broker_epoch if member == leader else UNKNOWN_EPOCH if known is None else known,
             )
             for member, known in zip(proposal.isr, proposal.epochs, strict=True)
         ]
@@ -159,8 +164,8 @@ class Controller:
             partition_epoch=proposal.partition_epoch,
         )
         request = AlterPartitionRequest(
-            broker_id=node.id,
-            broker_epoch=node.broker_epoch,
+            broker_id=leader,
+            broker_epoch=broker_epoch,
             topics=[TopicData(topic_id=TOPIC, partitions=[asked])],
         )
         decision = alter_partition(state.head, request, ASKED_VERSION, self._config)

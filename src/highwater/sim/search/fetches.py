@@ -11,8 +11,9 @@ from highwater.replication.leader import STALE
 from highwater.replication.serving import check_epoch, check_range, divergence
 from highwater.sim.search.action import Action
 from highwater.sim.search.brokers import Brokers
-from highwater.sim.search.scope import Fault
-from highwater.sim.search.state import KEY, NOW, Batch, Channel, Node, Reply, Request, State
+from highwater.sim.search.fault import Fault
+from highwater.sim.search.hearsay import hear, take
+from highwater.sim.search.state import KEY, NOW, Batch, Channel, Heard, Node, Place, Reading, Reply, Request, State
 
 
 class Fetches(Brokers):
@@ -36,7 +37,7 @@ class Fetches(Brokers):
             place = None
             if fetch.named:
                 log = node.log
-                place = (node.epoch, log.end, log.history().latest, log.start)
+                place = (node.epoch, log.end, log.history().latest, log.kept_start)
             begins = fetch.session_id == 0
             request = Request(fetch.number, node.broker_epoch, begins, place, bool(fetch.forgotten))
             channel.requests = (*channel.requests, request)
@@ -46,13 +47,19 @@ class Fetches(Brokers):
         channel = state.channel(action.node, action.other)
         request, *rest = channel.requests
         channel.requests = tuple(rest)
+        if channel.forgotten and not request.begins_session:
+            channel.replies = (*channel.replies, Reply(request.number, None, code=Code.FETCH_SESSION_ID_NOT_FOUND))
+            return
+        channel.forgotten = False
+        # Without a session everything is named each time, and that is no reason to answer at once.
+        told = channel.sent if not self.scope.sessions and request.place == channel.place else None
         if request.begins_session:
             channel.place, channel.sent = None, None
         if request.forgets:
             channel.place = None
         is_fresh = request.place is not None or channel.restated
         if request.place is not None:
-            channel.place, channel.sent = request.place, None
+            channel.place, channel.sent = request.place, told
         channel.restated = False
         channel.contact.at = NOW
         channel.held = request
@@ -73,7 +80,7 @@ class Fetches(Brokers):
         state: State,
         replica: NodeId,
         leader_id: NodeId,
-        place: tuple[int, int, int, int],
+        place: Place,
         broker_epoch: int,
         channel: Channel,
     ) -> Code:
@@ -93,6 +100,7 @@ class Fetches(Brokers):
         flags = leader.fetched(replica, broker_epoch, offset, start, log.start, channel.contact, NOW)
         if flags & STALE:
             return Code.NOT_LEADER_OR_FOLLOWER
+        hear(state, node, replica, epoch, Heard(broker_epoch, offset))
         self._carry_out(state, node, flags)
         return Code.NONE
 
@@ -119,17 +127,46 @@ class Fetches(Brokers):
         news = batches or channel.sent != (log.high_watermark, log.start)
         return bool(news), Row(Code.NONE, log.high_watermark, log.start, None, tuple(batches))
 
+    def _has_batches(self, state: State, leader: NodeId, channel: Channel) -> bool:
+        row = self._row(state, leader, channel)[1]
+        return row is not None and bool(row.batches)
+
     def _do_reply(self, state: State, action: Action) -> None:
         channel = state.channel(action.node, action.other)
         row = self._row(state, action.other, channel)[1]
         if row is not None and row.code is Code.NONE and row.diverging is None:
             channel.sent = (row.high_watermark, row.log_start)
+            if action.fault is Fault.COLD:
+                assert channel.held is not None and channel.place is not None
+                end = state.nodes[action.other].log.end
+                channel.reading = Reading(channel.held.number, row._replace(batches=()), channel.place, end)
+                channel.held = None
+                return
         self._reply(channel, row)
+
+    def _do_read(self, state: State, action: Action) -> None:
+        """Whatever lies now in the file where the answer's bytes lay."""
+        channel = state.channel(action.node, action.other)
+        reading, channel.reading = channel.reading, None
+        assert reading is not None
+        batches = tuple(
+            batch
+            for batch in state.nodes[action.other].log.batches
+            if batch.last_offset >= reading.place[1] and batch.last_offset < reading.end
+        )
+        row = reading.row._replace(batches=batches, has_bytes=True)
+        channel.replies = (*channel.replies, Reply(reading.number, row, reading.place))
 
     def _reply(self, channel: Channel, row: Row | None) -> None:
         assert channel.held is not None
-        channel.replies = (*channel.replies, Reply(channel.held.number, row))
+        channel.replies = (*channel.replies, Reply(channel.held.number, row, channel.place))
         channel.held = None
+
+    def _do_forget(self, state: State, action: Action) -> None:
+        channel = state.channel(action.node, action.other)
+        channel.place, channel.sent, channel.restated, channel.forgotten = None, None, False, True
+        if channel.held is not None:
+            self._reply(channel, None)
 
     def _do_reset(self, state: State, action: Action) -> None:
         node = state.nodes[action.node]
@@ -148,7 +185,10 @@ class Fetches(Brokers):
         if node.talk is None or node.talk[0] != action.other:
             return
         talk = node.talk[1]
-        talk.answered(1)
+        if reply.code is not Code.NONE:
+            talk.refused(reply.code)
+            return
+        talk.answered(1 if self.scope.sessions else 0)
         if reply.row is not None and node.follower is not None and node.follower.fetches:
             self._take(state, node, node.follower, reply, action.fault is Fault.APPEND)
             talk.note(KEY)
@@ -160,6 +200,8 @@ class Fetches(Brokers):
         before = Ends(log.start, log.end)
         ready = follower.answered(reply.number, row, before, log.high_watermark, log.history())
         batches = tuple(batch for batch in row.batches[: ready.append] if isinstance(batch, Batch))
+        if (ready.takes or ready.truncate_to is not None) and reply.place is not None:
+            take(state, node, reply.place)
         if ready.takes:
             for at, batch in enumerate(batches):
                 if batch.base_offset < log.end or (fails and at == min(1, len(batches) - 1)):
@@ -190,6 +232,8 @@ class Fetches(Brokers):
             log.high_watermark = ready.high_watermark
         if ready.log_start is not None:
             log.raise_start(ready.log_start)
+        if ready.keep_log_start:
+            node.keeps_start = True
         if ready.ask_ends:
             assert node.talk is not None
             leader = state.nodes[node.talk[0]]

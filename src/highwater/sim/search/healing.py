@@ -14,10 +14,13 @@ _ORDER = (
     "unfence",
     "report",
     "sync",
+    "keep",
     "hear",
     "decide",
+    "decide_late",
     "arrive_late",
     "take",
+    "read",
     "reply",
     "arrive",
 )
@@ -59,4 +62,6 @@ def _amiss(state: State) -> str | None:
     for node in state.nodes.values():
         if (node.log.end, node.log.batches[-1:]) != (leader.log.end, leader.log.batches[-1:]):
             return f"the logs of brokers {leader.id} and {node.id} differ"
+    if any(node.log.kept_start != leader.log.start for node in state.nodes.values()):
+        return f"not everybody has kept that the log begins at {leader.log.start}"
     return "a client still waits for a commit" if leader.leader.waiting else None

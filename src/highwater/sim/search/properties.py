@@ -7,7 +7,7 @@ from highwater.sim.search.state import Node, State
 
 def broken(state: State) -> str | None:
     """The first property that does not hold, in a sentence."""
-    return _lost(state) or _parted(state) or _fenced(state) or _out_of_bounds(state)
+    return state.wrong or _lost(state) or _parted(state) or _fenced(state) or _out_of_bounds(state) or _ahead(state)
 
 
 def _lost(state: State) -> str | None:
@@ -60,4 +60,13 @@ def _out_of_bounds(state: State) -> str | None:
         log = node.log
         if not log.start <= log.high_watermark <= log.end:
             return f"broker {node.id}: high watermark {log.high_watermark} is not in [{log.start}, {log.end}]"
+    return None
+
+
+def _ahead(state: State) -> str | None:
+    """Nobody has a batch of an epoch that it has not heard of."""
+    for node in state.nodes.values():
+        last = node.log.batches[-1:]
+        if last and node.is_alive and last[0].leader_epoch > node.epoch:
+            return f"broker {node.id} is in epoch {node.epoch} and has {last[0].name} of epoch {last[0].leader_epoch}"
     return None

@@ -31,7 +31,7 @@ class Batch(NamedTuple):
 
 
 class Log:
-    __slots__ = ("batches", "checkpoint", "durable_end", "end", "epochs", "high_watermark", "start")
+    __slots__ = ("batches", "checkpoint", "durable_end", "end", "epochs", "high_watermark", "kept_start", "start")
 
     def __init__(self) -> None:
         self.batches: tuple[Batch, ...] = ()
@@ -39,6 +39,8 @@ class Log:
         self.start = self.end = self.durable_end = self.high_watermark = 0
         self.checkpoint = 0
         """The high watermark that a restart begins with."""
+        self.kept_start = 0
+        """The start that a restart begins with, if the batches are still there."""
 
     def history(self) -> EpochCache:
         return EpochCache(self.epochs)
@@ -76,6 +78,7 @@ class Log:
         if batches:
             self.durable_end = self.end
             self.raise_start(min(start, self.end))
+        self.kept_start = self.start
 
     def raise_start(self, offset: Offset) -> None:
         self.start = max(self.start, offset)
@@ -85,8 +88,21 @@ class Log:
         history.truncate_start(self.start)
         self.epochs = tuple(history.entries)
 
+    def forget_start(self) -> None:
+        """As a new life finds it."""
+        self.start = min(max(self.kept_start, self.batches[0].base_offset if self.batches else self.end), self.start)
+        if self.epochs:
+            self.epochs = ((self.epochs[0][0], self.start), *self.epochs[1:])
+
     def frozen(self) -> tuple[object, ...]:
-        return (self.batches, self.epochs, self.start, self.end, self.durable_end, self.high_watermark, self.checkpoint)
+        return (
+            *(self.batches, self.epochs, self.start, self.kept_start, self.end, self.durable_end),
+            *(self.high_watermark, self.checkpoint),
+        )
+
+
+Place = tuple[Epoch, Offset, Epoch, Offset]
+"""What a fetch tells: leader epoch, offset, epoch of the last record, log start."""
 
 
 class Request(NamedTuple):
@@ -95,21 +111,32 @@ class Request(NamedTuple):
     number: int
     broker_epoch: int
     begins_session: bool
-    place: tuple[Epoch, Offset, Epoch, Offset] | None
-    """Leader epoch, offset, epoch of the last record, log start."""
+    place: Place | None
     forgets: bool = False
 
 
 class Reply(NamedTuple):
     number: int
     row: Row | None
+    place: Place | None = None
+    """What the row is about."""
     code: Code = Code.NONE
+
+
+class Reading(NamedTuple):
+    """An answer whose bytes are read later than its header was made."""
+
+    number: int
+    row: Row
+    place: Place
+    end: Offset
+    """Of the leader's log when the header was made."""
 
 
 class Channel:
     """One follower's connection with one leader: first come, first served."""
 
-    __slots__ = ("contact", "held", "place", "replies", "requests", "restated", "sent", "stale")
+    __slots__ = ("contact", "forgotten", "held", "place", "reading", "replies", "requests", "restated", "sent", "stale")
 
     def __init__(self) -> None:
         self.requests: tuple[Request, ...] = ()
@@ -118,15 +145,18 @@ class Channel:
         """It has arrived and been counted, and there was nothing to say yet."""
         self.stale: Request | None = None
         """Of a connection that is gone: the leader may still read it, and nobody hears the answer."""
-        self.place: tuple[Epoch, Offset, Epoch, Offset] | None = None
+        self.reading: Reading | None = None
+        self.place: Place | None = None
         """The leader's session: what was told last."""
+        self.forgotten = False
+        """The leader had no room for the session any more."""
         self.sent: tuple[Offset, Offset] | None = None
         self.restated = False
         self.contact = Contact(NOW)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.requests or self.replies or self.held or self.stale or self.place)
+        return not (self.requests or self.replies or self.held or self.stale or self.place or self.reading)
 
     def frozen(self) -> tuple[object, ...]:
         return (
@@ -134,11 +164,18 @@ class Channel:
             self.replies,
             self.held,
             self.stale,
+            self.reading,
             self.place,
+            self.forgotten,
             self.sent,
             self.restated,
             self.contact.at,
         )
+
+
+class Heard(NamedTuple):
+    broker_epoch: int
+    end: Offset
 
 
 class Node:
@@ -148,12 +185,15 @@ class Node:
         "broker_epoch",
         "epoch",
         "follower",
+        "heard",
         "id",
         "image",
         "is_alive",
         "is_offline",
         "is_refilled",
         "is_troubled",
+        "keeps_start",
+        "late",
         "leader",
         "life",
         "log",
@@ -182,12 +222,20 @@ class Node:
         self.told: Offset | None = None
         self.asked: Proposal | None = None
         """A proposal that the controller has not been told, or whose answer was lost."""
+        self.late: tuple[Proposal, Epoch, int] | None = None
+        """What was asked on a connection that is gone, in which leader epoch and as which incarnation: the controller
+        may still read it, and nobody hears the answer."""
+        self.keeps_start = False
+        """Its log start is being written down."""
+        self.heard: dict[NodeId, Heard] = {}
+        """Of a leader: what each follower has told in this term, since it last left the ISR. It is written by the model
+        and not by the machine, which is held against it."""
         self.answer: tuple[Proposal, Answer] | None = None
         """On its way."""
 
 
 class State:
-    __slots__ = ("acked", "budget", "channels", "forgiven", "images", "nodes", "written")
+    __slots__ = ("acked", "budget", "channels", "deleted", "forgiven", "images", "nodes", "written", "wrong")
 
     def __init__(self, nodes: dict[NodeId, Node], images: tuple[MetadataImage, ...], budget: int) -> None:
         self.nodes = nodes
@@ -195,6 +243,10 @@ class State:
         self.budget = budget
         self.channels: dict[tuple[NodeId, NodeId], Channel] = {}
         self.written = 0
+        self.deleted: Offset = 0
+        """What clients were told is deleted lies below."""
+        self.wrong: str | None = None
+        """What a machine did that it must not do, by the step that led here."""
         self.acked: tuple[Batch, ...] = ()
         """What clients were told is committed."""
         self.forgiven: frozenset[str] = frozenset()
@@ -214,6 +266,7 @@ class State:
     def copy(self) -> State:
         new = State({}, self.images, self.budget)
         new.written, new.acked, new.forgiven = self.written, self.acked, self.forgiven
+        new.deleted = self.deleted
         contacts: dict[int, Contact] = {}
         for key, channel in self.channels.items():
             twin = new.channels[key] = copy(channel)
@@ -236,8 +289,7 @@ class State:
 
     def _renumber(self, node: Node, talk: Conversation[str], channel: Channel) -> None:
         used = {each.number for each in channel.requests} | {each.number for each in channel.replies}
-        if channel.held is not None:
-            used.add(channel.held.number)
+        used |= {each.number for each in (channel.held, channel.reading) if each is not None}
         follower = node.follower
         if follower is not None:
             used |= {each for each in (follower.asked_first, follower.asked_last) if each is not None}
@@ -249,6 +301,8 @@ class State:
         channel.replies = tuple(each._replace(number=rank[each.number]) for each in channel.replies)
         if channel.held is not None:
             channel.held = channel.held._replace(number=rank[channel.held.number])
+        if channel.reading is not None:
+            channel.reading = channel.reading._replace(number=rank[channel.reading.number])
 
     def frozen(self) -> tuple[object, ...]:
         """What tells two states apart."""
@@ -258,6 +312,7 @@ class State:
             tuple(map(_frozen_image, self.images)),
             self.written,
             self.acked,
+            self.deleted,
             self.forgiven,
             self.budget,
         )
@@ -265,7 +320,7 @@ class State:
 
 def _copied(node: Node, contacts: dict[int, Contact]) -> Node:
     twin = copy(node)
-    twin.log = copy(node.log)
+    twin.log, twin.heard = copy(node.log), dict(node.heard)
     if node.leader is not None:
         leader = twin.leader = copy(node.leader)
         leader.brokers = dict(leader.brokers)
@@ -329,11 +384,12 @@ def _frozen_node(node: Node) -> tuple[object, ...]:
         node.broker_epoch,
         node.image,
         node.log.frozen(),
-        (node.is_offline, node.is_troubled, node.is_refilled, node.lost_power, node.told),
+        (node.is_offline, node.is_troubled, node.is_refilled, node.lost_power, node.told, node.keeps_start),
         (node.epoch, node.partition_epoch),
         led,
         follows,
         None if node.asked is None else node.asked[:4],
+        None if node.late is None else (node.late[0][:4], *node.late[1:]),
         None if node.answer is None else (node.answer[0][:4], node.answer[1]),
     )
 

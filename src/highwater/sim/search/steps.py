@@ -7,13 +7,20 @@ from collections.abc import Iterator
 from highwater.model import NodeId
 from highwater.replication.leader import Leader
 from highwater.sim.search.action import Action
+from highwater.sim.search.fault import Fault
 from highwater.sim.search.fetches import Fetches
-from highwater.sim.search.scope import Fault
 from highwater.sim.search.state import Channel, Node, State
 
 
 class Steps(Fetches):
     def first(self) -> State:
+        """Behind the opening of the scope."""
+        state = self.before_opening()
+        for action in self.scope.opening:
+            state = self.after(state, action)
+        return state
+
+    def before_opening(self) -> State:
         state = self.controller.first()
         for node in state.nodes.values():
             self._apply(state, node, len(state.images) - 1)
@@ -55,6 +62,10 @@ class Steps(Fetches):
             yield Action("unfence", node.id)
         if node.leader is not None:
             yield from self._of_leader(state, node, node.leader)
+        if node.keeps_start and not node.is_offline:
+            yield Action("keep", node.id)
+        if node.late is not None:
+            yield Action("decide_late", node.id)
         if self._is_misplaced(state, node):
             yield Action("report", node.id)
         if self.scope.flushes and node.log.durable_end < node.log.end and not node.is_offline:
@@ -71,6 +82,8 @@ class Steps(Fetches):
                 yield Action("hear_nothing", node.id, fault=Fault.LOSS)
         elif node.asked is not None:
             yield Action("decide", node.id)
+            if Fault.REPEAT in self.scope.faults and state.budget and node.late is None:
+                yield Action("ask_again", node.id, fault=Fault.REPEAT)
 
     def _faults(self, state: State, node: Node) -> Iterator[Action]:
         head = state.head.brokers.get(node.id)
@@ -93,12 +106,18 @@ class Steps(Fetches):
                     yield Action("delete", node.id, fault=fault)
 
     def _of_channel(self, state: State, follower: NodeId, leader: NodeId, channel: Channel) -> Iterator[Action]:
-        if channel.requests and state.nodes[leader].is_alive and channel.held is None:
+        if channel.requests and state.nodes[leader].is_alive and channel.held is None and channel.reading is None:
             yield Action("arrive", follower, leader)
         if channel.stale is not None and state.nodes[leader].is_alive:
             yield Action("arrive_late", follower, leader)
         if channel.held is not None and (channel.restated or self._row(state, leader, channel)[0]):
             yield Action("reply", follower, leader)  # with news, or at the end of its time
+            if Fault.COLD in self.scope.faults and state.budget and self._has_batches(state, leader, channel):
+                yield Action("reply", follower, leader, Fault.COLD)
+        if channel.reading is not None:
+            yield Action("read", follower, leader)
+        if Fault.SESSION in self.scope.faults and state.budget and channel.place is not None and not channel.forgotten:
+            yield Action("forget", follower, leader, Fault.SESSION)
         if channel.replies:
             yield Action("take", follower, leader)
             row = channel.replies[0].row

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from highwater.sim.search.action import Action
 from highwater.sim.search.exploring import Found
-from highwater.sim.search.scope import Fault
+from highwater.sim.search.fault import Fault
 from highwater.sim.search.state import Node, State
 from highwater.sim.search.steps import Steps
 
@@ -20,9 +20,12 @@ _SENTENCES = {
     "hear": "Leader {n} hears the controller's answer.",
     "report": "Broker {n} tells the controller how its replica is.",
     "sync": "Broker {n} syncs its log.",
+    "keep": "Broker {n} writes down that its log begins at {start}.",
+    "decide_late": "The controller decides on what leader {n} asked for on a connection that it has lost: {isr}.",
     "arrive": "A fetch of broker {n} arrives at broker {o}.",
     "arrive_late": "A fetch of a connection that broker {n} has lost arrives at broker {o}.",
     "reply": "Broker {o} answers broker {n}.",
+    "read": "Broker {o} reads the bytes of its answer to broker {n}.",
     "take": "Broker {n} takes the answer in, and ends at {end}.",
     "fence": "The controller fences broker {n}: {isr}.",
 }
@@ -37,15 +40,18 @@ _FAULTS = {
     Fault.APPEND: "Broker {n} takes the answer in, and an append fails: it ends at {end}.",
     Fault.SYNC: "A sync of broker {n} fails: its log is offline.",
     Fault.DELETE: "Records are deleted at leader {n}: its log begins at {start}.",
+    Fault.REPEAT: "Leader {n} loses its connection with the controller, and asks again on another.",
+    Fault.SESSION: "Leader {o} has no room for the session of broker {n} any more.",
+    Fault.COLD: "Broker {o} begins an answer to broker {n}, whose bytes it will read later.",
 }
 
 
 def tell(found: Found) -> Iterator[str]:
     """Line by line."""
     steps = Steps(found.scope)
-    state = steps.first()
+    state = steps.before_opening()
     yield f"In the beginning: {_isr(state)}."
-    for number, action in enumerate(found.trace, 1):
+    for number, action in enumerate((*found.scope.opening, *found.trace), 1):
         before, state = state, steps.after(state, action)
         new = [batch.name for batch in state.acked if batch not in before.acked]
         acked = f" {', '.join(new)} is acknowledged." if new else ""
