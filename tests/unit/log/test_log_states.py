@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from highwater.errors import Code
-from highwater.log.segment import Segment
+from highwater.log.segment import Segment, new_segment
 from highwater.sim import Simulation
 from highwater.world import Poisoned
 from tests.unit.log.bench import START_MS, Bench, append, batch, on_real_disk, refusal
@@ -143,3 +143,14 @@ def test_a_mistake_in_a_look_up_takes_the_log_offline_and_who_waits_is_told(monk
         machine.world.call(machine.log.reads.locate_later, 0, lambda: told.append("done"))
         sim.run(sim.until(lambda: bool(told)))
         assert machine.log.offline is not None
+
+
+def test_a_segment_that_cannot_be_made_whole_leaves_nothing_behind() -> None:
+    with Simulation(4, QUICK) as sim:
+        machine = Machine(sim)
+        directory = machine.log.directory
+        before = machine.world.call(machine.world.disk.list, directory)
+        machine.storage.fail("create", "*.timeindex", errno.ENOSPC)
+        with pytest.raises(OSError, match="No space"):
+            machine.world.call(new_segment, machine.world.disk, directory, 50, 0)
+        assert machine.world.call(machine.world.disk.list, directory) == before

@@ -49,7 +49,7 @@ def test_a_deleted_log_is_out_of_the_way_at_once_and_gone_after_a_while() -> Non
         assert place.names == []
 
 
-def test_one_that_cannot_be_renamed_is_in_the_way_until_it_can() -> None:
+def test_one_that_cannot_be_renamed_is_in_the_way_until_it_can(caplog: pytest.LogCaptureFixture) -> None:
     with Simulation(2) as sim:
         place = Place(sim)
         place.storage.fail("rename", "*/orders-0", errno.EIO, times=3)
@@ -58,6 +58,7 @@ def test_one_that_cannot_be_renamed_is_in_the_way_until_it_can() -> None:
         sim.run(sim.until(lambda: not place.retired.is_in_the_way(TP)))
         sim.advance(5.0)
         assert (place.names, place.retired.pending) == ([], False)
+        assert caplog.text.count("is not out of the way yet") == 1, "however often it is tried"
 
 
 def test_one_that_somebody_has_removed_is_not_in_the_way() -> None:
@@ -82,6 +83,7 @@ def test_one_that_is_kept_is_there_until_it_is_let_go(renamed_first: bool) -> No
         assert (place.retired.keeps(ID, 0), place.retired.kept(), len(place.names)) == (True, [(ID, 0)], 1)
         place.world.call(place.retired.let_go, ID, 0, 1.0)
         assert not place.retired.keeps(ID, 0)
+        sim.advance(10.0)
         place.storage.mend()
         sim.advance(60.0)
         assert place.names == []

@@ -238,3 +238,18 @@ def test_an_aborted_transaction_behind_what_may_be_cleaned_is_still_told_of() ->
 
     with stage.sim:
         stage.sim.run(play)
+
+
+def test_a_cleaner_that_is_stopped_does_not_look_any_more() -> None:
+    stage = Stage(1)
+
+    async def play() -> None:
+        await stage.create()
+        stage.cleaner.stop()
+        stage.cleaner.start()
+        stage.cleaner.stop()
+        await stage.sim.sleep(60)
+        assert stage.cleaner.account.looked_at is None
+
+    with stage.sim:
+        stage.sim.run(play)

@@ -47,6 +47,23 @@ def test_a_cleaner_that_found_nothing_looks_again() -> None:
         stage.sim.run(play)
 
 
+def test_a_cleaner_whose_pause_is_made_shorter_looks_sooner() -> None:
+    stage = Stage(1)
+
+    async def play() -> None:
+        await stage.create()
+        stage.cleaner.start()
+        await stage.sim.sleep(1)
+        stage.node = node(log_cleaner_backoff_ms=1000)
+        stage.cleaner.reconfigured()
+        await stage.sim.sleep(3)
+        assert stage.cleaner.account.looked_at is not None
+        stage.cleaner.stop()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
 def test_a_cleaner_that_is_closed_ends_what_is_under_way_and_leaves_nothing_behind() -> None:
     stage = Stage(2, node(log_cleaner_io_max_bytes_per_second=400))
 
