@@ -54,6 +54,7 @@ def test_b10_a_replica_with_an_empty_disk_leads_only_once_it_has_everything_agai
         stage.holds_for(2.0, lambda: decided(stage).leader == -1, "an empty log leads")
         stage.start("n2")
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        stage.until(lambda: stage.log("n2").high_watermark == 2)
         assert stage.read() == stage.values("n3") == [b"a", b"b"]
         stage.kill("n2")
         stage.until(lambda: stage.leader() == "n3")
