@@ -99,8 +99,7 @@ EVENTS = {
 RECORDS = {
     "acked": 20_000,
     "acked and judged": 20_000,
-    "deleted unread": 10,  # little: a reader that is out of range goes on where the log begins
-    "unknown": 2,
+    "deleted unread": 2,  # little: a reader that is out of range goes on where the log begins
     "read": 50_000,
     "keys acked": 150,
     "keys compacted away": 100,

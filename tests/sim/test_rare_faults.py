@@ -30,7 +30,6 @@ RARE = {
             "failed writes of metadata of a leader": 3,
             "failed writes of metadata of the controller": 3,
             "slow disks": 10,
-            "failed reads": 1,
         },
     ),
     "incarnations": Rare(6, {"power cuts before registration": 2, "kills before registration": 2}),

@@ -424,7 +424,7 @@ def _batches(
     """As `scan`. No index could hold an offset that is too far from the segment's base, nor is one that lies in the
     `following` segment of this one."""
     end = segment.base_offset + MAX_RELATIVE_OFFSET + 1 if following is None else following
-    return scan(segment.file, position, next_offset, check, end)
+    return scan(segment.file, position, next_offset, check=check, below=end)
 
 
 def facts_of(segment: Segment) -> LoadedSegment:

@@ -63,5 +63,7 @@ def _check_whole(data: bytes) -> None:
     """ValueError where a disk has lost part of it: the id of another cluster could be read out of the rest."""
     if b"\0" in data:
         raise ValueError("The file is damaged: it has zeros. Restore it from a copy.")
+    if not data.isascii():
+        raise ValueError("The file is damaged: it has bytes that nobody wrote. Restore it from a copy.")
     if not data.endswith(b"\n"):
         raise ValueError("The file is damaged: it ends amid a line. Restore it from a copy.")

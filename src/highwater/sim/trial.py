@@ -122,6 +122,7 @@ class Trial:
         await self._pass(0.3)
         self.load.over = self.table.over = self.group.over = True
         await asyncio.gather(*tasks)
+        await self._heal()  # a write that was under way when everything healed may have failed since
         await self._perform("auditor", self._audit)
         await self._until(self._is_whole, "everything is well at the end")
         self.watch.look_at_logs()

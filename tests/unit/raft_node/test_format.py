@@ -121,6 +121,15 @@ def test_a_damaged_meta_properties_is_not_taken_for_none(tmp_path: Path, text: s
         read_meta_properties(RealDisk(), tmp_path)
 
 
+def test_meta_properties_with_a_byte_that_nobody_wrote_are_damaged(tmp_path: Path) -> None:
+    """The id of another cluster would be read out of it, and nobody would answer this node."""
+    whole = bytearray(MetaProperties("cluster", NodeId(3), VOTER.directory_id).encode())
+    whole[whole.index(b"cluster.id=") + 12] ^= 0x80
+    (tmp_path / "meta.properties").write_bytes(whole)
+    with pytest.raises(ValueError, match="bytes that nobody wrote"):
+        read_meta_properties(RealDisk(), tmp_path)
+
+
 def test_meta_properties_that_have_lost_any_part_are_not_those_of_another_node(tmp_path: Path) -> None:
     """Neither of another cluster, nor without the id of the directory."""
     whole = MetaProperties("cluster", NodeId(3), VOTER.directory_id).encode()
