@@ -18,6 +18,8 @@ class Rare(NamedTuple):
     seeds: int
     faults: Mapping[str, int]
     """How often each kind must have happened at least, and to nodes in which state."""
+    records: Mapping[str, int] = {}
+    """How many records must have met with what."""
 
 
 RARE = {
@@ -34,6 +36,8 @@ RARE = {
     ),
     "incarnations": Rare(6, {"power cuts before registration": 2, "kills before registration": 2}),
     "rot": Rare(6, {"damaged bytes": 3}),
+    "disks": Rare(8, {"failed reads": 2}, {"unknown": 4}),
+    "deletions": Rare(8, {}, {"deleted unread": 2}),
 }
 
 
@@ -57,6 +61,7 @@ def test_clusters_keep_their_promises_under_faults_that_are_rare(profile: str) -
     tally = tallied(profile, RARE[profile].seeds)
     met: Counter[str] = tally.faults + tally.met
     assert too_few(met, RARE[profile].faults) == {}
+    assert too_few(tally.records, RARE[profile].records) == {}
     if profile == "spoiled-files":
         assert sum(met[f"spoiled {kind}"] > 0 for kind in KINDS) >= SPOILED_KINDS
         files = Counter({state: sum(met[f"spoiled {kind} of {state}"] for kind in KINDS) for state in SPOILED})

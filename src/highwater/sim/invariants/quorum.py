@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from highwater.metadata.cluster import MetadataImage
 from highwater.sim.invariants.invariant import Invariant, Violation
 from highwater.sim.invariants.matching import Matching
@@ -91,8 +89,7 @@ class MetadataLogMatching(Invariant):
 
 
 class SameImage(Invariant):
-    """What two nodes make of the same metadata up to the same offset is the same. But for the cluster id, which is not
-    of the metadata: a file that holds it may be spoiled, and then nobody answers that node."""
+    """What two nodes make of the same metadata up to the same offset is the same."""
 
     def __init__(self) -> None:
         self._images: dict[int, tuple[int, MetadataImage]] = {}
@@ -104,5 +101,5 @@ class SameImage(Invariant):
             return
         self._last[node.id] = image
         other, known = self._images.setdefault(image.offset, (node.id, image))
-        if known is not image and known != replace(image, cluster_id=known.cluster_id):
+        if known is not image and known != image:
             raise Violation(self, f"{other} and {node.id} differ at offset {image.offset}")
