@@ -41,9 +41,10 @@ class Expiry:
                 if files is None:
                     break
                 self._retired.remove_files_later(files, log.config.file_delete_delay_ms / 1000)
-                gone, start = gone + 1, log.log_start
+                gone, start, cuts = gone + 1, log.segments[0].base_offset, log.durability.cuts
                 await synced(self._world, [], log.directory)
-                log.durability.start_kept(start)
+                if cuts == log.durability.cuts:  # DeleteRecords may have raised the start further: that is written down
+                    log.durability.start_kept(start)
         except OSError as failed:
             log.storage_failed(failed)
         finally:
