@@ -55,8 +55,8 @@ MUTATIONS: list[Mutation] = [
         scenario="B7",
         test=IN_SYNC + "test_b7_below_min_insync_replicas_nothing_is_committed_and_nobody_sees_more",
         file="src/highwater/replication/leader.py",
-        line="if lowest <= self.high_watermark or self.is_offline or not self.enough_in_sync:",
-        replacement="if lowest <= self.high_watermark or self.is_offline:",
+        line="if lowest <= self.high_watermark or self.is_frozen or not self.enough_in_sync:",
+        replacement="if lowest <= self.high_watermark or self.is_frozen:",
     ),
     Mutation(
         scenario="B8",
