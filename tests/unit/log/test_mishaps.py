@@ -213,3 +213,20 @@ def test_a_snapshot_that_cannot_be_read_is_told_of() -> None:
         (name,) = (each for each in machine.world.disk.list(machine.log.directory) if each.endswith(names.SNAPSHOT))
         machine.storage.damage(machine.log.directory / name, 2, b"\xff")
         assert [line for line in loaded(machine).repairs if line.startswith(f"removed {name}: ")]
+
+
+def test_a_checkpoint_that_was_renamed_just_before_a_kill_is_durable_after_the_start() -> None:
+    """The page cache has its name, the disk has not. What a start reads is told to others; a power cut may follow."""
+    with Simulation(5, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a", b"b", b"c")
+        machine.log.move_high_watermark(3)
+        machine.world.call(machine.log.raise_log_start, 2)
+        sim.crash_at("a", lambda event: event.kind == "sync_dir" and event.subject == str(DATA), power_loss=False)
+        machine.world.call(machine.bench.store.log_starts.write)
+        sim.loop.run_until(lambda: not sim.is_alive("a"))
+        assert machine.storage.durable_bytes(DATA / names.LOG_STARTS) is None
+        machine.restart(power_loss=False)
+        assert machine.log.durability.log_start == 2
+        machine.restart(power_loss=True)
+        assert machine.log.log_start == 2
