@@ -56,8 +56,8 @@ class OffsetTable:
         self._orders: dict[tuple[str, TopicPartition], int] = {}
         """Where each committed offset stands in the log; only kept while a transaction is open."""
         self._writing: dict[str, dict[int, OffsetChanges]] = {}
-        """By the identity of each, in the order in which they began. Thousands may be under way while a replica is slow:
-        nobody may walk through them for each place."""
+        """By the identity of each, in the order in which they began. Thousands may be under way while a replica is
+        slow: nobody may walk through them for each place."""
         self._writing_at: dict[str, dict[TopicPartition, dict[int, OffsetChanges]]] = {}
         """The same by the place that they change."""
         self._held: dict[int, dict[tuple[str, TopicPartition], _Held]] = {}
