@@ -11,8 +11,8 @@ from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.topics import PartitionImage
 from highwater.model import TopicPartition, Uuid
 from highwater.raft_node.active import ActiveController
-from highwater.raft_node.format import Format, format_directories
 from highwater.sim.cluster import CLUSTER_ID
+from highwater.storage.format import Format, format_directories
 from highwater.wire import records
 from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from highwater.wire.messages.delete_topics_response import DeleteTopicsResponse

@@ -11,7 +11,7 @@ from tests.tidy.repository import ROOT
 
 SOURCE = ROOT / "src" / "highwater"
 NODE = ("broker", "controller", "coordinator", "groups", "kernel", "log", "metadata", "net", "partition", "quorum")
-NODE += ("raft_node", "replication", "wire")
+NODE += ("raft_node", "replication", "storage", "wire")
 
 CATCH_ALL = {
     "broker/k01_fetch.py": 1,  # a fetch that has waited: without the cost of a context manager
