@@ -9,6 +9,9 @@ from functools import partial
 from typing import Any
 
 from highwater import config as settings
+from highwater.active_controller.active_controller import ActiveController
+from highwater.active_controller.apis import controller_registry
+from highwater.active_controller.metrics import ControllerMetrics
 from highwater.broker.apis import broker_registry
 from highwater.broker.assembly import assemble
 from highwater.broker.lags import GroupLags
@@ -28,8 +31,6 @@ from highwater.net.metrics import CONTENT_TYPE, Collector, NetMetrics, expositio
 from highwater.net.server import Limits, ListenerSpec, Server
 from highwater.net.stats import LoopLag
 from highwater.quorum import Identity, Leadership, Listener, ReplicaKey, Timing, VoterNode
-from highwater.raft_node.active import ActiveController
-from highwater.raft_node.apis import controller_registry
 from highwater.raft_node.metadata_log import metadata_log_config
 from highwater.raft_node.metrics import QuorumMetrics
 from highwater.raft_node.raft_node import Listeners, RaftNode
@@ -218,7 +219,10 @@ class Node:
         listener = self.config.get(settings.HIGHWATER_HTTP_LISTENER)
         if listener is None:
             return
-        parts: list[Collector] = [QuorumMetrics(self.raft, self.controller), NetMetrics(self.server, self.lag)]
+        parts: list[Collector] = [QuorumMetrics(self.raft)]
+        if self.controller is not None:
+            parts.append(ControllerMetrics(self.controller))
+        parts.append(NetMetrics(self.server, self.lag))
         if self.broker is not None:
             parts += [BrokerMetrics(self.broker), GroupLags(self.broker)]
         pages = {"/status": self._status_page, "/metrics": lambda: Page(CONTENT_TYPE, exposition(parts))}

@@ -139,7 +139,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F207",
         f"{_LARGE}::test_few_bytes_of_large_requests_are_passed_on_at_a_time",
-        "src/highwater/raft_node/k58_envelope.py",
+        "src/highwater/active_controller/k58_envelope.py",
         "if len(request.request_data) <= CHUNK:",
         "if True:",
     ),

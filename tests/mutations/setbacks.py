@@ -40,7 +40,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F106",
         f"{_QUORUM}::test_the_first_controller_of_a_cluster_waits_for_room_for_its_first_records",
-        "src/highwater/raft_node/active.py",
+        "src/highwater/active_controller/active_controller.py",
         "self.raft.resign(epoch)  # whoever is elected next writes them, once there is room",
         "pass",
     ),

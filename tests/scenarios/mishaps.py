@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from pathlib import PurePath
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.errors import Code, code_of
 from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.topics import PartitionImage
 from highwater.model import TopicPartition, Uuid
-from highwater.raft_node.active import ActiveController
 from highwater.sim.cluster import CLUSTER_ID
 from highwater.storage.format import Format, format_directories
 from highwater.wire import records

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from highwater.active_controller import k62_broker_registration
 from highwater.broker import k01_fetch
 from highwater.broker.missing import MISTAKE_SECONDS
 from highwater.controller.decision import Decision
@@ -21,7 +22,6 @@ from highwater.model import TopicPartition
 from highwater.net.client import CallFailed
 from highwater.partition.partition import Partition
 from highwater.raft_node import k01_fetch as quorum_fetch
-from highwater.raft_node import k62_broker_registration
 from highwater.wire import records
 from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -45,7 +45,7 @@ def test_broker_and_controller_are_strangers_on_both_sides() -> None:
     broker = contract("Broker and controller are strangers: the broker's side")
     controller = contract("Broker and controller are strangers: the controller's side")
     assert short(broker["source_modules"]) == {"broker", "coordinator", "partition"} & existing()
-    assert short(controller["source_modules"]) == {"raft_node", "storage"} & existing()
+    assert short(controller["source_modules"]) == {"active_controller", "raft_node", "storage"} & existing()
     assert short(controller["forbidden_modules"]) == {"broker", "coordinator", "partition"} & existing()
 
 

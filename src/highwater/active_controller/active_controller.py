@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from highwater.active_controller.docket import Case, Docket
 from highwater.config import BROKER_SESSION_TIMEOUT_MS, METADATA_MAX_IDLE_INTERVAL_MS, NodeConfig
 from highwater.controller.batches import cut
 from highwater.controller.brokers import fence_broker
@@ -40,7 +41,6 @@ from highwater.net.context import Connected
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.probe import Probe
 from highwater.quorum import Leadership
-from highwater.raft_node.docket import Case, Docket
 from highwater.raft_node.raft_node import RaftNode
 from highwater.wire.codec import Message
 from highwater.wire.messages.no_op_record import NoOpRecord

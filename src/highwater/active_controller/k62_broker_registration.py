@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.registration import register_broker
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.quorum import KRAFT_VERSION
-from highwater.raft_node.active import ActiveController
 from highwater.wire.messages.broker_registration_request import BrokerRegistrationRequest
 from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.brokers import HeartbeatDecision, heartbeat
 from highwater.errors import Code
 from highwater.model import NodeId
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
-from highwater.raft_node.active import ActiveController
 from highwater.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from highwater.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 

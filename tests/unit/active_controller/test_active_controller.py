@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.batches import MAX_BYTES
 from highwater.controller.decision import Deciding, Decision
 from highwater.controller.leaders import MAX_ELECTIONS
 from highwater.controller.states import BrokerState
 from highwater.model import NodeId
-from highwater.raft_node.active import ActiveController
 from highwater.raft_node.metadata_log import load_metadata
 from highwater.wire.codec import Message
 from highwater.wire.messages.config_record import ConfigRecord
