@@ -7,7 +7,11 @@ from typing import Any
 
 from tests.tidy.repository import OUTSIDE_A_NODE, PACKAGE, project
 
-PURE = {"audit", "controller", "groups", "metadata", "quorum", "replication", "transactions"}
+PURE = {"audit", "controller", "effects", "groups", "metadata", "quorum", "replication", "transactions"}
+
+
+MACHINES = {"groups", "transactions"}
+"""What the coordinator runs."""
 
 
 def contract(name: str) -> dict[str, Any]:
@@ -47,6 +51,13 @@ def test_broker_and_controller_are_strangers_on_both_sides() -> None:
     assert short(broker["source_modules"]) == {"broker", "coordinator", "partition"} & existing()
     assert short(controller["source_modules"]) == {"active_controller", "raft_node", "storage"} & existing()
     assert short(controller["forbidden_modules"]) == {"broker", "coordinator", "partition"} & existing()
+
+
+def test_the_coordinator_knows_none_of_its_machines() -> None:
+    kept = contract("The coordinator runs any machine")
+    assert short(kept["forbidden_modules"]) == MACHINES & existing()
+    naming = [path.name for path in (PACKAGE / "coordinator").glob("*.py") if "group" in path.read_text().lower()]
+    assert not naming
 
 
 def test_everything_a_node_is_made_of_is_kept_from_spark_and_arrow() -> None:
