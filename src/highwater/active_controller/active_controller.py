@@ -118,18 +118,30 @@ class ActiveController:
         return self._config
 
     def decide(
-        self, decision: Callable[[], Decision[R]], answer: Callable[[R | None], None], takes_long: bool = False
+        self,
+        decision: Callable[[], Decision[R]],
+        answer: Callable[[R | None], None],
+        written: Callable[[Any], None] = lambda decided: None,
+        takes_long: bool = False,
     ) -> None:
         """Decide now, or once what is under way is decided; answer when everything that the decision rests on is
-        committed. None: not the controller."""
-        case = Case(partial(self._deciding, partial(_at_once, decision), answer), partial(answer, None))
+        committed. None: not the controller.
+
+        `decision` changes nothing. What is to be remembered of it is for `written`, which is called once its records
+        are in the log."""
+        case = Case(partial(self._deciding, partial(_at_once, decision), answer, written), partial(answer, None))
         self._docket.add(case, takes_long)
 
     def deliberate(self, decision: Callable[[], Deciding[R]], answer: Callable[[R | None], None]) -> None:
         """The same, by pieces."""
         self._docket.add(Case(partial(self._deciding, decision, answer), partial(answer, None)), takes_long=True)
 
-    def _deciding(self, decision: Callable[[], Deciding[R]], answer: Callable[[R | None], None]) -> Pieces[None]:
+    def _deciding(
+        self,
+        decision: Callable[[], Deciding[R]],
+        answer: Callable[[R | None], None],
+        written: Callable[[Any], None] = lambda decided: None,
+    ) -> Pieces[None]:
         if self._head is None:
             answer(None)
             return
@@ -137,6 +149,7 @@ class ActiveController:
         if decided.records and not (yield from self._append(list(decided.records), decided.why)):
             answer(None)
             return
+        written(decided)
         self._answer_later(answer, decided.response)
 
     def _decide_alone(self, decide: Callable[[], Pieces[None]]) -> None:
@@ -271,8 +284,13 @@ class ActiveController:
 
     # Noticing death
 
-    def watch(self, connection: Connected, broker: NodeId, epoch: int) -> None:
-        """A heartbeat came on this connection: its end is a hint that the broker is dead."""
+    def heard(self, connection: Connected, broker: NodeId, epoch: int, metadata_offset: int) -> None:
+        """A heartbeat came on this connection, whose end is a hint that the broker is dead. It counts whether or not
+        what it leads to can be written, and however long that has to wait."""
+        registration = None if self._head is None else self._head.brokers.get(broker)
+        if registration is None or registration.epoch != epoch:
+            return
+        self.liveness.heard(broker, epoch, self.world.clock.monotonic(), metadata_offset)
         if connection not in self._watched:
             connection.on_close(lambda: self._hint(*self._watched.pop(connection, (broker, epoch))))
         self._watched[connection] = (broker, epoch)
@@ -280,9 +298,16 @@ class ActiveController:
 
     def outlives(self, connection: Connected, incarnation: Uuid, existing: BrokerRegistration) -> bool:
         """Whether a broker that wants to register has proven that the incarnation in its way is dead."""
+        return self._succession.outlives(connection, incarnation, existing)
+
+    def refused(self, connection: Connected, incarnation: Uuid, broker: int) -> None:
+        """Its registration is refused on this connection, since another incarnation is in its way."""
+        existing = None if self._head is None else self._head.brokers.get(broker)
+        if existing is None:
+            return
         if not self._succession.has_refused(connection):
             connection.on_close(lambda: self._succession.closed(connection))
-        return self._succession.outlives(connection, incarnation, existing)
+        self._succession.refused(connection, incarnation, existing)
 
     def _hint(self, broker: NodeId, epoch: int) -> None:
         if self._unfenced(broker, epoch) and self._suspicion.hint(broker, epoch, self.world.clock.monotonic()):
@@ -304,7 +329,7 @@ class ActiveController:
             return
         unfenced = sum(1 for each in self.head.brokers.by_id.values() if not each.fenced)
         if self._suspicion.proven(broker, epoch, self.world.clock.monotonic(), unfenced):
-            self._fence(broker, epoch, "it refused two connections")
+            self._fence(broker, epoch, "it refused two connections", by_proof=True)
         else:
             _log.warning("broker %d of epoch %d seems dead; its session decides", broker, epoch)
 
@@ -313,10 +338,12 @@ class ActiveController:
         known = registration is not None and registration.epoch == epoch and not registration.fenced
         return registration if known else None
 
-    def _fence(self, broker: NodeId, epoch: int, why: str, silent: Sequence[NodeId] = ()) -> None:
-        self._decide_alone(partial(self._fencing, broker, epoch, why, silent))
+    def _fence(
+        self, broker: NodeId, epoch: int, why: str, silent: Sequence[NodeId] = (), by_proof: bool = False
+    ) -> None:
+        self._decide_alone(partial(self._fencing, broker, epoch, why, silent, by_proof))
 
-    def _fencing(self, broker: NodeId, epoch: int, why: str, silent: Sequence[NodeId]) -> Pieces[None]:
+    def _fencing(self, broker: NodeId, epoch: int, why: str, silent: Sequence[NodeId], by_proof: bool) -> Pieces[None]:
         """In slices: a broker may have thousands of replicas, and heartbeats of the others wait for their turn."""
         if self._head is None:
             return
@@ -324,9 +351,11 @@ class ActiveController:
         if records and not (yield from self._append(records, why)):
             return
         if self._unfenced(broker, epoch) is not None:
-            self.world.clock.call_soon(self._fence, broker, epoch, why, silent)
+            self.world.clock.call_soon(self._fence, broker, epoch, why, silent, by_proof)
             return
         self.liveness.forget(broker, epoch)
+        if records and by_proof:
+            self._suspicion.fenced(broker, epoch, self.world.clock.monotonic())
         if records:
             _log.warning("broker %d of epoch %d is fenced: %s", broker, epoch, why)
 

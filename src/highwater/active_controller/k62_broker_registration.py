@@ -16,6 +16,8 @@ API = Api(62, (0, 4), BrokerRegistrationRequest)
 
 def handle(controller: ActiveController, ctx: RequestContext, request: BrokerRegistrationRequest) -> None:
     def answer(response: BrokerRegistrationResponse | None) -> None:
+        if response is not None and response.error_code == Code.DUPLICATE_BROKER_REGISTRATION:
+            controller.refused(ctx.connection, request.incarnation_id, request.broker_id)
         ctx.respond(response or BrokerRegistrationResponse(error_code=Code.NOT_CONTROLLER))
 
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):

@@ -22,18 +22,14 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerHea
         ctx.respond(BrokerHeartbeatResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
         return
 
-    def decide() -> HeartbeatDecision:
-        decided = heartbeat(controller.head, request, controller.config, controller.liveness)
-        if decided.state is not None:
-            controller.watch(ctx.connection, NodeId(request.broker_id), request.broker_epoch)
-            controller.liveness.heard(
-                NodeId(request.broker_id),
-                request.broker_epoch,
-                controller.world.clock.monotonic(),
-                request.current_metadata_offset,
-                decided.state,
-                controller.raft.log.written_end - 1 + len(decided.records),
-            )
-        return decided
+    broker, epoch = NodeId(request.broker_id), request.broker_epoch
 
-    controller.decide(decide, answer)
+    def decide() -> HeartbeatDecision:
+        return heartbeat(controller.head, request, controller.config, controller.liveness)
+
+    def written(decided: HeartbeatDecision) -> None:
+        if decided.state is not None:
+            controller.liveness.entered(broker, epoch, decided.state, controller.raft.log.written_end - 1)
+
+    controller.heard(ctx.connection, broker, epoch, request.current_metadata_offset)
+    controller.decide(decide, answer, written)

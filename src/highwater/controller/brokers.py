@@ -124,7 +124,7 @@ def _directories_cordoned(registration: BrokerRegistration, cordoned: Sequence[U
 @dataclass(frozen=True, slots=True)
 class HeartbeatDecision(Decision[BrokerHeartbeatResponse]):
     state: BrokerState | None = None
-    """For `Liveness.heard`; None where the heartbeat was refused."""
+    """For `Liveness.entered`; None where the heartbeat was refused."""
 
 
 def heartbeat(

@@ -32,11 +32,8 @@ class Liveness:
             broker.id: _Session(broker.epoch, now) for broker in brokers.by_id.values() if not broker.fenced
         }
 
-    def heard(
-        self, broker: NodeId, epoch: int, now: float, metadata_offset: int, state: BrokerState, end_offset: int
-    ) -> None:
-        """A heartbeat was decided on: `state` is what it led to, `end_offset` the last offset of its records (or of
-        the log, if it had none)."""
+    def heard(self, broker: NodeId, epoch: int, now: float, metadata_offset: int) -> None:
+        """A heartbeat came, whatever becomes of it."""
         session = self._sessions.get(broker)
         if session is None or session.epoch < epoch:
             session = self._sessions[broker] = _Session(epoch, now)
@@ -44,6 +41,12 @@ class Liveness:
             return
         session.last_contact = now
         session.metadata_offset = metadata_offset
+
+    def entered(self, broker: NodeId, epoch: int, state: BrokerState, end_offset: int) -> None:
+        """A heartbeat led to `state`, and its records are in the log, which ends with `end_offset`."""
+        session = self._sessions.get(broker)
+        if session is None or session.epoch != epoch:
+            return
         if state is BrokerState.SHUTDOWN:
             del self._sessions[broker]
         elif state is BrokerState.CONTROLLED_SHUTDOWN:
@@ -65,10 +68,6 @@ class Liveness:
         """Seconds since it was last heard of; 0 of one that has no session."""
         session = self._sessions.get(broker)
         return 0.0 if session is None else now - session.last_contact
-
-    def next_expiry(self) -> float | None:
-        """When the first session will be over, if nothing is heard."""
-        return min((session.last_contact + self._timeout for session in self._sessions.values()), default=None)
 
     def extend(self, now: float) -> None:
         """The caller was stalled itself, so silence proves nothing: every session begins anew."""

@@ -20,6 +20,10 @@ class _Claim(NamedTuple):
     """The broker, the incarnation and the epoch that stood in its way."""
 
 
+def _claim(incarnation: Uuid, existing: BrokerRegistration) -> _Claim:
+    return _Claim(incarnation, (existing.id, existing.incarnation, existing.epoch))
+
+
 class Succession:
     """Soft state of the active controller: what it has refused, by connection."""
 
@@ -29,15 +33,12 @@ class Succession:
         self._refused: dict[object, _Claim] = {}
 
     def outlives(self, connection: object, incarnation: Uuid, existing: BrokerRegistration) -> bool:
-        """Whether this incarnation was refused on this connection for the same reason, and so has outlived it.
+        """Whether this incarnation was refused on this connection for the same reason, and so has outlived it."""
+        return self._refused.get(connection) == _claim(incarnation, existing)
 
-        If not, it is taken as refused now.
-        """
-        claim = _Claim(incarnation, (existing.id, existing.incarnation, existing.epoch))
-        if self._refused.get(connection) == claim:
-            return True
-        self._refused[connection] = claim
-        return False
+    def refused(self, connection: object, incarnation: Uuid, existing: BrokerRegistration) -> None:
+        """The refusal is on its way: what comes after it on this connection may prove something."""
+        self._refused[connection] = _claim(incarnation, existing)
 
     def has_refused(self, connection: object) -> bool:
         return connection in self._refused

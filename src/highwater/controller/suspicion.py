@@ -71,18 +71,19 @@ class Suspicion:
     def proven(self, broker: NodeId, epoch: int, now: float, unfenced: int) -> bool:
         """It refused twice: is it to be fenced now? `unfenced` counts the brokers that are, this one among them.
 
-        True counts as done. Who sent a heartbeat while it was probed lives, whatever the port says; if it has died
-        since, then its connection closed, and another probe is under way.
+        Who sent a heartbeat while it was probed lives, whatever the port says; if it has died since, then its
+        connection closed, and another probe is under way.
         """
         record = self._of(broker, epoch)
         if not record.probed:
             return False
         if record.vanished_at is None:
             record.vanished_at = now
-        if _is_damped(record, now) or self._doubts_itself(now, unfenced):
-            return False
-        record.fenced_at.append(now)
-        return True
+        return not _is_damped(record, now) and not self._doubts_itself(now, unfenced)
+
+    def fenced(self, broker: NodeId, epoch: int, now: float) -> None:
+        """By proof, and the fencing is in the log."""
+        self._of(broker, epoch).fenced_at.append(now)
 
     def heard(self, broker: NodeId, epoch: int) -> None:
         """It sent a heartbeat, and has not vanished."""
