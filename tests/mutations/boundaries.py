@@ -65,8 +65,8 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         scenario="F13",
         test=BOUNDARIES + "test_a_controller_whose_clockwork_fails_once_still_fences_who_is_silent",
-        file="src/highwater/active_controller/active_controller.py",
-        line='with self.world.failures.boundary("periodic", "the controller\'s sessions and elections"):',
+        file="src/highwater/active_controller/clockwork.py",
+        line='with self._world.failures.boundary("periodic", "the controller\'s sessions and elections"):',
         replacement="if True:",
     ),
     Mutation(

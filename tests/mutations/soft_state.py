@@ -49,7 +49,8 @@ MUTATIONS = [
         "F245",
         f"{_SOFT}::test_a_heartbeat_counts_though_what_it_led_to_could_not_be_written",
         "src/highwater/active_controller/k63_broker_heartbeat.py",
-        "controller.heard(ctx.connection, broker, epoch, request.current_metadata_offset)",
-        "request.want_shut_down or controller.heard(ctx.connection, broker, epoch, request.current_metadata_offset)",
+        "controller.watch.heard(ctx.connection, broker, epoch, request.current_metadata_offset)",
+        "request.want_shut_down or "
+        "controller.watch.heard(ctx.connection, broker, epoch, request.current_metadata_offset)",
     ),
 ]

@@ -78,7 +78,8 @@ def test_a_controller_whose_clockwork_fails_once_still_fences_who_is_silent() ->
         stage.create(ORDERS, replicas=(2, 3))
         controller = stage.node("n1").controller
         assert controller is not None
-        controller._rebalance_at, rebalance = 0.0, controller._elect_some
+        clockwork = controller._clockwork
+        clockwork._rebalance_at, rebalance = 0.0, clockwork._elect_some
         mistakes = iter([MISTAKE])
 
         def mistaken(*args: object) -> None:
@@ -86,7 +87,7 @@ def test_a_controller_whose_clockwork_fails_once_still_fences_who_is_silent() ->
                 raise mistake
             rebalance(*args)  # type: ignore[arg-type]
 
-        controller._elect_some = mistaken  # type: ignore[method-assign]
+        clockwork._elect_some = mistaken  # type: ignore[method-assign]
         stage.until(lambda: failed(stage, "n1", "periodic"))
         stage.pause("n2")
         stage.until(lambda: decided(stage).leader == 3)

@@ -17,7 +17,7 @@ API = Api(62, (0, 4), BrokerRegistrationRequest)
 def handle(controller: ActiveController, ctx: RequestContext, request: BrokerRegistrationRequest) -> None:
     def answer(response: BrokerRegistrationResponse | None) -> None:
         if response is not None and response.error_code == Code.DUPLICATE_BROKER_REGISTRATION:
-            controller.refused(ctx.connection, request.incarnation_id, request.broker_id)
+            controller.watch.refused(ctx.connection, request.incarnation_id, request.broker_id)
         ctx.respond(response or BrokerRegistrationResponse(error_code=Code.NOT_CONTROLLER))
 
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
@@ -29,11 +29,11 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerReg
             request,
             ctx.version,
             controller.config,
-            controller.liveness,
+            controller.watch.liveness,
             controller.world.clock.monotonic(),
             controller.raft.log.written_end,
             KRAFT_VERSION,
-            lambda existing: controller.outlives(ctx.connection, request.incarnation_id, existing),
+            lambda existing: controller.watch.outlives(ctx.connection, request.incarnation_id, existing),
         ),
         answer,
     )

@@ -25,11 +25,11 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerHea
     broker, epoch = NodeId(request.broker_id), request.broker_epoch
 
     def decide() -> HeartbeatDecision:
-        return heartbeat(controller.head, request, controller.config, controller.liveness)
+        return heartbeat(controller.head, request, controller.config, controller.watch.liveness)
 
     def written(decided: HeartbeatDecision) -> None:
         if decided.state is not None:
-            controller.liveness.entered(broker, epoch, decided.state, controller.raft.log.written_end - 1)
+            controller.watch.liveness.entered(broker, epoch, decided.state, controller.raft.log.written_end - 1)
 
-    controller.heard(ctx.connection, broker, epoch, request.current_metadata_offset)
+    controller.watch.heard(ctx.connection, broker, epoch, request.current_metadata_offset)
     controller.decide(decide, answer, written)

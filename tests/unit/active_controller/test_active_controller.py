@@ -66,7 +66,7 @@ def test_a_broker_is_fenced_in_slices_and_itself_last() -> None:
     with Living().start() as living:
         with_partitions(living, [DYING, OTHER], leader=DYING)
         now = living.world.clock.monotonic()
-        controller_of(living).liveness.heard(DYING, epoch(DYING), now, 0)
+        controller_of(living).watch.liveness.heard(DYING, epoch(DYING), now, 0)
         living.sim.run(living.sim.until(lambda: living.node.raft.committed.brokers.by_id[DYING].fenced, limit=60))
 
         assert led_by(living, OTHER) == PARTITIONS
