@@ -31,7 +31,6 @@ from highwater.net.metrics import CONTENT_TYPE, Collector, NetMetrics, expositio
 from highwater.net.server import Limits, ListenerSpec, Server
 from highwater.net.stats import LoopLag
 from highwater.quorum import Identity, Leadership, Listener, ReplicaKey, Timing, VoterNode
-from highwater.raft_node.metadata_log import metadata_log_config
 from highwater.raft_node.metrics import QuorumMetrics
 from highwater.raft_node.raft_node import Listeners, RaftNode
 from highwater.world import World
@@ -72,7 +71,7 @@ class Node:
         """Set whenever the quorum has news."""
         self.deadlines = DeadlineQueue(world.clock)
         self.lag = LoopLag(world.clock)
-        self.raft = RaftNode(world, config, home.cluster_id, metadata_log_config(config), self.deadlines)
+        self.raft = RaftNode(world, config, home.cluster_id, self.deadlines)
         self.controller: ActiveController | None = None
         self.role: BrokerRole | None = None
         if config.is_controller:
@@ -106,7 +105,7 @@ class Node:
 
     def _listeners(self) -> Iterator[ListenerSpec]:
         if self.controller is not None:
-            controllers = controller_registry(self.controller)
+            controllers = controller_registry(self.raft, self.controller)
             register_api_versions(controllers, self._features)
             yield from (
                 ListenerSpec(each.name, each.endpoint, controllers) for each in self.config.controller_listeners
@@ -221,7 +220,7 @@ class Node:
             return
         parts: list[Collector] = [QuorumMetrics(self.raft)]
         if self.controller is not None:
-            parts.append(ControllerMetrics(self.controller))
+            parts.append(ControllerMetrics(self.raft, self.controller))
         parts.append(NetMetrics(self.server, self.lag))
         if self.broker is not None:
             parts += [BrokerMetrics(self.broker), GroupLags(self.broker)]
@@ -242,7 +241,7 @@ class Node:
                 "leader": quorum.leader_id,
                 "epoch": quorum.epoch,
                 "high_watermark": quorum.high_watermark,
-                "log_end": self.raft.log.written_end,
+                "log_end": self.raft.log_end,
                 "voters": list(quorum.voters.ids),
             },
         }

@@ -15,8 +15,8 @@ MUTATIONS: list[Mutation] = [
         scenario="F8",
         test=METADATA + "test_a_write_that_fails_within_an_answer_is_done_again_from_there",
         file="src/highwater/raft_node/raft_node.py",
-        line="self._pending.extend(fetched.batches)",
-        replacement="if fetched.failure is None:\n    self._pending.extend(fetched.batches)",
+        line="self._replay.extend(fetched.batches)",
+        replacement="if fetched.failure is None:\n    self._replay.extend(fetched.batches)",
     ),
     Mutation(
         scenario="F8",

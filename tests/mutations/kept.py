@@ -154,8 +154,8 @@ MUTATIONS: list[Mutation] = [
         "F208",
         "tests/unit/raft_node/test_recovery_point.py::"
         "test_a_power_cut_while_old_segments_go_loses_nothing_of_the_metadata",
-        "src/highwater/raft_node/snapshotter.py",
-        "await synced(self._world, [], self._directory)",
+        "src/highwater/raft_node/metadata_log.py",
+        "await synced(world, [], self._log.directory)",
         "pass",
     ),
     Mutation(

@@ -86,6 +86,11 @@ class ActiveController:
         return self._epoch
 
     @property
+    def log_end(self) -> Offset:
+        """Where the next record goes."""
+        return self.raft.log_end
+
+    @property
     def head(self) -> MetadataImage:
         assert self._head is not None, "not the active controller"
         return self._head
@@ -166,11 +171,11 @@ class ActiveController:
     def _append_batch(self, records: list[Message], why: str) -> Pieces[bool]:
         """False where the disk is full, or another leads the quorum by now: nothing of it was decided."""
         assert self._epoch is not None
-        before, epoch, end = self.head, self._epoch, self.raft.log.written_end
+        before, epoch, end = self.head, self._epoch, self.raft.log_end
         # Applied before it is written: every node would fail on a record that cannot be, again and again.
         head, _ = yield from applying(before, records, end + len(records) - 1, epoch)
         encoded = yield from encoding(records)
-        if self._epoch != epoch or self.raft.epoch != epoch or self.raft.log.written_end != end:
+        if self._epoch != epoch or self.raft.epoch != epoch or self.raft.log_end != end:
             return False
         written = False
         with self.world.failures.boundary("node", "the metadata log", self.raft.fail):  # who knows what it holds now
@@ -218,7 +223,7 @@ class ActiveController:
     def committed(self, image: MetadataImage) -> None:
         gained = self._gained
         if gained is not None and gained.epoch_start is not None:
-            if self.raft.log.log.high_watermark > gained.epoch_start:
+            if self.raft.high_watermark > gained.epoch_start:
                 self._gained = None
                 self._activate(gained.epoch)
             return

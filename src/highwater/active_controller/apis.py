@@ -25,6 +25,7 @@ from highwater.net.context import RequestContext
 from highwater.net.registry import Registry, Role
 from highwater.net.turns import Work
 from highwater.raft_node import apis as quorum
+from highwater.raft_node.raft_node import RaftNode
 from highwater.wire.messages.envelope_request import EnvelopeRequest
 
 DECIDING: tuple[ModuleType, ...] = (
@@ -45,10 +46,10 @@ DECIDING: tuple[ModuleType, ...] = (
 HANDLERS = (*quorum.HANDLERS, *DECIDING)
 
 
-def controller_registry(controller: ActiveController) -> Registry:
+def controller_registry(raft: RaftNode, controller: ActiveController) -> Registry:
     registry = Registry(Role.CONTROLLER)
     for module in quorum.HANDLERS:
-        registry.add(module.API, partial(module.handle, controller.raft))
+        registry.add(module.API, partial(module.handle, raft))
     for module in DECIDING:
         registry.add(module.API, partial(module.handle, controller))
 

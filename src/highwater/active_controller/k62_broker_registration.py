@@ -31,7 +31,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerReg
             controller.config,
             controller.watch.liveness,
             controller.world.clock.monotonic(),
-            controller.raft.log.written_end,
+            controller.log_end,
             KRAFT_VERSION,
             lambda existing: controller.watch.outlives(ctx.connection, request.incarnation_id, existing),
         ),

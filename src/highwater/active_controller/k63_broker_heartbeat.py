@@ -29,7 +29,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerHea
 
     def written(decided: HeartbeatDecision) -> None:
         if decided.state is not None:
-            controller.watch.liveness.entered(broker, epoch, decided.state, controller.raft.log.written_end - 1)
+            controller.watch.liveness.entered(broker, epoch, decided.state, controller.log_end - 1)
 
     controller.watch.heard(ctx.connection, broker, epoch, request.current_metadata_offset)
     controller.decide(decide, answer, written)

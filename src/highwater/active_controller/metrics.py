@@ -6,15 +6,17 @@ from collections.abc import Iterator
 
 from highwater.active_controller.active_controller import ActiveController
 from highwater.net.metrics import Family, counter, gauge
+from highwater.raft_node.raft_node import RaftNode
 
 
 class ControllerMetrics:
-    def __init__(self, controller: ActiveController) -> None:
+    def __init__(self, raft: RaftNode, controller: ActiveController) -> None:
+        self._raft = raft
         self._controller = controller
 
     def collect(self) -> Iterator[Family]:
         """As committed: every controller tells the same, a moment apart."""
-        image = self._controller.raft.committed
+        image = self._raft.committed
         partitions = offline = 0
         for _, _, partition in image.topics.each_partition():
             partitions += 1

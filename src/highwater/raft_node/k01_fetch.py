@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from highwater.errors import Code, KafkaError
-from highwater.log.peek import WouldBlock, cached
+from highwater.log.peek import WouldBlock
 from highwater.model import METADATA_TOPIC, METADATA_TOPIC_ID, NodeId, Uuid
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
@@ -101,11 +101,9 @@ class _Fetch:
         parts: list[FileSlice] = []
         if answer.serves_records:
             try:
-                parts = self._raft.log.log.read(
-                    self._asking.offset, self._max_bytes, self._raft.log.durable_end, True, cached
-                )
+                parts = self._raft.log.read(self._asking.offset, self._max_bytes)
             except WouldBlock as blocked:
-                self._raft.log.log.reads.locate_later(blocked.offset, self.look)
+                self._raft.log.locate_later(blocked.offset, self.look)
                 return
             except KafkaError as failed:
                 answer = FetchAnswer(failed.code, answer.leader_id, answer.leader_epoch)

@@ -11,5 +11,4 @@ API = Api(55, (0, 2), DescribeQuorumRequest)
 
 
 def handle(raft: RaftNode, ctx: RequestContext, request: DescribeQuorumRequest) -> None:
-    clock = raft.world.clock
-    ctx.respond(raft.quorum.describe(request, ctx.version, clock.monotonic(), clock.wall_ms()))
+    ctx.respond(raft.describe(request, ctx.version))

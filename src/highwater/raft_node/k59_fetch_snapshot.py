@@ -37,10 +37,8 @@ def handle(raft: RaftNode, ctx: RequestContext, request: FetchSnapshotRequest) -
         return
     part = asked[0]
     replica = ReplicaKey(NodeId(request.replica_id), part.replica_directory_id)
-    code = raft.quorum.snapshot_requested(replica, part.current_leader_epoch, raft.world.clock.monotonic())
     position = LogPosition(part.snapshot_id.epoch, part.snapshot_id.end_offset)
-    if code is Code.NONE and position not in raft.log.snapshots:
-        code = Code.SNAPSHOT_NOT_FOUND
+    code = raft.snapshot_requested(replica, part.current_leader_epoch, position)
     if code is not Code.NONE:
         _respond(raft, ctx, part, code)
         return

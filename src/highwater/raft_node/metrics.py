@@ -25,5 +25,5 @@ class QuorumMetrics:
         yield gauge(raft + "current_epoch", "The quorum's epoch.", quorum.epoch)
         committed = -1 if quorum.high_watermark is None else quorum.high_watermark
         yield gauge(raft + "high_watermark", "What of the metadata log is committed; -1 if unknown.", committed)
-        yield gauge(raft + "log_end_offset", "Where the metadata log ends here.", self._raft.log.written_end)
+        yield gauge(raft + "log_end_offset", "Where the metadata log ends here.", self._raft.log_end)
         yield gauge(raft + "number_of_voters", "Voters of the quorum.", len(quorum.voters.ids))
