@@ -25,14 +25,14 @@ MUTATIONS = [
     Mutation(
         "F242",
         f"{_SOFT}::test_fencings_by_proof_that_could_not_be_written_do_not_count_against_the_next",
-        "src/highwater/controller/suspicion.py",
+        "src/highwater/controller/death.py",
         "return not _is_damped(record, now) and not self._doubts_itself(now, unfenced)",
         "record.fenced_at.append(now); return not _is_damped(record, now) and not self._doubts_itself(now, unfenced)",
     ),
     Mutation(
         "F243",
         f"{_SOFT}::test_a_broker_whose_fencing_could_not_be_written_still_counts_as_one_of_those_there_are",
-        "src/highwater/controller/suspicion.py",
+        "src/highwater/controller/death.py",
         "return not _is_damped(record, now) and not self._doubts_itself(now, unfenced)",
         "ok = not _is_damped(record, now) and not self._doubts_itself(now, unfenced); record.fenced_at += [now]; "
         "return ok",
@@ -40,7 +40,7 @@ MUTATIONS = [
     Mutation(
         "F244",
         f"{_SOFT}::test_two_registrations_that_were_sent_at_once_prove_no_death",
-        "src/highwater/controller/succession.py",
+        "src/highwater/controller/death.py",
         "return self._refused.get(connection) == _claim(incarnation, existing)",
         "return self._refused.setdefault(connection, 0) == _claim(incarnation, existing) "
         "or bool(self.refused(connection, incarnation, existing))",

@@ -12,10 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from highwater.controller.brokers import fence_broker
+from highwater.controller.death import Liveness, Succession, Suspicion, address_to_probe, was_stalled
 from highwater.controller.leaders import MAX_ELECTIONS
-from highwater.controller.liveness import Liveness
-from highwater.controller.succession import Succession
-from highwater.controller.suspicion import Suspicion, address_to_probe, was_stalled
 from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.pieces import Pieces
 from highwater.model import NodeId, Uuid

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from highwater.controller.brokers import HeartbeatDecision, heartbeat
+from highwater.controller.death import Liveness
 from highwater.controller.decision import Decision
-from highwater.controller.liveness import Liveness
 from highwater.controller.producer_ids import allocate_producer_ids
 from highwater.controller.registration import register_broker, register_controller
 from highwater.controller.states import BrokerState

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from highwater.controller.death import Liveness, Succession
 from highwater.controller.decision import Decision
-from highwater.controller.liveness import Liveness
 from highwater.controller.registration import register_broker
-from highwater.controller.succession import Succession
 from highwater.errors import Code
 from highwater.model import NodeId
 from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse

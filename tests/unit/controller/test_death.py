@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from highwater.controller.suspicion import AT_ONCE, FENCINGS_WITHIN, Suspicion, address_to_probe, was_stalled
+from highwater.controller.death import AT_ONCE, FENCINGS_WITHIN, Suspicion, address_to_probe, was_stalled
 from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.registration import Listener
 from highwater.model import ZERO_UUID, Endpoint, NodeId
