@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from highwater.controller.brokers import fence_broker
 from highwater.controller.death import Liveness, Succession, Suspicion, address_to_probe, was_stalled
 from highwater.controller.leaders import MAX_ELECTIONS
+from highwater.controller.states import BrokerState
 from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.pieces import Pieces
 from highwater.model import NodeId, Uuid
@@ -61,6 +62,10 @@ class BrokerWatch:
             connection.on_close(lambda: self._hint(*self._watched.pop(connection, (broker, epoch))))
         self._watched[connection] = (broker, epoch)
         self._suspicion.heard(broker, epoch)
+
+    def entered(self, broker: NodeId, epoch: int, state: BrokerState) -> None:
+        """What a heartbeat led to is in the log."""
+        self.liveness.entered(broker, epoch, state, self._controller.log_end - 1)
 
     def outlives(self, connection: Connected, incarnation: Uuid, existing: BrokerRegistration) -> bool:
         """Whether a broker that wants to register has proven that the incarnation in its way is dead."""

@@ -21,7 +21,6 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerHea
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         ctx.respond(BrokerHeartbeatResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
         return
-
     broker, epoch = NodeId(request.broker_id), request.broker_epoch
 
     def decide() -> HeartbeatDecision:
@@ -29,7 +28,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerHea
 
     def written(decided: HeartbeatDecision) -> None:
         if decided.state is not None:
-            controller.watch.liveness.entered(broker, epoch, decided.state, controller.log_end - 1)
+            controller.watch.entered(broker, epoch, decided.state)
 
     controller.watch.heard(ctx.connection, broker, epoch, request.current_metadata_offset)
     controller.decide(decide, answer, written)

@@ -14,6 +14,7 @@ from highwater.wire.codec import Message
 from highwater.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from highwater.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.no_op_record import NoOpRecord
 from highwater.wire.messages.partition_record import PartitionRecord
 from highwater.wire.messages.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
@@ -201,3 +202,25 @@ def test_two_registrations_that_were_sent_at_once_prove_no_death() -> None:
 
 def _codes(answers: Sequence[Message]) -> list[int]:
     return [answer.error_code for answer in answers if isinstance(answer, BrokerRegistrationResponse)]
+
+
+def test_nothing_is_remembered_of_a_decision_that_its_controller_did_not_live_to_write() -> None:
+    """It takes several pieces, and between two of them another epoch of the quorum begins."""
+    with Living().start() as living:
+        controller, remembered, answers = controller_of(living), list[object](), list[bool | None]()
+        records = [
+            ConfigRecord(resource_type=4, resource_name="1", name=f"some.{number}", value="x") for number in range(500)
+        ]
+        end, epoch_before = living.node.raft.log_end, controller.epoch
+        assert epoch_before is not None
+
+        def begin() -> None:
+            controller.decide(lambda: Decision(True, records), answers.append, remembered.append)
+            living.node.raft.resign(epoch_before)
+
+        living.world.call(begin)
+        living.sim.run(living.sim.until(lambda: bool(answers)))
+        assert (answers, remembered, living.node.raft.log_end) == ([None], [], end)
+        living.sim.run(living.sim.until(lambda: controller.is_active))
+        assert controller.epoch != epoch_before
+        decide(living, records)
