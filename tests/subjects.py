@@ -6,11 +6,11 @@ from importlib import import_module
 from random import Random
 from typing import NamedTuple, cast
 
+from highwater.active_controller import apis as controller_apis
+from highwater.active_controller import k58_envelope
 from highwater.broker import apis as broker_apis
 from highwater.net.api_versions import API_VERSIONS
 from highwater.net.registry import Api, Decode, Registry, Role
-from highwater.raft_node import apis as controller_apis
-from highwater.raft_node import k58_envelope
 from highwater.wire.codec import Message
 from tests.mutation import Sample
 from tests.wire.specimens import specimen

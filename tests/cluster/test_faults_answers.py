@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from highwater.active_controller.apis import HANDLERS as CONTROLLER_HANDLERS
 from highwater.broker.apis import HANDLERS as BROKER_HANDLERS
 from highwater.errors import Code
 from highwater.faults.answers import can_refuse, refuse
 from highwater.model import Uuid
-from highwater.raft_node.apis import HANDLERS as CONTROLLER_HANDLERS
 from highwater.wire.codec import Message
 from highwater.wire.messages import index
 from highwater.wire.messages.create_partitions_request import CreatePartitionsTopic

@@ -75,21 +75,22 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         scenario="B11",
         test=CONTROLLER + "test_b11_two_brokers_whose_sessions_end_in_the_same_tick_both_leave_every_isr",
-        file="src/highwater/raft_node/active.py",
-        line="records = fence_broker(self.head, self.config, broker, epoch, MAX_ELECTIONS, silent)",
-        replacement="records = fence_broker(self.raft.committed, self.config, broker, epoch, MAX_ELECTIONS, silent)",
+        file="src/highwater/active_controller/broker_watch.py",
+        line="records = fence_broker(controller.head, controller.config, broker, epoch, MAX_ELECTIONS, silent)",
+        replacement="records = fence_broker("
+        "controller.raft.committed, controller.config, broker, epoch, MAX_ELECTIONS, silent)",
     ),
     Mutation(
         scenario="B12",
         test=CONTROLLER + "test_b12_live_brokers_are_not_fenced_by_a_controller_that_was_slow_itself",
-        file="src/highwater/raft_node/active.py",
+        file="src/highwater/active_controller/broker_watch.py",
         line="self.liveness.extend(now)",
-        replacement="self._due = now",
+        replacement="pass",
     ),
     Mutation(
         scenario="B13",
         test=CONTROLLER + "test_b13_nobody_acts_on_an_isr_change_that_its_controller_did_not_live_to_commit",
-        file="src/highwater/raft_node/active.py",
+        file="src/highwater/active_controller/active_controller.py",
         line="if self._waiting or self.raft.committed.offset < self.head.offset:",
         replacement="if self._waiting:",
     ),

@@ -40,7 +40,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F106",
         f"{_QUORUM}::test_the_first_controller_of_a_cluster_waits_for_room_for_its_first_records",
-        "src/highwater/raft_node/active.py",
+        "src/highwater/active_controller/active_controller.py",
         "self.raft.resign(epoch)  # whoever is elected next writes them, once there is room",
         "pass",
     ),
@@ -304,7 +304,7 @@ MUTATIONS: list[Mutation] = [
         "F258",  # the answer of a large envelope is cut short with its connection, and its room is never free again
         "tests/unit/broker/test_large_requests.py::"
         "test_a_large_envelope_leaves_its_place_if_its_connection_ends_while_it_is_answered",
-        "src/highwater/raft_node/k58_envelope.py",
+        "src/highwater/active_controller/k58_envelope.py",
         "super().carry_out(_to_its_end(work, self.slot))",
         "super().carry_out(work)",
     ),

@@ -122,7 +122,7 @@ UNSEEN = [
         "it bounds one turn of the loop: one less changes nothing that is decided",
     ),
     Unseen(
-        f"{SRC}groups/effects.py",
+        f"{SRC}effects.py",
         "aging_ms: int = 2**63 - 1",
         "it is the end of time: no clock comes near it",
     ),

@@ -12,7 +12,8 @@ HANDLER = re.compile(r"k(\d\d)_[a-z_]+\.py")
 
 
 def handler_files() -> list[Path]:
-    return [path for folder in ("broker", "raft_node") for path in sorted((PACKAGE / folder).rglob("k[0-9][0-9]_*.py"))]
+    folders = ("active_controller", "broker", "raft_node")
+    return [path for folder in folders for path in sorted((PACKAGE / folder).rglob("k[0-9][0-9]_*.py"))]
 
 
 def declared_keys(tree: ast.Module) -> list[object]:

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from highwater.active_controller.apis import HANDLERS as CONTROLLER_HANDLERS
 from highwater.broker.apis import HANDLERS as BROKER_HANDLERS
 from highwater.errors import Code
 from highwater.faults import CLOSE_CONNECTION, Rule
 from highwater.faults.answers import can_refuse
 from highwater.model import NodeId
 from highwater.net.registry import Role
-from highwater.raft_node.apis import HANDLERS as CONTROLLER_HANDLERS
 from highwater.wire.messages import index
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ class _Life:
         """None if neither it nor what else of the node is no replica has changed."""
         node = self.node
         raft, controller = node.raft, node.controller
-        quorum, log = raft.quorum, raft.log.log
+        quorum, log = raft.quorum, raft.files
         stamp = (
             quorum.role,
             quorum.epoch,

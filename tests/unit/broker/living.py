@@ -13,8 +13,8 @@ from highwater.model import Endpoint, NodeId, Uuid
 from highwater.net.client import CallFailed, ClientConnection, Gone
 from highwater.net.deadlines import DeadlineQueue
 from highwater.node import Node
-from highwater.raft_node.format import Format, InitialVoter, format_directories
 from highwater.sim import Knobs, Simulation
+from highwater.storage.format import Format, InitialVoter, format_directories
 from highwater.wire.codec import Message
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse

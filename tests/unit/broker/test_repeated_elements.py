@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from highwater.active_controller.k58_envelope import FORWARDED
 from highwater.model import Endpoint
 from highwater.net.client import ClientConnection
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_ELEMENTS, Role
-from highwater.raft_node.k58_envelope import FORWARDED
 from highwater.wire.codec import Message, UnsupportedField
 from highwater.wire.messages.list_groups_request import ListGroupsRequest
 from highwater.wire.messages.list_groups_response import ListGroupsResponse

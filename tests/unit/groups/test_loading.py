@@ -7,8 +7,9 @@ from struct import pack
 
 import pytest
 
+from highwater.effects import Record, UnknownWrite
 from highwater.errors import Code
-from highwater.groups import GroupFilter, GroupSettings, GroupShard, Record, UnknownWrite
+from highwater.groups import GroupFilter, GroupSettings, GroupShard
 from highwater.groups.offsets import OffsetTable
 from highwater.groups.records import CommittedOffset, group_tombstone
 from highwater.model import TopicPartition, Uuid

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.leaders import elect_leaders
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
-from highwater.raft_node.active import ActiveController
 from highwater.wire import refusals
 from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
 from highwater.wire.messages.elect_leaders_response import ElectLeadersResponse

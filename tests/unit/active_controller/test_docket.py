@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from highwater.active_controller.docket import Case, Docket
 from highwater.metadata.pieces import Pieces
-from highwater.raft_node.docket import Case, Docket
 from highwater.sim.simulation import Simulation
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from highwater.controller.suspicion import AT_ONCE, FENCINGS_WITHIN, Suspicion, address_to_probe, was_stalled
+from highwater.controller.death import AT_ONCE, FENCINGS_WITHIN, Suspicion, address_to_probe, was_stalled
 from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.registration import Listener
 from highwater.model import ZERO_UUID, Endpoint, NodeId
@@ -12,7 +12,10 @@ def dies(suspicion: Suspicion, broker: NodeId, epoch: int, now: float, unfenced:
     if not suspicion.hint(broker, epoch, now):
         return False
     suspicion.probing(broker, epoch)
-    return suspicion.proven(broker, epoch, now + 0.006, unfenced)
+    if not suspicion.proven(broker, epoch, now + 0.006, unfenced):
+        return False
+    suspicion.fenced(broker, epoch, now + 0.006)
+    return True
 
 
 def probed(suspicion: Suspicion, *brokers: tuple[NodeId, int]) -> Suspicion:
@@ -115,6 +118,7 @@ def test_a_broker_that_was_heard_again_has_not_vanished() -> None:
 def test_a_new_controller_that_finds_half_the_brokers_gone_suspects_itself_at_the_second() -> None:
     suspicion = probed(Suspicion(), (ONE, 7), (TWO, 8), (THREE, 9))
     assert suspicion.proven(ONE, 7, 0.0, unfenced=4)
+    suspicion.fenced(ONE, 7, 0.0)
     assert not suspicion.proven(TWO, 8, 0.0, unfenced=3)
     assert not suspicion.proven(THREE, 9, 0.0, unfenced=3)
 
@@ -129,6 +133,13 @@ def test_who_was_fenced_a_moment_ago_counts_among_those_there_were() -> None:
     assert dies(suspicion, ONE, 7, 0.0, unfenced=5)
     assert dies(suspicion, TWO, 8, AT_ONCE / 2, unfenced=4)
     assert not dies(suspicion, THREE, 9, AT_ONCE / 2, unfenced=3)
+
+
+def test_a_proof_alone_fences_nobody_so_nothing_is_held_against_the_broker_yet() -> None:
+    suspicion = probed(Suspicion(), (ONE, 7), (TWO, 8))
+    for _ in range(4):
+        assert suspicion.proven(ONE, 7, 0.0, unfenced=4)
+    assert not suspicion.proven(TWO, 8, 0.0, unfenced=4)
 
 
 def test_a_port_that_refuses_proves_nothing_of_a_broker_that_was_not_probed() -> None:

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.batches import MAX_BYTES
 from highwater.controller.decision import Deciding, Decision
 from highwater.controller.leaders import MAX_ELECTIONS
-from highwater.controller.states import BrokerState
 from highwater.model import NodeId
-from highwater.raft_node.active import ActiveController
 from highwater.raft_node.metadata_log import load_metadata
 from highwater.wire.codec import Message
 from highwater.wire.messages.config_record import ConfigRecord
@@ -67,7 +66,7 @@ def test_a_broker_is_fenced_in_slices_and_itself_last() -> None:
     with Living().start() as living:
         with_partitions(living, [DYING, OTHER], leader=DYING)
         now = living.world.clock.monotonic()
-        controller_of(living).liveness.heard(DYING, epoch(DYING), now, 0, BrokerState.UNFENCED, 0)
+        controller_of(living).watch.liveness.heard(DYING, epoch(DYING), now, 0)
         living.sim.run(living.sim.until(lambda: living.node.raft.committed.brokers.by_id[DYING].fenced, limit=60))
 
         assert led_by(living, OTHER) == PARTITIONS

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from ipaddress import ip_address
 from typing import Any, Final
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.errors import Code, KafkaError
 from highwater.model import Endpoint
 from highwater.net.context import ANONYMOUS, Part, Principal, RequestContext
@@ -15,7 +16,6 @@ from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_BYTES, Api, Registered
 from highwater.net.room import Place
 from highwater.net.stats import CloseReason
 from highwater.net.turns import Pause, Work, elsewhere
-from highwater.raft_node.active import ActiveController
 from highwater.wire.codec import FlexibleReader, Malformed, Reader, TooMany
 from highwater.wire.framing import CHUNK
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData

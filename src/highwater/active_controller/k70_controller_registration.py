@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.registration import register_controller
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
-from highwater.raft_node.active import ActiveController
 from highwater.wire.messages.controller_registration_request import ControllerRegistrationRequest
 from highwater.wire.messages.controller_registration_response import ControllerRegistrationResponse
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from highwater.active_controller.active_controller import ActiveController
+from highwater.active_controller.pieces import decide_in_pieces
 from highwater.controller.deletion import delete_topics, in_pieces
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.net.turns import Work
-from highwater.raft_node.active import ActiveController
-from highwater.raft_node.pieces import decide_in_pieces
 from highwater.wire import refusals
 from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest
 from highwater.wire.messages.delete_topics_response import DeleteTopicsResponse

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.brokers import HeartbeatDecision, heartbeat
 from highwater.errors import Code
 from highwater.model import NodeId
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
-from highwater.raft_node.active import ActiveController
 from highwater.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from highwater.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 
@@ -21,19 +21,14 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerHea
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         ctx.respond(BrokerHeartbeatResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
         return
+    broker, epoch = NodeId(request.broker_id), request.broker_epoch
 
     def decide() -> HeartbeatDecision:
-        decided = heartbeat(controller.head, request, controller.config, controller.liveness)
-        if decided.state is not None:
-            controller.watch(ctx.connection, NodeId(request.broker_id), request.broker_epoch)
-            controller.liveness.heard(
-                NodeId(request.broker_id),
-                request.broker_epoch,
-                controller.world.clock.monotonic(),
-                request.current_metadata_offset,
-                decided.state,
-                controller.raft.log.written_end - 1 + len(decided.records),
-            )
-        return decided
+        return heartbeat(controller.head, request, controller.config, controller.watch.liveness)
 
-    controller.decide(decide, answer)
+    def written(decided: HeartbeatDecision) -> None:
+        if decided.state is not None:
+            controller.watch.entered(broker, epoch, decided.state)
+
+    controller.watch.heard(ctx.connection, broker, epoch, request.current_metadata_offset)
+    controller.decide(decide, answer, written)

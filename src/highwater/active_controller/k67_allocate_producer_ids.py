@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.producer_ids import allocate_producer_ids
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
-from highwater.raft_node.active import ActiveController
 from highwater.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from highwater.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 

@@ -15,7 +15,7 @@ from highwater.metadata.features import METADATA_VERSION
 from highwater.metadata.records import encode
 from highwater.model import METADATA_TOPIC, Endpoint, NodeId, Uuid, uuid_from_text, uuid_text
 from highwater.quorum.voters import Listener, ReplicaKey, VoterNode, VoterSet
-from highwater.raft_node.releases import release_name
+from highwater.storage.releases import release_name
 from highwater.wire.codec import Message
 from highwater.wire.messages.kraft_version_record import KRaftVersionRecord
 from highwater.wire.messages.snapshot_footer_record import SnapshotFooterRecord

@@ -8,7 +8,7 @@ import pytest
 from highwater.log.meta_properties import MetaProperties, read_meta_properties
 from highwater.model import Endpoint, NodeId, uuid_from_text, uuid_text
 from highwater.quorum.voters import VoterSet
-from highwater.raft_node.format import (
+from highwater.storage.format import (
     FIRST_SNAPSHOT,
     Format,
     FormatError,
@@ -18,7 +18,7 @@ from highwater.raft_node.format import (
     random_directory_id,
     voters_snapshot,
 )
-from highwater.raft_node.releases import metadata_level, release_name
+from highwater.storage.releases import metadata_level, release_name
 from highwater.wire.records import walk
 from highwater.world.real_disk import RealDisk
 

@@ -1,4 +1,7 @@
-"""What goes in with a request, and what comes out: answers and writes, as values, in the order they are to be done.
+"""What a machine whose memory is a partition is given and gives back: answers and writes, as values, in their order.
+
+The machines are pure, `highwater.groups` is one, and `highwater.coordinator` drives any of them; this is all that they
+have in common.
 
 `Answer`: send the response to whoever the token stands for. It may belong to a request of long ago.
 
@@ -26,7 +29,7 @@ class Now(NamedTuple):
     wall_ms: int
     """What is written into records."""
     aging_ms: int = 2**63 - 1
-    """Where it is behind the wall clock, offsets grow old by it: a leap of that clock counts little by little."""
+    """Where it is behind the wall clock, what is kept grows old by it: a leap of that clock counts little by little."""
 
 
 class Caller(NamedTuple):
@@ -76,7 +79,7 @@ Effect = Answer | Write
 
 
 class UnknownWrite(Exception):
-    """The driver reported on a write twice, or on one of another shard or an earlier term."""
+    """The driver reported on a write twice, or on one of another machine or an earlier term."""
 
 
 class Outbox:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.directories import assign_replicas_to_dirs
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import MOST_ELEMENTS, Api
-from highwater.raft_node.active import ActiveController
 from highwater.wire.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
 from highwater.wire.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
 

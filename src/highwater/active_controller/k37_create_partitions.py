@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.partitions import create_partitions
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
-from highwater.raft_node.active import ActiveController
 from highwater.wire import refusals
 from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest
 from highwater.wire.messages.create_partitions_response import CreatePartitionsResponse

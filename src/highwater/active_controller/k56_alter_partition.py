@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.alter_partition import alter_partition
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import MOST_ELEMENTS, Api
-from highwater.raft_node.active import ActiveController
 from highwater.wire.messages.alter_partition_request import AlterPartitionRequest
 from highwater.wire.messages.alter_partition_response import AlterPartitionResponse
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from highwater.active_controller.active_controller import ActiveController
+from highwater.active_controller.pieces import decide_in_pieces
 from highwater.controller.topics import create_topics, in_pieces
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.net.turns import Work
-from highwater.raft_node.active import ActiveController
-from highwater.raft_node.pieces import decide_in_pieces
 from highwater.wire import refusals
 from highwater.wire.messages.create_topics_request import CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse
