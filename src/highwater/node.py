@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from highwater import config as settings
-from highwater.broker.apis import broker_registry
+from highwater.apis import registry_of
 from highwater.broker.assembly import assemble
 from highwater.broker.lags import GroupLags
 from highwater.broker.metrics import BrokerMetrics
@@ -21,15 +21,15 @@ from highwater.log.home import Home, open_home
 from highwater.metadata.changes import Changes
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import Endpoint
-from highwater.net.api_versions import Features, register_api_versions
+from highwater.net.api_versions import Features
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.http import HttpServer, Page
 from highwater.net.metrics import CONTENT_TYPE, Collector, NetMetrics, exposition
+from highwater.net.registry import Role
 from highwater.net.server import Limits, ListenerSpec, Server
 from highwater.net.stats import LoopLag
 from highwater.quorum import Identity, Leadership, Listener, ReplicaKey, Timing, VoterNode
 from highwater.raft_node.active import ActiveController
-from highwater.raft_node.apis import controller_registry
 from highwater.raft_node.metadata_log import metadata_log_config
 from highwater.raft_node.metrics import QuorumMetrics
 from highwater.raft_node.raft_node import Listeners, RaftNode
@@ -105,14 +105,12 @@ class Node:
 
     def _listeners(self) -> Iterator[ListenerSpec]:
         if self.controller is not None:
-            controllers = controller_registry(self.controller)
-            register_api_versions(controllers, self._features)
+            controllers = registry_of(Role.CONTROLLER, self.controller, self._features)
             yield from (
                 ListenerSpec(each.name, each.endpoint, controllers) for each in self.config.controller_listeners
             )
         if self.broker is not None:
-            brokers = broker_registry(self.broker)
-            register_api_versions(brokers, self._features)
+            brokers = registry_of(Role.BROKER, self.broker, self._features)
             yield from (ListenerSpec(each.name, each.endpoint, brokers) for each in self.config.broker_listeners)
 
     # Starting and stopping
