@@ -77,6 +77,16 @@ class _Inner:
             self.place.leave()
 
 
+class _InnerContext(RequestContext):
+    """Of the request inside. What is done for it later, such as making its answer, may be cut short, too."""
+
+    __slots__ = ()
+    slot: _Inner
+
+    def carry_out(self, work: Work) -> None:
+        super().carry_out(_to_its_end(work, self.slot))
+
+
 def handle(controller: ActiveController, ctx: RequestContext, request: EnvelopeRequest) -> Work | None:
     """Of larger ones few are opened at a time: what is inside is in memory several times until it is decided. The
     others wait, and what comes behind them on the same connection, such as heartbeats, does not."""
@@ -139,7 +149,7 @@ def _opened(
     flexible = version >= found.flexible
     reader = FlexibleReader(data) if flexible else Reader(data)
     header = RequestHeader.read(reader, 2 if flexible else 1)
-    inner = RequestContext(
+    inner = _InnerContext(
         key,
         version,
         header.correlation_id,
