@@ -20,7 +20,7 @@ from highwater.raft_node.active import ActiveController
 from highwater.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
 _CHECKED_FIRST: Final = {IncrementalAlterConfigsRequest.API_KEY: own_settings.pass_on}
-"""What a broker looks at before it passes it on."""
+"""Forwarded APIs of which a broker checks something itself first."""
 
 
 def _passed_on(api: Api) -> Handler:

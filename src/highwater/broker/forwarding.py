@@ -38,7 +38,7 @@ class Asked(NamedTuple, Generic[M]):
 
 
 def as_it_came(api: Api) -> Api:
-    """A forwarded API as a broker declares it: the request is kept as it came."""
+    """A forwarded API on a broker: its requests are kept as they came."""
 
     def decode(body: memoryview, version: int, *most_elements: int) -> Asked[Message]:
         return Asked(api.request.decode(body, version, *most_elements), body)
@@ -63,7 +63,7 @@ def forward(
     """Send the request on and the controller's answer back, each as it is. If no answer comes, the request is refused
     by the body that was sent: what it was decoded to may be large, and is not kept.
 
-    `completed` makes the whole answer of either, where only a part was sent on.
+    Where only a part was sent on, `completed` makes the whole answer from the controller's, or from the refusal.
 
     Of larger ones few are passed on at a time, and the others wait.
     """

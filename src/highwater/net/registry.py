@@ -99,7 +99,7 @@ class Api:
 
 
 class Handler(NamedTuple):
-    """An API with the function that answers it: (part of the node, context, decoded request), and then as `Handle`."""
+    """An API with the function that answers it: it takes a part of the node first, and then what `Handle` takes."""
 
     api: Api
     handle: Callable[..., Work | None]
