@@ -10,9 +10,8 @@ from typing import Any
 
 from highwater import config as settings
 from highwater.active_controller.active_controller import ActiveController
-from highwater.active_controller.apis import controller_registry
 from highwater.active_controller.metrics import ControllerMetrics
-from highwater.broker.apis import broker_registry
+from highwater.apis import broker_registry, controller_registry
 from highwater.broker.assembly import assemble
 from highwater.broker.lags import GroupLags
 from highwater.broker.metrics import BrokerMetrics
@@ -24,7 +23,7 @@ from highwater.log.home import Home, open_home
 from highwater.metadata.changes import Changes
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import Endpoint
-from highwater.net.api_versions import Features, register_api_versions
+from highwater.net.api_versions import Features
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.http import HttpServer, Page
 from highwater.net.metrics import CONTENT_TYPE, Collector, NetMetrics, exposition
@@ -105,14 +104,12 @@ class Node:
 
     def _listeners(self) -> Iterator[ListenerSpec]:
         if self.controller is not None:
-            controllers = controller_registry(self.raft, self.controller)
-            register_api_versions(controllers, self._features)
+            controllers = controller_registry(self.raft, self.controller, self._features)
             yield from (
                 ListenerSpec(each.name, each.endpoint, controllers) for each in self.config.controller_listeners
             )
         if self.broker is not None:
-            brokers = broker_registry(self.broker)
-            register_api_versions(brokers, self._features)
+            brokers = broker_registry(self.broker, self._features)
             yield from (ListenerSpec(each.name, each.endpoint, brokers) for each in self.config.broker_listeners)
 
     # Starting and stopping

@@ -95,7 +95,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         scenario="F15",
         test=SETTINGS + "test_a_broker_refuses_settings_that_do_not_suit_it",
-        file="src/highwater/broker/k44_incremental_alter_configs.py",
+        file="src/highwater/broker/own_settings.py",
         line="_check_suits(broker, resource)",
         replacement="pass",
     ),

@@ -9,23 +9,32 @@ from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.net.turns import Work
-from highwater.wire import refusals
 from highwater.wire.messages.create_topics_request import CreateTopicsRequest
-from highwater.wire.messages.create_topics_response import CreateTopicsResponse
+from highwater.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 
-API = Api(19, (2, 7), CreateTopicsRequest, most_elements=MANY_ELEMENTS)
+
+def _refused(request: CreateTopicsRequest, code: Code, version: int) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=topic.name, error_code=code, error_message=code.description)
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(19, (2, 7), CreateTopicsRequest, most_elements=MANY_ELEMENTS, forwarded=True, refuse=_refused)
 
 
 def handle(controller: ActiveController, ctx: RequestContext, request: CreateTopicsRequest) -> Work:
     if not controller.is_active:
-        ctx.respond(refusals.create_topics(request, Code.NOT_CONTROLLER))
+        ctx.respond(_refused(request, Code.NOT_CONTROLLER, ctx.version))
         return
     yield from decide_in_pieces(
         controller.deliberate,
         ctx,
         in_pieces(request, controller.config),
         lambda piece: create_topics(controller.head, piece, controller.config, controller.random, ctx.authorize),
-        lambda piece: refusals.create_topics(piece, Code.NOT_CONTROLLER),
+        lambda piece: _refused(piece, Code.NOT_CONTROLLER, ctx.version),
         CreateTopicsResponse(throttle_time_ms=ctx.throttle_ms),
         lambda response: response.topics,
     )

@@ -11,23 +11,31 @@ from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.net.turns import Work
-from highwater.wire import refusals
 from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest
-from highwater.wire.messages.delete_topics_response import DeleteTopicsResponse
+from highwater.wire.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 
-API = Api(20, (1, 6), DeleteTopicsRequest, most_elements=MANY_ELEMENTS)
+
+def _refused(request: DeleteTopicsRequest, code: Code, version: int) -> DeleteTopicsResponse:
+    named = [DeletableTopicResult(name=name, error_code=code) for name in request.topic_names]
+    stated = [
+        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in request.topics
+    ]
+    return DeleteTopicsResponse(responses=[*named, *stated])
+
+
+API = Api(20, (1, 6), DeleteTopicsRequest, most_elements=MANY_ELEMENTS, forwarded=True, refuse=_refused)
 
 
 def handle(controller: ActiveController, ctx: RequestContext, request: DeleteTopicsRequest) -> Work:
     if not controller.is_active:
-        ctx.respond(refusals.delete_topics(request, Code.NOT_CONTROLLER))
+        ctx.respond(_refused(request, Code.NOT_CONTROLLER, ctx.version))
         return
     yield from decide_in_pieces(
         partial(controller.decide, takes_long=True),  # in the order of other changes of topics
         ctx,
         in_pieces(controller.head, request),
         lambda piece: delete_topics(controller.head, piece, ctx.version, controller.config, ctx.authorize),
-        lambda piece: refusals.delete_topics(piece, Code.NOT_CONTROLLER),
+        lambda piece: _refused(piece, Code.NOT_CONTROLLER, ctx.version),
         DeleteTopicsResponse(throttle_time_ms=ctx.throttle_ms),
         lambda response: response.responses,
     )

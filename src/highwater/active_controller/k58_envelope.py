@@ -12,7 +12,7 @@ from highwater.active_controller.active_controller import ActiveController
 from highwater.errors import Code, KafkaError
 from highwater.model import Endpoint
 from highwater.net.context import ANONYMOUS, Part, Principal, RequestContext
-from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_BYTES, Api, Registered, Registry, decode_at_length
+from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_BYTES, Api, Registered, decode_at_length
 from highwater.net.room import Place
 from highwater.net.stats import CloseReason
 from highwater.net.turns import Pause, Work, elsewhere
@@ -27,8 +27,6 @@ from highwater.world import FileSlice
 _WRAPPING: Final = 128 << 10
 """More than a principal, an address and two headers with their client ids have."""
 API = Api(58, (0, 0), EnvelopeRequest, most_bytes=MOST_BYTES + _WRAPPING)
-FORWARDED: Final = frozenset((19, 20, 37, 43, 44, 55, 64))
-"""What brokers pass on; the rest they have no business to wrap."""
 log = logging.getLogger(__name__)
 
 
@@ -89,13 +87,11 @@ class _InnerContext(RequestContext):
         super().carry_out(_to_its_end(work, self.slot))
 
 
-def handle(
-    controller: ActiveController, registry: Registry, ctx: RequestContext, request: EnvelopeRequest
-) -> Work | None:
+def handle(controller: ActiveController, ctx: RequestContext, request: EnvelopeRequest) -> Work | None:
     """Of larger ones few are opened at a time: what is inside is in memory several times until it is decided. The
     others wait, and what comes behind them on the same connection, such as heartbeats, does not."""
     slot = _Inner(ctx)
-    work = _to_its_end(_opening(controller, registry, ctx, request, slot), slot)
+    work = _to_its_end(_opening(controller, ctx, request, slot), slot)
     if len(request.request_data) <= CHUNK:
         return work
     slot.place = ctx.connection.open(len(request.request_data), lambda: ctx.carry_out(work))
@@ -111,9 +107,7 @@ def _to_its_end(work: Work, slot: _Inner) -> Work:
         cut_short.pop_all()
 
 
-def _opening(
-    controller: ActiveController, registry: Registry, ctx: RequestContext, request: EnvelopeRequest, slot: _Inner
-) -> Work:
+def _opening(controller: ActiveController, ctx: RequestContext, request: EnvelopeRequest, slot: _Inner) -> Work:
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         slot.refuse(Code.CLUSTER_AUTHORIZATION_FAILED)
         return
@@ -121,7 +115,7 @@ def _opening(
         slot.refuse(Code.NOT_CONTROLLER)
         return
     try:
-        found, inner, body = _opened(registry, ctx, request, slot)
+        found, inner, body = _opened(ctx, request, slot)
         inside = yield from _decoded(controller, found, body, inner.version)
     except KafkaError as refused:
         slot.refuse(refused.code)
@@ -139,15 +133,16 @@ def _opening(
 
 
 def _opened(
-    registry: Registry, ctx: RequestContext, request: EnvelopeRequest, slot: _Inner
+    ctx: RequestContext, request: EnvelopeRequest, slot: _Inner
 ) -> tuple[Registered, RequestContext, memoryview]:
-    """The body of the request inside, with whoever made it; raises KafkaError or Malformed."""
+    """The body of the request inside, with whoever made it; raises KafkaError or Malformed. Only what brokers pass on
+    may be inside."""
     data = memoryview(request.request_data)
     if len(data) < 4:
         raise Malformed("an envelope without a request")
     key, version = int.from_bytes(data[:2], "big"), int.from_bytes(data[2:4], "big")
-    found = registry.find(key)
-    if key not in FORWARDED or found is None or not found.lowest <= version <= found.highest:
+    found = ctx.connection.find(key)
+    if found is None or not found.api.forwarded or not found.lowest <= version <= found.highest:
         raise KafkaError(Code.INVALID_REQUEST, f"API {key} version {version} is not passed on")
     if len(data) > found.most_bytes:
         raise KafkaError(Code.INVALID_REQUEST, f"API {key} has {found.most_bytes} bytes at most, not {len(data)}")

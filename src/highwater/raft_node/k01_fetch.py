@@ -18,7 +18,7 @@ from highwater.wire.fetch import FetchRequestFlat
 from highwater.wire.messages.fetch_request import FetchRequest
 from highwater.world import FileSlice
 
-API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request)
+API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request, refuse=fetch.refused, exempt=fetch.is_of_replica)
 
 
 def handle(raft: RaftNode, ctx: RequestContext, request: FetchRequestFlat) -> None:

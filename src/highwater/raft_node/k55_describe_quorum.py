@@ -7,7 +7,7 @@ from highwater.net.registry import Api
 from highwater.raft_node.raft_node import RaftNode
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest
 
-API = Api(55, (0, 2), DescribeQuorumRequest)
+API = Api(55, (0, 2), DescribeQuorumRequest, forwarded=True)
 
 
 def handle(raft: RaftNode, ctx: RequestContext, request: DescribeQuorumRequest) -> None:

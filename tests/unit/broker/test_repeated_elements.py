@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from highwater.active_controller.k58_envelope import FORWARDED
 from highwater.model import Endpoint
 from highwater.net.client import ClientConnection
 from highwater.net.deadlines import DeadlineQueue
@@ -90,7 +89,7 @@ def test_what_is_passed_on_is_not_made_anew(living: Living) -> None:
     found = {
         long.name: calls
         for long in CASES
-        if long.api.key in FORWARDED and long.role is Role.BROKER and not long.alike
+        if long.api.forwarded and long.role is Role.BROKER and not long.alike
         if (calls := calls_in_one_go(living, long, long.api.most_elements * 9 // 10 // len(long.path))) > MOST_CALLS
     }
     assert found == {}

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (44): change settings of topics and brokers. Decided by the active controller."""
+"""What a broker checks of IncrementalAlterConfigs (44) before it passes it on: changes of its own settings."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections import Counter
 
 from highwater.broker.broker import Broker
 from highwater.broker.broker_id import broker_id
-from highwater.broker.forwarding import Asked, as_it_came, forward
+from highwater.broker.forwarding import Asked, forward
 from highwater.config import ConfigError
 from highwater.config.alteration import Alteration
 from highwater.errors import Code, KafkaError
 from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
-from highwater.wire import refusals
 from highwater.wire.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
@@ -23,31 +22,21 @@ from highwater.wire.messages.incremental_alter_configs_response import (
     IncrementalAlterConfigsResponse,
 )
 
-API = Api(44, (0, 1), IncrementalAlterConfigsRequest, decode=as_it_came(IncrementalAlterConfigsRequest))
 Refused = dict[int, AlterConfigsResourceResponse]
 """Answers by the place of their resource in the request."""
 
 
-def handle(broker: Broker, ctx: RequestContext, asked: Asked[IncrementalAlterConfigsRequest]) -> None:
-    def failed(code: Code, body: memoryview) -> IncrementalAlterConfigsResponse:
-        return refusals.incremental_alter_configs(IncrementalAlterConfigsRequest.decode(body, ctx.version), code)
-
+def pass_on(api: Api, broker: Broker, ctx: RequestContext, asked: Asked[IncrementalAlterConfigsRequest]) -> None:
     request = asked.request
     refused = _refused(broker, request.resources)
     rest = [resource for at, resource in enumerate(request.resources) if at not in refused]
     if not refused:
-        forward(broker, ctx, asked.body, failed)
+        forward(api, broker, ctx, asked.body)
     elif not rest:
         ctx.respond(_joined(refused, IncrementalAlterConfigsResponse()))
     else:
         smaller = IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only)
-        forward(
-            broker,
-            ctx,
-            smaller.encode(ctx.version),
-            lambda code, body: _joined(refused, failed(code, body)),
-            lambda body: _joined(refused, IncrementalAlterConfigsResponse.decode(body, ctx.version)),
-        )
+        forward(api, broker, ctx, smaller.encode(ctx.version), lambda decided: _joined(refused, decided))
 
 
 def _refused(broker: Broker, resources: list[AlterConfigsResource]) -> Refused:
