@@ -150,6 +150,14 @@ UNSEEN = [
         "AT_ONCE: Final = 250",
         "it bounds one turn of the loop: one more changes nothing that is decided",
     ),
+    Unseen(f"{SRC}groups/footprint.py", "_GROUP: Final = 1_000", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/footprint.py", "_PENDING: Final = 350", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/footprint.py", "_MEMBER: Final = 900", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/footprint.py", "_LEAST_MEMBER: Final = 4_096", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/footprint.py", "_TOPIC: Final = 100", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/footprint.py", "_MEMBER_ID: Final = 37", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/offsets.py", "_OFFSET: Final = 300", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/offsets.py", "_LEAST: Final = 400", "it estimates a size: one more is as good"),
     Unseen(f"{SRC}groups/offsets.py", "self._order = 0", "only the order of the numbers counts"),
     Unseen(f"{SRC}groups/tombstones.py", "self._is_last = False", "it is set again before anybody asks"),
     Unseen(
@@ -171,6 +179,11 @@ UNSEEN = [
         f"{SRC}log/compaction/cleaner.py",
         "PROCESS_ABOVE_BYTES = 4 << 20",
         "it decides where the work is done, and nothing of its result",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/cleaner.py",
+        'then = "it is tried again" if again else "it is not tried again before the next start"',
+        "it is part of a log line",
     ),
     Unseen(
         f"{SRC}log/compaction/cleaner.py",

@@ -209,11 +209,16 @@ def test_who_waits_for_a_closed_file_is_told_once_nothing_is_being_written() -> 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists the descriptors of a process")
 def test_a_file_that_is_replaced_and_read_keeps_no_descriptor(tmp_path: Path) -> None:
+    """Whoever else may remember the file."""
     target = tmp_path / "checkpoint"
-    for _ in replace_file(RealDisk(), PurePath(target), b"0\n0\n"):
+    disk = RealDisk()
+    for _ in replace_file(disk, PurePath(target), b"0\n0\n"):
         """Written, synced, renamed."""
-    assert read_file(RealDisk(), PurePath(target)) == b"0\n0\n"
     assert not is_open(target)
+    remembered = disk.open(PurePath(target))
+    assert read_file(disk, PurePath(target)) == b"0\n0\n"
+    assert not is_open(target)
+    assert remembered.size == 4
 
 
 def test_a_file_is_replaced_however_often_room_is_short_and_any_other_error_is_told() -> None:
@@ -248,3 +253,16 @@ def test_what_is_there_already_is_not_written_again() -> None:
         value.write(1)
         sim.run(sim.until(lambda: value.told == [1, 1]))
         assert value.errors == []
+
+
+def test_a_value_that_cannot_be_told_is_a_mistake_that_is_counted_and_written_once_it_can() -> None:
+    with Simulation(12) as sim:
+        sim.forgives = True
+        value = Value(sim)
+        value.number = None  # type: ignore[assignment]
+        value.world.call(value.file.write, lambda: value.told.append(1))
+        assert (value.world.failures.counts["callback"], value.file.in_step, value.told) == (1, False, [])
+        value.number = 5
+        sim.run(sim.until(lambda: bool(value.told)))
+        assert sim.storage("a").durable_bytes(FILE) == b"5"
+        assert (value.world.failures.counts["callback"], value.errors) == (1, [])

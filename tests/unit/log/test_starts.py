@@ -1,4 +1,4 @@
-"""What a start makes of epochs, producers and aborted transactions."""
+"""What a start makes of epochs, producers and aborted transactions, and where it finds that the log ends."""
 
 from __future__ import annotations
 
@@ -74,5 +74,38 @@ def test_aborted_transactions_of_several_segments_are_found_again(tmp_path: Path
             each.write_bytes(b"")
         log = await bench.reopen(clean=False)
         assert (log.aborted_transactions(0, log.log_end), known_producers(log)) == before
+
+    on_real_disk(tmp_path, play)
+
+
+def test_what_lies_behind_damage_goes_even_where_no_offset_is_missing(tmp_path: Path) -> None:
+    """Whoever wrote those bytes may have written what follows as well."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch([b"0", b"1"]))
+        log.roll()
+        append(log, batch([b"2"]))
+        await bench.abandon()
+        first = Path(log.segments[0].file.path)
+        first.write_bytes(first.read_bytes() + bytes(100))
+        found = await loaded(bench)
+        assert ([segment.base_offset for segment in found.segments], found.log_end) == ([0], 2)
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_log_whose_very_first_record_is_lost_ends_before_it(tmp_path: Path) -> None:
+    """Nothing was ever compacted in it: the gap is a loss."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch([b"0"]))
+        log.roll()
+        append(log, batch([b"1"]))
+        await bench.abandon()
+        Path(log.segments[0].file.path).write_bytes(b"")
+        found = await loaded(bench)
+        assert ([segment.base_offset for segment in found.segments], found.log_end) == ([0], 0)
 
     on_real_disk(tmp_path, play)

@@ -225,6 +225,32 @@ def test_a_cleaning_of_a_log_that_changes_meanwhile_is_given_up(what: str) -> No
         stage.sim.run(play)
 
 
+def test_a_mistake_in_a_cleaning_is_not_repeated_and_the_next_log_is_cleaned_at_once() -> None:
+    stage = Stage(3, node(log_cleaner_threads=1))
+
+    async def play() -> None:
+        logs = [await stage.create(), await stage.bench.store.create(ANOTHER, TOPIC_ID)]
+        for number in range(60):
+            for log in logs:
+                append(log, records.build([(stage.now_ms, b"%d" % (number % 9), bytes(300), ())]))
+                log.move_high_watermark(log.log_end)
+        append(logs[0], records.build([(stage.now_ms, b"k", bytes(9000), ())]))  # the dirtiest
+        logs[0].move_high_watermark(logs[0].log_end)
+        logs[0].roll()
+        stage.sim.storage(NAME).fail("append", f"*/{TP}/*{names.CLEANED}", error=RuntimeError("a mistake"))
+        stage.sim.forgives = True
+        stage.cleaner.start()
+        stage.cleaner._look()
+        assert list(stage.cleaner.account.under_way) == [TP]
+        await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0, 10)
+        stage.cleaner.stop()
+        assert {each: setback.final for each, setback in stage.cleaner.account.setbacks.items()} == {TP: True}
+        assert list(stage.cleaner.account.passes) == [ANOTHER]
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
 @pytest.mark.parametrize(("code", "is_final"), [(errno.ENOSPC, False), (errno.EIO, True)])
 def test_a_cleaning_that_fails_is_tried_again_where_that_pays(code: int, is_final: bool) -> None:
     stage = Stage(3)
