@@ -166,6 +166,26 @@ UNSEEN = [
         "it bounds one turn of the loop: one more changes nothing that is decided",
     ),
     Unseen(
+        f"{SRC}controller/partitions.py",
+        "if asked.count < existing:",
+        "that there are as many is refused already",
+    ),
+    Unseen(
+        f"{SRC}controller/brokers.py",
+        "return BrokerState.FENCED, False",
+        "what others know is asked of a broker in a controlled shutdown alone",
+    ),
+    Unseen(
+        f"{SRC}controller/brokers.py",
+        "return BrokerState.UNFENCED, False",
+        "what others know is asked of a broker in a controlled shutdown alone",
+    ),
+    Unseen(
+        f"{SRC}coordinator/loading.py",
+        "PIECE = 500",
+        "it says how much the loop takes in at a time, and nothing of what is loaded",
+    ),
+    Unseen(
         f"{SRC}controller/configs.py",
         "validate_broker_configs(changed, per_broker=resource != CLUSTER_DEFAULT)",
         "no setting that is here is for single brokers alone",

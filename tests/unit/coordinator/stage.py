@@ -67,7 +67,7 @@ class Ledger:
             raise ZeroDivisionError("a mistake")
         if key == b"due" and value is not None:
             self.pieces.append(value)
-        elif producer_id >= 0:
+        elif producer_id != -1:
             self.held.setdefault(producer_id, {})[key] = value
         elif value is None:
             self.values.pop(key, None)
