@@ -201,6 +201,61 @@ UNSEEN = [
         "it decides where the work is done, and nothing of its result",
     ),
     Unseen(
+        f"{SRC}log/compaction/swap.py",
+        "await synced(world, [], directory)  # or the next start may have to rename it again",
+        "what a power cut takes back is done again by the next start",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "if len(self._buffer) >= _STEP_BYTES:",
+        "it says how much is written at a time, and nothing of what is written",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "below = [shape for shape in self._work.segments if shape.base_offset < end]",
+        "a segment behind the end is written as it was",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "takes, self._unpaid = self._unpaid / self._work.bytes_per_second, 0",
+        "one byte more or less is as good",
+    ),
+    Unseen(
+        f"{SRC}log/integrity.py",
+        "self._crc = 0",
+        "it is set before anybody asks",
+    ),
+    Unseen(
+        f"{SRC}log/integrity.py",
+        "self._expected = 0",
+        "it is set before anybody asks",
+    ),
+    Unseen(
+        f"{SRC}log/log.py",
+        "behind = self.segment_of(self.durability.durable_end - 1)",
+        "a segment that is durable is synced once more",
+    ),
+    Unseen(
+        f"{SRC}log/peek.py",
+        "offset = -1",
+        "whatever is below zero says that no place was looked for",
+    ),
+    Unseen(
+        f"{SRC}log/store.py",
+        "SETTLE_AT_ONCE = 16",
+        "it says how many logs are closed at a time",
+    ),
+    Unseen(
+        f"{SRC}log/store.py",
+        "SETTLE_TRIES = 50",
+        "it bounds how long a stop is patient: one more is as good",
+    ),
+    Unseen(
+        f"{SRC}log/store.py",
+        "ABSENT_TOLD = 20",
+        "it bounds the lines of a log",
+    ),
+    Unseen(
         f"{SRC}log/compaction/cleaner.py",
         'then = "it is tried again" if again else "it is not tried again before the next start"',
         "it is part of a log line",

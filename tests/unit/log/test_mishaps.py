@@ -13,6 +13,7 @@ from highwater.errors import Code, KafkaError
 from highwater.log import names
 from highwater.log.checkpoint import decode_offsets
 from highwater.log.loader import LoadedLog, LoadRequest, load_log
+from highwater.log.peek import cached
 from highwater.log.scan import BadBatch
 from highwater.log.snapshots import ProducerSnapshots
 from highwater.model import TopicPartition
@@ -37,6 +38,7 @@ def test_a_log_begins_anew_and_its_start_is_durable() -> None:
         assert (machine.log.log_start, machine.log.log_end) == (50, 50)
         written = machine.storage.durable_bytes(DATA / names.RECOVERY_POINTS)
         assert decode_offsets(written or b"")[TP] == 50
+        assert machine.log.durability.log_start == 50
         machine.restart(power_loss=True)
         assert (machine.log.log_start, machine.log.log_end) == (50, 50)
 
@@ -340,3 +342,48 @@ def test_of_a_log_that_failed_nothing_becomes_durable() -> None:
         machine.world.call(machine.log.storage_failed, OSError(errno.EIO, "failed"))
         sim.advance(10)
         assert (told, machine.log.durable_end) == ([], 0)
+
+
+def test_a_log_that_began_anew_waits_for_room_in_which_its_start_can_be_written() -> None:
+    with Simulation(23, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        fault = machine.storage.fail("append", f"*{names.LOG_STARTS}*", errno.ENOSPC, times=3)
+        assert sim.run(machine.world.perform(machine.bench.store.restart(machine.log, 50)))
+        assert (fault.struck, machine.log.offline) == (3, None)
+
+
+def test_epochs_that_a_broken_disk_refused_take_the_log_offline_and_are_not_written_again() -> None:
+    with Simulation(24, QUICK) as sim:
+        machine = Machine(sim)
+        fault = machine.storage.fail("append", f"*{names.EPOCH_CHECKPOINT}*", errno.EIO, times=None)
+        machine.append(b"a", epoch=4)
+        sim.advance(10)
+        assert (machine.bench.offline, fault.struck) == ([machine.log], 1)
+
+
+def test_what_is_appended_behind_a_cut_is_looked_for_in_the_segments_that_are_left() -> None:
+    with Simulation(25, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine)
+        assert sim.run(machine.world.perform(machine.bench.truncate(1)))
+        machine.append(b"a", b"b", b"c")
+        assert [segment.base_offset for segment in machine.log.segments] == [0, 1]
+        assert [machine.log.segment_of(offset) for offset in range(4)] == [0, 1, 1, 1]
+        assert [machine.log.end_of(at) for at in range(2)] == [1, 4]
+
+
+@pytest.mark.parametrize(("alone", "code"), [(True, Code.CORRUPT_MESSAGE), (False, Code.KAFKA_STORAGE_ERROR)])
+def test_damage_that_a_reader_meets_is_told_to_whoever_has_the_log(alone: bool, code: Code) -> None:
+    with Simulation(26, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.close()
+        machine.restart(power_loss=False)
+        log = machine.log
+        log.is_only_copy = lambda: alone
+        machine.storage.damage(log.active.file.path, 8, b"\xff\xff\xff\xff")
+        with pytest.raises(KafkaError) as refused:
+            machine.world.call(log.read, 0, 1000, 1, True, cached)
+        assert refused.value.code is code
+        assert (list(log.reads.damage), machine.bench.offline, log.offline) == ([0], [log], None)

@@ -109,3 +109,33 @@ def test_a_log_whose_very_first_record_is_lost_ends_before_it(tmp_path: Path) ->
         assert ([segment.base_offset for segment in found.segments], found.log_end) == ([0], 0)
 
     on_real_disk(tmp_path, play)
+
+
+def test_epochs_that_a_raised_log_start_took_along_are_found_again_where_it_was_lost(tmp_path: Path) -> None:
+    """The file of the epochs was written, and the checkpoint of the log start was not."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        for epoch in (1, 2):
+            append(log, batch([b"v"] * 3), leader_epoch=epoch)
+        await bench.store.close(7)
+        Path(log.directory / names.EPOCH_CHECKPOINT).write_bytes(encode_epochs([(2, 3)]))
+        assert (await loaded(bench, clean=True)).epochs == [(1, 0), (2, 3)]
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_log_whose_segments_are_all_deleted_remembers_its_last_epoch(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch([b"v"] * 3), leader_epoch=5)
+        log.roll()
+        log.move_high_watermark(3)
+        log.drop_oldest()
+        assert log.log_start == log.log_end == 3
+        await bench.store.close(7)
+        for clean in (True, False):
+            Path(log.directory / names.EPOCH_CHECKPOINT).write_bytes(encode_epochs([(5, 0)]))  # as it was before
+            assert (await loaded(bench, 3, clean)).epochs == [(5, 3)]
+
+    on_real_disk(tmp_path, play)

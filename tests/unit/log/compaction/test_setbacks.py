@@ -37,9 +37,12 @@ def test_a_cleaner_that_found_nothing_looks_again() -> None:
         assert stage.cleaner.account.looked_at is None, "log.cleaner.backoff.ms is not over yet"
         await stage.sim.sleep(26)
         assert stage.cleaner.account.looked_at is not None
-        assert stage.cleaner.account.cleanings == 0
+        assert (stage.cleaner.account.cleanings, stage.cleaner.account.max_ratio) == (0, 0.0)
         fill(stage)
+        await stage.sim.until(lambda: stage.cleaner.account.max_ratio > 0)
         await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0)
+        await stage.sim.sleep(40)
+        assert stage.cleaner.account.max_ratio == 0.0, "of what is dirty now"
         stage.cleaner.stop()
         assert table_of(await stage.read()) == stage.expected
 
@@ -134,6 +137,27 @@ def test_a_truncation_waits_for_a_segment_that_takes_its_place_and_then_goes_on(
         assert await stage.bench.truncate(log.log_end - 1)
         assert (log.swapping, log.log_end) == (None, 59)
         await stage.cleaner.close()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_log_that_begins_anew_waits_for_a_segment_that_takes_its_place() -> None:
+    """Or the next start would find it, whole and durable, and put it into the new log."""
+    stage = Stage(4)
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: log.swapping is not None)
+        assert await stage.bench.store.restart(log, 100)
+        assert (log.swapping, log.log_start, log.log_end) == (None, 100, 100)
+        await stage.cleaner.close()
+        await stage.stop(clean=False)
+        log = await stage.restart()
+        assert ([segment.base_offset for segment in log.segments], log.log_end) == ([100], 100)
 
     with stage.sim:
         stage.sim.run(play)
