@@ -16,6 +16,7 @@ from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.peek import cached
 from highwater.log.scan import BadBatch
 from highwater.log.snapshots import ProducerSnapshots
+from highwater.log.truncation import restart
 from highwater.model import TopicPartition
 from highwater.sim import Simulation
 from highwater.world import Exhausted
@@ -387,3 +388,16 @@ def test_damage_that_a_reader_meets_is_told_to_whoever_has_the_log(alone: bool, 
             machine.world.call(log.read, 0, 1000, 1, True, cached)
         assert refused.value.code is code
         assert (list(log.reads.damage), machine.bench.offline, log.offline) == ([0], [log], None)
+
+
+def test_before_a_log_begins_anew_it_is_told_that_nothing_of_it_will_be_left() -> None:
+    with Simulation(27, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        told: list[tuple[int, int]] = []
+
+        async def announce(end: int) -> None:
+            told.append((end, machine.log.log_end))
+
+        assert sim.run(machine.world.perform(restart(machine.world, machine.log, 5, announce=announce)))
+        assert told == [(0, 1)]
