@@ -65,6 +65,21 @@ def test_retention_goes_on_as_long_as_it_is_meant(meant: int) -> None:
         assert machine.log.log_start == machine.log.segments[0].base_offset
 
 
+def test_retention_makes_only_the_start_of_its_segments_durable() -> None:
+    """DeleteRecords has raised the log start amid the segment that stays, and nobody has written that down yet."""
+    with Simulation(3, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine, 3)
+        machine.append(b"x", b"y", b"z")
+        log = machine.log
+        log.move_high_watermark(log.log_end)
+        machine.world.call(log.raise_log_start, 4)
+        assert log.durability.log_start == 0
+        assert sim.run(machine.world.perform(machine.bench.store.expiry.apply(log))) == 2
+        assert (log.segments[0].base_offset, log.log_start) == (2, 4)
+        assert log.durability.log_start == 2
+
+
 def test_retention_leaves_a_log_alone_that_is_offline() -> None:
     with Simulation(4, QUICK) as sim:
         machine = Machine(sim, retention_bytes=0)
@@ -161,6 +176,36 @@ def test_what_could_not_be_read_for_a_cut_while_the_segments_changed_is_read_aga
 
         assert sim.run(machine.world.perform(play()))
         assert (log.log_start, log.log_end, log.offline) == (1, 2, None)
+
+
+def test_a_log_that_fails_while_its_cut_waits_is_not_cut() -> None:
+    with Simulation(9, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine)
+        log = machine.log
+
+        async def play() -> bool:
+            cut = asyncio.ensure_future(machine.bench.truncate(2))
+            await asyncio.sleep(0)
+            assert not cut.done(), "a snapshot of the producers is on its way"
+            log.storage_failed(OSError(errno.EIO, "failed"))
+            return await cut
+
+        assert not sim.run(machine.world.perform(play()))
+        assert log.log_end == 3
+
+
+def test_a_snapshot_that_a_cut_cannot_read_is_removed() -> None:
+    with Simulation(9, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine)
+        sim.advance(5)
+        found = [each for each in machine.world.disk.list(machine.log.directory) if each.endswith(names.SNAPSHOT)]
+        assert [names.base_offset_of(name) for name in found][-1] == 3
+        first = found[0]
+        machine.storage.damage(machine.log.directory / first, 2, b"\xff")
+        assert sim.run(machine.world.perform(machine.bench.truncate(2)))
+        assert first not in machine.world.disk.list(machine.log.directory)
 
 
 def test_an_epoch_that_cannot_be_is_damage_where_it_begins() -> None:
@@ -282,8 +327,7 @@ def test_a_store_that_is_closed_renames_nothing_any_more() -> None:
         assert [name for name in machine.world.disk.list(DATA) if "orders" in name] == ["orders-0"]
 
 
-@pytest.mark.parametrize("cut", [False, True])
-def test_a_log_start_is_durable_once_its_checkpoint_is_unless_the_log_was_cut_since(cut: bool) -> None:
+def test_a_log_start_is_durable_once_its_checkpoint_is() -> None:
     with Simulation(19, QUICK) as sim:
         machine = Machine(sim)
         log = machine.log
@@ -294,10 +338,8 @@ def test_a_log_start_is_durable_once_its_checkpoint_is_unless_the_log_was_cut_si
         kept: list[int] = []
         machine.world.call(machine.bench.store.keep_start, log, lambda: kept.append(log.durability.log_start))
         assert (kept, log.durability.log_start) == ([], 0)
-        if cut:
-            log.durability.cut(1)
         sim.run(sim.until(lambda: bool(kept)))
-        assert kept == [0 if cut else 2]
+        assert kept == [2]
         written = machine.storage.durable_bytes(DATA / names.LOG_STARTS)
         assert decode_offsets(written or b"")[TP] == 2
 
