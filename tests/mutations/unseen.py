@@ -154,6 +154,21 @@ UNSEEN = [
     Unseen(f"{SRC}groups/footprint.py", "_PENDING: Final = 350", "it estimates a size: one more is as good"),
     Unseen(f"{SRC}groups/footprint.py", "_MEMBER: Final = 900", "it estimates a size: one more is as good"),
     Unseen(f"{SRC}groups/footprint.py", "_LEAST_MEMBER: Final = 4_096", "it estimates a size: one more is as good"),
+    Unseen(
+        f"{SRC}groups/footprint.py",
+        "return _MEMBER + names + size_of(member.protocols) + len(member.assignment)",
+        "it estimates a size: one more is as good",
+    ),
+    Unseen(
+        f"{SRC}groups/footprint.py",
+        "return _MEMBER + _MEMBER_ID + names + size_of(join.protocols)",
+        "it estimates a size: one more is as good",
+    ),
+    Unseen(
+        f"{SRC}groups/deadlines.py",
+        "if len(self._heap) > 2 * len(self._due) + _STALE:",
+        "it bounds memory: a little more is as good",
+    ),
     Unseen(f"{SRC}groups/footprint.py", "_TOPIC: Final = 100", "it estimates a size: one more is as good"),
     Unseen(f"{SRC}groups/footprint.py", "_MEMBER_ID: Final = 37", "it estimates a size: one more is as good"),
     Unseen(f"{SRC}groups/offsets.py", "_OFFSET: Final = 300", "it estimates a size: one more is as good"),

@@ -162,3 +162,12 @@ def test_members_count_with_all_that_they_bring() -> None:
     assert 50_000 <= second < 60_000
     assert 31_000 <= third < 60_000
     assert MOST_KEPT == 64 * 1024 * 1024
+
+
+def test_of_the_protocols_that_members_name_only_those_are_known_that_they_name_now() -> None:
+    bench = Bench(GroupSettings(initial_rebalance_delay_ms=0))
+    (member,) = bench.stable_group(1)
+    (group,) = bench.shard._registry
+    for number in range(5):
+        bench.ask_join(member, {f"p{number}": b"", "range": b""})
+    assert dict(group._support) == {"p4": 1, "range": 1}

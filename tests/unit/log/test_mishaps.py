@@ -169,7 +169,7 @@ def test_what_could_not_be_read_for_a_cut_while_the_segments_changed_is_read_aga
         async def play() -> bool:
             cut = asyncio.ensure_future(machine.bench.truncate(2))
             await asyncio.sleep(0)
-            assert not fault.struck, "the job that looks for the place has only begun"
+            assert fault.struck < 1, "the job that looks for the place has only begun"
             log.drop_oldest()
             assert await cut
             return fault.struck == 1
