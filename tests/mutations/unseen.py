@@ -196,6 +196,26 @@ UNSEEN = [
         "what others know is asked of a broker in a controlled shutdown alone",
     ),
     Unseen(
+        f"{SRC}coordinator/coordinator.py",
+        "_HASHED_AT_ONCE = 256",
+        "it says how much is hashed at a time, and nothing of the hash",
+    ),
+    Unseen(
+        f"{SRC}coordinator/coordinator.py",
+        "_POWERS = [pow(31, exponent, 1 << 32) for exponent in reversed(range(_HASHED_AT_ONCE))]",
+        "what is more than 32 bits of a power is cut off later",
+    ),
+    Unseen(
+        f"{SRC}coordinator/tenure.py",
+        "if self.standing is not Standing.LOADING:",
+        "whatever comes of it asks for the standing again",
+    ),
+    Unseen(
+        f"{SRC}coordinator/tenure.py",
+        "if self.standing is not Standing.ACTIVE:",
+        "whatever comes of it asks for the standing again",
+    ),
+    Unseen(
         f"{SRC}coordinator/loading.py",
         "PIECE = 500",
         "it says how much the loop takes in at a time, and nothing of what is loaded",

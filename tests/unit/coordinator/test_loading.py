@@ -11,6 +11,7 @@ from highwater.coordinator.tenure import Standing
 from highwater.errors import Code, KafkaError
 from highwater.wire import records
 from highwater.wire.compression import Codec
+from highwater.wire.records import HEADER, HEADER_SIZE
 from highwater.wire.records.control import ControlType, build_marker
 from highwater.world import EXHAUSTED_SECONDS, Exhausted, Step
 from highwater.world.jobs import finished
@@ -67,6 +68,19 @@ def test_what_a_transaction_wrote_counts_from_its_marker_on() -> None:
         machine = stage.loaded().machine
         assert machine.values == {b"t1": b"1"}
         assert machine.held == {3: {b"t3": b"1"}}
+
+
+def test_a_marker_that_compaction_has_emptied_and_one_of_another_kind_end_nothing() -> None:
+    with Stage() as stage:
+        stage.append(batch((b"t1", b"1"), producer_id=1))
+        emptied = marker(ControlType.COMMIT, 1)
+        del emptied[HEADER_SIZE:]
+        HEADER.pack_into(emptied, 0, *records.read_header(emptied)._replace(length=HEADER_SIZE - 12, record_count=0))
+        records.seal(emptied, 0, HEADER_SIZE)
+        stage.append(emptied)
+        stage.append(marker(ControlType.LEADER_CHANGE, 1))
+        stage.lead()
+        assert stage.loaded().machine.held == {1: {b"t1": b"1"}}
 
 
 def test_records_below_the_log_start_are_gone() -> None:
@@ -270,3 +284,14 @@ def test_who_resigns_while_loading_reads_no_further(monkeypatch: pytest.MonkeyPa
         fault = stage.sim.storage("n").fail("read", "*.log", errno.EIO, times=None)
         stage.sim.advance(10)
         assert fault.struck == 0
+
+
+def test_behind_a_record_that_cannot_be_read_nothing_is_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "PIECE", 1)
+    with Stage() as stage:
+        for key in (b"a", b"unreadable", b"b"):
+            stage.append(batch((key, b"1")))
+        stage.lead()
+        (tenure,) = stage.coordinator
+        stage.sim.advance(5)
+        assert (tenure.standing, tenure.machine.values) == (Standing.FAILED, {b"a": b"1"})

@@ -230,6 +230,32 @@ def test_what_is_long_goes_on_after_a_mistake() -> None:
         assert stage.answers == ["a committed", "b committed"]
 
 
+def test_after_a_mistake_what_is_due_sooner_is_not_kept_waiting() -> None:
+    with Stage() as stage:
+        stage.sim.forgives = True
+        stage.lead()
+        tenure = stage.loaded()
+        tenure.machine.mistakes, tenure.machine.alarm = 1, stage.world.clock.monotonic() + 5
+        stage.world.call(tenure.carry_out, [])
+        stage.sim.advance(5 + AFTER_FAILURE_SECONDS / 4)
+        assert tenure.machine.mistakes == 0
+        tenure.machine.alarm = stage.world.clock.monotonic() + AFTER_FAILURE_SECONDS / 4
+        stage.world.call(tenure.carry_out, [])
+        stage.sim.advance(AFTER_FAILURE_SECONDS / 2)
+        assert tenure.machine.expirations == 1
+
+
+def test_a_piece_has_one_turn_however_often_it_is_looked_for() -> None:
+    with Stage() as stage:
+        stage.lead()
+        tenure = stage.loaded()
+        tenure.machine.pieces = [b"a"]
+        for _ in range(3):
+            stage.world.call(tenure.carry_out, [])
+        stage.sim.advance(1)
+        assert (stage.answers, len(tenure.machine.rooms)) == (["a committed"], 1)
+
+
 def test_nothing_of_a_tenure_that_is_over_is_remembered() -> None:
     with Stage() as stage:
         stage.lead()
