@@ -276,6 +276,7 @@ def test_partitions_of_a_failed_directory_move_away() -> None:
     two.log_dirs = [directory(1), directory(1, 1)]
     head = with_topic(then(cluster(2), [two]), "a", [1, 2])
     decision = beat(head, Liveness(9.0), offline_log_dirs=[directory(1)])
+    assert decision.why == "directories of broker 1 are offline"
     assert decision.records == [
         PartitionChangeRecord(topic_id=topic_id("a"), partition_id=0, isr=[2], leader=2),
         BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch(1), log_dirs=[directory(1, 1)]),
