@@ -161,6 +161,15 @@ def test_a_broker_must_support_every_finalized_feature() -> None:
     assert register(head, able).response.error_code == 0
 
 
+@pytest.mark.parametrize(("least", "most", "is_refused"), [(0, 0, False), (0, 3, False), (1, 3, True)])
+def test_a_feature_that_is_not_finalized_must_be_one_that_the_broker_can_do_without(
+    least: int, most: int, is_refused: bool
+) -> None:
+    another = Feature(name="another.version", min_supported_version=least, max_supported_version=most)
+    told = register(FRESH, request(features=[*FEATURES, another])).response.error_code
+    assert told == (Code.UNSUPPORTED_VERSION if is_refused else Code.NONE)
+
+
 def test_a_controller_registers_with_its_endpoints_and_features() -> None:
     asked = ControllerRegistrationRequest(
         controller_id=1,
