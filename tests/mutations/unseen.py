@@ -236,6 +236,12 @@ UNSEEN = [
         "it decides where the work is done, and nothing of its result",
     ),
     Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "if segment_end <= work.clean_end:",
+        "nothing of a segment that ends there lies beyond",
+    ),
+    Unseen(f"{SRC}log/durability.py", "self.cuts = 0", "only whether it has changed counts"),
+    Unseen(
         f"{SRC}log/compaction/swap.py",
         "await synced(world, [], directory)  # or the next start may have to rename it again",
         "what a power cut takes back is done again by the next start",

@@ -94,6 +94,7 @@ class Value:
 def test_writes_that_overlap_end_with_the_newest_value_and_answer_everybody() -> None:
     with Simulation(1) as sim:
         value = Value(sim)
+        assert value.file.in_step, "nothing was asked to be written"
         for number in range(5):
             value.write(number)
         assert not value.file.in_step

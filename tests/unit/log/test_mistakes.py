@@ -144,3 +144,43 @@ def test_nothing_is_read_behind_the_last_batch() -> None:
         machine.append(b"a")
         machine.log.log_end = 3  # compaction took what lay behind
         assert machine.world.call(machine.log.read, 1, 1000, 3, True, cached) == []
+
+
+def test_what_a_start_has_dropped_does_not_come_back_by_a_power_cut() -> None:
+    with Simulation(10, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine)
+        machine.world.call(machine.log.flush)
+        machine.settle()
+        dropped = [segment.file.path for segment in machine.log.segments[2:]]
+        assert all(machine.storage.durable_bytes(path) is not None for path in dropped)
+        machine.storage.damage(machine.log.segments[1].file.path, HEADER_SIZE + 2, b"\xff")
+        machine.restart(power_loss=False)
+        assert (machine.log.log_end, len(machine.log.segments)) == (1, 2)
+        assert all(machine.storage.durable_bytes(path) is None for path in dropped)
+
+
+def test_a_copy_that_was_put_aside_and_does_not_say_whose_it_is_stays_and_stands_for_nobody() -> None:
+    with Simulation(11, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.world.call(machine.bench.store.put_aside, TP, TOPIC_ID)
+        (aside,) = (name for name in machine.world.disk.list(DATA) if names.stray_partition(name) is not None)
+        machine.world.call(machine.world.disk.unlink, DATA / aside / names.PARTITION_METADATA)
+        machine.restart(power_loss=False)
+        sim.advance(10)
+        assert machine.bench.store.retired.kept() == []
+        assert aside in machine.world.disk.list(DATA)
+
+
+@pytest.mark.parametrize("kinds", [("log", "index", "timeindex"), ("index",), ("timeindex",)])
+def test_files_that_are_missing_are_made_anew(kinds: tuple[str, ...]) -> None:
+    with Simulation(12, QUICK) as sim:
+        machine = Machine(sim)
+        directory = machine.log.directory
+        machine.close()
+        for kind in kinds:
+            machine.world.call(machine.world.disk.unlink, directory / f"{0:020}.{kind}")
+        machine.restart(power_loss=False)
+        assert machine.append(b"a") == 0
+        assert machine.values() == [b"a"]
