@@ -240,6 +240,16 @@ UNSEEN = [
         "if segment_end <= work.clean_end:",
         "nothing of a segment that ends there lies beyond",
     ),
+    Unseen(
+        f"{SRC}log/soundness.py",
+        "previous = (segment.base_offset - 1, -1)",
+        "an offset that lies before the segment is that of none of its batches",
+    ),
+    Unseen(
+        f"{SRC}log/partition_metadata.py",
+        'fields = dict(line.split(": ", 1) for line in data.decode("ascii").splitlines() if line)',
+        "a colon in a value is refused either way",
+    ),
     Unseen(f"{SRC}log/durability.py", "self.cuts = 0", "only whether it has changed counts"),
     Unseen(
         f"{SRC}log/compaction/swap.py",

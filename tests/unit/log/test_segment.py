@@ -343,3 +343,10 @@ def test_a_file_that_somebody_has_cut_since_it_was_opened_is_damaged(tmp_path: P
     os.truncate(segment.file.path, 5)
     with pytest.raises(BadBatch, match="the file is shorter than it was"):
         segment.locate(BASE + 1, blocking)
+
+
+def test_indexes_of_records_without_a_time_are_believed(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, -1, -1, -1)
+    segment.close_indexes()
+    assert time_entries(segment) == []
+    assert indexes_hold(segment, 0)
