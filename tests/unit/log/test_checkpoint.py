@@ -267,3 +267,15 @@ def test_a_value_that_cannot_be_told_is_a_mistake_that_is_counted_and_written_on
         sim.run(sim.until(lambda: bool(value.told)))
         assert sim.storage("a").durable_bytes(FILE) == b"5"
         assert (value.world.failures.counts["callback"], value.errors) == (1, [])
+
+
+def test_who_was_told_that_it_is_written_is_not_told_of_a_later_failure() -> None:
+    with Simulation(13) as sim:
+        value = Value(sim)
+        refused: list[Exception] = []
+        value.world.call(value.file.write, lambda: value.told.append(1), refused.append)
+        sim.run(sim.until(lambda: value.told == [1]))
+        sim.storage("a").fail("append", "*.tmp", errno.ENOSPC)
+        value.write(2)
+        sim.run(sim.until(lambda: value.told == [1, 2]))
+        assert (len(value.errors), refused) == (1, [])

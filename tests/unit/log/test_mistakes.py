@@ -11,10 +11,11 @@ from highwater.errors import Code, KafkaError
 from highwater.log import names
 from highwater.log.checkpoint import decode_offsets
 from highwater.log.peek import cached
+from highwater.log.segment import MAX_RELATIVE_OFFSET
 from highwater.model import TopicPartition
 from highwater.sim import Simulation
 from highwater.wire.records import HEADER_SIZE
-from tests.unit.log.bench import TOPIC_ID, TP
+from tests.unit.log.bench import TOPIC_ID, TP, batch
 from tests.unit.log.test_faults import DATA, QUICK, Machine
 from tests.unit.log.test_mishaps import rolled
 
@@ -184,3 +185,17 @@ def test_files_that_are_missing_are_made_anew(kinds: tuple[str, ...]) -> None:
         machine.restart(power_loss=False)
         assert machine.append(b"a") == 0
         assert machine.values() == [b"a"]
+
+
+@pytest.mark.parametrize(("beyond", "bases"), [(0, [0, 1]), (1, [0, 2 + MAX_RELATIVE_OFFSET])])
+def test_a_segment_begins_where_the_log_ends_as_long_as_its_index_can_tell_the_batch(
+    beyond: int, bases: list[int]
+) -> None:
+    """Then a gap between segments is a loss."""
+    with Simulation(13, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        far = batch([b"b"])
+        far[:8] = (1 + MAX_RELATIVE_OFFSET + beyond).to_bytes(8, "big")
+        machine.world.call(machine.log.append_as_follower, memoryview(far))
+        assert [segment.base_offset for segment in machine.log.segments] == bases

@@ -86,6 +86,23 @@ def test_a_cleaner_that_is_closed_ends_what_is_under_way_and_leaves_nothing_behi
         stage.sim.run(play)
 
 
+def test_how_far_a_cleaning_is_can_be_seen() -> None:
+    stage = Stage(2, node(log_cleaner_io_max_bytes_per_second=400))
+
+    async def play() -> None:
+        await stage.create()
+        fill(stage)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        under_way = stage.cleaner.account.under_way
+        assert under_way[TP].share == 0
+        await stage.sim.until(lambda: under_way[TP].share > 0.2)
+        await stage.cleaner.close()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
 def test_a_cleaner_that_is_stopped_gives_up_what_would_take_hours() -> None:
     stage = Stage(2, node(log_cleaner_io_max_bytes_per_second=1), segment_bytes=20_000)
 
