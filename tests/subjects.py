@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from random import Random
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from highwater.broker import apis as broker_apis
-from highwater.net.api_versions import API_VERSIONS
+from highwater.apis import APIS
 from highwater.net.registry import Api, Decode, Registry, Role
-from highwater.raft_node import apis as controller_apis
-from highwater.raft_node import k58_envelope
 from highwater.wire.codec import Message
 from tests.mutation import Sample
 from tests.wire.specimens import specimen
@@ -41,9 +37,7 @@ class Subject(NamedTuple):
 
     @property
     def response(self) -> type[Message]:
-        module = self.api.request.__module__.removesuffix("_request") + "_response"
-        name = self.api.request.__name__.removesuffix("Request") + "Response"
-        return cast(type[Message], getattr(import_module(module), name))
+        return self.api.response
 
     def samples(self, random: Random, count: int) -> list[Sample]:
         """Well-formed bodies of random values; of a version that has no schema any more, those of the oldest one."""
@@ -59,12 +53,9 @@ class Subject(NamedTuple):
 def registries() -> list[Registry]:
     """What a node registers, without handlers at work behind it."""
     made = []
-    for role, apis in (
-        (Role.BROKER, [module.API for module in broker_apis.HANDLERS]),
-        (Role.CONTROLLER, [*(module.API for module in controller_apis.HANDLERS), k58_envelope.API]),
-    ):
+    for role, apis in APIS.items():
         registry = Registry(role)
-        for api in [*apis, API_VERSIONS]:
+        for api in apis:
             registry.add(api, lambda ctx, request: None)
         made.append(registry)
     return made

@@ -9,7 +9,9 @@ from functools import partial
 from typing import Any
 
 from highwater import config as settings
-from highwater.broker.apis import broker_registry
+from highwater.active_controller.active_controller import ActiveController
+from highwater.active_controller.metrics import ControllerMetrics
+from highwater.apis import broker_registry, controller_registry
 from highwater.broker.assembly import assemble
 from highwater.broker.lags import GroupLags
 from highwater.broker.metrics import BrokerMetrics
@@ -21,16 +23,13 @@ from highwater.log.home import Home, open_home
 from highwater.metadata.changes import Changes
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import Endpoint
-from highwater.net.api_versions import Features, register_api_versions
+from highwater.net.api_versions import Features
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.http import HttpServer, Page
 from highwater.net.metrics import CONTENT_TYPE, Collector, NetMetrics, exposition
 from highwater.net.server import Limits, ListenerSpec, Server
 from highwater.net.stats import LoopLag
 from highwater.quorum import Identity, Leadership, Listener, ReplicaKey, Timing, VoterNode
-from highwater.raft_node.active import ActiveController
-from highwater.raft_node.apis import controller_registry
-from highwater.raft_node.metadata_log import metadata_log_config
 from highwater.raft_node.metrics import QuorumMetrics
 from highwater.raft_node.raft_node import Listeners, RaftNode
 from highwater.world import World
@@ -71,7 +70,7 @@ class Node:
         """Set whenever the quorum has news."""
         self.deadlines = DeadlineQueue(world.clock)
         self.lag = LoopLag(world.clock)
-        self.raft = RaftNode(world, config, home.cluster_id, metadata_log_config(config), self.deadlines)
+        self.raft = RaftNode(world, config, home.cluster_id, self.deadlines)
         self.controller: ActiveController | None = None
         self.role: BrokerRole | None = None
         if config.is_controller:
@@ -105,14 +104,12 @@ class Node:
 
     def _listeners(self) -> Iterator[ListenerSpec]:
         if self.controller is not None:
-            controllers = controller_registry(self.controller)
-            register_api_versions(controllers, self._features)
+            controllers = controller_registry(self.raft, self.controller, self._features)
             yield from (
                 ListenerSpec(each.name, each.endpoint, controllers) for each in self.config.controller_listeners
             )
         if self.broker is not None:
-            brokers = broker_registry(self.broker)
-            register_api_versions(brokers, self._features)
+            brokers = broker_registry(self.broker, self._features)
             yield from (ListenerSpec(each.name, each.endpoint, brokers) for each in self.config.broker_listeners)
 
     # Starting and stopping
@@ -218,7 +215,10 @@ class Node:
         listener = self.config.get(settings.HIGHWATER_HTTP_LISTENER)
         if listener is None:
             return
-        parts: list[Collector] = [QuorumMetrics(self.raft, self.controller), NetMetrics(self.server, self.lag)]
+        parts: list[Collector] = [QuorumMetrics(self.raft)]
+        if self.controller is not None:
+            parts.append(ControllerMetrics(self.raft, self.controller))
+        parts.append(NetMetrics(self.server, self.lag))
         if self.broker is not None:
             parts += [BrokerMetrics(self.broker), GroupLags(self.broker)]
         pages = {"/status": self._status_page, "/metrics": lambda: Page(CONTENT_TYPE, exposition(parts))}
@@ -238,7 +238,7 @@ class Node:
                 "leader": quorum.leader_id,
                 "epoch": quorum.epoch,
                 "high_watermark": quorum.high_watermark,
-                "log_end": self.raft.log.written_end,
+                "log_end": self.raft.log_end,
                 "voters": list(quorum.voters.ids),
             },
         }

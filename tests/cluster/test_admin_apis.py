@@ -18,10 +18,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from highwater.broker.apis import HANDLERS
+from highwater.apis import APIS
 from highwater.client import Client, Connection, describe_topics
 from highwater.errors import Code
 from highwater.model import Endpoint, Uuid
+from highwater.net.registry import Role
 from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from highwater.wire.messages.find_coordinator_response import FindCoordinatorResponse
 from tests.apache import run_tool
@@ -203,15 +204,16 @@ def test_apaches_tool_lists_what_is_advertised(node: Node) -> None:
     assert done.rc == 0, done.stderr
     for line in ("Produce(0): 0 to 13", "Fetch(1): 4 to 18", "Metadata(3): 0 to 13", "ApiVersions(18): 0 to 4"):
         assert line in done.stdout, line
-    for api in (module.API for module in HANDLERS):
+    for api in APIS[Role.BROKER]:
         assert f"({api.key}): " in done.stdout
     assert "AddPartitionsToTxn(24): UNSUPPORTED" in done.stdout
 
 
 def test_old_librdkafka_finds_the_versions_it_looks_for() -> None:
-    offered = {api.key: (api.versions[0] if api.advertised_min is None else api.advertised_min, api.versions[1]) for api
-               in (module.API for module in HANDLERS)}  # fmt: skip
-    offered[18] = (0, 4)
+    offered = {
+        api.key: (api.versions[0] if api.advertised_min is None else api.advertised_min, api.versions[1])
+        for api in APIS[Role.BROKER]
+    }
     for key, versions in OLD_LIBRDKAFKA.items():
         assert all(offered[key][0] <= version <= offered[key][1] for version in versions), key
 

@@ -2,131 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from highwater.broker.apis import HANDLERS as BROKER_HANDLERS
+from highwater.apis import APIS
 from highwater.errors import Code
-from highwater.faults.answers import can_refuse, refuse
-from highwater.model import Uuid
-from highwater.raft_node.apis import HANDLERS as CONTROLLER_HANDLERS
-from highwater.wire.codec import Message
-from highwater.wire.messages import index
-from highwater.wire.messages.create_partitions_request import CreatePartitionsTopic
-from highwater.wire.messages.create_topics_request import CreatableTopic
-from highwater.wire.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsTopic
-from highwater.wire.messages.delete_topics_request import DeleteTopicState
-from highwater.wire.messages.describe_configs_request import DescribeConfigsResource
-from highwater.wire.messages.describe_topic_partitions_request import TopicRequest
-from highwater.wire.messages.elect_leaders_request import TopicPartitions
-from highwater.wire.messages.fetch_request import FetchPartition, FetchTopic
-from highwater.wire.messages.incremental_alter_configs_request import AlterConfigsResource
-from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsTopic
-from highwater.wire.messages.metadata_request import MetadataRequestTopic
-from highwater.wire.messages.offset_commit_request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from highwater.wire.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopic
-from highwater.wire.messages.offset_for_leader_epoch_request import OffsetForLeaderPartition, OffsetForLeaderTopic
-from highwater.wire.messages.produce_request import PartitionProduceData, TopicProduceData
+from highwater.net.registry import Api, Role
+from highwater.wire.messages.fetch_request import FetchRequest
+from highwater.wire.messages.fetch_response import FetchResponse
+from highwater.wire.messages.produce_request import ProduceRequest
+from highwater.wire.produce import ProduceRequestFlat
+from tests.named_things import codes, contents
 
 CODE = Code.POLICY_VIOLATION
-ID = Uuid(bytes(range(16)))
+SUBJECTS = [pytest.param(api, id=f"{role.value} {api.request.__name__}") for role in Role for api in APIS[role]]
 
 
-def contents(key: int, version: int) -> dict[str, Any]:
-    """What a request of this API asks for: one thing, by whichever name the version has for it."""
-    named: dict[int, dict[str, Any]] = {
-        0: {"topic_data": [_produced(version)]},
-        1: {"topics": [_fetched(version)]},
-        2: {"topics": [ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=3)])]},
-        3: {"topics": [MetadataRequestTopic(name="t")]},
-        8: {"topics": [_committed(version)]},
-        9: _offsets_fetched(version),
-        10: {"coordinator_keys": ["g"]} if version >= 4 else {"key": "g"},
-        15: {"groups": ["g"]},
-        19: {"topics": [CreatableTopic(name="t")]},
-        20: {"topics": [DeleteTopicState(name="t")]} if version >= 6 else {"topic_names": ["t"]},
-        21: {"topics": [DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=3)])]},
-        23: {"topics": [OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=3)])]},
-        32: {"resources": [DescribeConfigsResource(resource_type=2, resource_name="t")]},
-        37: {"topics": [CreatePartitionsTopic(name="t", count=2)]},
-        42: {"groups_names": ["g"]},
-        43: {"topic_partitions": [TopicPartitions(topic="t", partitions=[3])]},
-        44: {"resources": [AlterConfigsResource(resource_type=2, resource_name="t")]},
-        75: {"topics": [TopicRequest(name="t")]},
-    }
-    return named.get(key, {})
-
-
-def _produced(version: int) -> TopicProduceData:
-    data = [PartitionProduceData(index=3, records=b"")]
-    return (
-        TopicProduceData(topic_id=ID, partition_data=data)
-        if version >= 13
-        else TopicProduceData(name="t", partition_data=data)
-    )
-
-
-def _committed(version: int) -> OffsetCommitRequestTopic:
-    rows = [OffsetCommitRequestPartition(partition_index=3)]
-    return (
-        OffsetCommitRequestTopic(topic_id=ID, partitions=rows)
-        if version >= 10
-        else OffsetCommitRequestTopic(name="t", partitions=rows)
-    )
-
-
-def _offsets_fetched(version: int) -> dict[str, Any]:
-    if version >= 8:
-        return {"groups": [OffsetFetchRequestGroup(group_id="g", topics=None)]}
-    return {"group_id": "g", "topics": [OffsetFetchRequestTopic(name="t", partition_indexes=[3])]}
-
-
-def _fetched(version: int) -> FetchTopic:
-    partitions = [FetchPartition(partition=3)]
-    return (
-        FetchTopic(topic_id=ID, partitions=partitions)
-        if version >= 13
-        else FetchTopic(topic="t", partitions=partitions)
-    )
-
-
-def codes(value: Any) -> list[int]:
-    """Every error code anywhere in an answer."""
-    if isinstance(value, list):
-        return [code for each in value for code in codes(each)]
-    if not hasattr(value, "__slots__"):
-        return []
-    found = [getattr(value, "error_code", 0)]
-    for name in type(value).__slots__:
-        if name != "unknown_tags":
-            found += codes(getattr(value, name))
-    return [code for code in found if code]
-
-
-HANDLED = {module.API.key: module.API for module in (*CONTROLLER_HANDLERS, *BROKER_HANDLERS)}
-
-
-@pytest.mark.parametrize("key", sorted(key for key in HANDLED if can_refuse(key)))
-def test_every_version_of_an_answer_carries_the_code_and_nothing_else(key: int) -> None:
-    api = HANDLED[key]
+@pytest.mark.parametrize("api", SUBJECTS)
+def test_every_version_of_an_answer_carries_the_code_and_nothing_else(api: Api) -> None:
     for version in range(api.versions[0], api.versions[1] + 1):
-        asked = api.request(**contents(key, version))
-        request = (api.decode or api.request.decode)(memoryview(asked.encode(version)), version)
-        body = b"".join(bytes(part) for part in refuse(key, version, request, CODE))  # type: ignore[arg-type]
-        answer: Message = index.load(index.RESPONSES[key]).decode(memoryview(body), version)
+        asked = api.request(**contents(api.key, version))
+        request = (api.decode or api.request.decode)(memoryview(asked.encode(version)), version)  # type: ignore[call-arg]
+        refusal = api.refusal(request, CODE, version)
+        assert refusal is not None
+        answer = api.response.decode(memoryview(refusal.encode(version)), version)
         assert set(codes(answer)) == {CODE}, (version, answer)
-        assert answer.encode(version) == body
+        assert answer.encode(version) == refusal.encode(version)
 
 
-def test_most_of_what_is_answered_can_be_refused() -> None:
-    assert {index.REQUESTS[key] for key in HANDLED if not can_refuse(key)} <= {"AllocateProducerIdsRequest"}
+def test_a_produce_that_expects_no_answer_gets_none() -> None:
+    [api] = [api for api in APIS[Role.BROKER] if api.key == ProduceRequest.API_KEY]
+    assert api.refusal(ProduceRequestFlat(None, 0, 1000, [("t", [(3, None)])]), CODE, 9) is None
 
 
 def test_a_fetch_that_names_nothing_is_refused_as_a_whole() -> None:
-    api = HANDLED[1]
+    [api] = [api for api in APIS[Role.BROKER] if api.key == FetchRequest.API_KEY]
     assert api.decode is not None
-    request = api.decode(memoryview(api.request(session_id=7, session_epoch=2).encode(17)), 17)
-    [body] = refuse(1, 17, request, CODE)
-    answer: Any = index.load("FetchResponse").decode(memoryview(bytes(body)), 17)  # type: ignore[arg-type]
-    assert (answer.error_code, answer.responses) == (CODE, [])
+    body = FetchRequest(session_id=7, session_epoch=2).encode(17)
+    refusal = api.refusal(api.decode(memoryview(body), 17, 10), CODE, 17)
+    assert isinstance(refusal, FetchResponse)
+    assert (refusal.error_code, refusal.responses) == (CODE, [])

@@ -15,8 +15,8 @@ MUTATIONS: list[Mutation] = [
         scenario="F8",
         test=METADATA + "test_a_write_that_fails_within_an_answer_is_done_again_from_there",
         file="src/highwater/raft_node/raft_node.py",
-        line="self._pending.extend(fetched.batches)",
-        replacement="if fetched.failure is None:\n    self._pending.extend(fetched.batches)",
+        line="self._replay.extend(fetched.batches)",
+        replacement="if fetched.failure is None:\n    self._replay.extend(fetched.batches)",
     ),
     Mutation(
         scenario="F8",
@@ -65,8 +65,8 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         scenario="F13",
         test=BOUNDARIES + "test_a_controller_whose_clockwork_fails_once_still_fences_who_is_silent",
-        file="src/highwater/raft_node/active.py",
-        line='with self.world.failures.boundary("periodic", "the controller\'s sessions and elections"):',
+        file="src/highwater/active_controller/clockwork.py",
+        line='with self._world.failures.boundary("periodic", "the controller\'s sessions and elections"):',
         replacement="if True:",
     ),
     Mutation(
@@ -95,7 +95,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         scenario="F15",
         test=SETTINGS + "test_a_broker_refuses_settings_that_do_not_suit_it",
-        file="src/highwater/broker/k44_incremental_alter_configs.py",
+        file="src/highwater/broker/own_settings.py",
         line="_check_suits(broker, resource)",
         replacement="pass",
     ),

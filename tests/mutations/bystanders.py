@@ -114,7 +114,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F18",
         "tests/unit/broker/test_named_twice.py::test_a_broker_whose_settings_are_changed_twice_is_not_looked_at_twice",
-        "src/highwater/broker/k44_incremental_alter_configs.py",
+        "src/highwater/broker/own_settings.py",
         "if resource.resource_type != ResourceType.BROKER or "
         "times[resource.resource_type, resource.resource_name] > 1:",
         "if resource.resource_type != ResourceType.BROKER:",

@@ -139,7 +139,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F207",
         f"{_LARGE}::test_few_bytes_of_large_requests_are_passed_on_at_a_time",
-        "src/highwater/raft_node/k58_envelope.py",
+        "src/highwater/active_controller/k58_envelope.py",
         "if len(request.request_data) <= CHUNK:",
         "if True:",
     ),
@@ -154,8 +154,8 @@ MUTATIONS: list[Mutation] = [
         "F208",
         "tests/unit/raft_node/test_recovery_point.py::"
         "test_a_power_cut_while_old_segments_go_loses_nothing_of_the_metadata",
-        "src/highwater/raft_node/snapshotter.py",
-        "await synced(self._world, [], self._directory)",
+        "src/highwater/raft_node/metadata_log.py",
+        "await synced(world, [], self._log.directory)",
         "pass",
     ),
     Mutation(

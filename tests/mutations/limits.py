@@ -9,7 +9,7 @@ _LARGE = "tests/unit/broker/test_large_requests.py"
 _WAITING = "tests/unit/broker/test_waiting_fetches.py"
 _TOMBSTONES = "tests/unit/groups/test_tombstones.py"
 _WIDE = "tests/scenarios/test_wide_topics.py"
-_DOCKET = "tests/unit/raft_node/test_docket.py"
+_DOCKET = "tests/unit/active_controller/test_docket.py"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
@@ -93,21 +93,21 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F48",
         f"{_DOCKET}::test_nothing_is_decided_amid_another_decision",
-        "src/highwater/raft_node/docket.py",
+        "src/highwater/active_controller/docket.py",
         "return self._under_way is None and not self._waiting and not self._long",
         "return True",
     ),
     Mutation(
         "F48",
         f"{_DOCKET}::test_a_short_one_waits_for_one_long_decision_at_most",
-        "src/highwater/raft_node/docket.py",
+        "src/highwater/active_controller/docket.py",
         "(self._long if takes_long else self._waiting).append(case)",
         "self._waiting.append(case)",
     ),
     Mutation(
         "F48",
         f"{_DOCKET}::test_all_is_given_up_and_each_is_told_once",
-        "src/highwater/raft_node/docket.py",
+        "src/highwater/active_controller/docket.py",
         "cases.appendleft(self._under_way[0])",
         "pass",
     ),
@@ -130,15 +130,15 @@ MUTATIONS: list[Mutation] = [
         "F11",
         "tests/sim/test_fast_fencing.py::"
         "test_a_live_broker_whose_first_listener_is_for_other_machines_is_not_fenced_when_its_connection_breaks",
-        "src/highwater/controller/suspicion.py",
+        "src/highwater/controller/death.py",
         "found = broker.listener(listener) if listener is not None else None",
         "found = broker.listeners[0]",
     ),
     Mutation(
         "F11",
-        "tests/unit/controller/test_suspicion.py::"
+        "tests/unit/controller/test_death.py::"
         "test_who_sent_a_heartbeat_while_it_was_probed_is_alive_whatever_its_port_says",
-        "src/highwater/controller/suspicion.py",
+        "src/highwater/controller/death.py",
         "if not record.probed:",
         "if False:",
     ),
@@ -277,8 +277,8 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F23",
-        "tests/unit/raft_node/test_active.py::test_what_is_decided_is_written_in_batches_that_the_quorum_takes",
-        "src/highwater/raft_node/active.py",
+        "tests/unit/active_controller/test_active_controller.py::test_what_is_decided_is_written_in_batches_that_the_quorum_takes",
+        "src/highwater/active_controller/active_controller.py",
         "for batch in (yield from cut(records)):",
         "for batch in [records]:",
     ),
@@ -320,14 +320,14 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F44",
         f"{_LARGE}::test_a_request_inside_an_envelope_has_no_more_bytes_than_one_without",
-        "src/highwater/raft_node/k58_envelope.py",
+        "src/highwater/active_controller/k58_envelope.py",
         "if len(data) > found.most_bytes:",
         "if False:",
     ),
     Mutation(
         "F44",
         f"{_LARGE}::test_a_request_inside_an_envelope_has_no_more_bytes_than_one_without",
-        "src/highwater/raft_node/k58_envelope.py",
+        "src/highwater/active_controller/k58_envelope.py",
         "API = Api(58, (0, 0), EnvelopeRequest, most_bytes=MOST_BYTES + _WRAPPING)",
         "API = Api(58, (0, 0), EnvelopeRequest)",
     ),

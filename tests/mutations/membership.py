@@ -25,7 +25,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F5",
         f"{_UP}::test_all_that_is_written_before_ready_is_synced_with_its_name",
-        "src/highwater/raft_node/format.py",
+        "src/highwater/storage/format.py",
         "disk.sync_dir(path.parent)",
         "pass",
     ),

@@ -77,8 +77,8 @@ MUTATIONS: list[Mutation] = [
         "F170",  # the high watermark moves while the ISR is below min.insync.replicas
         f"{_SCOPE}[pair-min-two]",
         _LEADER,
-        "if lowest <= self.high_watermark or self.is_offline or not self.enough_in_sync:",
-        "if lowest <= self.high_watermark or self.is_offline:",
+        "if lowest <= self.high_watermark or self.is_frozen or not self.enough_in_sync:",
+        "if lowest <= self.high_watermark or self.is_frozen:",
     ),
     Mutation(
         "F171",  # a member of the eligible leader replicas that stopped uncleanly stays eligible

@@ -40,7 +40,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F106",
         f"{_QUORUM}::test_the_first_controller_of_a_cluster_waits_for_room_for_its_first_records",
-        "src/highwater/raft_node/active.py",
+        "src/highwater/active_controller/active_controller.py",
         "self.raft.resign(epoch)  # whoever is elected next writes them, once there is room",
         "pass",
     ),
@@ -304,7 +304,7 @@ MUTATIONS: list[Mutation] = [
         "F258",  # the answer of a large envelope is cut short with its connection, and its room is never free again
         "tests/unit/broker/test_large_requests.py::"
         "test_a_large_envelope_leaves_its_place_if_its_connection_ends_while_it_is_answered",
-        "src/highwater/raft_node/k58_envelope.py",
+        "src/highwater/active_controller/k58_envelope.py",
         "super().carry_out(_to_its_end(work, self.slot))",
         "super().carry_out(work)",
     ),
@@ -314,5 +314,28 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/partition/fetcher.py",
         "self._connection.close()\nself._world.clock.call_later(self._limits().backoff, self._soon)",
         "pass\nself._world.clock.call_later(self._limits().backoff, self._soon)",
+    ),
+    Mutation(
+        "F261",  # a log start that is only in the cache is told to others
+        "tests/unit/log/test_mishaps.py::"
+        "test_a_checkpoint_that_was_renamed_just_before_a_kill_is_durable_after_the_start",
+        "src/highwater/log/found.py",
+        "disk.sync_dir(directory)  # what a checkpoint says that was renamed just before a kill is told to others, too",
+        "pass",
+    ),
+    Mutation(
+        "F262",  # a vote that is only in the cache is given
+        f"{_QUORUM}::test_a_vote_that_was_renamed_just_before_a_kill_is_durable_after_the_start",
+        "src/highwater/log/loader.py",
+        "self.disk.sync_dir(self.directory)",
+        "pass",
+    ),
+    Mutation(
+        "F263",  # each place of a group is looked for in all that is under way
+        "tests/unit/groups/test_loading.py::"
+        "test_what_is_under_way_at_a_place_is_found_without_a_walk_through_all_of_it",
+        "src/highwater/groups/offsets.py",
+        "return place in self._writing_at.get(group, ())",
+        "return any(place in each.changes for each in self._writing.get(group, {}).values())",
     ),
 ]

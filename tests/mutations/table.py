@@ -23,6 +23,7 @@ from tests.mutations import (
     replication,
     search,
     setbacks,
+    soft_state,
     suite,
 )
 from tests.mutations.mutation import Mutation, Waiting
@@ -41,6 +42,7 @@ FAULT_MUTATIONS: list[Mutation] = [
         landing,
         pipeline,
         setbacks,
+        soft_state,
         disks,
         suite,
     )

@@ -48,7 +48,7 @@ UNSEEN = [
     Unseen(f"{SRC}replication/leader.py", "if broker_epoch < known:", "that they differ is known already"),
     Unseen(
         f"{SRC}replication/leader.py",
-        "if lowest <= self.high_watermark or self.is_offline or not self.enough_in_sync:",
+        "if lowest <= self.high_watermark or self.is_frozen or not self.enough_in_sync:",
         "it saves the look at the followers; what they leave is compared again",
     ),
     Unseen(f"{SRC}replication/leader.py", "if progress.end < lowest:", "the same offset is set again"),
@@ -122,7 +122,7 @@ UNSEEN = [
         "it bounds one turn of the loop: one less changes nothing that is decided",
     ),
     Unseen(
-        f"{SRC}groups/effects.py",
+        f"{SRC}effects.py",
         "aging_ms: int = 2**63 - 1",
         "it is the end of time: no clock comes near it",
     ),

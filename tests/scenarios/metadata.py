@@ -87,7 +87,7 @@ def create(stage: Stage, at: str, *names: str) -> None:
 
 def batches(stage: Stage, name: str, below: int | None = None) -> list[bytes]:
     """The batches of the metadata log as they lie in the files, those that end below `below`."""
-    log = raft(stage, name).log.log
+    log = raft(stage, name).files
     found = []
     for segment in log.segments:
         data = memoryview(bytes(stage.storage(name).file(METADATA / f"{segment.base_offset:020d}.log").data))

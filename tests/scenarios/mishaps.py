@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from pathlib import PurePath
 
+from highwater.active_controller.active_controller import ActiveController
 from highwater.errors import Code, code_of
 from highwater.metadata.brokers import BrokerRegistration
 from highwater.metadata.topics import PartitionImage
 from highwater.model import TopicPartition, Uuid
-from highwater.raft_node.active import ActiveController
-from highwater.raft_node.format import Format, format_directories
 from highwater.sim.cluster import CLUSTER_ID
+from highwater.storage.format import Format, format_directories
 from highwater.wire import records
 from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from highwater.wire.messages.delete_topics_response import DeleteTopicsResponse

@@ -66,7 +66,7 @@ def test_c8_the_log_goes_only_below_a_whole_snapshot_and_a_snapshots_id_is_the_o
         def look(event: Event) -> None:
             """A segment of the metadata log is about to be set aside: it ends where the next one begins."""
             if matching("rename", "/data/__cluster_metadata-0/*.log -> *.deleted")(event) and event.phase == "before":
-                log, storage = raft(stage, event.node).log.log, stage.storage(event.node)
+                log, storage = raft(stage, event.node).files, stage.storage(event.node)
                 whole = [
                     each.offset
                     for each in snapshots(stage, event.node)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from highwater.active_controller import k62_broker_registration
 from highwater.broker import k01_fetch
 from highwater.broker.missing import MISTAKE_SECONDS
 from highwater.controller.decision import Decision
@@ -22,7 +23,6 @@ from highwater.net.client import CallFailed
 from highwater.partition.followed import Followed
 from highwater.partition.partition import Partition
 from highwater.raft_node import k01_fetch as quorum_fetch
-from highwater.raft_node import k62_broker_registration
 from highwater.wire import records
 from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -79,7 +79,8 @@ def test_a_controller_whose_clockwork_fails_once_still_fences_who_is_silent() ->
         stage.create(ORDERS, replicas=(2, 3))
         controller = stage.node("n1").controller
         assert controller is not None
-        controller._rebalance_at, rebalance = 0.0, controller._elect_some
+        clockwork = controller._clockwork
+        clockwork._rebalance_at, rebalance = 0.0, clockwork._elect_some
         mistakes = iter([MISTAKE])
 
         def mistaken(*args: object) -> None:
@@ -87,7 +88,7 @@ def test_a_controller_whose_clockwork_fails_once_still_fences_who_is_silent() ->
                 raise mistake
             rebalance(*args)  # type: ignore[arg-type]
 
-        controller._elect_some = mistaken  # type: ignore[method-assign]
+        clockwork._elect_some = mistaken  # type: ignore[method-assign]
         stage.until(lambda: failed(stage, "n1", "periodic"))
         stage.pause("n2")
         stage.until(lambda: decided(stage).leader == 3)

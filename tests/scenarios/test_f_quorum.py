@@ -11,6 +11,7 @@ from highwater.errors import Code
 from highwater.log.names import META_PROPERTIES
 from highwater.quorum.core import LONGEST_LEAP
 from highwater.quorum.election_state import LAST_EPOCH
+from highwater.sim import Event
 from highwater.sim.cluster import CLUSTER_ID
 from highwater.sim.storage import Operation
 from highwater.wire.messages import vote_request as v
@@ -177,3 +178,28 @@ def test_a_new_broker_of_another_cluster_ends_as_well_though_it_knows_no_voter_y
         (failure,) = stage.cluster.failures
         assert "meta.properties" in failure and "bootstrap.servers" in failure
         stage.cluster.failures.clear()
+
+
+def test_a_vote_that_was_renamed_just_before_a_kill_is_durable_after_the_start() -> None:
+    """The voter finds it in its cache and gives it to the one that it names, without writing it again. Without it on
+    the disk, a power cut would let the voter vote for another in the same epoch."""
+    state = PurePath("/data/__cluster_metadata-0/quorum-state")
+    with Stage(3, voters=3, watched=False) as stage:
+        leader = active(stage)
+        assert leader is not None
+        voter = next(name for name in NAMES if name != leader)
+        renamed: list[bool] = []
+
+        def is_to_be_synced(event: Event) -> bool:
+            if event.kind == "rename" and event.subject.endswith(str(state)):
+                renamed.append(True)
+            return bool(renamed) and event.kind == "sync_dir" and event.subject == str(state.parent)
+
+        stage.sim.crash_at(voter, is_to_be_synced, power_loss=False)
+        stage.kill(leader)
+        stage.until(lambda: not stage.cluster.is_up(voter))
+        storage = stage.storage(voter)
+        assert storage.durable_bytes(state) != bytes(storage.file(state).data)
+        stage.start(voter, waits=False)
+        stage.until(lambda: hasattr(getattr(stage.member(voter).node, "raft", None), "quorum"))
+        assert storage.durable_bytes(state) == bytes(storage.file(state).data)

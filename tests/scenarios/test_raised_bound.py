@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from highwater.errors import Code
 from highwater.metadata.configs import ResourceType
 from highwater.model import NO_NODE
 from highwater.wire.messages.incremental_alter_configs_request import (
@@ -142,4 +143,26 @@ def test_a_leader_that_was_killed_last_leads_again_after_another_bound_was_set_m
         set_bound(stage, "1", at="n1")
         stage.start("n4", "n3", "n2")
         stage.until(lambda: decided(stage).leader == 2)
+        stage.until(lambda: set(decided(stage).isr) == {2, 3, 4})
+
+
+def test_a_leader_whose_term_is_over_commits_nothing_by_a_bound_that_was_lowered_since() -> None:
+    """It hears of both in the same metadata. What it has with a follower of then, the next leader does not have."""
+    slow = {"broker_session_timeout_ms": 3000, "broker_heartbeat_interval_ms": 300, "replica_lag_time_max_ms": 1000}
+    with Stage(4, watched=True, **slow) as stage:
+        three_in_sync(stage)
+        set_bound(stage, "3", at="n1")
+        stage.until(lambda: stage.log("n2").config.min_insync_replicas == 3)
+        stage.cut("n2", "n4")
+        sent = stage.begin(stage.visitor("writer").produce("n2", b"v3", ms=20_000), by="writer")
+        stage.until(lambda: stage.partition("n2").require_leader().isr == (2, 3))
+        assert (decided(stage).elr, stage.log("n3").log_end, stage.log("n2").high_watermark) == ((4,), 4, 3)
+        stage.isolate("n2")
+        stage.kill("n3")
+        stage.until(lambda: decided(stage).leader == 4)
+        set_bound(stage, "2", at="n1")
+        stage.heal()
+        stage.until(lambda: sent.done)
+        assert sent.result.code is Code.NOT_LEADER_OR_FOLLOWER
+        stage.start("n3")
         stage.until(lambda: set(decided(stage).isr) == {2, 3, 4})

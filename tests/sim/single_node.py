@@ -8,10 +8,10 @@ from collections import Counter
 from random import Random
 
 from highwater.model import Endpoint, NodeId, TopicPartition, Uuid
-from highwater.raft_node.format import InitialVoter
 from highwater.sim import Event, Knobs, Simulation
 from highwater.sim.hosting import HostedNode
 from highwater.sim.storage import Operation
+from highwater.storage.format import InitialVoter
 from highwater.world import Dead
 from tests.sim.crash_points import ANY_MOMENT, KINDS, Plan, plan_crash
 from tests.sim.witness import Witness

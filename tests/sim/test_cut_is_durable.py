@@ -47,14 +47,14 @@ def test_a_voter_syncs_the_cut_of_its_metadata_before_it_fetches_on() -> None:
         assert old is not None
         raft = stage.node(old).raft
         stage.isolate(old)
-        end = raft.log.log.log_end
-        stage.until(lambda: raft.log.log.durable_end > end)
+        end = raft.files.log_end
+        stage.until(lambda: raft.files.durable_end > end)
         stage.until(lambda: stage.cluster.active_controller() not in (None, old))
         stage.heal()
         stage.until(lambda: stage.said(old, "is cut to"))
-        before = raft.log.log.log_end
+        before = raft.files.log_end
         stage.until(lambda: not raft.is_deciding)
-        assert raft.log.log.log_end < before
+        assert raft.files.log_end < before
         assert is_durable(stage, old, METADATA)
 
 

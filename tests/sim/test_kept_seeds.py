@@ -15,6 +15,11 @@ KEPT = {
     ("spoiled-files", 5): "a log was left out by an error that did not name the damaged file",
     ("rot", 34): "a cleaner met a batch whose offset had rotted, and broke on it",
     ("all", 1_000_367): "a sync that began while its disk was slow went on being slow long after the disk was well",
+    (
+        "all",
+        1_000_872,
+    ): "a log could not be cut since a checkpoint could not be written, and that was called groundless",
+    ("bounds", 8): "a request that was given a moment, and had no answer by then, was called unanswered",
     ("all", 700032): "a write that the earlier life of a topic had taken was asked of the next one",
 }
 

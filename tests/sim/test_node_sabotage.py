@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from highwater.active_controller import k67_allocate_producer_ids
+from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.decision import Decision
 from highwater.controller.producer_ids import allocate_producer_ids
 from highwater.log import loader, names
@@ -15,8 +17,7 @@ from highwater.log.checkpoint import CheckpointFile
 from highwater.log.log import Log
 from highwater.log.scan import scan
 from highwater.model import METADATA_TOPIC
-from highwater.raft_node import k67_allocate_producer_ids, raft_node, snapshots
-from highwater.raft_node.active import ActiveController
+from highwater.raft_node import raft_node, snapshots
 from highwater.sim.disk import SimDisk
 from highwater.world import Disk, Place, Step, World
 from highwater.world.jobs import finished

@@ -38,6 +38,7 @@ RARE = {
     "rot": Rare(6, {"damaged bytes": 3}),
     "disks": Rare(8, {"failed reads": 2}, {"unknown": 4}),
     "deletions": Rare(8, {}, {"deleted unread": 2}),
+    "bounds": Rare(8, {"bounds changed": 20}),
 }
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from tests.tidy.repository import ROOT
 
 SOURCE = ROOT / "src" / "highwater"
-NODE = ("broker", "controller", "coordinator", "groups", "kernel", "log", "metadata", "net", "partition", "quorum")
-NODE += ("raft_node", "replication", "wire")
+NODE = ("active_controller", "broker", "controller", "coordinator", "groups", "kernel", "log", "metadata", "net")
+NODE += ("partition", "quorum", "raft_node", "replication", "storage", "wire")
 
 CATCH_ALL = {
     "broker/k01_fetch.py": 1,  # a fetch that has waited: without the cost of a context manager

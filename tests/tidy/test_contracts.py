@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.tidy.repository import OUTSIDE_A_NODE, PACKAGE, project
+from tests.tidy.repository import OUTSIDE_A_NODE, PACKAGE, named, node_files, project
 
-PURE = {"audit", "controller", "groups", "metadata", "quorum", "replication", "transactions"}
+PURE = {"audit", "controller", "effects", "groups", "metadata", "quorum", "replication", "transactions"}
+
+
+MACHINES = {"groups", "transactions"}
+"""What the coordinator runs."""
 
 
 def contract(name: str) -> dict[str, Any]:
@@ -45,7 +49,21 @@ def test_broker_and_controller_are_strangers_on_both_sides() -> None:
     broker = contract("Broker and controller are strangers: the broker's side")
     controller = contract("Broker and controller are strangers: the controller's side")
     assert short(broker["source_modules"]) == {"broker", "coordinator", "partition"} & existing()
-    assert short(controller["forbidden_modules"]) == {"coordinator", "partition"} & existing()
+    assert short(controller["source_modules"]) == {"active_controller", "raft_node", "storage"} & existing()
+    assert short(controller["forbidden_modules"]) == {"broker", "coordinator", "partition"} & existing()
+
+
+def test_the_coordinator_knows_none_of_its_machines() -> None:
+    kept = contract("The coordinator runs any machine")
+    assert short(kept["forbidden_modules"]) == MACHINES & existing()
+    naming = [path.name for path in (PACKAGE / "coordinator").glob("*.py") if "group" in path.read_text().lower()]
+    assert not naming
+
+
+def test_nothing_of_a_node_reaches_through_to_the_files_of_the_metadata_log() -> None:
+    """The quorum's view of the log has a method for whatever is asked of it; `files` is for those who judge a node."""
+    through = re.compile(r"^(?!.*\bimport\b).*(\.log\.log\b|\braft\.files\b)", re.MULTILINE)
+    assert [named(path) for path in node_files() if through.search(path.read_text())] == []
 
 
 def test_everything_a_node_is_made_of_is_kept_from_spark_and_arrow() -> None:

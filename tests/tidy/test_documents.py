@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
-from tests.tidy.repository import PACKAGE, ROOT, documents, named
+from tests.tidy.repository import PACKAGE, ROOT, documents, named, tree_of
 
 QUOTED = re.compile(r"`([^`\s]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
@@ -43,6 +44,25 @@ def test_every_path_named_in_a_document_exists() -> None:
 def test_the_documents_name_enough_paths_for_the_rule_to_mean_something() -> None:
     assert sum(len(paths_of(document)) for document in documents()) > 20
     assert not exists("src/highwater/nowhere.py", ROOT / "README.md")
+
+
+DECIDED = re.compile(r"^\| .+ \| `(src/[^`]+\.py)` \| `([\w.]+)` \|$", re.MULTILINE)
+
+
+def functions_of(path: Path) -> set[str]:
+    """By their names, those of classes behind the class's."""
+    tree = tree_of(path)
+    found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for owner in tree.body:
+        if isinstance(owner, ast.ClassDef):
+            found |= {f"{owner.name}.{node.name}" for node in owner.body if isinstance(node, ast.FunctionDef)}
+    return found
+
+
+def test_what_decides_is_where_the_table_says() -> None:
+    rows = DECIDED.findall((ROOT / "ARCHITECTURE.md").read_text())
+    assert len(rows) >= 10
+    assert not [f"{file}: {function}" for file, function in rows if function not in functions_of(ROOT / file)]
 
 
 def test_every_decision_is_in_the_list_of_decisions() -> None:

@@ -1,55 +1,59 @@
-"""A handler file is named for its API key, declares that key, and is registered."""
+"""An API is declared once, in the handler file that is named for its key, and is answered for that alone."""
 
 from __future__ import annotations
 
 import ast
 import re
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
+from highwater.apis import APIS
+from highwater.net.registry import Api, Role
 from tests.tidy.repository import PACKAGE, named, python_files, tree_of
 
-HANDLER = re.compile(r"k(\d\d)_[a-z_]+\.py")
+OF_EVERY_LISTENER = PACKAGE / "net" / "api_versions.py"
+"""ApiVersions is computed from all the others, and has no part of the node to ask."""
 
 
 def handler_files() -> list[Path]:
-    return [path for folder in ("broker", "raft_node") for path in sorted((PACKAGE / folder).rglob("k[0-9][0-9]_*.py"))]
+    return sorted(PACKAGE.rglob("k[0-9][0-9]_*.py"))
 
 
-def declared_keys(tree: ast.Module) -> list[object]:
-    """The `key` of every `Api(...)` in a module: a number, or the API_KEY of a message class."""
-    keys: list[object] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Api":
-            given = [word.value for word in node.keywords if word.arg == "key"] or node.args[:1]
-            keys += [key.value if isinstance(key, ast.Constant) else ast.unparse(key) for key in given]
-    return keys
+def module_of(path: Path) -> ModuleType:
+    return import_module(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
 
 
-def imported_names() -> set[str]:
-    """Every module name that hand-written code of the package imports."""
-    names: set[str] = set()
-    for path in python_files("src/highwater"):
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Import):
-                names.update(alias.name.rpartition(".")[2] for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                names.add((node.module or "").rpartition(".")[2])
-                names.update(alias.name for alias in node.names)
-    return names
+def declarations(path: Path) -> int:
+    """How many `Api(...)` a file has."""
+    calls = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
+    return sum(isinstance(call.func, ast.Name) and call.func.id == "Api" for call in calls)
 
 
-def test_every_handler_file_declares_the_key_in_its_name() -> None:
-    wrong = []
+def test_every_handler_file_has_one_declaration_and_no_other_file_has_any() -> None:
+    allowed = {*handler_files(), OF_EVERY_LISTENER}
+    wrong = [path for path in python_files("src/highwater") if declarations(path) != (path in allowed)]
+    assert not wrong, ", ".join(map(named, wrong))
+
+
+def test_every_handler_file_declares_the_key_in_its_name_and_the_request_of_that_key() -> None:
     for path in handler_files():
-        match = HANDLER.fullmatch(path.name)
-        keys = declared_keys(tree_of(path))
-        number = int(match[1]) if match else None
-        if not keys or any(key != number and not str(key).endswith(".API_KEY") for key in keys):
-            wrong.append(f"{named(path)} declares {keys}")
-    assert not wrong, "\n".join(wrong)
+        found = re.match(r"k(\d\d)_", path.name)
+        api: Api = module_of(path).API
+        assert found is not None and int(found[1]) == api.key == api.request.API_KEY, named(path)
 
 
-def test_every_handler_file_is_registered() -> None:
-    imported = imported_names()
-    left_out = [named(path) for path in handler_files() if path.stem not in imported]
-    assert not left_out, "nothing imports " + ", ".join(left_out)
+def test_every_handler_file_is_answered_without_being_named_anywhere() -> None:
+    answered = {id(api) for role in Role for api in APIS[role]}
+    left_out = [named(path) for path in handler_files() if id(module_of(path).API) not in answered]
+    assert not left_out, "no listener answers " + ", ".join(left_out)
+    gathering = (PACKAGE / "apis.py").read_text()
+    assert not re.search(r"\bk\d\d_", gathering), "src/highwater/apis.py finds the handler files by itself"
+
+
+def test_forwarded_apis_are_the_controllers_and_are_answered_by_both_listeners() -> None:
+    of_brokers, of_controllers = (
+        {api.key: (api.versions, api.most_elements, api.most_bytes) for api in APIS[role] if api.forwarded}
+        for role in (Role.BROKER, Role.CONTROLLER)
+    )
+    assert of_brokers == of_controllers

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import ip_address
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from highwater.broker.broker import Broker
 from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.header import after_tags
-from highwater.net.registry import Decode
+from highwater.net.registry import Api
 from highwater.wire.codec import Message
 from highwater.wire.framing import CHUNK
 from highwater.wire.messages.default_principal_data import DefaultPrincipalData
@@ -36,35 +37,44 @@ class Asked(NamedTuple, Generic[M]):
     body: Buffer
 
 
-def as_it_came(message: type[M]) -> Decode:
-    def decode(body: memoryview, version: int, *most_elements: int) -> Asked[M]:
-        return Asked(message.decode(body, version, *most_elements), body)
+def as_it_came(api: Api) -> Api:
+    """A forwarded API on a broker: its requests are kept as they came."""
 
-    return decode
+    def decode(body: memoryview, version: int, *most_elements: int) -> Asked[Message]:
+        return Asked(api.request.decode(body, version, *most_elements), body)
+
+    def refuse(asked: Asked[Message], code: Code, version: int) -> Message | None:
+        return api.refusal(asked.request, code, version)
+
+    return replace(api, decode=decode, refuse=refuse)
+
+
+def pass_on(api: Api, broker: Broker, ctx: RequestContext, asked: Asked[Message]) -> None:
+    forward(api, broker, ctx, asked.body)
 
 
 def forward(
+    api: Api,
     broker: Broker,
     ctx: RequestContext,
     body: Buffer,
-    failed: Callable[[Code, memoryview], Message],
-    completed: Callable[[memoryview], Message] | None = None,
+    completed: Callable[[Any], Message] | None = None,
 ) -> None:
-    """Send the request on and the controller's answer back, each as it is; `failed` words it if none comes, from the
-    body that was sent: what it was decoded to may be large, and is not kept.
+    """Send the request on and the controller's answer back, each as it is. If no answer comes, the request is refused
+    by the body that was sent: what it was decoded to may be large, and is not kept.
 
-    `completed` makes the answer from the controller's body, where only a part was sent on.
+    Where only a part was sent on, `completed` makes the whole answer from the controller's, or from the refusal.
 
     Of larger ones few are passed on at a time, and the others wait.
     """
     if len(body) <= CHUNK:
-        _pass_on(broker, ctx, body, failed, completed, lambda: None)
+        _send(api, broker, ctx, body, completed, lambda: None)
         return
 
     def begin() -> None:
         """In the turn of whoever made room: what is wrong with this one is no concern of his."""
         with broker.world.failures.boundary("connection", "a request to be passed on", give_up):
-            _pass_on(broker, ctx, body, failed, completed, place.leave)
+            _send(api, broker, ctx, body, completed, place.leave)
 
     def give_up(failed: Exception) -> None:
         ctx.slot.close_connection()
@@ -74,12 +84,12 @@ def forward(
     place.enter()
 
 
-def _pass_on(
+def _send(
+    api: Api,
     broker: Broker,
     ctx: RequestContext,
     body: Buffer,
-    failed: Callable[[Code, memoryview], Message],
-    completed: Callable[[memoryview], Message] | None,
+    completed: Callable[[Any], Message] | None,
     done: Callable[[], None],
 ) -> None:
     header = RequestHeader(
@@ -99,20 +109,27 @@ def _pass_on(
     def answered(answer: EnvelopeResponse | None) -> None:
         try:
             if answer is None:
-                ctx.respond(failed(Code.REQUEST_TIMED_OUT, memoryview(envelope.request_data)[len(before) :]))
+                refuse(Code.REQUEST_TIMED_OUT)
             elif answer.error_code != Code.NONE or answer.response_data is None:
-                ctx.respond(failed(Code.UNKNOWN_SERVER_ERROR, memoryview(envelope.request_data)[len(before) :]))
+                refuse(Code.UNKNOWN_SERVER_ERROR)
             else:
                 whole = bytes(answer.response_data)
-                broker.metadata.when_applied(lambda: pass_on(whole))
+                broker.metadata.when_applied(lambda: respond(whole))
         finally:
             done()
 
-    def pass_on(whole: bytes) -> None:
+    def refuse(code: Code) -> None:
+        sent = api.request.decode(memoryview(envelope.request_data)[len(before) :], ctx.version)
+        refused = api.refusal(sent, code, ctx.version)
+        assert refused is not None, "whoever asks to change the cluster expects an answer"
+        ctx.respond(refused if completed is None else completed(refused))
+
+    def respond(whole: bytes) -> None:
         if completed is None:
             ctx.slot.fill([whole])
         else:
             view = memoryview(whole)
-            ctx.respond(completed(view[after_tags(view, 4) if ctx.flexible_response else 4 :]))
+            body = view[after_tags(view, 4) if ctx.flexible_response else 4 :]
+            ctx.respond(completed(api.response.decode(body, ctx.version)))
 
     broker.controller.ask(envelope, EnvelopeResponse, answered, FORWARD_SECONDS, UNREACHED_SECONDS)

@@ -12,8 +12,9 @@ from highwater.broker.applied_metadata import AppliedMetadata
 from highwater.config import NodeConfig
 from highwater.coordinator.coordinator import Coordinator, partition_for
 from highwater.coordinator.tenure import Tenure
+from highwater.effects import Caller, Effect, Now, Token
 from highwater.errors import Code, KafkaError
-from highwater.groups import MOST_KEPT, MOST_MEMBERS, Caller, Effect, GroupSettings, GroupShard, Now, Token
+from highwater.groups import MOST_KEPT, MOST_MEMBERS, GroupSettings, GroupShard
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import TopicImage
 from highwater.model import Uuid

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from highwater.broker.broker import Broker
 from highwater.broker.internal_topics import INTERNAL
 from highwater.errors import Code, KafkaError
-from highwater.model import Uuid
+from highwater.model import ZERO_UUID, Uuid
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
 from highwater.net.registry import ANY_BYTES, MOST_ELEMENTS, Api
@@ -19,9 +19,28 @@ from highwater.net.turns import Pause, Work, elsewhere
 from highwater.partition.partition import Partition
 from highwater.wire import produce
 from highwater.wire.messages.produce_request import ProduceRequest
+from highwater.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from highwater.wire.produce import ProduceRequestFlat
 from highwater.wire.records.append import Laborious, Refused, Rules, Validated, validate_append
 from highwater.world import Disk, Step
+
+
+def _all_refused(request: ProduceRequestFlat, code: Code, version: int) -> ProduceResponse | None:
+    if request.acks == 0:
+        return None
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic if isinstance(topic, str) else "",
+                topic_id=ZERO_UUID if isinstance(topic, str) else topic,
+                partition_responses=[
+                    PartitionProduceResponse(index=index, error_code=code, base_offset=-1) for index, _ in partitions
+                ],
+            )
+            for topic, partitions in request.topics
+        ]
+    )
+
 
 API = Api(
     0,
@@ -31,6 +50,7 @@ API = Api(
     decode=produce.decode_request,
     most_elements=MOST_ELEMENTS,
     most_bytes=ANY_BYTES,
+    refuse=_all_refused,
 )
 ADMIN_CLIENT = "__admin_client"
 """What a client calls itself that may write where coordinators keep their records, as in Kafka."""

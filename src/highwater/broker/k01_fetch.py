@@ -24,7 +24,15 @@ from highwater.wire.fetch import FetchRequestFlat
 from highwater.wire.messages.fetch_request import FetchRequest
 from highwater.world import FileSlice
 
-API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request, most_elements=MOST_ELEMENTS)
+API = Api(
+    1,
+    (4, 18),
+    FetchRequest,
+    decode=fetch.decode_request,
+    most_elements=MOST_ELEMENTS,
+    refuse=fetch.refused,
+    exempt=fetch.is_of_replica,
+)
 _BY_ID_FROM = 13
 _LEADER_HINTS_FROM = 16
 _SESSIONS_FROM = 7

@@ -23,7 +23,23 @@ from highwater.wire.messages.list_offsets_response import (
     ListOffsetsTopicResponse,
 )
 
-API = Api(2, (1, 11), ListOffsetsRequest, most_elements=MOST_ELEMENTS)
+
+def _refused(request: ListOffsetsRequest, code: Code, version: int) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsPartitionResponse(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(2, (1, 11), ListOffsetsRequest, most_elements=MOST_ELEMENTS, refuse=_refused)
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _LEADER_EPOCHS_FROM = 4

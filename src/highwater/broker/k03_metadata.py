@@ -31,7 +31,6 @@ from highwater.wire.messages.metadata_response import (
 )
 
 P = TypeVar("P", MetadataResponsePartition, DescribeTopicPartitionsResponsePartition)
-API = Api(3, (0, 13), MetadataRequest, most_elements=MOST_ELEMENTS)
 _LISTENER_ERROR_FROM = 6
 _BY_ID_FROM = 12
 """v10 and v11 can carry ids in requests, and have no use for them."""
@@ -39,6 +38,20 @@ _LOOKED_AT = 1000
 """Partitions, to see whether any of their leaders may have died."""
 _PER_PIECE = 20
 _ASKED_ABOUT = (Code.INVALID_TOPIC_EXCEPTION, Code.INVALID_REPLICATION_FACTOR)
+_ERROR_FROM = 13
+
+
+def _refused(request: MetadataRequest, code: Code, version: int) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, error_code=code)
+            for topic in request.topics or ()
+        ],
+        error_code=code if version >= _ERROR_FROM else Code.NONE,
+    )
+
+
+API = Api(3, (0, 13), MetadataRequest, most_elements=MOST_ELEMENTS, refuse=_refused)
 
 
 def handle(broker: Broker, ctx: RequestContext, request: MetadataRequest) -> Work:

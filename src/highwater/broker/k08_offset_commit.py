@@ -14,7 +14,14 @@ from highwater.net.registry import MANY_BYTES, MANY_ELEMENTS, Api
 from highwater.wire.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
 from highwater.wire.messages.offset_commit_response import OffsetCommitResponse
 
-API = Api(8, (2, 10), OffsetCommitRequest, most_elements=MANY_ELEMENTS, most_bytes=MANY_BYTES)
+API = Api(
+    8,
+    (2, 10),
+    OffsetCommitRequest,
+    most_elements=MANY_ELEMENTS,
+    most_bytes=MANY_BYTES,
+    refuse=lambda request, code, version: refused_commit(request, code),
+)
 _BY_ID_FROM = 10
 
 

@@ -21,12 +21,18 @@ from highwater.wire.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from highwater.wire.messages.offset_fetch_response import (
+    OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
 
-API = Api(9, (1, 10), OffsetFetchRequest, most_elements=MANY_ELEMENTS)
+
+def _all_refused(request: OffsetFetchRequest, code: Code, version: int) -> OffsetFetchResponse:
+    return combined([refused_fetch(group, code, version) for group in asked_groups(request, version)], version)
+
+
+API = Api(9, (1, 10), OffsetFetchRequest, most_elements=MANY_ELEMENTS, refuse=_all_refused)
 _BY_ID_FROM = 10
 
 

@@ -20,13 +20,26 @@ from highwater.net.turns import Work
 from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from highwater.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
-API = Api(10, (0, 6), FindCoordinatorRequest, most_elements=MOST_ELEMENTS)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NO_TRANSACTIONS = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 """Nobody may have a transaction: librdkafka asks again for ever after 35, and gives up at once after this one, with the
 message that stands beside it."""
 _BATCHED_FROM = 4
 _SHARE_FROM = 6
+
+
+def _refused(request: FindCoordinatorRequest, code: Code, version: int) -> FindCoordinatorResponse:
+    if version < _BATCHED_FROM:
+        return FindCoordinatorResponse(error_code=code, node_id=-1, port=-1)
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=code.description)
+            for key in request.coordinator_keys
+        ]
+    )
+
+
+API = Api(10, (0, 6), FindCoordinatorRequest, most_elements=MOST_ELEMENTS, refuse=_refused)
 
 
 class _Found(NamedTuple):

@@ -11,7 +11,12 @@ from highwater.net.turns import Work
 from highwater.wire.messages.describe_groups_request import DescribeGroupsRequest
 from highwater.wire.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 
-API = Api(15, (0, 6), DescribeGroupsRequest, most_elements=MOST_ELEMENTS)
+
+def _refused(request: DescribeGroupsRequest, code: Code, version: int) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[DescribedGroup(group_id=each, error_code=code) for each in request.groups])
+
+
+API = Api(15, (0, 6), DescribeGroupsRequest, most_elements=MOST_ELEMENTS, refuse=_refused)
 
 
 def handle(broker: Broker, ctx: RequestContext, request: DescribeGroupsRequest) -> Work:

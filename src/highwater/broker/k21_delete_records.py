@@ -15,8 +15,27 @@ from highwater.wire.messages.delete_records_response import (
     DeleteRecordsTopicResult,
 )
 
-API = Api(21, (0, 2), DeleteRecordsRequest, most_elements=MANY_ELEMENTS)
 CHECK_SECONDS = 0.05
+
+
+def _refused(request: DeleteRecordsRequest, code: Code, version: int) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    DeleteRecordsPartitionResult(
+                        partition_index=each.partition_index, low_watermark=-1, error_code=code
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(21, (0, 2), DeleteRecordsRequest, most_elements=MANY_ELEMENTS, refuse=_refused)
 
 
 def handle(broker: Broker, ctx: RequestContext, request: DeleteRecordsRequest) -> None:

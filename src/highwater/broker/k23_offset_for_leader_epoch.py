@@ -17,7 +17,20 @@ from highwater.wire.messages.offset_for_leader_epoch_response import (
     OffsetForLeaderTopicResult,
 )
 
-API = Api(23, (2, 4), OffsetForLeaderEpochRequest, most_elements=MOST_ELEMENTS)
+
+def _refused(request: OffsetForLeaderEpochRequest, code: Code, version: int) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[EpochEndOffset(partition=each.partition, error_code=code) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(23, (2, 4), OffsetForLeaderEpochRequest, most_elements=MOST_ELEMENTS, refuse=_refused)
 
 
 def handle(broker: Broker, ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> Work:

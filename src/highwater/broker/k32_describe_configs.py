@@ -18,8 +18,24 @@ from highwater.wire.messages.describe_configs_response import (
     DescribeConfigsSynonym,
 )
 
-API = Api(32, (1, 4), DescribeConfigsRequest, most_elements=MOST_ELEMENTS)
 _PER_PIECE = 20
+
+
+def _refused(request: DescribeConfigsRequest, code: Code, version: int) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=code,
+                error_message=code.description,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+API = Api(32, (1, 4), DescribeConfigsRequest, most_elements=MOST_ELEMENTS, refuse=_refused)
 
 
 def handle(broker: Broker, ctx: RequestContext, request: DescribeConfigsRequest) -> Work:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from highwater.broker.broker import Broker
 from highwater.broker.gathering import Gathering
 from highwater.errors import Code
@@ -11,7 +13,18 @@ from highwater.net.turns import Work
 from highwater.wire.messages.delete_groups_request import DeleteGroupsRequest
 from highwater.wire.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
-API = Api(42, (0, 2), DeleteGroupsRequest, most_elements=MANY_ELEMENTS)
+
+def _refused(group_ids: Sequence[str], code: Code) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=each, error_code=code) for each in group_ids])
+
+
+API = Api(
+    42,
+    (0, 2),
+    DeleteGroupsRequest,
+    most_elements=MANY_ELEMENTS,
+    refuse=lambda request, code, version: _refused(request.groups_names, code),
+)
 
 
 def handle(broker: Broker, ctx: RequestContext, request: DeleteGroupsRequest) -> Work:
@@ -36,15 +49,10 @@ def handle(broker: Broker, ctx: RequestContext, request: DeleteGroupsRequest) ->
 def _delete(
     broker: Broker, ctx: RequestContext, group_ids: list[str], gathering: Gathering[DeleteGroupsResponse], place: int
 ) -> None:
-    def refused(code: Code) -> DeleteGroupsResponse:
-        return DeleteGroupsResponse(
-            results=[DeletableGroupResult(group_id=each, error_code=code) for each in group_ids]
-        )
-
     broker.groups.ask(
         ctx,
         group_ids[0],
         lambda shard, caller, now: shard.delete_groups(group_ids, caller, now),
-        refused,
+        lambda code: _refused(group_ids, code),
         gathering.place(place),
     )

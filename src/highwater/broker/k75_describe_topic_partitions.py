@@ -22,7 +22,14 @@ from highwater.wire.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-API = Api(75, (0, 0), DescribeTopicPartitionsRequest, most_elements=MOST_ELEMENTS)
+
+def _refused(request: DescribeTopicPartitionsRequest, code: Code, version: int) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=code) for topic in request.topics]
+    )
+
+
+API = Api(75, (0, 0), DescribeTopicPartitionsRequest, most_elements=MOST_ELEMENTS, refuse=_refused)
 
 
 def handle(broker: Broker, ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Work:

@@ -122,7 +122,7 @@ class Publisher:
         for topic_id, indexes in changes.partitions.items():
             topic = image.topics.by_id[topic_id]
             wanted += [(topic, index, topic.partitions[index]) for index in indexes]
-        self._reconfigure(changes)  # before the roles: an ISR counts by the settings that it was decided by
+        self._reconfigure(image, changes)  # before the roles: an ISR counts by the settings that it was decided by
         await self._place(image, wanted)
         self._reach_moved_leaders(image, changes)
         self._tell(image, changes)
@@ -287,6 +287,14 @@ class Publisher:
         broker.groups.role_changed(partition, image)
         self._follow(image, partition)
 
+    def _leads_on(self, image: MetadataImage, partition: Partition) -> bool:
+        """In the term in which it leads now."""
+        topic = image.topics.by_id.get(partition.topic_id)
+        part = None if topic is None else topic.partitions.get(partition.tp.partition)
+        if part is None or (part.leader, part.leader_epoch) != (self._broker.node_id, partition.epoch):
+            return False
+        return self._is_registered(image)
+
     def _is_registered(self, image: MetadataImage) -> bool:
         """Before that nothing is led: the leader epoch is that of our last life, which may have lost what others have.
         Another record at the same offset and in the same epoch could not be told from it. The registration of a new
@@ -342,14 +350,15 @@ class Publisher:
         if self._metadata.adopt_settings(image):
             self._broker.cleaner.reconfigured()
 
-    def _reconfigure(self, changes: Changes) -> None:
+    def _reconfigure(self, image: MetadataImage, changes: Changes) -> None:
         mine = (CLUSTER_DEFAULT, broker_resource(self._broker.node_id))
         everything = any(resource in changes.configs for resource in mine)
         topics = {resource.name for resource in changes.configs if resource.type == ResourceType.TOPIC}
         for partition in self._broker.hosted if everything or topics else ():
             if everything or partition.tp.topic in topics:
                 with self._at(partition):
-                    partition.reconfigure(self._metadata.log_config(partition.tp.topic))
+                    leads = self._leads_on(image, partition)
+                    partition.reconfigure(self._metadata.log_config(partition.tp.topic), leads)
                     self._broker.hosted.reconfigured(partition)
 
     def _tell(self, image: MetadataImage, changes: Changes = NOTHING) -> None:

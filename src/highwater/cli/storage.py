@@ -18,8 +18,8 @@ from highwater.controller.features import BOOTSTRAP_LEVELS, unsupported_levels
 from highwater.log.meta_properties import MetaProperties, read_meta_properties
 from highwater.metadata.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, FeaturesImage
 from highwater.model import Endpoint, uuid_text
-from highwater.raft_node.format import Format, FormatError, InitialVoter, format_directories, random_directory_id
-from highwater.raft_node.releases import FEATURE_LEVELS, METADATA_LEVELS, metadata_level
+from highwater.storage.format import Format, FormatError, InitialVoter, format_directories, random_directory_id
+from highwater.storage.releases import FEATURE_LEVELS, METADATA_LEVELS, metadata_level
 from highwater.world.real_disk import RealDisk
 
 

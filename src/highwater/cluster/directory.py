@@ -11,7 +11,7 @@ from highwater.cluster.holder import has_open, named
 from highwater.cluster.lock import DirectoryLock
 from highwater.log.checkpoint import replace_file
 from highwater.log.names import LOCK
-from highwater.raft_node.format import make_directory
+from highwater.storage.format import make_directory
 from highwater.world import AlreadyLocked
 from highwater.world.real_disk import RealDisk
 

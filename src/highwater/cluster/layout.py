@@ -15,7 +15,7 @@ from highwater.cluster.record import FIRST_CONTROLLER_ID, Record, Shape, as_argu
 from highwater.config import ConfigError, NodeConfig, format_properties, parse_properties
 from highwater.config.names import check_known
 from highwater.model import Endpoint, NodeId, uuid_text
-from highwater.raft_node.format import (
+from highwater.storage.format import (
     Format,
     InitialVoter,
     format_directories,

@@ -13,7 +13,7 @@ from highwater.log.meta_properties import MetaProperties, read_meta_properties
 from highwater.model import Endpoint, NodeId
 from highwater.quorum import VoterSet
 from highwater.quorum.voters import endpoint_of
-from highwater.raft_node.recorded_voters import RecordedVoters, recorded_voters
+from highwater.storage.recorded_voters import RecordedVoters, recorded_voters
 from highwater.world import Disk
 
 FIRST_CONTROLLER_ID = 101

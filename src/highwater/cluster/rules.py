@@ -6,13 +6,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from highwater.broker.apis import HANDLERS as BROKER_HANDLERS
+from highwater.apis import APIS
 from highwater.errors import Code
 from highwater.faults import CLOSE_CONNECTION, Rule
-from highwater.faults.answers import can_refuse
 from highwater.model import NodeId
 from highwater.net.registry import Role
-from highwater.raft_node.apis import HANDLERS as CONTROLLER_HANDLERS
 from highwater.wire.messages import index
 
 if TYPE_CHECKING:
@@ -25,17 +23,14 @@ def rule_for(rule_id: int, api: str, error: str, on_controller: bool) -> Rule:
     if api not in keys:
         raise ValueError(f"there is no API {api!r}; one would be 'Produce'")
     key = keys[api]
-    of_brokers = any(module.API.key == key for module in BROKER_HANDLERS)
-    of_controllers = any(module.API.key == key for module in CONTROLLER_HANDLERS)
-    if not of_brokers and not of_controllers:
+    roles = [role for role in Role if any(declared.key == key for declared in APIS[role])]
+    if not roles:
         raise ValueError(f"{api} is answered by no node")
-    role = Role.BROKER if of_brokers and not (on_controller and of_controllers) else Role.CONTROLLER
+    role = roles[-1] if on_controller else roles[0]
     if error == "close_connection":
         return Rule(rule_id, role, key, CLOSE_CONNECTION)
     if error not in Code.__members__:
         raise ValueError(f"there is no error {error!r}; one would be 'NOT_LEADER_OR_FOLLOWER', or 'close_connection'")
-    if not can_refuse(key):
-        raise ValueError(f"an answer to {api} has no place for an error")
     return Rule(rule_id, role, key, int(Code[error]))
 
 

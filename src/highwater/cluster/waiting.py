@@ -9,7 +9,7 @@ from highwater.client.failures import ClientFailure
 from highwater.cluster.layout import Member
 from highwater.errors import Code, KafkaError, code_of
 from highwater.model import METADATA_TOPIC, Endpoint
-from highwater.raft_node.recorded_voters import recorded_voters
+from highwater.storage.recorded_voters import recorded_voters
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from highwater.wire.messages.describe_quorum_response import DescribeQuorumResponse
 from highwater.world.real_disk import RealDisk

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from highwater.config import NodeConfig
+from highwater.controller.death import Liveness
 from highwater.controller.decision import Decision
 from highwater.controller.elections import (
     in_directory,
@@ -16,7 +17,6 @@ from highwater.controller.elections import (
     with_elr_member,
     with_isr_member,
 )
-from highwater.controller.liveness import Liveness
 from highwater.controller.states import BrokerState, next_state
 from highwater.errors import Code, KafkaError
 from highwater.metadata.brokers import FENCE, UNFENCE, BrokerRegistration
@@ -124,7 +124,7 @@ def _directories_cordoned(registration: BrokerRegistration, cordoned: Sequence[U
 @dataclass(frozen=True, slots=True)
 class HeartbeatDecision(Decision[BrokerHeartbeatResponse]):
     state: BrokerState | None = None
-    """For `Liveness.heard`; None where the heartbeat was refused."""
+    """For `Liveness.entered`; None where the heartbeat was refused."""
 
 
 def heartbeat(

@@ -22,7 +22,6 @@ from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import PIECE
 from highwater.metadata.topics import PartitionImage
 from highwater.model import NodeId
-from highwater.wire import refusals
 from highwater.wire.codec import Message
 from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
 from highwater.wire.messages.elect_leaders_response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
@@ -37,6 +36,21 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
+def refused(request: ElectLeadersRequest, code: Code, version: int = 2) -> ElectLeadersResponse:
+    """Version 0 has no room for a code at the top."""
+    results = [
+        ReplicaElectionResult(
+            topic=named.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=code, error_message=code.description)
+                for index in named.partitions
+            ],
+        )
+        for named in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code if version > 0 else 0, replica_election_results=results)
+
+
 def elect_leaders(
     head: MetadataImage, request: ElectLeadersRequest, config: NodeConfig
 ) -> Deciding[ElectLeadersResponse]:
@@ -44,7 +58,7 @@ def elect_leaders(
     try:
         kind = ElectionType(request.election_type)
     except ValueError:
-        return Decision(refusals.elect_leaders(request, Code.INVALID_REQUEST))
+        return Decision(refused(request, Code.INVALID_REQUEST))
     electorate = Electorate(head, config)
     records: list[Message] = []
     results = []
@@ -67,7 +81,7 @@ def elect_leaders(
         if not len(results) % PIECE:
             yield
     if len(records) > MAX_RECORDS:
-        return Decision(refusals.elect_leaders(request, Code.POLICY_VIOLATION))
+        return Decision(refused(request, Code.POLICY_VIOLATION))
     why = f"somebody asked for {kind.name.lower()} leaders"
     return Decision(ElectLeadersResponse(replica_election_results=results), records, why=why)
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from highwater.config import NodeConfig
 from highwater.controller.brokers import forget_incarnation
+from highwater.controller.death import Liveness
 from highwater.controller.decision import Decision
-from highwater.controller.liveness import Liveness
 from highwater.errors import Code, KafkaError
 from highwater.metadata.brokers import BrokerRegistration, is_reserved_directory
 from highwater.metadata.cluster import MetadataImage

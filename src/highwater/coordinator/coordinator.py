@@ -9,8 +9,8 @@ from sys import byteorder
 from typing import Generic
 
 from highwater.coordinator.tenure import M, Standing, Tenure
+from highwater.effects import Token
 from highwater.errors import Code, KafkaError
-from highwater.groups.effects import Token
 from highwater.log.retention import RetentionClock
 from highwater.model import NO_NODE
 from highwater.net.deadlines import DeadlineQueue

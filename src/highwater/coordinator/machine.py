@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from highwater.effects import Effect, Now, Write
 from highwater.errors import Code
-from highwater.groups.effects import Effect, Now, Write
 
 
 class Machine(Protocol):

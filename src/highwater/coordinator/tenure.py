@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 
 from highwater.coordinator.loading import Loaded, read_records
 from highwater.coordinator.machine import Machine
+from highwater.effects import Answer, Effect, Now, Token, Write
 from highwater.errors import Code, KafkaError
-from highwater.groups.effects import Answer, Effect, Now, Token, Write
 from highwater.log.reads import Stale
 from highwater.log.retention import RetentionClock
 from highwater.net.deadlines import Deadline, DeadlineQueue
@@ -236,7 +236,7 @@ class Tenure(Generic[M]):
                 self.carry_out(self.machine.expired(self.now))
 
     def _expire_again(self, failed: Exception) -> None:
-        """What else time brings to these groups must not wait for ever, nor be asked for in one go."""
+        """What else time brings to this machine must not wait for ever, nor be asked for in one go."""
         if self._timer is None:
             self._due = self._world.clock.monotonic() + AFTER_FAILURE_SECONDS
             self._timer = self._world.clock.call_later(AFTER_FAILURE_SECONDS, self._expired)

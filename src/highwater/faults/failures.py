@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from highwater.errors import code_of
-from highwater.faults.answers import refuse
 from highwater.net.context import RequestContext
-from highwater.net.registry import Decode, Handle, Registered, Registry, Role
+from highwater.net.registry import Api, Decode, Handle, Registered, Registry, Role
 from highwater.net.turns import Work
 from highwater.wire.codec import Malformed
 
@@ -19,7 +18,6 @@ CLOSE_CONNECTION: Final = -2
 Arbiter = Callable[[Sequence[int], Callable[[int | None], None]], None]
 """(ids of the rules that a request falls under, told which of them strikes, if any): now or later, once."""
 
-_FETCH: Final = 1
 log = logging.getLogger(__name__)
 
 
@@ -48,7 +46,7 @@ class Failures:
             return
         if place not in self._replaced:
             self._replaced[place] = registry.replace(
-                rule.api_key, self._disturbed(place, entry.handle), _copying(entry.decode)
+                rule.api_key, self._disturbed(place, entry), _copying(entry.decode)
             )
         self._rules.setdefault(place, []).append(rule)
 
@@ -60,17 +58,19 @@ class Failures:
                 before = self._replaced.pop(place)
                 self._registries[place[0]].replace(place[1], before.handle, before.decode)
 
-    def _disturbed(self, place: tuple[Role, int], handle: Handle) -> Handle:
+    def _disturbed(self, place: tuple[Role, int], entry: Registered) -> Handle:
+        api, handle = entry.api, entry.handle
+
         def disturbed(ctx: RequestContext, request: Any) -> Work | None:
             rules = {rule.id: rule for rule in self._rules.get(place, ())}
-            if not rules or _is_of_a_replica(ctx, request):
+            if not rules or api.exempt(request):
                 return handle(ctx, request)
             settled = False
 
             def settle(chosen: int | None) -> None:
                 nonlocal settled
                 settled = True
-                _answer(ctx, request, handle, None if chosen is None else rules[chosen])
+                _answer(api, ctx, request, handle, None if chosen is None else rules[chosen])
 
             self._arbiter(list(rules), settle)
             if not settled:  # a later request of this connection must not overtake this one
@@ -80,26 +80,23 @@ class Failures:
         return disturbed
 
 
-def _answer(ctx: RequestContext, request: Any, handle: Handle, rule: Rule | None) -> None:
+def _answer(api: Api, ctx: RequestContext, request: Any, handle: Handle, rule: Rule | None) -> None:
     try:
         if rule is None:
             work = handle(ctx, request)
             if work is not None:
                 ctx.connection.carry_out(ctx, work)
-        elif rule.code == CLOSE_CONNECTION or getattr(request, "acks", 1) == 0:
+        elif (
+            rule.code == CLOSE_CONNECTION or (refusal := api.refusal(request, code_of(rule.code), ctx.version)) is None
+        ):
             ctx.slot.close_connection()
         else:
-            ctx.respond_parts(refuse(ctx.api_key, ctx.version, request, code_of(rule.code)))
+            ctx.respond(refusal)
     except Malformed:
         ctx.slot.close_connection()
     except Exception:  # the boundary between one request and the node: the arbiter may have answered later
         log.exception("a request of %s under a rule failed", ctx.client_id)
         ctx.slot.close_connection()
-
-
-def _is_of_a_replica(ctx: RequestContext, request: Any) -> bool:
-    """Followers fetch by the same API as consumers do; the rules are about clients. Links are for replication."""
-    return ctx.api_key == _FETCH and request.replica_id >= 0
 
 
 def _copying(decode: Decode) -> Decode:

@@ -1,14 +1,13 @@
 """Consumer groups, classic protocol, and their offsets, as a pure machine.
 
-No I/O, no clock and no randomness of its own. `GroupShard` takes inputs and returns effects; the driver writes the
-records to the partition, sends the answers, and says what became of each write. Each state that has members has its
-module, `states` is the table of moves between them.
+No I/O, no clock and no randomness of its own. `GroupShard` takes inputs and returns effects (`highwater.effects`); the
+driver writes the records to the partition, sends the answers, and says what became of each write. Each state that has
+members has its module, `states` is the table of moves between them.
 """
 
 from __future__ import annotations
 
 from highwater.groups.describing import GroupFilter, Position
-from highwater.groups.effects import Answer, Caller, Effect, Now, Record, Token, UnknownWrite, Write
 from highwater.groups.footprint import MOST_KEPT
 from highwater.groups.reading import asked_groups, combined, refused_fetch
 from highwater.groups.refusals import left, refused_commit, refused_join, translated
@@ -19,20 +18,12 @@ from highwater.groups.states import IllegalTransition, State
 __all__ = [
     "MOST_KEPT",
     "MOST_MEMBERS",
-    "Answer",
-    "Caller",
-    "Effect",
     "GroupFilter",
     "GroupSettings",
     "GroupShard",
     "IllegalTransition",
-    "Now",
     "Position",
-    "Record",
     "State",
-    "Token",
-    "UnknownWrite",
-    "Write",
     "asked_groups",
     "combined",
     "left",

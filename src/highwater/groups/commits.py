@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from highwater.effects import Caller, Now
 from highwater.errors import Code
-from highwater.groups.effects import Caller, Now
 from highwater.groups.footprint import size_of_group
 from highwater.groups.group import Group
 from highwater.groups.membership import PHASES

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from highwater.effects import Caller
 from highwater.errors import Code
-from highwater.groups.effects import Caller
 from highwater.groups.footprint import (
     Footprint,
     size_of_group,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from highwater.groups.effects import Caller
+from highwater.effects import Caller
 from highwater.wire.messages.join_group_request import JoinGroupRequest
 
 Protocols = tuple[tuple[str, bytes], ...]

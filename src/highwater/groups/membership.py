@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from highwater.effects import Caller, Now
 from highwater.errors import Code
 from highwater.groups.completing import Completing
-from highwater.groups.effects import Caller, Now
 from highwater.groups.group import Group
 from highwater.groups.member import Join
 from highwater.groups.phase import Phase

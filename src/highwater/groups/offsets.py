@@ -55,7 +55,11 @@ class OffsetTable:
         self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._orders: dict[tuple[str, TopicPartition], int] = {}
         """Where each committed offset stands in the log; only kept while a transaction is open."""
-        self._writing: dict[str, list[OffsetChanges]] = {}
+        self._writing: dict[str, dict[int, OffsetChanges]] = {}
+        """By the identity of each, in the order in which they began. Thousands may be under way while a replica is
+        slow: nobody may walk through them for each place."""
+        self._writing_at: dict[str, dict[TopicPartition, dict[int, OffsetChanges]]] = {}
+        """The same by the place that they change."""
         self._held: dict[int, dict[tuple[str, TopicPartition], _Held]] = {}
         self._order = 0
 
@@ -110,19 +114,28 @@ class OffsetTable:
         self._committed.clear()
         self._orders.clear()
         self._writing.clear()
+        self._writing_at.clear()
         self._held.clear()
 
     # Writes under way
 
     def begin(self, group: str, written: OffsetChanges) -> None:
-        self._writing.setdefault(group, []).append(written)
+        self._writing.setdefault(group, {})[id(written)] = written
+        there = self._writing_at.setdefault(group, {})
+        for place in written.changes:
+            there.setdefault(place, {})[id(written)] = written
         self.size += _size_of(written.changes)
 
     def end(self, group: str, written: OffsetChanges) -> None:
-        self._writing[group].remove(written)
+        del self._writing[group][id(written)]
+        there = self._writing_at[group]
+        for place in written.changes:
+            del there[place][id(written)]
+            if not there[place]:
+                del there[place]
         self.size -= _size_of(written.changes)
         if not self._writing[group]:
-            del self._writing[group]
+            del self._writing[group], self._writing_at[group]
 
     @property
     def is_any_written(self) -> bool:
@@ -130,25 +143,26 @@ class OffsetTable:
 
     def writes(self) -> dict[str, list[Mapping[TopicPartition, CommittedOffset | None]]]:
         """What is under way now, by group."""
-        return {group: [written.changes for written in writes] for group, writes in self._writing.items()}
+        return {group: [each.changes for each in writes.values()] for group, writes in self._writing.items()}
 
     def last(self, group: str, place: TopicPartition) -> CommittedOffset | None:
         """What is there once all that is under way is committed."""
-        for written in reversed(self._writing.get(group, ())):
-            if place in written.changes:
-                return written.changes[place]
+        writes = self._writing_at.get(group, {}).get(place)
+        if writes:
+            return writes[next(reversed(writes))].changes[place]
         return self.of(group).get(place)
 
     def last_written(self, group: str) -> OffsetChanges | None:
-        return self._writing[group][-1] if group in self._writing else None
+        writes = self._writing.get(group)
+        return writes[next(reversed(writes))] if writes else None
 
     def is_writing(self, group: str, place: TopicPartition) -> bool:
-        return any(place in written.changes for written in self._writing.get(group, ()))
+        return place in self._writing_at.get(group, ())
 
     def places(self, group: str) -> list[TopicPartition]:
         """Everywhere that the group has an offset, or will once what is under way is committed."""
         seen = dict.fromkeys(self.of(group))
-        seen.update(dict.fromkeys(place for written in self._writing.get(group, ()) for place in written.changes))
+        seen.update(dict.fromkeys(self._writing_at.get(group, ())))
         seen.update(dict.fromkeys(place for held in self._held.values() for name, place in held if name == group))
         return list(seen)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from highwater.effects import Caller, Outbox
 from highwater.errors import Code
-from highwater.groups.effects import Caller, Outbox
 from highwater.groups.offsets import OffsetTable
 from highwater.groups.records import CommittedOffset
 from highwater.model import ZERO_UUID, TopicPartition, Uuid

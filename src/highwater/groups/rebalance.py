@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from highwater.effects import Caller, Now, Outbox
 from highwater.errors import Code
 from highwater.groups.deadlines import Deadlines, Joining, Session, Syncing
-from highwater.groups.effects import Caller, Now, Outbox
 from highwater.groups.footprint import HasRoom
 from highwater.groups.group import Group
 from highwater.groups.member import Join, Member

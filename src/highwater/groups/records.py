@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from struct import pack
 from typing import Final
 
-from highwater.groups.effects import Record
+from highwater.effects import Record
 from highwater.groups.group import Group
 from highwater.model import ZERO_UUID, TopicPartition, Uuid
 from highwater.wire.codec import Malformed, Message, Reader

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from highwater.effects import Caller
 from highwater.errors import Code
-from highwater.groups.effects import Caller
 from highwater.wire.messages.join_group_response import JoinGroupResponse
 from highwater.wire.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 from highwater.wire.messages.offset_commit_request import OffsetCommitRequest

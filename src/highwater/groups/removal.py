@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from highwater.effects import Caller, Now, Outbox
 from highwater.errors import Code
 from highwater.groups.deadlines import Deadlines, RetentionCheck
-from highwater.groups.effects import Caller, Now, Outbox
 from highwater.groups.group import Group
 from highwater.groups.offsets import OffsetTable
 from highwater.groups.records import CommittedOffset

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from highwater.effects import Caller, Effect, Now, Outbox, Write
 from highwater.errors import Code
 from highwater.groups import describing
 from highwater.groups.commits import Commits
 from highwater.groups.deadlines import Deadline, Deadlines, Joining, RetentionCheck, Retry, Session, Syncing
 from highwater.groups.describing import GroupFilter, Position
-from highwater.groups.effects import Caller, Effect, Now, Outbox, Write
 from highwater.groups.loading import NO_PRODUCER_ID, Loading
 from highwater.groups.membership import Membership
 from highwater.groups.offsets import OffsetTable

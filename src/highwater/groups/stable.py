@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from highwater.effects import Caller, Now
 from highwater.errors import Code
-from highwater.groups.effects import Caller, Now
 from highwater.groups.group import Group
 from highwater.groups.member import Join, Member
 from highwater.groups.rebalance import Emptied, Rebalance

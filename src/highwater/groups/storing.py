@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from highwater.effects import Caller, Now, Outbox, Record
 from highwater.errors import Code
-from highwater.groups.effects import Caller, Now, Outbox, Record
 from highwater.groups.offsets import OffsetTable
 from highwater.groups.records import CommittedOffset, offset_record, offset_tombstone
 from highwater.groups.registry import Registry

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from highwater.effects import Now, Outbox
 from highwater.errors import Code
 from highwater.groups.deadlines import Deadlines, Retry
-from highwater.groups.effects import Now, Outbox
 from highwater.groups.group import Group
 from highwater.groups.offsets import OffsetTable
 from highwater.groups.records import CommittedOffset, group_tombstone

@@ -59,7 +59,7 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
         with suppress(ValueError, KeyError, TypeError):
             found.broker_epoch = int(json.loads(data)["brokerEpoch"])
         disk.unlink(mark)
-        disk.sync_dir(directory)
+    disk.sync_dir(directory)  # what a checkpoint says that was renamed just before a kill is told to others, too
     yield Step()
     for file_name, target in (
         (names.RECOVERY_POINTS, found.recovery_points),

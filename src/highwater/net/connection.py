@@ -47,7 +47,7 @@ class Connection(BufferedProtocol):
         self._stats = server.stats
         self._budget = server.budget
         self._max_slots = server.limits.slots
-        self._find = listening.registry.find
+        self.find = listening.registry.find
         self._frames = FrameReader(server.chunks, server.limits.max_frame)
         self._headers = HeaderReader()
         self.principal = ANONYMOUS
@@ -294,14 +294,14 @@ class Connection(BufferedProtocol):
     def _look_ahead(self) -> None:
         """Take no more of a frame that would be refused for its size."""
         key, version = _KEY_AND_VERSION.unpack_from(self._frames.begun)
-        entry = self._find(key)
+        entry = self.find(key)
         if entry is not None and self._frames.announced > entry.most_bytes:
             self._refuse_size(entry, version, self._frames.announced)
 
     def _dispatch(self, frame: memoryview) -> None:
         try:
             key, version, correlation, at = self._headers.read(frame)
-            entry = self._find(key)
+            entry = self.find(key)
             if entry is None or not entry.lowest <= version <= entry.highest:
                 self._refuse(key, correlation, entry)
                 return
@@ -393,7 +393,7 @@ class Connection(BufferedProtocol):
         return self.place(self._server.turns.opened, size, begin)
 
     def failed(self, ctx: RequestContext, failed: Exception) -> None:
-        entry, slot = self._find(ctx.api_key), cast(Slot, ctx.slot)
+        entry, slot = self.find(ctx.api_key), cast(Slot, ctx.slot)
         assert entry is not None
         if isinstance(failed, Malformed):
             log.debug("%s sent a malformed %s v%d: %s", self.peer, entry.api.request.__name__, ctx.version, failed)

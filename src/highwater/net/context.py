@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from highwater.model import Endpoint
 from highwater.net.line import Line
@@ -11,6 +11,9 @@ from highwater.net.room import Place
 from highwater.net.turns import Work
 from highwater.wire.codec import FlexibleWriter, Message, Struct, Writer, Written
 from highwater.world import Buffer, FileSlice
+
+if TYPE_CHECKING:
+    from highwater.net.registry import Registered
 
 Part = Buffer | FileSlice
 S = TypeVar("S", bound=Struct)
@@ -76,6 +79,10 @@ class Connected(Protocol):
     @property
     def slice(self) -> float:
         """Seconds that one of its requests may take of the loop now, before it gives way."""
+        ...
+
+    def find(self, key: int) -> Registered | None:
+        """What its listener answers this API with now."""
         ...
 
     def carry_out(self, ctx: RequestContext, work: Work) -> None:

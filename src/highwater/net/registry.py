@@ -1,15 +1,22 @@
-"""Which requests a listener answers. ApiVersions is computed from here, so it cannot disagree with the code."""
+"""How an API is declared, and which of them a listener answers. ApiVersions is computed from here, so it cannot
+disagree with the code."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, Final, NamedTuple
 
+from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.turns import Work
 from highwater.wire.codec import Message
+from highwater.wire.messages import index
 from highwater.world import Disk, Step
 
 Handle = Callable[[RequestContext, Any], Work | None]
@@ -18,6 +25,11 @@ with the request is given back as work, which is done by turns."""
 
 Decode = Callable[[memoryview, int, int], Any]
 """(body, version, most elements) -> request; raises wire.codec.Malformed, and TooMany where it has more."""
+
+Refuse = Callable[[Any, Code, int], Message | None]
+"""(request as it was decoded, error, version) -> the answer that says nothing but this error: each topic, partition or
+group that the request names gets it, where the answer has them. None where no answer is expected: the connection is
+closed instead."""
 
 
 ELEMENTS_AT_ONCE: Final = 500
@@ -43,9 +55,18 @@ class Role(Enum):
     CONTROLLER = "controller"
 
 
+def _never(request: Any) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API as a handler file declares it: its key, the versions handled, and its request message."""
+    """One API, declared once: as `API` beside its `handle`, in a file that is named for its key.
+
+    The package of that file says which listener answers it. All else follows from the declaration: what a listener
+    dispatches, decodes and advertises, what brokers pass on to the controller, how a request is refused when nobody
+    can be asked, and which requests of it a test can have fail.
+    """
 
     key: int
     versions: tuple[int, int]
@@ -58,6 +79,40 @@ class Api:
     """What its frame may have; a larger one ends its connection before it is decoded."""
     decode: Decode | None = None
     """A flat decoder for the hot path; None takes the request message's own."""
+    forwarded: bool = False
+    """Of the controller's APIs: brokers answer it too, and pass it on to the active controller (KIP-590)."""
+    refuse: Refuse | None = None
+    """How all of a request is refused. None where its answer has an error code of its own, and needs no more."""
+    exempt: Callable[[Any], bool] = _never
+    """Requests that meet no injected error."""
+
+    @property
+    def response(self) -> type[Message]:
+        return index.load(index.RESPONSES[self.key])
+
+    def refusal(self, request: Any, code: Code, version: int) -> Message | None:
+        """As `Refuse` says."""
+        if self.refuse is not None:
+            return self.refuse(request, code, version)
+        plain: Callable[..., Message] = self.response
+        return plain(error_code=code)
+
+
+class Handler(NamedTuple):
+    """An API with the function that answers it: it takes a part of the node first, and then what `Handle` takes."""
+
+    api: Api
+    handle: Callable[..., Work | None]
+
+
+_HANDLER_FILE: Final = re.compile(r"k\d\d_\w+")
+
+
+def handlers_of(package: ModuleType) -> tuple[Handler, ...]:
+    """What the handler files of a package declare: each has an `API` and a `handle`."""
+    names = sorted(each.name for each in iter_modules(package.__path__) if _HANDLER_FILE.fullmatch(each.name))
+    modules = [import_module(f"{package.__name__}.{name}") for name in names]
+    return tuple(Handler(module.API, module.handle) for module in modules)
 
 
 @dataclass(frozen=True, slots=True)

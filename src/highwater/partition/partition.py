@@ -138,7 +138,7 @@ class Partition:
                 now,
             )
             if log.offline is not None:
-                leader.offline()
+                leader.freeze()
             if self.leader is not None:
                 leader.take_over(self.leader)
             self.leader = leader
@@ -229,7 +229,7 @@ class Partition:
         """Its log has gone offline: whoever waits here is told so."""
         leader = self.leader
         if leader is not None:
-            leader.offline()
+            leader.freeze()
         self._release(leader, Code.KAFKA_STORAGE_ERROR)
 
     def _end_term(self, why: Code) -> None:
@@ -244,12 +244,16 @@ class Partition:
         self._tell_readers()
         self._mark(self._followers)
 
-    def reconfigure(self, config: LogConfig) -> None:
+    def reconfigure(self, config: LogConfig, leads: bool = True) -> None:
+        """`leads`: whether the metadata with these settings has this replica lead on. A leader whose term it has ended
+        counts nothing by them: a lower min.insync.replicas is for the ISR of the next leader."""
         self.log.config = config
         self.rules = rules_of(config)
         self._sync_what_counts()
         leader = self.leader
-        if leader is not None:
+        if leader is not None and not leads:
+            leader.freeze()
+        elif leader is not None:
             self._carry_out(leader, leader.settings_changed(self._terms(), self._in_sync.now()))
 
     def _sync_what_counts(self) -> None:
@@ -369,8 +373,8 @@ class Partition:
     def when_committed(self, end: Offset, told: Waiting) -> None:
         """`told` once the high watermark has reached `end`; ends must be asked for in order of appends."""
         leader = self.leader
-        if leader is None or leader.is_offline:
-            told(Code.NOT_LEADER_OR_FOLLOWER if leader is None else Code.KAFKA_STORAGE_ERROR)
+        if leader is None or leader.is_frozen:
+            told(Code.NOT_LEADER_OR_FOLLOWER if self.log.offline is None else Code.KAFKA_STORAGE_ERROR)
         else:
             leader.wait(end, told)
 

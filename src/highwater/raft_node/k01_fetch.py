@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from highwater.errors import Code, KafkaError
-from highwater.log.peek import WouldBlock, cached
+from highwater.log.peek import WouldBlock
 from highwater.model import METADATA_TOPIC, METADATA_TOPIC_ID, NodeId, Uuid
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import Deadline
 from highwater.net.line import MAX_WAIT_MS
 from highwater.net.registry import Api
 from highwater.quorum import Caller, FetchAnswer, FollowerFetch, ReplicaKey
-from highwater.raft_node.active import ActiveController
+from highwater.raft_node.raft_node import RaftNode
 from highwater.wire import fetch
 from highwater.wire.fetch import FetchRequestFlat
 from highwater.wire.messages.fetch_request import FetchRequest
 from highwater.world import FileSlice
 
-API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request)
+API = Api(1, (4, 18), FetchRequest, decode=fetch.decode_request, refuse=fetch.refused, exempt=fetch.is_of_replica)
 
 
-def handle(controller: ActiveController, ctx: RequestContext, request: FetchRequestFlat) -> None:
+def handle(raft: RaftNode, ctx: RequestContext, request: FetchRequestFlat) -> None:
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         _refuse(ctx, Code.CLUSTER_AUTHORIZATION_FAILED)
         return
@@ -33,7 +33,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: FetchRequ
     replica = ReplicaKey(NodeId(request.replica_id), directory)
     known = -1 if high_watermark == fetch.UNKNOWN_HIGH_WATERMARK else high_watermark
     asking = FollowerFetch(replica, epoch, offset, last_epoch, known, request.cluster_id)
-    _Fetch(controller, ctx, topic, asking, request, max_bytes).begin()
+    _Fetch(raft, ctx, topic, asking, request, max_bytes).begin()
 
 
 def _refuse(ctx: RequestContext, code: Code) -> None:
@@ -45,14 +45,14 @@ class _Fetch:
 
     def __init__(
         self,
-        controller: ActiveController,
+        raft: RaftNode,
         ctx: RequestContext,
         topic: str | Uuid,
         asking: FollowerFetch,
         request: FetchRequestFlat,
         max_bytes: int,
     ) -> None:
-        self._raft = controller.raft
+        self._raft = raft
         self._line = ctx.connection.line
         self._ctx = ctx
         self._topic = topic
@@ -101,11 +101,9 @@ class _Fetch:
         parts: list[FileSlice] = []
         if answer.serves_records:
             try:
-                parts = self._raft.log.log.read(
-                    self._asking.offset, self._max_bytes, self._raft.log.durable_end, True, cached
-                )
+                parts = self._raft.log.read(self._asking.offset, self._max_bytes)
             except WouldBlock as blocked:
-                self._raft.log.log.reads.locate_later(blocked.offset, self.look)
+                self._raft.log.locate_later(blocked.offset, self.look)
                 return
             except KafkaError as failed:
                 answer = FetchAnswer(failed.code, answer.leader_id, answer.leader_epoch)

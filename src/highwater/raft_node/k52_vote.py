@@ -6,15 +6,15 @@ from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.quorum import Caller
-from highwater.raft_node.active import ActiveController
+from highwater.raft_node.raft_node import RaftNode
 from highwater.wire.messages.vote_request import VoteRequest
 from highwater.wire.messages.vote_response import VoteResponse
 
 API = Api(52, (0, 2), VoteRequest)
 
 
-def handle(controller: ActiveController, ctx: RequestContext, request: VoteRequest) -> None:
+def handle(raft: RaftNode, ctx: RequestContext, request: VoteRequest) -> None:
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         ctx.respond(VoteResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
         return
-    controller.raft.requested(request, Caller(ctx.version, ctx.listener), ctx.respond)
+    raft.requested(request, Caller(ctx.version, ctx.listener), ctx.respond)

@@ -6,15 +6,15 @@ from highwater.errors import Code
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.quorum import Caller
-from highwater.raft_node.active import ActiveController
+from highwater.raft_node.raft_node import RaftNode
 from highwater.wire.messages.end_quorum_epoch_request import EndQuorumEpochRequest
 from highwater.wire.messages.end_quorum_epoch_response import EndQuorumEpochResponse
 
 API = Api(54, (0, 1), EndQuorumEpochRequest)
 
 
-def handle(controller: ActiveController, ctx: RequestContext, request: EndQuorumEpochRequest) -> None:
+def handle(raft: RaftNode, ctx: RequestContext, request: EndQuorumEpochRequest) -> None:
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         ctx.respond(EndQuorumEpochResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
         return
-    controller.raft.requested(request, Caller(ctx.version, ctx.listener), ctx.respond)
+    raft.requested(request, Caller(ctx.version, ctx.listener), ctx.respond)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
-from highwater.raft_node.active import ActiveController
+from highwater.raft_node.raft_node import RaftNode
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest
 
-API = Api(55, (0, 2), DescribeQuorumRequest)
+API = Api(55, (0, 2), DescribeQuorumRequest, forwarded=True)
 
 
-def handle(controller: ActiveController, ctx: RequestContext, request: DescribeQuorumRequest) -> None:
-    clock = controller.world.clock
-    ctx.respond(controller.raft.quorum.describe(request, ctx.version, clock.monotonic(), clock.wall_ms()))
+def handle(raft: RaftNode, ctx: RequestContext, request: DescribeQuorumRequest) -> None:
+    ctx.respond(raft.describe(request, ctx.version))

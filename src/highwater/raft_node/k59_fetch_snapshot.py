@@ -7,7 +7,6 @@ from highwater.model import METADATA_TOPIC, NodeId
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.quorum import LogPosition, ReplicaKey
-from highwater.raft_node.active import ActiveController
 from highwater.raft_node.installing import read_piece
 from highwater.raft_node.raft_node import RaftNode
 from highwater.wire.messages.fetch_snapshot_request import FetchSnapshotRequest
@@ -25,8 +24,7 @@ API = Api(59, (0, 1), FetchSnapshotRequest)
 MAX_PIECE = 8 << 20
 
 
-def handle(controller: ActiveController, ctx: RequestContext, request: FetchSnapshotRequest) -> None:
-    raft = controller.raft
+def handle(raft: RaftNode, ctx: RequestContext, request: FetchSnapshotRequest) -> None:
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         ctx.respond(FetchSnapshotResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
         return
@@ -39,10 +37,8 @@ def handle(controller: ActiveController, ctx: RequestContext, request: FetchSnap
         return
     part = asked[0]
     replica = ReplicaKey(NodeId(request.replica_id), part.replica_directory_id)
-    code = raft.quorum.snapshot_requested(replica, part.current_leader_epoch, controller.world.clock.monotonic())
     position = LogPosition(part.snapshot_id.epoch, part.snapshot_id.end_offset)
-    if code is Code.NONE and position not in raft.log.snapshots:
-        code = Code.SNAPSHOT_NOT_FOUND
+    code = raft.snapshot_requested(replica, part.current_leader_epoch, position)
     if code is not Code.NONE:
         _respond(raft, ctx, part, code)
         return
@@ -58,7 +54,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: FetchSnap
             _respond(raft, ctx, part, Code.NONE, *result)
 
     size = min(request.max_bytes, MAX_PIECE)
-    controller.world.run(read_piece, raft.directory, position, part.position, size, done=read, where="reading")
+    raft.world.run(read_piece, raft.directory, position, part.position, size, done=read, where="reading")
 
 
 def _respond(raft: RaftNode, ctx: RequestContext, asked: Asked, code: Code, size: int = 0, piece: bytes = b"") -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator, Sequence
+import logging
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import PurePath
@@ -14,14 +15,16 @@ from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
 from highwater.log.appended import Origin
 from highwater.log.checkpoint import read_file
+from highwater.log.durability import synced
 from highwater.log.loader import CorruptLog, LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log
 from highwater.log.names import segment_file
+from highwater.log.peek import cached
 from highwater.log.scan import BadBatch, scan
 from highwater.log.truncation import QUORUM, restart, truncate
 from highwater.metadata.pieces import Pieces, whole
 from highwater.metadata.records import decoding
-from highwater.model import Epoch, Offset
+from highwater.model import METADATA_TOPIC, METADATA_TOPIC_ID, Epoch, Offset, TopicPartition
 from highwater.quorum import CorruptElectionState, ElectionState, EpochStart, LogPosition, VoterSet
 from highwater.raft_node.recovery_point import RecoveryPoint, read_recovery_point
 from highwater.raft_node.snapshots import CONTROL_VERSION, Snapshot, list_snapshots, read_snapshot
@@ -30,10 +33,12 @@ from highwater.wire.codec import Message
 from highwater.wire.messages.voters_record import VotersRecord
 from highwater.wire.records.append import Validated
 from highwater.wire.records.control import ControlType, build_control, parse_control
-from highwater.world import Disk, Step, World
+from highwater.world import Disk, FileSlice, Step, World, is_passing
 
 INDEX_INTERVAL = 4096
+PARTITION = TopicPartition(METADATA_TOPIC, 0)
 QUORUM_STATE = "quorum-state"
+_log = logging.getLogger(__name__)
 
 
 def metadata_log_config(config: NodeConfig) -> LogConfig:
@@ -182,30 +187,66 @@ class Fetched:
     failure: KafkaError | None = None
 
 
+def open_metadata_log(
+    world: World,
+    config: NodeConfig,
+    loaded: LoadedMetadata,
+    durable: Callable[[], None],
+    failed: Callable[[BaseException], None],
+) -> MetadataLog:
+    """`durable` whenever more of it is on the disk, `failed` where it can be written no longer."""
+    for repair in loaded.log.repairs:
+        _log.warning("%s: %s", PARTITION, repair)
+    log = Log(
+        world,
+        PARTITION,
+        METADATA_TOPIC_ID,
+        metadata_log_config(config),
+        loaded.log,
+        world.random("metadata-log"),
+        lambda log: failed(log.trouble or OSError("the metadata log failed")),
+    )
+    log.durable_listener = durable
+    interval = config.get(settings.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS) / 1000
+    return MetadataLog(log, loaded.snapshots, RecoveryPoint(world, log, loaded.recovery_point, interval))
+
+
 class MetadataLog:
     """The quorum's view of the log, and what the leader writes to it."""
 
     def __init__(self, log: Log, snapshots: list[LogPosition], recovery_point: RecoveryPoint) -> None:
-        self.log = log
+        self._log = log
         self.snapshots = snapshots
         self._recovery_point = recovery_point
 
     @property
+    def files(self) -> Log:
+        """The log under this view, for whoever judges a node from outside. Nothing of a node asks for it."""
+        return self._log
+
+    @property
+    def high_watermark(self) -> Offset:
+        return self._log.high_watermark
+
+    def commit_up_to(self, offset: Offset) -> None:
+        self._log.high_watermark = offset
+
+    @property
     def start_offset(self) -> Offset:
-        return self.log.log_start
+        return self._log.log_start
 
     @property
     def written_end(self) -> Offset:
-        return self.log.log_end
+        return self._log.log_end
 
     @property
     def durable_end(self) -> Offset:
-        return self.log.durable_end
+        return self._log.durable_end
 
     @property
     def last_epoch(self) -> Epoch:
-        if self.log.durable_end > self.log.log_start:
-            return max(self.log.epoch_cache.epoch_at(self.log.durable_end - 1), 0)
+        if self._log.durable_end > self._log.log_start:
+            return max(self._log.epoch_cache.epoch_at(self._log.durable_end - 1), 0)
         return self.snapshots[-1].epoch if self.snapshots else 0
 
     @property
@@ -217,31 +258,77 @@ class MetadataLog:
         return self.snapshots[-1] if self.snapshots else None
 
     def end_of_epoch(self, epoch: Epoch) -> LogPosition:
-        known, end = self.log.epoch_cache.end_of(epoch, self.log.durable_end)
+        known, end = self._log.epoch_cache.end_of(epoch, self._log.durable_end)
         if known < 0:
-            return LogPosition(self.last_epoch, self.log.durable_end)
+            return LogPosition(self.last_epoch, self._log.durable_end)
         return LogPosition(known, end)
 
     async def truncate_to(self, world: World, offset: Offset) -> None:
         """Raises KafkaError where the log has failed: a node that cannot keep its metadata stops."""
         await self._recovery_point.lower(offset)
-        self._require(await truncate(world, self.log, offset, QUORUM))
+        self._require(await truncate(world, self._log, offset, QUORUM))
         self._recovery_point.release()
 
     async def restart_at(self, world: World, offset: Offset) -> None:
         """Behind a snapshot that is whole on disk: whatever a crash leaves of the old log means nothing. Raises as
         above."""
         await self._recovery_point.lower(0)
-        self._require(await restart(world, self.log, offset, places=QUORUM))
+        self._require(await restart(world, self._log, offset, places=QUORUM))
         self._recovery_point.release()
 
     def _require(self, done: bool) -> None:
         if not done:
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"the metadata log cannot be cut: {self.log.trouble}")
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"the metadata log cannot be cut: {self._log.trouble}")
 
     async def close(self) -> None:
         await self._recovery_point.close()
-        self.log.close()
+        self._log.close()
+
+    # For those who fetch
+
+    def read(self, offset: Offset, max_bytes: int) -> list[FileSlice]:
+        """Durable batches from `offset` on. WouldBlock where it takes a disk to find them: see `locate_later`."""
+        return self._log.read(offset, max_bytes, self.durable_end, True, cached)
+
+    def locate_later(self, offset: Offset, then: Callable[[], None]) -> None:
+        """`then` once a read from `offset` need not wait for the disk."""
+        self._log.reads.locate_later(offset, then)
+
+    # What goes once a snapshot has it
+
+    @property
+    def size(self) -> int:
+        return self._log.size
+
+    def begin_at(self, snapshot: LogPosition) -> None:
+        """Nothing below the snapshot is served any more."""
+        self._log.raise_log_start(snapshot.offset)
+
+    def size_below(self, snapshot: LogPosition) -> int | None:
+        """Of the oldest segment; None where it has records that the snapshot has not, or is the only one."""
+        segments = self._log.segments
+        if len(segments) > 1 and segments[1].base_offset <= snapshot.offset:
+            return segments[0].size
+        return None
+
+    async def drop_oldest(self, world: World, remove: Callable[[list[PurePath]], None]) -> bool:
+        """Gone for good before the next goes: of several renames a power cut may keep the later ones alone, and what
+        lies behind such a hole would be cut off. `remove` gets the files, put aside. False where nothing more may go
+        now."""
+        try:
+            remove(self._log.drop_oldest())
+        except OSError as failed:
+            if not is_passing(failed):  # else the next snapshot tries it again
+                self._log.storage_failed(failed)
+            return False
+        try:
+            await synced(world, [], self._log.directory)
+        except OSError as failed:
+            self._log.storage_failed(failed)
+            return False
+        return True
+
+    # What is written
 
     def append(self, values: Sequence[Message], encoded: Sequence[bytes], epoch: Epoch, now_ms: int) -> CommittedBatch:
         batch = records.build([(now_ms, None, value, ()) for value in encoded], leader_epoch=epoch)
@@ -264,13 +351,13 @@ class MetadataLog:
         fetched = Fetched()
         for batch, told, voters in checked:
             try:
-                self.log.append_as_follower(batch)
+                self._log.append_as_follower(batch)
             except KafkaError as failed:
                 fetched.failure = failed
                 break
             fetched.batches.append(told)
             fetched.voters += voters
-        self.log.flush()
+        self._log.flush()
         return fetched
 
     def append_epoch_start(self, start: EpochStart, now_ms: int) -> CommittedBatch:
@@ -285,6 +372,6 @@ class MetadataLog:
 
     def _append(self, batch: bytearray, epoch: Epoch) -> records.Header:
         validated = Validated(batch, records.read_header(batch), -1)
-        appended = self.log.append_as_leader(validated, epoch, Origin.RAFT_LEADER)
-        self.log.flush()
+        appended = self._log.append_as_leader(validated, epoch, Origin.RAFT_LEADER)
+        self._log.flush()
         return validated.header._replace(base_offset=appended.base_offset)

@@ -10,24 +10,19 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from highwater.config import LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS, LogConfig, NodeConfig
+from highwater.config import NodeConfig
 from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
 from highwater.log.checkpoint import replaced
 from highwater.log.log import Log
-from highwater.metadata.changes import NOTHING
-from highwater.metadata.cluster import MetadataImage, difference
+from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import Pieces
-from highwater.metadata.replay import applying
 from highwater.model import (
-    METADATA_TOPIC,
-    METADATA_TOPIC_ID,
     NO_NODE,
     Endpoint,
     Epoch,
     NodeId,
     Offset,
-    TopicPartition,
 )
 from highwater.net.deadlines import DeadlineQueue
 from highwater.quorum import (
@@ -41,6 +36,7 @@ from highwater.quorum import (
     LogPosition,
     Quorum,
     Ready,
+    ReplicaKey,
     Role,
     Timing,
     VoterSet,
@@ -50,43 +46,39 @@ from highwater.raft_node.installing import Installation
 from highwater.raft_node.leader_watch import LeaderWatch
 from highwater.raft_node.listeners import Listeners as Listeners
 from highwater.raft_node.metadata_log import (
+    PARTITION,
     QUORUM_STATE,
-    CommittedBatch,
     LoadedMetadata,
-    MetadataLog,
     load_metadata,
+    open_metadata_log,
 )
 from highwater.raft_node.peers import Peers
-from highwater.raft_node.recovery_point import RecoveryPoint
+from highwater.raft_node.replay import Replay
 from highwater.raft_node.snapshots import Snapshot, image_of
 from highwater.raft_node.snapshotter import Snapshotter
+from highwater.raft_node.voter_history import VoterHistory
 from highwater.wire.codec import Malformed, Message
+from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest
+from highwater.wire.messages.describe_quorum_response import DescribeQuorumResponse
 from highwater.wire.messages.fetch_snapshot_response import FetchSnapshotResponse
 from highwater.world import Timer, World, is_passing
 from highwater.world.jobs import finished
 
 LEAVE_CHECK_SECONDS = 0.01
-PARTITION = TopicPartition(METADATA_TOPIC, 0)
 _log = logging.getLogger(__name__)
 
 Answer = Callable[[Any], None]
 
 
 class RaftNode:
-    def __init__(
-        self, world: World, config: NodeConfig, cluster_id: str, log_config: LogConfig, deadlines: DeadlineQueue
-    ) -> None:
+    def __init__(self, world: World, config: NodeConfig, cluster_id: str, deadlines: DeadlineQueue) -> None:
         self.world = world
         self._config = config
-        self._log_config = log_config
         self.deadlines = deadlines
         self.directory = PurePath(config.metadata_log_dir) / str(PARTITION)
-        self.committed = MetadataImage(cluster_id)
+        self._replay = Replay(MetadataImage(cluster_id))
         self._listeners: Listeners | None = None
-        self._pending: deque[CommittedBatch] = deque()
-        """Batches in the log that are not applied yet, oldest first."""
-        self._voters: list[tuple[Offset, VoterSet]] = []
-        """Voter sets by the offset of their record, oldest first: a truncation may take the last ones back."""
+        self._voters = VoterHistory()
         self._inputs: deque[tuple[Callable[[float], Ready], Answer | None]] = deque()
         self._works: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
         self._news: list[Callable[[], None]] = []
@@ -107,7 +99,7 @@ class RaftNode:
             raise RuntimeError(f"{self.directory} names no voters: format the directory first")
         if loaded.voters is not None:
             at = loaded.voters_offset if loaded.log_has_voters or not loaded.is_bootstrap else NEVER_LOGGED
-            self._voters.append((at, loaded.voters))
+            self._voters.begin_with(at, loaded.voters)
         self._peers = Peers(
             self.world,
             self.deadlines,
@@ -124,30 +116,18 @@ class RaftNode:
             self.world.random("quorum"),
             loaded.election,
             self.world.clock.monotonic(),
-            voters_offset=self._voters[-1][0] if self._voters else NEVER_LOGGED,
+            voters_offset=self._voters.offset,
             timing=timing,
         )
         self._feed(self.quorum.start)
 
     def _adopt(self, loaded: LoadedMetadata) -> None:
-        for repair in loaded.log.repairs:
-            _log.warning("%s: %s", PARTITION, repair)
-        log = Log(
-            self.world,
-            PARTITION,
-            METADATA_TOPIC_ID,
-            self._log_config,
-            loaded.log,
-            self.world.random("metadata-log"),
-            lambda log: self.fail(log.trouble or OSError("the metadata log failed")),
+        self.log = open_metadata_log(
+            self.world, self._config, loaded, lambda: self._feed(self.quorum.log_flushed), self.fail
         )
-        log.durable_listener = lambda: self._feed(self.quorum.log_flushed)
-        interval = self._config.get(LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS) / 1000
-        recovery_point = RecoveryPoint(self.world, log, loaded.recovery_point, interval)
-        self.log = MetadataLog(log, loaded.snapshots, recovery_point)
-        self._pending.extend(loaded.batches)
         if loaded.snapshot is not None:
-            self.committed = image_of(loaded.snapshot, self.identity.cluster_id)
+            self._replay = Replay(image_of(loaded.snapshot, self.identity.cluster_id))
+        self._replay.extend(loaded.batches)
         since = sum(batch.size for batch in loaded.batches)
         self.snapshotter = Snapshotter(self.world, self._config, self.directory, self.log, since, self.fail)
 
@@ -214,11 +194,8 @@ class RaftNode:
         _log.info("%s is cut to %d: its leader's history is another", PARTITION, offset)
         await self.log.truncate_to(self.world, offset)
         end = self.log.written_end
-        while self._pending and self._pending[-1].last_offset >= end:
-            self._pending.pop()
-        if self._voters and self._voters[-1][0] >= end:
-            while self._voters and self._voters[-1][0] >= end:
-                self._voters.pop()
+        self._replay.cut(end)
+        if self._voters.cut(end):
             self._voters_changed()
         self._inputs.append((self.quorum.log_flushed, None))
 
@@ -246,14 +223,14 @@ class RaftNode:
         """Where room or descriptors are short it steps down: nothing is decided yet, and others may have room."""
         offset = self.log.written_end
         try:
-            self._pending.append(self.log.append_epoch_start(start, self.world.clock.wall_ms()))
+            self._replay.extend([self.log.append_epoch_start(start, self.world.clock.wall_ms())])
         except KafkaError as failed:
             if not is_passing(failed.__cause__):
                 raise
             self._inputs.append((lambda now: self.quorum.epoch_not_begun(start.epoch, now), None))
             return
         if start.voters is not None:
-            self._voters.append((offset, VoterSet.from_record(start.voters)))
+            self._voters.add([(offset, VoterSet.from_record(start.voters))])
             self._voters_changed()
 
     def _tell(self, listener: Callable[..., None], *news: object) -> None:
@@ -274,9 +251,9 @@ class RaftNode:
         except (BadRecords, Malformed) as bad:
             self._fetch_again(bad)
             return
-        self._pending.extend(fetched.batches)
+        self._replay.extend(fetched.batches)
         if fetched.voters:
-            self._voters.extend(fetched.voters)
+            self._voters.add(fetched.voters)
             self._voters_changed()
         failure = fetched.failure
         if failure is not None and isinstance(failure.__cause__, OSError) and not is_passing(failure.__cause__):
@@ -290,24 +267,17 @@ class RaftNode:
         self._inputs.append((self.quorum.records_rejected, None))
 
     def _voters_changed(self) -> None:
-        voters, offset = self.voters, self._voters[-1][0] if self._voters else NEVER_LOGGED
+        voters, offset = self._voters.latest, self._voters.offset
         self._inputs.append((lambda now: self.quorum.voters_changed(voters, offset, now), None))
 
     def _commit(self, high_watermark: Offset) -> Pieces[None]:
-        """Apply every whole batch below the high watermark, as one step. Nobody sees the high watermark before it, or
-        who begins to lead would decide on less than is committed."""
-        changes, size, last, image = NOTHING, 0, None, self.committed
-        while self._pending and self._pending[0].last_offset < high_watermark:
-            last = self._pending[0]
-            size += last.size
-            if last.records:
-                image, changed = yield from applying(image, last.records, last.last_offset, last.epoch)
-                changes = changes.then(changed)
-            self._pending.popleft()
-        self.committed = image
-        self.log.log.high_watermark = high_watermark
-        if last is None:
+        """Nobody sees the high watermark before all below it is applied, or who begins to lead would decide on less
+        than is committed."""
+        committed = yield from self._replay.commit(high_watermark)
+        self.log.commit_up_to(high_watermark)
+        if committed is None:
             return
+        changes, last, size = committed
         self.world.clock.call_soon(self._tell, self._told.committed, self.committed, changes)
         position = LogPosition(last.epoch, last.last_offset + 1)
         self.snapshotter.committed(self.committed, position, self.voters, size, last.timestamp)
@@ -363,14 +333,12 @@ class RaftNode:
             self.log.last_epoch, self.log.durable_end
         ):
             await self.log.restart_at(self.world, position.offset)
-            self._pending.clear()
-            before, self.committed = self.committed, image_of(snapshot, self.identity.cluster_id)
+            changes = self._replay.begin_with(image_of(snapshot, self.identity.cluster_id))
             self.log.snapshots = [position]
-            self.log.log.high_watermark = position.offset
+            self.log.commit_up_to(position.offset)
             if snapshot.voters is not None:
-                self._voters = [(position.offset - 1, snapshot.voters)]
+                self._voters.begin_with(position.offset - 1, snapshot.voters)
                 self._voters_changed()
-            changes = difference(before, self.committed)
             self.world.clock.call_soon(self._tell, self._told.committed, self.committed, changes)
         self._inputs.append((self.quorum.snapshot_done, None))
         self._inputs.append((self.quorum.log_flushed, None))
@@ -378,8 +346,13 @@ class RaftNode:
     # For the handlers and the active controller
 
     @property
+    def committed(self) -> MetadataImage:
+        """The metadata as the quorum has committed it, as far as it is applied here."""
+        return self._replay.image
+
+    @property
     def voters(self) -> VoterSet:
-        return self._voters[-1][1] if self._voters else VoterSet()
+        return self._voters.latest
 
     @property
     def is_caught_up(self) -> bool:
@@ -387,8 +360,8 @@ class RaftNode:
         if self.committed.features.metadata_version is None:
             return False
         if self.quorum.role is Role.LEADER:
-            return not self._pending
-        return 0 <= self._leader_high_watermark <= self.log.log.high_watermark
+            return not self._replay.is_behind
+        return 0 <= self._leader_high_watermark <= self.log.high_watermark
 
     @property
     def is_deciding(self) -> bool:
@@ -402,6 +375,19 @@ class RaftNode:
     @property
     def leader_id(self) -> NodeId | None:
         return self.quorum.leader_id
+
+    @property
+    def log_end(self) -> Offset:
+        return self.log.written_end
+
+    @property
+    def high_watermark(self) -> Offset:
+        """All below it is committed, and applied here."""
+        return self.log.high_watermark
+
+    @property
+    def files(self) -> Log:
+        return self.log.files
 
     def endpoint_of(self, node: NodeId, listener: str) -> Endpoint | None:
         if node == self.quorum.leader_id:
@@ -417,6 +403,15 @@ class RaftNode:
         """A request of a peer; it is answered once what the answer promises is on disk."""
         self._feed(lambda now: self.quorum.requested(request, caller, now), answer)
 
+    def describe(self, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
+        clock = self.world.clock
+        return self.quorum.describe(request, version, clock.monotonic(), clock.wall_ms())
+
+    def snapshot_requested(self, replica: ReplicaKey, epoch: Epoch, position: LogPosition) -> Code:
+        """Whether a replica that asks for this snapshot, in this epoch of the leader, gets it."""
+        code = self.quorum.snapshot_requested(replica, epoch, self.world.clock.monotonic())
+        return Code.SNAPSHOT_NOT_FOUND if code is Code.NONE and position not in self.log.snapshots else code
+
     def wait_for_news(self, wake: Callable[[], None]) -> None:
         """Call `wake` once when the log has grown, its high watermark moved, or the leader changed."""
         self._news.append(wake)
@@ -424,7 +419,7 @@ class RaftNode:
     def append(self, values: list[Message], encoded: list[bytes], epoch: Epoch) -> Offset:
         """Write a decision; it is in force once committed. Returns its last offset."""
         batch = self.log.append(values, encoded, epoch, self.world.clock.wall_ms())
-        self._pending.append(batch)
+        self._replay.extend([batch])
         return batch.last_offset
 
     def resign(self, epoch: Epoch) -> None:

@@ -15,14 +15,13 @@ from highwater.config import (
     METADATA_MAX_RETENTION_MS,
     NodeConfig,
 )
-from highwater.log.durability import synced
 from highwater.log.names import DELETED
 from highwater.log.truncation import remove_files
 from highwater.metadata.cluster import MetadataImage
 from highwater.quorum import LogPosition, VoterSet
 from highwater.raft_node.metadata_log import MetadataLog
 from highwater.raft_node.snapshots import snapshot_name, write_snapshot
-from highwater.world import Disk, Step, World, is_passing
+from highwater.world import Disk, Step, World
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +107,7 @@ class Snapshotter:
 
     async def _drop_old(self, ages: list[tuple[int, int]]) -> None:
         """Drop the oldest snapshots beyond the retention, and the log below the oldest that is kept."""
-        log, snapshots = self._log.log, self._log.snapshots
+        log, snapshots = self._log, self._log.snapshots
         now = self._world.clock.wall_ms()
         total = log.size + sum(size for size, _ in ages)
         keep_bytes = self._config.get(METADATA_MAX_RETENTION_BYTES)
@@ -120,31 +119,14 @@ class Snapshotter:
                 break
             self._remove_later([self._set_aside(snapshots[0])])
             del snapshots[0], ages[0]
-            log.raise_log_start(snapshots[0].offset)
+            log.begin_at(snapshots[0])
             total -= size
-            while self._log.snapshots is snapshots and self._has_segment_below(snapshots[0]):
-                total -= log.segments[0].size
-                if not await self._drop_oldest():
+            while log.snapshots is snapshots and (segment_size := log.size_below(snapshots[0])) is not None:
+                total -= segment_size
+                if not await log.drop_oldest(self._world, self._remove_later):
                     return
-            if self._log.snapshots is not snapshots:  # the leader's took the place of all meanwhile
+            if log.snapshots is not snapshots:  # the leader's took the place of all meanwhile
                 return
-
-    async def _drop_oldest(self) -> bool:
-        """Gone for good before the next goes: of several renames a power cut may keep the later ones alone, and what
-        lies behind such a hole would be cut off. False where it stays."""
-        log = self._log.log
-        try:
-            self._remove_later(log.drop_oldest())
-        except OSError as failed:
-            if not is_passing(failed):  # else the next snapshot tries it again
-                log.storage_failed(failed)
-            return False
-        try:
-            await synced(self._world, [], self._directory)
-        except OSError as failed:
-            log.storage_failed(failed)
-            return False
-        return True
 
     def _set_aside(self, position: LogPosition) -> PurePath:
         path = self._directory / snapshot_name(position)
@@ -158,10 +140,6 @@ class Snapshotter:
 
     def _remove(self, paths: list[PurePath]) -> None:
         self._world.run(remove_files, paths, done=_removed)
-
-    def _has_segment_below(self, oldest: LogPosition) -> bool:
-        segments = self._log.log.segments
-        return len(segments) > 1 and segments[1].base_offset <= oldest.offset
 
     async def close(self) -> None:
         await self._idle.wait()

@@ -96,7 +96,7 @@ class Leader:
         "epoch_start",
         "followers",
         "high_watermark",
-        "is_offline",
+        "is_frozen",
         "isr",
         "local",
         "partition_epoch",
@@ -134,7 +134,7 @@ class Leader:
         self.brokers = dict(brokers)
         self.terms = terms
         self.since = now
-        self.is_offline = False
+        self.is_frozen = False
         self.proposal: Proposal | None = None
         self.reason = ""
         """Why the ISR last changed, where this leader had asked for the change."""
@@ -169,9 +169,9 @@ class Leader:
         self.durable_end = durable_end
         return self._advance(now)
 
-    def offline(self) -> None:
-        """The log has failed: nothing more is committed here."""
-        self.is_offline = True
+    def freeze(self) -> None:
+        """The log has failed, or the metadata has ended this term: nothing more is committed in it."""
+        self.is_frozen = True
 
     def settings_changed(self, terms: Terms, now: float) -> int:
         self.terms = terms
@@ -323,7 +323,7 @@ class Leader:
         """What every replica of the maximal ISR has, and those about to join it. It never goes back, and is frozen
         below min.insync.replicas (KAFKA-15583)."""
         lowest = self.durable_end if self.terms.flushes else self.end
-        if lowest <= self.high_watermark or self.is_offline or not self.enough_in_sync:
+        if lowest <= self.high_watermark or self.is_frozen or not self.enough_in_sync:
             return 0
         for progress in self._counted:
             if progress.end is None:

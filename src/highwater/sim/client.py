@@ -18,6 +18,8 @@ from highwater.world import World
 M = TypeVar("M", bound=Message)
 CONNECT_SECONDS = 1.0
 BACKOFF_SECONDS = (0.01, 0.1)
+LEAST_SECONDS = 0.8
+"""A request that is given less, since its caller's time is nearly over, may go without an answer."""
 WELL_SECONDS = 6.0
 """Within which every request of a cluster that is well has its answer."""
 
@@ -111,7 +113,8 @@ class Client:
         connection.send(request, version, response, done, min(seconds, self._patience))
         answer = await answered
         if isinstance(answer, CallFailed):
-            if answer.reason is Gone.TIMED_OUT and sent >= self._well_since:
+            had_time = min(seconds, self._patience) >= LEAST_SECONDS
+            if answer.reason is Gone.TIMED_OUT and sent >= self._well_since and had_time:
                 self.unanswered.append(f"{self.client_id}: {type(request).__name__} to {to}")
             raise answer
         found: M = answer

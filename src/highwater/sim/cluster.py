@@ -9,9 +9,9 @@ from types import MappingProxyType
 
 from highwater.model import Endpoint, NodeId, TopicPartition, Uuid
 from highwater.node import Node
-from highwater.raft_node.format import InitialVoter
 from highwater.sim.hosting import HostedNode
 from highwater.sim.simulation import Simulation
+from highwater.storage.format import InitialVoter
 from highwater.world import Dead
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

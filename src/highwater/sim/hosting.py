@@ -7,9 +7,9 @@ from pathlib import PurePath
 
 from highwater.config import NodeConfig
 from highwater.node import Node
-from highwater.raft_node.format import Format, InitialVoter, format_directories
 from highwater.sim.simulation import Simulation
 from highwater.sim.world import SimWorld
+from highwater.storage.format import Format, InitialVoter, format_directories
 from highwater.world import Disk, Step
 from highwater.world.jobs import finished
 

@@ -132,9 +132,11 @@ class Storage:
         """Files that do not hold what was written to them."""
         return [path for path, node in self.tree() if node.damaged_at is not None]
 
-    def has_failed_in(self, directory: PurePath) -> bool:
-        """Whether an operation on a file there has failed in the present life, by more than a want of descriptors."""
-        return any(strike.operation != "open" and strike.path.is_relative_to(directory) for strike in self.struck)
+    def has_failed(self, log: PurePath) -> bool:
+        """Whether an operation on a file of this log has failed in the present life, by more than a want of
+        descriptors; or on a checkpoint that lies beside it, which no log is cut without."""
+        strikes = (strike for strike in self.struck if strike.operation != "open")
+        return any(strike.path.is_relative_to(log) or strike.path.parent == log.parent for strike in strikes)
 
     def wipe(self) -> None:
         """An empty disk takes the place of this one."""

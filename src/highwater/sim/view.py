@@ -149,7 +149,7 @@ def is_open(node: Node | None) -> bool:
 
 
 def view_quorum(node: Node, batches: tuple[Batch, ...] | None = None) -> QuorumView:
-    quorum, log, controller = node.raft.quorum, node.raft.log.log, node.controller
+    quorum, log, controller = node.raft.quorum, node.raft.files, node.controller
     voted = quorum.voted
     return QuorumView(
         epoch=None if node.raft.is_deciding else quorum.epoch,
@@ -201,7 +201,7 @@ def view_node(member: Member, storage: Storage | None) -> NodeView | None:
         id=member.id,
         life=member.lives,
         disk=member.disks,
-        quorum=view_quorum(node, batches(node.raft.log.log)),
+        quorum=view_quorum(node, batches(node.raft.files)),
         broker_epoch=node.broker.lifecycle.epoch if node.broker is not None else -1,
         image=node.raft.committed,
         replicas=replicas,

@@ -65,7 +65,7 @@ class _Life:
         """None if neither it nor what else of the node is no replica has changed."""
         node = self.node
         raft, controller = node.raft, node.controller
-        quorum, log = raft.quorum, raft.log.log
+        quorum, log = raft.quorum, raft.files
         stamp = (
             quorum.role,
             quorum.epoch,
@@ -266,7 +266,7 @@ class Watch:
     def _look_into(self, life: _Life, log: Log) -> None:
         """Epoch and offset of a batch have no checksum: what has rotted in a leader's is fetched by others."""
         storages = {each: self._cluster.sim.storage(each) for each in self._cluster.names}
-        has_failed = storages[f"n{life.view.id}"].has_failed_in(log.directory)
+        has_failed = storages[f"n{life.view.id}"].has_failed(log.directory)
         is_harmed = has_failed or any(log.directory.name in storage.harmed for storage in storages.values())
         assert log.trouble is not None
         for invariant in self._of_trouble:

@@ -6,8 +6,10 @@ from collections.abc import Generator, Sequence, Sized
 from struct import Struct as Layout
 from typing import Final, NamedTuple, TypeVar
 
+from highwater.errors import Code
 from highwater.model import ZERO_UUID, Uuid
 from highwater.wire import flat
+from highwater.wire.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from highwater.wire.reader import (
     MOST_OBJECTS,
     FlexibleReader,
@@ -212,6 +214,35 @@ def _forgotten(data: memoryview, pos: int, version: int, budget: int) -> tuple[F
         forgotten.append((topic, r.integers(r.count(4, 0), 4)))
         pos, budget = flat.skip_tags(data, r.pos, r.budget)
     return forgotten, pos, budget
+
+
+def is_of_replica(request: FetchRequestFlat) -> bool:
+    """Followers fetch by the same API as consumers do."""
+    return request.replica_id >= 0
+
+
+def refused(request: FetchRequestFlat, code: Code, version: int) -> FetchResponse:
+    """A fetch of a session names only what changed; where it names nothing, the whole answer is the error."""
+    return FetchResponse(
+        error_code=Code.NONE if request.topics else code,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic if isinstance(topic, str) else "",
+                topic_id=ZERO_UUID if isinstance(topic, str) else topic,
+                partitions=[
+                    PartitionData(
+                        partition_index=partition[0],
+                        error_code=code,
+                        high_watermark=-1,
+                        aborted_transactions=None,
+                        records=None,
+                    )
+                    for partition in partitions
+                ],
+            )
+            for topic, partitions in request.topics
+        ],
+    )
 
 
 def encode_response(

@@ -13,8 +13,8 @@ from highwater.model import Endpoint, NodeId, Uuid
 from highwater.net.client import CallFailed, ClientConnection, Gone
 from highwater.net.deadlines import DeadlineQueue
 from highwater.node import Node
-from highwater.raft_node.format import Format, InitialVoter, format_directories
 from highwater.sim import Knobs, Simulation
+from highwater.storage.format import Format, InitialVoter, format_directories
 from highwater.wire.codec import Message
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse
@@ -87,14 +87,14 @@ class Living:
         self.node = self._make()
         return self
 
-    def ask(self, request: Message, response: type[M], version: int) -> M:
-        return self.sim.run(self._client.perform(self._ask(request, response, version)))
+    def ask(self, request: Message, response: type[M], version: int, port: int = 9092) -> M:
+        return self.sim.run(self._client.perform(self._ask(request, response, version, port)))
 
-    async def _ask(self, request: Message, response: type[M], version: int) -> M:
+    async def _ask(self, request: Message, response: type[M], version: int, port: int = 9092) -> M:
         answered: asyncio.Future[M | CallFailed] = asyncio.get_running_loop().create_future()
         ended: asyncio.Future[Gone] = asyncio.get_running_loop().create_future()
         deadlines = DeadlineQueue(self._client.clock)
-        connection = ClientConnection(self._client, Endpoint(NODE, 9092), "test", deadlines, ended.set_result)
+        connection = ClientConnection(self._client, Endpoint(NODE, port), "test", deadlines, ended.set_result)
         connection.open(lambda: connection.send(request, version, response, answered.set_result, 60.0), 60.0)
         answer = await answered
         connection.close()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from highwater.active_controller import k56_alter_partition
 from highwater.broker import isr_changes
 from highwater.model import TopicPartition
-from highwater.raft_node import k56_alter_partition
 from tests.scenarios.mishaps import decided
 from tests.scenarios.stage import Stage
 

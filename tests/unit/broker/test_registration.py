@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from highwater.active_controller import k62_broker_registration
 from highwater.broker.lifecycle import NotRegistered
 from highwater.controller.decision import Decision
 from highwater.errors import Code
-from highwater.raft_node import k62_broker_registration
 from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
 from tests.unit.broker.living import Living
 

@@ -11,7 +11,6 @@ from highwater.model import Endpoint
 from highwater.net.client import ClientConnection
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_ELEMENTS, Role
-from highwater.raft_node.k58_envelope import FORWARDED
 from highwater.wire.codec import Message, UnsupportedField
 from highwater.wire.messages.list_groups_request import ListGroupsRequest
 from highwater.wire.messages.list_groups_response import ListGroupsResponse
@@ -90,7 +89,7 @@ def test_what_is_passed_on_is_not_made_anew(living: Living) -> None:
     found = {
         long.name: calls
         for long in CASES
-        if long.api.key in FORWARDED and long.role is Role.BROKER and not long.alike
+        if long.api.forwarded and long.role is Role.BROKER and not long.alike
         if (calls := calls_in_one_go(living, long, long.api.most_elements * 9 // 10 // len(long.path))) > MOST_CALLS
     }
     assert found == {}

@@ -23,7 +23,7 @@ from highwater.cli.topics import parse_configs, parse_replica_assignment
 from highwater.client.descriptions import PartitionDescription
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
-from highwater.raft_node.format import FormatError
+from highwater.storage.format import FormatError
 from highwater.wire.messages.list_partition_reassignments_response import OngoingPartitionReassignment
 
 

@@ -19,7 +19,7 @@ from highwater.config import ConfigError
 from highwater.log.meta_properties import read_meta_properties
 from highwater.model import Uuid, uuid_text
 from highwater.raft_node.metadata_log import QUORUM_STATE
-from highwater.raft_node.recorded_voters import recorded_voters
+from highwater.storage.recorded_voters import recorded_voters
 from highwater.world.real_disk import RealDisk
 
 METADATA = Path("data/__cluster_metadata-0")

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from highwater.controller.brokers import HeartbeatDecision, heartbeat
+from highwater.controller.death import Liveness
 from highwater.controller.decision import Decision
-from highwater.controller.liveness import Liveness
 from highwater.controller.producer_ids import allocate_producer_ids
 from highwater.controller.registration import register_broker, register_controller
 from highwater.controller.states import BrokerState
@@ -248,22 +248,24 @@ def test_a_broker_that_leads_nothing_may_stop_at_once() -> None:
 def test_a_leader_stops_once_its_leaderships_have_moved_and_the_others_know() -> None:
     head, liveness = with_topic(cluster(1, 2), "a", [1, 2]), Liveness(9.0)
     liveness.activate(head.brokers, now=0.0)
-    liveness.heard(NodeId(2), epoch(2), 0.0, head.offset, BrokerState.UNFENCED, head.offset)
+    liveness.heard(NodeId(2), epoch(2), 0.0, head.offset)
 
     decision = beat(head, liveness, want_shut_down=True)
     assert answer(decision) == (True, False, False)
     assert decision.state is BrokerState.CONTROLLED_SHUTDOWN
     head = then(head, decision.records)
-    liveness.heard(NodeId(1), epoch(1), 1.0, 1000, decision.state, head.offset)
+    liveness.heard(NodeId(1), epoch(1), 1.0, 1000)
+    liveness.entered(NodeId(1), epoch(1), decision.state, head.offset)
     assert partition(head, "a")["leader"] == 2
 
     waiting = beat(head, liveness, want_shut_down=True)
     assert answer(waiting) == (True, False, False)
     assert not waiting.records
     assert waiting.state is not None
-    liveness.heard(NodeId(1), epoch(1), 2.0, 1000, waiting.state, head.offset + 50)
+    liveness.heard(NodeId(1), epoch(1), 2.0, 1000)
+    liveness.entered(NodeId(1), epoch(1), waiting.state, head.offset + 50)
 
-    liveness.heard(NodeId(2), epoch(2), 2.0, head.offset, BrokerState.UNFENCED, head.offset)
+    liveness.heard(NodeId(2), epoch(2), 2.0, head.offset)
     granted = beat(head, liveness, want_shut_down=True)
     assert answer(granted) == (True, True, True)
     assert granted.records == [BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch(1), fenced=1)]
@@ -276,7 +278,8 @@ def test_the_only_broker_gives_up_its_leaderships_before_it_stops() -> None:
     head = then(head, decision.records)
     after = partition(head, "a")
     assert (after["leader"], after["isr"]) == (-1, (1,))
-    liveness.heard(NodeId(1), epoch(1), 1.0, 1000, decision.state, head.offset)
+    liveness.heard(NodeId(1), epoch(1), 1.0, 1000)
+    liveness.entered(NodeId(1), epoch(1), decision.state, head.offset)
     assert answer(beat(head, liveness, want_shut_down=True)) == (True, True, True)
 
 
@@ -306,9 +309,8 @@ def test_sessions_end_when_nothing_is_heard() -> None:
     liveness = Liveness(9.0)
     head = fence(cluster(1, 2, 3), 3)
     liveness.activate(head.brokers, now=100.0)
-    assert liveness.next_expiry() == 109.0
     assert not liveness.has_session(NodeId(3), epoch(3), 100.0)
-    liveness.heard(NodeId(2), epoch(2), 105.0, 10, BrokerState.UNFENCED, 10)
+    liveness.heard(NodeId(2), epoch(2), 105.0, 10)
     assert liveness.expired(109.0) == []
     assert liveness.expired(109.1) == [(1, epoch(1))]
     assert liveness.expired(115.0) == [(1, epoch(1)), (2, epoch(2))]
@@ -322,28 +324,30 @@ def test_sessions_end_when_nothing_is_heard() -> None:
 
 def test_a_session_belongs_to_one_epoch() -> None:
     liveness = Liveness(9.0)
-    liveness.heard(NodeId(1), 5, 100.0, 10, BrokerState.FENCED, 10)
+    liveness.heard(NodeId(1), 5, 100.0, 10)
     assert liveness.has_session(NodeId(1), 5, 101.0)
     assert not liveness.has_session(NodeId(1), 4, 101.0)
-    liveness.heard(NodeId(1), 4, 105.0, 10, BrokerState.FENCED, 10)
+    liveness.heard(NodeId(1), 4, 105.0, 10)
     assert liveness.expired(109.5) == [(1, 5)]
-    liveness.heard(NodeId(1), 7, 106.0, 10, BrokerState.FENCED, 10)
+    liveness.heard(NodeId(1), 7, 106.0, 10)
     assert liveness.has_session(NodeId(1), 7, 110.0)
 
 
 def test_a_broker_that_was_let_go_has_no_session_so_that_it_can_start_again_at_once() -> None:
     liveness = Liveness(9.0)
-    liveness.heard(NodeId(1), 5, 100.0, 10, BrokerState.UNFENCED, 10)
-    liveness.heard(NodeId(1), 5, 101.0, 10, BrokerState.SHUTDOWN, 10)
+    liveness.heard(NodeId(1), 5, 100.0, 10)
+    liveness.entered(NodeId(1), 4, BrokerState.SHUTDOWN, 10)
+    assert liveness.has_session(NodeId(1), 5, 101.0)
+    liveness.entered(NodeId(1), 5, BrokerState.SHUTDOWN, 10)
     assert not liveness.has_session(NodeId(1), 5, 101.0)
-    assert liveness.next_expiry() is None
+    assert liveness.expired(1000.0) == []
 
 
 def test_only_active_brokers_hold_up_a_controlled_shutdown() -> None:
     liveness, head = Liveness(9.0), cluster(1, 2, 3)
     assert liveness.lowest_active_offset(head.brokers) is None
     for broker, offset in ((1, 30), (2, 20), (3, 10)):
-        liveness.heard(NodeId(broker), epoch(broker), 0.0, offset, BrokerState.UNFENCED, 40)
+        liveness.heard(NodeId(broker), epoch(broker), 0.0, offset)
     assert liveness.lowest_active_offset(head.brokers) == 10
     assert liveness.lowest_active_offset(fence(head, 3).brokers) == 20
 
@@ -385,5 +389,6 @@ def test_a_broker_that_was_fenced_shuts_down_anew() -> None:
         (BrokerState.FENCED, 30, None),
         (BrokerState.CONTROLLED_SHUTDOWN, 40, 40),
     ):
-        liveness.heard(one, 5, 100.0, offset, state, offset)
+        liveness.heard(one, 5, 100.0, offset)
+        liveness.entered(one, 5, state, offset)
         assert liveness._sessions[one].shutdown_offset == expected

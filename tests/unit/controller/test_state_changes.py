@@ -6,8 +6,8 @@ from typing import Any
 
 from highwater.controller.alter_partition import alter_partition
 from highwater.controller.brokers import fence_broker, heartbeat, unfence_broker
+from highwater.controller.death import Liveness
 from highwater.controller.leaders import ElectionType, elect_leaders
-from highwater.controller.liveness import Liveness
 from highwater.controller.registration import register_broker
 from highwater.controller.state_changes import state_changes, unclean_elections
 from highwater.controller.unregister import unregister_broker

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from highwater.controller.death import Liveness, Succession
 from highwater.controller.decision import Decision
-from highwater.controller.liveness import Liveness
 from highwater.controller.registration import register_broker
-from highwater.controller.succession import Succession
 from highwater.errors import Code
+from highwater.model import NodeId
 from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
 from tests.unit.controller.clusters import cluster, directory, incarnation, node_config
 from tests.unit.controller.test_brokers import request
@@ -18,7 +18,17 @@ HEAD = cluster(1)
 def register(
     succession: Succession, connection: str, life: int, *, directory_number: int = 0
 ) -> Decision[BrokerRegistrationResponse]:
-    """The broker's next incarnation asks on this connection, in the midst of the first one's session."""
+    """The broker's next incarnation asks on this connection, amid the first one's session, and is answered."""
+    decided = asked_for(succession, connection, life, directory_number=directory_number)
+    if code(decided) == Code.DUPLICATE_BROKER_REGISTRATION:
+        succession.refused(connection, incarnation(1, life), HEAD.brokers.by_id[NodeId(1)])
+    return decided
+
+
+def asked_for(
+    succession: Succession, connection: str, life: int, *, directory_number: int = 0
+) -> Decision[BrokerRegistrationResponse]:
+    """The same, not answered yet."""
     liveness = Liveness(9.0)
     liveness.activate(HEAD.brokers, now=100.0)
     asked = request(life=life, log_dirs=[directory(1, directory_number)])
@@ -53,6 +63,12 @@ def test_a_request_that_was_on_its_way_when_its_sender_died_puts_nobody_out() ->
     assert code(register(succession, "another", 2)) == Code.DUPLICATE_BROKER_REGISTRATION
     succession.closed("c")
     assert code(register(succession, "c", 2)) == Code.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_who_asks_again_before_it_is_answered_has_proven_nothing() -> None:
+    succession = Succession()
+    for _ in range(3):
+        assert code(asked_for(succession, "c", 2)) == Code.DUPLICATE_BROKER_REGISTRATION
 
 
 def test_a_refusal_of_another_incarnation_on_the_same_connection_proves_nothing() -> None:

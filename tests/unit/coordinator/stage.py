@@ -7,8 +7,8 @@ from pathlib import PurePath
 
 from highwater.coordinator.coordinator import Coordinator
 from highwater.coordinator.tenure import Standing, Tenure
+from highwater.effects import Answer, Effect, Now, Record, Token, Write
 from highwater.errors import Code
-from highwater.groups import Answer, Effect, Now, Record, Token, Write
 from highwater.log.appended import Origin
 from highwater.model import NodeId
 from highwater.net.deadlines import DeadlineQueue

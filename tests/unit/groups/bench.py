@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from struct import pack
 from typing import TypeVar
 
+from highwater.effects import Answer, Caller, Effect, Now, Record, Write
 from highwater.errors import Code
-from highwater.groups import Answer, Caller, Effect, GroupSettings, GroupShard, Now, Record, Write, combined
+from highwater.groups import GroupSettings, GroupShard, combined
 from highwater.wire import records
 from highwater.wire.codec import Message, Struct
 from highwater.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from highwater.effects import Write
 from highwater.errors import Code
-from highwater.groups import GroupSettings, GroupShard, Write
+from highwater.groups import GroupSettings, GroupShard
 from highwater.groups.footprint import (
     size_of_group,
     size_of_member,

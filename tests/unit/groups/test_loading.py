@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import pack
 
 import pytest
 
+from highwater.effects import Record, UnknownWrite
 from highwater.errors import Code
-from highwater.groups import GroupFilter, GroupSettings, GroupShard, Record, UnknownWrite
+from highwater.groups import GroupFilter, GroupSettings, GroupShard
 from highwater.groups.offsets import OffsetTable
 from highwater.groups.records import CommittedOffset, group_tombstone
 from highwater.model import TopicPartition, Uuid
@@ -262,6 +263,44 @@ def test_a_table_of_offsets_knows_who_is_writing_and_forgets_it() -> None:
     assert (table.groups(), table.last_written(G)) == ([G], first)
     table.end(G, first)
     assert (table.groups(), table.last_written(G), table.places(G)) == ([], None, [])
+
+
+def test_what_is_under_way_at_a_place_is_found_without_a_walk_through_all_of_it() -> None:
+    """While a replica of the coordinator's partition is slow, a group may have tens of thousands of commits under
+    way, and one request may ask for thousands of places."""
+    looked_at = [0]
+
+    class Changes(dict[TopicPartition, CommittedOffset | None]):
+        def __contains__(self, place: object) -> bool:
+            looked_at[0] += 1
+            return super().__contains__(place)
+
+        def __getitem__(self, place: TopicPartition) -> CommittedOffset | None:
+            looked_at[0] += 1
+            return super().__getitem__(place)
+
+        def __iter__(self) -> Iterator[TopicPartition]:
+            looked_at[0] += 1
+            return super().__iter__()
+
+    class Written:
+        def __init__(self, offset: int) -> None:
+            self.changes = Changes({TopicPartition("t", 0): CommittedOffset(offset, -1, "", 0)})
+
+        def when_settled(self, resume: Callable[[Code], None]) -> None: ...
+
+    table, under_way = OffsetTable(), [Written(number) for number in range(500)]
+    for each in under_way:
+        table.begin(G, each)
+    looked_at[0] = 0
+    for index in range(100):
+        place = TopicPartition("t", index)
+        assert table.is_writing(G, place) == (index == 0)
+        assert table.last(G, place) == (under_way[-1].changes[place] if index == 0 else None)
+    assert table.places(G) == [TopicPartition("t", 0)]
+    assert looked_at[0] < 10
+    table.end(G, under_way.pop())
+    assert table.last(G, TopicPartition("t", 0)) is under_way[-1].changes[TopicPartition("t", 0)]
 
 
 def test_a_group_whose_last_offset_is_removed_is_none_of_the_table() -> None:

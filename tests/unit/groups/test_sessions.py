@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from highwater.effects import Now
 from highwater.errors import Code
-from highwater.groups import Now
 from highwater.groups.deadlines import Deadline, Joining, RetentionCheck, Session, Syncing
 from highwater.groups.shard import EXPIRED_AT_ONCE
 from highwater.wire.messages.leave_group_response import LeaveGroupResponse

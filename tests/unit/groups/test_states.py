@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from highwater.groups import GroupSettings, IllegalTransition, Now, State
+from highwater.effects import Now, Outbox
+from highwater.groups import GroupSettings, IllegalTransition, State
 from highwater.groups.deadlines import Deadline, Deadlines, Joining, Session, Syncing
-from highwater.groups.effects import Outbox
 from highwater.groups.group import Group
 from highwater.groups.rebalance import Rebalance
 from highwater.groups.registry import Registry

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from highwater.effects import Now, Outbox
 from highwater.errors import Code
-from highwater.groups import GroupFilter, GroupSettings, Now
+from highwater.groups import GroupFilter, GroupSettings
 from highwater.groups.deadlines import Deadlines
-from highwater.groups.effects import Outbox
 from highwater.groups.offsets import OffsetTable
 from highwater.groups.records import GROUP_METADATA, kind_of
 from highwater.groups.registry import Registry

@@ -12,6 +12,7 @@ from highwater.log import names
 from highwater.log.checkpoint import decode_offsets
 from highwater.log.peek import cached
 from highwater.log.segment import MAX_RELATIVE_OFFSET
+from highwater.log.truncation import restart
 from highwater.model import TopicPartition
 from highwater.sim import Simulation
 from highwater.wire.records import HEADER_SIZE
@@ -199,3 +200,43 @@ def test_a_segment_begins_where_the_log_ends_as_long_as_its_index_can_tell_the_b
         far[:8] = (1 + MAX_RELATIVE_OFFSET + beyond).to_bytes(8, "big")
         machine.world.call(machine.log.append_as_follower, memoryview(far))
         assert [segment.base_offset for segment in machine.log.segments] == bases
+
+
+def test_what_is_appended_behind_a_cut_is_looked_for_in_the_segments_that_are_left() -> None:
+    with Simulation(25, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine)
+        assert sim.run(machine.world.perform(machine.bench.truncate(1)))
+        machine.append(b"a", b"b", b"c")
+        assert [segment.base_offset for segment in machine.log.segments] == [0, 1]
+        assert [machine.log.segment_of(offset) for offset in range(4)] == [0, 1, 1, 1]
+        assert [machine.log.end_of(at) for at in range(2)] == [1, 4]
+
+
+@pytest.mark.parametrize(("alone", "code"), [(True, Code.CORRUPT_MESSAGE), (False, Code.KAFKA_STORAGE_ERROR)])
+def test_damage_that_a_reader_meets_is_told_to_whoever_has_the_log(alone: bool, code: Code) -> None:
+    with Simulation(26, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.close()
+        machine.restart(power_loss=False)
+        log = machine.log
+        log.is_only_copy = lambda: alone
+        machine.storage.damage(log.active.file.path, 8, b"\xff\xff\xff\xff")
+        with pytest.raises(KafkaError) as refused:
+            machine.world.call(log.read, 0, 1000, 1, True, cached)
+        assert refused.value.code is code
+        assert (list(log.reads.damage), machine.bench.offline, log.offline) == ([0], [log], None)
+
+
+def test_before_a_log_begins_anew_it_is_told_that_nothing_of_it_will_be_left() -> None:
+    with Simulation(27, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        told: list[tuple[int, int]] = []
+
+        async def announce(end: int) -> None:
+            told.append((end, machine.log.log_end))
+
+        assert sim.run(machine.world.perform(restart(machine.world, machine.log, 5, announce=announce)))
+        assert told == [(0, 1)]

@@ -75,7 +75,7 @@ def test_closed_segments_below_it_are_read_with_the_same_care() -> None:
     with Living(internal_metadata_log_segment_bytes="1000").start() as living:
         for name in ("a", "b", "c", "d", "e", "f"):
             living.create_topic(name)
-        assert len(living.node.raft.log.log.segments) > 1
+        assert len(living.node.raft.files.segments) > 1
         living.stop()
         flip(living, places(living)[1] + 70)
         with pytest.raises(CorruptLog, match=r"below (its|the) recovery point"):
@@ -112,7 +112,7 @@ def test_a_log_whose_only_snapshot_rots_is_refused_since_nothing_else_says_how_i
     with Living(**small).start() as living:
         storage = living.sim.storage(NODE)
         number = 0
-        while living.node.raft.log.log.segments[0].base_offset == 0:
+        while living.node.raft.files.segments[0].base_offset == 0:
             living.create_topic(f"t{number}")
             number += 1
         living.stop()

@@ -89,7 +89,7 @@ def test_in_flush_mode_the_leaders_own_records_count_once_they_are_synced() -> N
 def test_nothing_is_committed_by_a_leader_whose_log_failed() -> None:
     leader = leads((ME, SECOND))
     leader.appended(15, 100.0)
-    leader.offline()
+    leader.freeze()
     assert fetch(leader, SECOND, 15) == 0
     assert leader.assigned(ALL, (ME,), 8, EPOCHS, 100.0) == SHRANK
 

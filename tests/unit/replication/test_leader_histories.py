@@ -285,7 +285,7 @@ def test_nothing_is_committed_behind_a_failure_and_whoever_waits_is_let_go_in_or
     history = History(seed)
     for _ in range(STEPS // 3):
         history.step()
-    history.leader.offline()
+    history.leader.freeze()
     history.is_offline = True
     for _ in range(STEPS // 3):
         history.step()

@@ -85,6 +85,9 @@ class Operations:
                 return await self._retain(client, dice)
             case "change a setting of":
                 return await self._change_setting(client, dice)
+            case "change min.insync.replicas of":
+                topic = dice.choice(self._scene.partitions).topic
+                return await self._set(client, topic, {"min.insync.replicas": dice.choice(("1", "2", "3"))})
             case "elect preferred leaders for":
                 return await self._elect(client, PREFERRED, self._scene.partitions)
             case "elect uncleanly for":
@@ -149,6 +152,7 @@ VERBS = {
     "delete records of": "deletions of records",
     "retain less of": "retentions",
     "change a setting of": "settings changed",
+    "change min.insync.replicas of": "bounds changed",
     "elect preferred leaders for": "preferred elections",
     "elect uncleanly for": "unclean elections asked for",
     "create or delete a topic beside": "topics created or deleted",

@@ -64,6 +64,9 @@ FAMILIES: Mapping[str, Mapping[str, Verb]] = {
         "add partitions beside": Verb(2),
         "delete records beside": Verb(2),
     },
+    "bounds": {
+        "change min.insync.replicas of": Verb(1),
+    },
     "losses": {
         "damage bytes of": Verb(4, 0.05, 1.0),
         "replace the disk of": Verb(2, 0.05, 1.0),
@@ -136,6 +139,12 @@ PROFILES: Mapping[str, Profile] = {
         {"create or delete a topic beside": 6, "fail a sync of": 20},
         Leaning(nodes=COMBINED),
     ),
+    "bounds": Profile(
+        {"processes": 1.0, "links": 1.0, "bounds": 1.0},
+        {"isolate from nodes": 4, "cut a link of": 2, "kill": 2},
+        Leaning(nodes=BROKER_APART, settings=IMPATIENT, writers=4),
+        most=14,
+    ),
     "deletions": Profile(
         {"operations": 1.0, "losses": 1.0},
         {"delete records of": 6, "replace the disk of": 6},
@@ -158,7 +167,7 @@ PROFILES: Mapping[str, Profile] = {
 USUAL = "all"
 
 
-OPERATIONS = "operations"
+OPERATIONS = ("operations", "bounds")
 
 
 def draw_schedule(random: Random, profile: Profile, seconds: float) -> list[Fault]:
@@ -166,11 +175,11 @@ def draw_schedule(random: Random, profile: Profile, seconds: float) -> list[Faul
     does comes on top of the faults."""
     count = random.randint(2, profile.most)
     families = [name for name, chance in profile.families.items() if random.random() < chance]
-    harmful = [name for name in families if name != OPERATIONS] or ["processes"]
+    harmful = [name for name in families if name not in OPERATIONS] or ["processes"]
     verbs = {verb: each for name in harmful for verb, each in FAMILIES[name].items()}
     faults = _drawn(random, verbs, profile.more, seconds, count)
-    if OPERATIONS in families:
-        faults += _drawn(random, FAMILIES[OPERATIONS], profile.more, seconds, random.randint(4, 12))
+    for name in (each for each in families if each in OPERATIONS):
+        faults += _drawn(random, FAMILIES[name], profile.more, seconds, random.randint(4, 12))
     return sorted(faults)
 
 

@@ -171,7 +171,7 @@ class Brokers:
             if before is not None:
                 node.leader.take_over(before)
             if node.is_offline:
-                node.leader.offline()
+                node.leader.freeze()
             flags = node.leader.begin(NOW)
         node.partition_epoch = node.leader.partition_epoch
         if node.leader.proposal is None:
@@ -259,7 +259,7 @@ class Brokers:
         node = state.nodes[action.node]
         node.is_offline = True
         if node.leader is not None:
-            node.leader.offline()
+            node.leader.freeze()
             node.leader.step_down()
         if node.talk is not None and node.follower is not None:
             node.talk[1].synced(KEY, node.follower)

@@ -9,8 +9,8 @@ from highwater.broker.isr_changes import UNKNOWN_EPOCH
 from highwater.config import NodeConfig
 from highwater.controller.alter_partition import alter_partition
 from highwater.controller.brokers import fence_broker, unfence_broker
+from highwater.controller.death import Liveness
 from highwater.controller.directories import assign_replicas_to_dirs
-from highwater.controller.liveness import Liveness
 from highwater.controller.registration import register_broker
 from highwater.errors import code_of
 from highwater.metadata.cluster import MetadataImage

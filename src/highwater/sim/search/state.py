@@ -353,7 +353,7 @@ def _frozen_node(node: Node) -> tuple[object, ...]:
             leader.high_watermark,
             leader.durable_end,
             leader.epoch_start,
-            leader.is_offline,
+            leader.is_frozen,
             None if leader.proposal is None else leader.proposal[:4],
             tuple(leader.waiting),
             tuple(sorted(leader.brokers.items())),

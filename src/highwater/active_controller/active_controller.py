@@ -1,0 +1,276 @@
+"""The active controller: decides on `head`, which has what is not committed yet; answers when it is.
+
+Two CreateTopics of one name must not both succeed, so the second sees the first before it is committed. On
+resignation `head` is forgotten, and whoever waits is told that this is not the controller any more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from highwater.active_controller.broker_watch import BrokerWatch
+from highwater.active_controller.clockwork import Clockwork
+from highwater.active_controller.docket import Case, Docket
+from highwater.config import BROKER_SESSION_TIMEOUT_MS, NodeConfig
+from highwater.controller.batches import cut
+from highwater.controller.decision import Deciding, Decision
+from highwater.controller.features import activation_records
+from highwater.controller.settings import in_force
+from highwater.controller.state_changes import state_changes, unclean_elections
+from highwater.errors import KafkaError
+from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.pieces import Pieces
+from highwater.metadata.records import encoding
+from highwater.metadata.replay import applying
+from highwater.model import Epoch, Offset
+from highwater.net.deadlines import DeadlineQueue
+from highwater.quorum import Leadership
+from highwater.raft_node.raft_node import RaftNode
+from highwater.wire.codec import Message
+from highwater.world import World
+
+R = TypeVar("R")
+REMEMBERED = 100
+TOLD_AT_ONCE = 20
+"""Changes of state between two turns of the loop: what was decided for a thousand partitions waits for no words."""
+_log = logging.getLogger(__name__)
+_state_change_log = logging.getLogger("highwater.state_change")
+
+
+class ActiveController:
+    def __init__(
+        self,
+        world: World,
+        config: NodeConfig,
+        raft: RaftNode,
+        bootstrap: Sequence[Message],
+        deadlines: DeadlineQueue,
+    ) -> None:
+        self.world = world
+        self._config = config
+        self.raft = raft
+        self._bootstrap = bootstrap
+        self.deadlines = deadlines
+        self.random = world.random("controller")
+        self._epoch: Epoch | None = None
+        self._head: MetadataImage | None = None
+        self._waiting: deque[tuple[Offset, Callable[[Any], None], Any]] = deque()
+        self._docket = Docket(world)
+        self._gained: Leadership | None = None
+        self.last_append = 0.0
+        """When it wrote last, or was activated."""
+        session_seconds = config.get(BROKER_SESSION_TIMEOUT_MS) / 1000
+        self.watch = BrokerWatch(self, session_seconds, config.inter_broker_listener_of_all)
+        self._clockwork = Clockwork(self)
+        self.changes: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
+        """The last ones that were decided here, with the time of each."""
+        self._untold: deque[Iterator[str]] = deque()
+        self.unclean_elections = 0
+
+    @property
+    def is_active(self) -> bool:
+        return self._head is not None
+
+    @property
+    def is_deliberating(self) -> bool:
+        """Whether something is under way, or waits, that is not decided yet."""
+        return not self._docket.is_free
+
+    @property
+    def epoch(self) -> Epoch | None:
+        """The quorum epoch that its decisions are written in."""
+        return self._epoch
+
+    @property
+    def log_end(self) -> Offset:
+        """Where the next record goes."""
+        return self.raft.log_end
+
+    @property
+    def head(self) -> MetadataImage:
+        assert self._head is not None, "not the active controller"
+        return self._head
+
+    @property
+    def config(self) -> NodeConfig:
+        """With the dynamic settings of the head image, or of the last one where it is active no longer."""
+        if self._head is None:
+            return self._config
+        before, self._config = self._config, in_force(self._config, self._head)
+        for why in () if self._config.is_broker else self._config.ignored:  # a broker of this node says it itself
+            if why not in before.ignored:
+                _log.error("controller %d leaves out settings that do not suit it: %s", self._config.node_id, why)
+        return self._config
+
+    def decide(
+        self,
+        decision: Callable[[], Decision[R]],
+        answer: Callable[[R | None], None],
+        written: Callable[[Any], None] = lambda decided: None,
+        takes_long: bool = False,
+    ) -> None:
+        """Decide now, or once what is under way is decided; answer when everything that the decision rests on is
+        committed. None: not the controller.
+
+        `decision` changes nothing. What is to be remembered of it is for `written`, which is called once its records
+        are in the log."""
+        case = Case(partial(self._deciding, partial(_at_once, decision), answer, written), partial(answer, None))
+        self._docket.add(case, takes_long)
+
+    def deliberate(self, decision: Callable[[], Deciding[R]], answer: Callable[[R | None], None]) -> None:
+        """The same, by pieces."""
+        self._docket.add(Case(partial(self._deciding, decision, answer), partial(answer, None)), takes_long=True)
+
+    def _deciding(
+        self,
+        decision: Callable[[], Deciding[R]],
+        answer: Callable[[R | None], None],
+        written: Callable[[Any], None] = lambda decided: None,
+    ) -> Pieces[None]:
+        if self._head is None:
+            answer(None)
+            return
+        decided = yield from decision()
+        if decided.records and not (yield from self.append(list(decided.records), decided.why)):
+            answer(None)
+            return
+        written(decided)
+        self._answer_later(answer, decided.response)
+
+    def decide_alone(self, decide: Callable[[], Pieces[None]]) -> None:
+        """What nobody asked for: nobody is told where it is given up."""
+        self._docket.add(Case(decide, lambda: None))
+
+    def _answer_later(self, answer: Callable[[Any], None], response: Any) -> None:
+        if self._waiting or self.raft.committed.offset < self.head.offset:
+            self._waiting.append((self.head.offset, answer, response))
+        else:
+            answer(response)
+
+    def _answer(self, answer: Callable[[Any], None], response: Any) -> None:
+        """One of many that wait: what becomes of it is no concern of the others."""
+        with self.world.failures.boundary("connection", "an answer of the controller"):
+            answer(response)
+
+    def append(self, records: list[Message], why: str) -> Pieces[bool]:
+        """Batch by batch: what must stay together was checked where it was decided. False where one could not be
+        written: whoever asked may ask again."""
+        try:
+            for batch in (yield from cut(records)):
+                if not (yield from self._append_batch(list(batch), why)):
+                    return False
+        except KafkaError as too_large:
+            _log.error("a decision is refused: %s", too_large)
+            return False
+        return True
+
+    def _append_batch(self, records: list[Message], why: str) -> Pieces[bool]:
+        """False where the disk is full, or another leads the quorum by now: nothing of it was decided."""
+        assert self._epoch is not None
+        before, epoch, end = self.head, self._epoch, self.raft.log_end
+        # Applied before it is written: every node would fail on a record that cannot be, again and again.
+        head, _ = yield from applying(before, records, end + len(records) - 1, epoch)
+        encoded = yield from encoding(records)
+        if self._epoch != epoch or self.raft.epoch != epoch or self.raft.log_end != end:
+            return False
+        written = False
+        with self.world.failures.boundary("node", "the metadata log", self.raft.fail):  # who knows what it holds now
+            try:
+                self.raft.append(records, encoded, epoch)
+                written = True
+            except KafkaError as failed:
+                if self.world.failures.is_news(line := f"a decision could not be written: {failed}"):
+                    _log.error("%s", line)
+        if not written:
+            return False
+        self._head = head
+        self.last_append = self.world.clock.monotonic()
+        self.unclean_elections += unclean_elections(records)
+        self._untold.append(state_changes(before, records, why))
+        if len(self._untold) == 1:
+            self._tell_some()
+        return True
+
+    def _tell_some(self) -> None:
+        for _ in range(TOLD_AT_ONCE):
+            change = None
+            with self.world.failures.boundary("callback", "the log of state changes"):
+                change = next(self._untold[0], None)
+            if change is not None:
+                self._tell(change)
+                continue
+            self._untold.popleft()
+            if not self._untold:
+                return
+        self.world.clock.call_soon(self._tell_some)
+
+    def _tell(self, change: str) -> None:
+        self.changes.append((self.world.clock.monotonic(), change))
+        _state_change_log.info("%s", change)
+
+    # What the quorum tells
+
+    def leadership_changed(self, leadership: Leadership) -> None:
+        if leadership.epoch_start is None:
+            self._resign()
+        self._gained = leadership if leadership.epoch_start is not None else None
+        self.committed(self.raft.committed)
+
+    def committed(self, image: MetadataImage) -> None:
+        gained = self._gained
+        if gained is not None and gained.epoch_start is not None:
+            if self.raft.high_watermark > gained.epoch_start:
+                self._gained = None
+                self._activate(gained.epoch)
+            return
+        while self._waiting and self._waiting[0][0] <= image.offset:
+            _, answer, response = self._waiting.popleft()
+            self._answer(answer, response)
+
+    def _activate(self, epoch: Epoch) -> None:
+        """Everything of earlier epochs is applied: from here on decisions are ours."""
+        _log.info("active controller of epoch %d", epoch)
+        self._tell(f"controller {self._config.node_id} is active in epoch {epoch}: the quorum elected it")
+        self._epoch = epoch
+        self._head = self.raft.committed
+        self.watch.activate(self._config.node_id, self._config.is_broker)
+        self.decide_alone(partial(self._begin_epoch, epoch))
+        self.last_append = self.world.clock.monotonic()
+        self._clockwork.start()
+
+    def _begin_epoch(self, epoch: Epoch) -> Pieces[None]:
+        records = activation_records(self.head, self._bootstrap, self._config)
+        if records and not (yield from self.append(records, "a cluster's first records")):
+            self.raft.resign(epoch)  # whoever is elected next writes them, once there is room
+
+    def _resign(self) -> None:
+        if self._head is None:
+            return
+        _log.info("no longer the active controller")
+        self._tell(f"controller {self._config.node_id} is active no longer: it lost epoch {self._epoch} of the quorum")
+        self._head = self._epoch = None
+        self._clockwork.stop()
+        waiting, self._waiting = self._waiting, deque()
+        for _, answer, _ in waiting:
+            self._answer(answer, None)
+        self._docket.give_up()
+
+    @property
+    def brokers_leaving(self) -> bool:
+        """Whether a broker still needs this controller to agree to its shutdown."""
+        head = self._head
+        return head is not None and any(
+            broker.in_controlled_shutdown and not broker.fenced for broker in head.brokers.by_id.values()
+        )
+
+    def close(self) -> None:
+        self._resign()
+
+
+def _at_once(decision: Callable[[], Decision[R]]) -> Deciding[R]:
+    return decision()
+    yield

@@ -1,0 +1,144 @@
+"""The active controller's watch over brokers: who is heard of, who may be dead, and the fencing of those who are.
+
+`highwater.controller` judges what is seen here: sessions that end (`Liveness`), connections that close and ports that
+refuse (`Suspicion`), and brokers that start again in a directory whose lock they hold (`Succession`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from highwater.controller.brokers import fence_broker
+from highwater.controller.death import Liveness, Succession, Suspicion, address_to_probe, was_stalled
+from highwater.controller.leaders import MAX_ELECTIONS
+from highwater.controller.states import BrokerState
+from highwater.metadata.brokers import BrokerRegistration
+from highwater.metadata.pieces import Pieces
+from highwater.model import NodeId, Uuid
+from highwater.net.context import Connected
+from highwater.net.probe import Probe
+
+if TYPE_CHECKING:
+    from highwater.active_controller.active_controller import ActiveController
+
+_log = logging.getLogger(__name__)
+
+
+class BrokerWatch:
+    def __init__(self, controller: ActiveController, session_seconds: float, inter_broker_listener: str | None) -> None:
+        self._controller = controller
+        self._world = controller.world
+        self._listener = inter_broker_listener
+        self.liveness = Liveness(session_seconds)
+        self._suspicion = Suspicion()
+        self._succession = Succession()
+        self._watched: dict[Connected, tuple[NodeId, int]] = {}
+        """Connections that brokers send their heartbeats on: one that closes is a hint."""
+
+    def activate(self, own: NodeId, is_broker: bool) -> None:
+        """The controller is active from now on. `own` is the node that it runs on."""
+        brokers = self._controller.head.brokers
+        self.liveness.activate(brokers, self._world.clock.monotonic())
+        before = brokers.get(own)
+        if before is not None and is_broker:
+            # This process is that broker: whatever ran under its id before it took the directory's lock is dead.
+            self.liveness.forget(before.id, before.epoch)
+        for broker in brokers.by_id.values():
+            # A new controller has no connections to lose: it asks at once.
+            if not broker.fenced and broker.id != own:
+                self._probe(broker.id, broker.epoch)
+
+    def heard(self, connection: Connected, broker: NodeId, epoch: int, metadata_offset: int) -> None:
+        """A heartbeat came on this connection, whose end is a hint that the broker is dead. It counts whether or not
+        what it leads to can be written, and however long that has to wait."""
+        registration = self._registration(broker)
+        if registration is None or registration.epoch != epoch:
+            return
+        self.liveness.heard(broker, epoch, self._world.clock.monotonic(), metadata_offset)
+        if connection not in self._watched:
+            connection.on_close(lambda: self._hint(*self._watched.pop(connection, (broker, epoch))))
+        self._watched[connection] = (broker, epoch)
+        self._suspicion.heard(broker, epoch)
+
+    def entered(self, broker: NodeId, epoch: int, state: BrokerState) -> None:
+        """What a heartbeat led to is in the log."""
+        self.liveness.entered(broker, epoch, state, self._controller.log_end - 1)
+
+    def outlives(self, connection: Connected, incarnation: Uuid, existing: BrokerRegistration) -> bool:
+        """Whether a broker that wants to register has proven that the incarnation in its way is dead."""
+        return self._succession.outlives(connection, incarnation, existing)
+
+    def refused(self, connection: Connected, incarnation: Uuid, broker: int) -> None:
+        """Its registration is refused on this connection, since another incarnation is in its way."""
+        existing = self._registration(broker)
+        if existing is None:
+            return
+        if not self._succession.has_refused(connection):
+            connection.on_close(lambda: self._succession.closed(connection))
+        self._succession.refused(connection, incarnation, existing)
+
+    def fence_silent(self, due: float, now: float) -> None:
+        """By a timer that should have come at `due`: fence brokers that were silent for longer than their session."""
+        if was_stalled(due, now):
+            self.liveness.extend(now)
+        expired = self.liveness.expired(now)
+        for broker, epoch in expired:
+            why = f"no heartbeat for {self.liveness.silent_for(broker, now):.1f} s"
+            with self._world.failures.boundary("periodic", f"the fencing of broker {broker}"):
+                self._fence(broker, epoch, why, [other for other, _ in expired])
+
+    def _hint(self, broker: NodeId, epoch: int) -> None:
+        if self._unfenced(broker, epoch) and self._suspicion.hint(broker, epoch, self._world.clock.monotonic()):
+            self._probe(broker, epoch)
+
+    def _probe(self, broker: NodeId, epoch: int) -> None:
+        registration = self._unfenced(broker, epoch)
+        at = None if registration is None else address_to_probe(registration, self._listener)
+        if at is not None:
+            self._suspicion.probing(broker, epoch)
+            Probe(self._world, at, self._controller.deadlines, lambda dead: self._judge(broker, epoch, dead))
+
+    def _judge(self, broker: NodeId, epoch: int, dead: bool) -> None:
+        if self._unfenced(broker, epoch) is None:
+            return
+        if not dead:
+            _log.info("broker %d of epoch %d lost its connection, but its address is taken", broker, epoch)
+            return
+        unfenced = sum(1 for each in self._controller.head.brokers.by_id.values() if not each.fenced)
+        if self._suspicion.proven(broker, epoch, self._world.clock.monotonic(), unfenced):
+            self._fence(broker, epoch, "it refused two connections", by_proof=True)
+        else:
+            _log.warning("broker %d of epoch %d seems dead; its session decides", broker, epoch)
+
+    def _registration(self, broker: int) -> BrokerRegistration | None:
+        return self._controller.head.brokers.get(broker) if self._controller.is_active else None
+
+    def _unfenced(self, broker: NodeId, epoch: int) -> BrokerRegistration | None:
+        registration = self._registration(broker)
+        known = registration is not None and registration.epoch == epoch and not registration.fenced
+        return registration if known else None
+
+    def _fence(
+        self, broker: NodeId, epoch: int, why: str, silent: Sequence[NodeId] = (), by_proof: bool = False
+    ) -> None:
+        self._controller.decide_alone(partial(self._fencing, broker, epoch, why, silent, by_proof))
+
+    def _fencing(self, broker: NodeId, epoch: int, why: str, silent: Sequence[NodeId], by_proof: bool) -> Pieces[None]:
+        """In slices: a broker may have thousands of replicas, and heartbeats of the others wait for their turn."""
+        controller = self._controller
+        if not controller.is_active:
+            return
+        records = fence_broker(controller.head, controller.config, broker, epoch, MAX_ELECTIONS, silent)
+        if records and not (yield from controller.append(records, why)):
+            return
+        if self._unfenced(broker, epoch) is not None:
+            self._world.clock.call_soon(self._fence, broker, epoch, why, silent, by_proof)
+            return
+        self.liveness.forget(broker, epoch)
+        if records and by_proof:
+            self._suspicion.fenced(broker, epoch, self._world.clock.monotonic())
+        if records:
+            _log.warning("broker %d of epoch %d is fenced: %s", broker, epoch, why)

@@ -1,0 +1,40 @@
+"""CreateTopics (19): create topics."""
+
+from __future__ import annotations
+
+from highwater.active_controller.active_controller import ActiveController
+from highwater.active_controller.pieces import decide_in_pieces
+from highwater.controller.topics import create_topics, in_pieces
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import MANY_ELEMENTS, Api
+from highwater.net.turns import Work
+from highwater.wire.messages.create_topics_request import CreateTopicsRequest
+from highwater.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+
+
+def _refused(request: CreateTopicsRequest, code: Code, version: int) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=topic.name, error_code=code, error_message=code.description)
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(19, (2, 7), CreateTopicsRequest, most_elements=MANY_ELEMENTS, forwarded=True, refuse=_refused)
+
+
+def handle(controller: ActiveController, ctx: RequestContext, request: CreateTopicsRequest) -> Work:
+    if not controller.is_active:
+        ctx.respond(_refused(request, Code.NOT_CONTROLLER, ctx.version))
+        return
+    yield from decide_in_pieces(
+        controller.deliberate,
+        ctx,
+        in_pieces(request, controller.config),
+        lambda piece: create_topics(controller.head, piece, controller.config, controller.random, ctx.authorize),
+        lambda piece: _refused(piece, Code.NOT_CONTROLLER, ctx.version),
+        CreateTopicsResponse(throttle_time_ms=ctx.throttle_ms),
+        lambda response: response.topics,
+    )

@@ -1,0 +1,41 @@
+"""DeleteTopics (20): delete topics by name or, from v6 on, by id."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from highwater.active_controller.active_controller import ActiveController
+from highwater.active_controller.pieces import decide_in_pieces
+from highwater.controller.deletion import delete_topics, in_pieces
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import MANY_ELEMENTS, Api
+from highwater.net.turns import Work
+from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest
+from highwater.wire.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+
+
+def _refused(request: DeleteTopicsRequest, code: Code, version: int) -> DeleteTopicsResponse:
+    named = [DeletableTopicResult(name=name, error_code=code) for name in request.topic_names]
+    stated = [
+        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in request.topics
+    ]
+    return DeleteTopicsResponse(responses=[*named, *stated])
+
+
+API = Api(20, (1, 6), DeleteTopicsRequest, most_elements=MANY_ELEMENTS, forwarded=True, refuse=_refused)
+
+
+def handle(controller: ActiveController, ctx: RequestContext, request: DeleteTopicsRequest) -> Work:
+    if not controller.is_active:
+        ctx.respond(_refused(request, Code.NOT_CONTROLLER, ctx.version))
+        return
+    yield from decide_in_pieces(
+        partial(controller.decide, takes_long=True),  # in the order of other changes of topics
+        ctx,
+        in_pieces(controller.head, request),
+        lambda piece: delete_topics(controller.head, piece, ctx.version, controller.config, ctx.authorize),
+        lambda piece: _refused(piece, Code.NOT_CONTROLLER, ctx.version),
+        DeleteTopicsResponse(throttle_time_ms=ctx.throttle_ms),
+        lambda response: response.responses,
+    )

@@ -1,0 +1,30 @@
+"""CreatePartitions (37): give topics more partitions."""
+
+from __future__ import annotations
+
+from highwater.active_controller.active_controller import ActiveController
+from highwater.controller.partitions import create_partitions
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest
+from highwater.wire.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
+
+
+def _refused(request: CreatePartitionsRequest, code: Code, version: int) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=[CreatePartitionsTopicResult(name=topic.name, error_code=code) for topic in request.topics]
+    )
+
+
+API = Api(37, (0, 3), CreatePartitionsRequest, forwarded=True, refuse=_refused)
+
+
+def handle(controller: ActiveController, ctx: RequestContext, request: CreatePartitionsRequest) -> None:
+    def answer(response: CreatePartitionsResponse | None) -> None:
+        ctx.respond(response or _refused(request, Code.NOT_CONTROLLER, ctx.version))
+
+    controller.deliberate(
+        lambda: create_partitions(controller.head, request, controller.random, ctx.authorize),
+        answer,
+    )

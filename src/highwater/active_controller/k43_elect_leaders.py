@@ -1,0 +1,26 @@
+"""ElectLeaders (43): give partitions their preferred leader, or any leader at all."""
+
+from __future__ import annotations
+
+from highwater.active_controller.active_controller import ActiveController
+from highwater.controller.leaders import elect_leaders, refused
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import MANY_ELEMENTS, Api
+from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
+from highwater.wire.messages.elect_leaders_response import ElectLeadersResponse
+
+API = Api(43, (0, 2), ElectLeadersRequest, most_elements=MANY_ELEMENTS, forwarded=True, refuse=refused)
+
+
+def handle(controller: ActiveController, ctx: RequestContext, request: ElectLeadersRequest) -> None:
+    def answer(response: ElectLeadersResponse | None) -> None:
+        answered = response or refused(request, Code.NOT_CONTROLLER, ctx.version)
+        if ctx.version == 0:
+            answered.error_code = Code.NONE  # has no place there; the partitions have their own
+        ctx.respond(answered)
+
+    if not ctx.authorize("Alter", "Cluster", "kafka-cluster"):
+        ctx.respond(refused(request, Code.CLUSTER_AUTHORIZATION_FAILED, ctx.version))
+        return
+    controller.deliberate(lambda: elect_leaders(controller.head, request, controller.config), answer)

@@ -1,0 +1,41 @@
+"""IncrementalAlterConfigs (44): change settings of topics and brokers."""
+
+from __future__ import annotations
+
+from highwater.active_controller.active_controller import ActiveController
+from highwater.controller.configs import incremental_alter_configs
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from highwater.wire.messages.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+
+def _refused(request: IncrementalAlterConfigsRequest, code: Code, version: int) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=code.description,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+API = Api(44, (0, 1), IncrementalAlterConfigsRequest, forwarded=True, refuse=_refused)
+
+
+def handle(controller: ActiveController, ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> None:
+    def answer(response: IncrementalAlterConfigsResponse | None) -> None:
+        ctx.respond(response or _refused(request, Code.NOT_CONTROLLER, ctx.version))
+
+    controller.deliberate(
+        lambda: incremental_alter_configs(controller.head, request, controller.config, ctx.authorize),
+        answer,
+    )

@@ -1,0 +1,39 @@
+"""BrokerRegistration (62): a broker makes itself known. It stays fenced until it has caught up."""
+
+from __future__ import annotations
+
+from highwater.active_controller.active_controller import ActiveController
+from highwater.controller.registration import register_broker
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.quorum import KRAFT_VERSION
+from highwater.wire.messages.broker_registration_request import BrokerRegistrationRequest
+from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
+
+API = Api(62, (0, 4), BrokerRegistrationRequest)
+
+
+def handle(controller: ActiveController, ctx: RequestContext, request: BrokerRegistrationRequest) -> None:
+    def answer(response: BrokerRegistrationResponse | None) -> None:
+        if response is not None and response.error_code == Code.DUPLICATE_BROKER_REGISTRATION:
+            controller.watch.refused(ctx.connection, request.incarnation_id, request.broker_id)
+        ctx.respond(response or BrokerRegistrationResponse(error_code=Code.NOT_CONTROLLER))
+
+    if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
+        ctx.respond(BrokerRegistrationResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
+        return
+    controller.decide(
+        lambda: register_broker(
+            controller.head,
+            request,
+            ctx.version,
+            controller.config,
+            controller.watch.liveness,
+            controller.world.clock.monotonic(),
+            controller.log_end,
+            KRAFT_VERSION,
+            lambda existing: controller.watch.outlives(ctx.connection, request.incarnation_id, existing),
+        ),
+        answer,
+    )

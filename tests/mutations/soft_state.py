@@ -1,0 +1,56 @@
+"""What the active controller remembers of brokers before its decision is written."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation
+
+_SOFT = "tests/unit/active_controller/test_soft_state.py"
+_ACTIVE = "src/highwater/active_controller/active_controller.py"
+
+MUTATIONS = [
+    Mutation(
+        "F240",
+        f"{_SOFT}::test_a_controlled_shutdown_that_could_not_be_written_begins_again_with_the_next_heartbeat",
+        _ACTIVE,
+        "decided = yield from decision()",
+        "decided = yield from decision(); written(decided)",
+    ),
+    Mutation(
+        "F241",
+        f"{_SOFT}::test_a_broker_whose_end_could_not_be_written_is_fenced_when_it_falls_silent",
+        _ACTIVE,
+        "decided = yield from decision()",
+        "decided = yield from decision(); written(decided)",
+    ),
+    Mutation(
+        "F242",
+        f"{_SOFT}::test_fencings_by_proof_that_could_not_be_written_do_not_count_against_the_next",
+        "src/highwater/controller/death.py",
+        "return not _is_damped(record, now) and not self._doubts_itself(now, unfenced)",
+        "record.fenced_at.append(now); return not _is_damped(record, now) and not self._doubts_itself(now, unfenced)",
+    ),
+    Mutation(
+        "F243",
+        f"{_SOFT}::test_a_broker_whose_fencing_could_not_be_written_still_counts_as_one_of_those_there_are",
+        "src/highwater/controller/death.py",
+        "return not _is_damped(record, now) and not self._doubts_itself(now, unfenced)",
+        "ok = not _is_damped(record, now) and not self._doubts_itself(now, unfenced); record.fenced_at += [now]; "
+        "return ok",
+    ),
+    Mutation(
+        "F244",
+        f"{_SOFT}::test_two_registrations_that_were_sent_at_once_prove_no_death",
+        "src/highwater/controller/death.py",
+        "return self._refused.get(connection) == _claim(incarnation, existing)",
+        "return self._refused.setdefault(connection, 0) == _claim(incarnation, existing) "
+        "or bool(self.refused(connection, incarnation, existing))",
+    ),
+    Mutation(
+        "F245",
+        f"{_SOFT}::test_a_heartbeat_counts_though_what_it_led_to_could_not_be_written",
+        "src/highwater/active_controller/k63_broker_heartbeat.py",
+        "controller.watch.heard(ctx.connection, broker, epoch, request.current_metadata_offset)",
+        "request.want_shut_down or "
+        "controller.watch.heard(ctx.connection, broker, epoch, request.current_metadata_offset)",
+    ),
+]

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from highwater.active_controller.active_controller import ActiveController
+from highwater.controller.batches import MAX_BYTES
+from highwater.controller.decision import Deciding, Decision
+from highwater.controller.leaders import MAX_ELECTIONS
+from highwater.model import NodeId
+from highwater.raft_node.metadata_log import load_metadata
+from highwater.wire.codec import Message
+from highwater.wire.messages.config_record import ConfigRecord
+from highwater.wire.messages.partition_change_record import PartitionChangeRecord
+from highwater.wire.messages.partition_record import PartitionRecord
+from highwater.wire.messages.topic_record import TopicRecord
+from highwater.world.jobs import finished
+from tests.unit.broker.living import METADATA, Living
+from tests.unit.controller.clusters import directory, epoch, registered, topic_id
+
+PARTITIONS = 2 * MAX_ELECTIONS + 50
+DYING, OTHER = NodeId(2), NodeId(3)
+
+
+def controller_of(living: Living) -> ActiveController:
+    assert living.node.controller is not None
+    return living.node.controller
+
+
+def decide(living: Living, records: Sequence[Message]) -> None:
+    answers: list[bool | None] = []
+    living.world.call(controller_of(living).decide, lambda: Decision(True, records), answers.append)
+    living.sim.run(living.sim.until(lambda: bool(answers)))
+    assert answers == [True]
+
+
+def with_partitions(living: Living, replicas: Sequence[NodeId], leader: NodeId) -> None:
+    """On brokers 2 and 3, of which only the controller knows."""
+    partitions = [
+        PartitionRecord(
+            partition_id=index,
+            topic_id=topic_id("many"),
+            replicas=list(replicas),
+            isr=list(replicas),
+            leader=leader,
+            directories=[directory(replica) for replica in replicas],
+        )
+        for index in range(PARTITIONS)
+    ]
+    topic = TopicRecord(name="many", topic_id=topic_id("many"))
+    decide(living, [registered(DYING), registered(OTHER), topic, *partitions])
+
+
+def led_by(living: Living, leader: NodeId) -> int:
+    partitions = living.node.raft.committed.topics.by_name["many"].partitions
+    return sum(partition.leader == leader for partition in partitions.values())
+
+
+def sizes_of_elections(living: Living) -> list[int]:
+    """How many partitions each batch of the metadata log gives another leader."""
+    loaded = living.sim.run(living.world.perform(finished(living.world, load_metadata, METADATA)))
+    counts = [sum(isinstance(each, PartitionChangeRecord) for each in batch.records) for batch in loaded.batches]
+    return [count for count in counts if count]
+
+
+def test_a_broker_is_fenced_in_slices_and_itself_last() -> None:
+    with Living().start() as living:
+        with_partitions(living, [DYING, OTHER], leader=DYING)
+        now = living.world.clock.monotonic()
+        controller_of(living).watch.liveness.heard(DYING, epoch(DYING), now, 0)
+        living.sim.run(living.sim.until(lambda: living.node.raft.committed.brokers.by_id[DYING].fenced, limit=60))
+
+        assert led_by(living, OTHER) == PARTITIONS
+        assert sizes_of_elections(living) == [MAX_ELECTIONS, MAX_ELECTIONS, 50]
+
+
+def test_a_rebalance_that_leaves_something_to_do_goes_on_at_once() -> None:
+    with Living(leader_imbalance_check_interval_seconds="10").start() as living:
+        with_partitions(living, [OTHER, DYING], leader=DYING)
+        living.sim.run(living.sim.until(lambda: led_by(living, OTHER) > 0, limit=20))
+        living.sim.run(living.sim.until(lambda: led_by(living, OTHER) == PARTITIONS, limit=1))
+
+        assert sizes_of_elections(living) == [MAX_ELECTIONS, MAX_ELECTIONS, 50]
+
+
+def test_what_is_decided_is_written_in_batches_that_the_quorum_takes() -> None:
+    with Living().start() as living:
+        records = [
+            ConfigRecord(resource_type=4, resource_name="1", name=f"some.{number}", value="x" * 30_000)
+            for number in range(600)
+        ]
+        decide(living, records)
+        loaded = living.sim.run(living.world.perform(finished(living.world, load_metadata, METADATA)))
+        assert max(batch.size for batch in loaded.batches) <= MAX_BYTES
+        written = [each for batch in loaded.batches for each in batch.records if isinstance(each, ConfigRecord)]
+        assert [record.name for record in written[-600:]] == [record.name for record in records]
+
+
+def test_changes_of_topics_are_decided_in_their_order_behind_what_brokers_ask_for() -> None:
+    """A deletion that takes one piece does not overtake a creation that waits for its turn."""
+    with Living().start() as living:
+        controller, decided = controller_of(living), list[str]()
+
+        def by_pieces(name: str) -> Deciding[bool]:
+            yield
+            decided.append(name)
+            return Decision(True)
+
+        def at_once(name: str) -> Decision[bool]:
+            decided.append(name)
+            return Decision(True)
+
+        def ask_all() -> None:
+            controller.deliberate(lambda: by_pieces("wide topic"), lambda _: None)
+            controller.deliberate(lambda: by_pieces("creation"), lambda _: None)
+            controller.decide(lambda: at_once("deletion"), lambda _: None, takes_long=True)
+            controller.decide(lambda: at_once("heartbeat"), lambda _: None)
+
+        living.world.call(ask_all)
+        living.sim.run(living.sim.until(lambda: len(decided) == 4))
+        assert decided == ["wide topic", "heartbeat", "creation", "deletion"]
