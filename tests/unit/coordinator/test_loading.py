@@ -295,3 +295,11 @@ def test_behind_a_record_that_cannot_be_read_nothing_is_taken_in(monkeypatch: py
         (tenure,) = stage.coordinator
         stage.sim.advance(5)
         assert (tenure.standing, tenure.machine.values) == (Standing.FAILED, {b"a": b"1"})
+
+
+def test_what_is_appended_while_a_log_is_loaded_is_no_part_of_the_load() -> None:
+    with Stage() as stage:
+        for number in range(4):
+            stage.append(batch((b"k%d" % number, b"1")))
+        job = finished(stage.world, loading.read_records, stage.partition.log.segments, 0, 2)
+        assert stage.sim.run(stage.world.perform(job)) == 2
