@@ -248,7 +248,6 @@ class Tenure(Generic[M]):
             self._job.cancel()
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
         if was is Standing.ACTIVE:
             for effect in self.machine.resigned(self.now):
                 assert isinstance(effect, Answer), "who resigns writes nothing"

@@ -99,6 +99,7 @@ def test_a_cluster_with_features_that_we_do_not_have_is_told_apart() -> None:
     [
         ("metadata.version", 30, 1, 0),
         ("kraft.version", 1, 1, 0),
+        ("kraft.version", 1, 2, 0),
         ("metadata.version", 29, 2, Code.INVALID_UPDATE_VERSION),
         ("metadata.version", 31, 1, Code.INVALID_UPDATE_VERSION),
         ("metadata.version", 30, 0, Code.INVALID_UPDATE_VERSION),
