@@ -316,7 +316,30 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_raised_bound.py::"
         "test_another_bound_while_nobody_leads_does_not_make_the_partition_leaderless_for_good",
         "src/highwater/controller/configs.py",
-        "yield PartitionChangeRecord(topic_id=topic.id, partition_id=index, isr=list(partition.elr))",
-        "pass",
+        "eligible_leader_replicas=list(partition.elr),",
+        "eligible_leader_replicas=[],",
+    ),
+    Mutation(
+        "F255",  # the last known leader is forgotten with the ELR
+        "tests/scenarios/test_raised_bound.py::"
+        "test_a_leader_that_was_killed_last_leads_again_after_another_bound_was_set_meanwhile",
+        "src/highwater/controller/configs.py",
+        "last_known_elr=list(partition.last_known_elr),",
+        "last_known_elr=[],",
+    ),
+    Mutation(
+        "F256",  # an eligible leader stays eligible beside one that commits alone
+        "tests/scenarios/test_raised_bound.py::"
+        "test_a_lower_bound_while_nobody_leads_lets_the_eligible_lead_and_whoever_comes_back_join[True]",
+        "src/highwater/controller/elections.py",
+        "if len(isr) >= rules.min_isr:  # by a bound that is lower now: it commits alone what the others never see",
+        "if False:",
+    ),
+    Mutation(
+        "F257",  # an ISR with a member that may not be in one is asked for again and again
+        "tests/unit/replication/test_isr.py::test_an_isr_with_a_member_that_may_not_be_in_one_is_not_asked_for",
+        "src/highwater/replication/leader.py",
+        "if any(each != self.local and self.brokers.get(each) is None for each in self.isr):",
+        "if False:",
     ),
 ]

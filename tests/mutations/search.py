@@ -195,4 +195,11 @@ MUTATIONS: list[Mutation] = [
         "if count and log.start < log.end <= row.log_start and row.batches[0].base_offset < log.end:",
         "if False:",
     ),
+    Mutation(
+        "F253",  # a member of the ELR that is down still has records that are called deleted
+        f"{_SCOPE}[pair-eligible]",
+        _LEADER,
+        "if self.brokers.get(replica) is not None or replica in elr:",
+        "if self.brokers.get(replica) is not None:",
+    ),
 ]

@@ -263,4 +263,56 @@ MUTATIONS: list[Mutation] = [
         "self._ask(new[: max(MOST_AT_A_TIME - len(self._asked), 0)], now)",
         "self._ask(new, now)",
     ),
+    Mutation(
+        "F250",  # a log start that was written down after a cut is told to nobody
+        "tests/scenarios/test_delete_records.py::"
+        "test_a_log_start_that_is_written_down_after_a_cut_is_told_nevertheless",
+        "src/highwater/log/store.py",
+        "self.keep_start(log, kept)",
+        "kept()",
+    ),
+    Mutation(
+        "F251",
+        "tests/scenarios/test_delete_records.py::test_a_log_that_is_cut_to_nothing_knows_that_its_start_is_kept",
+        "src/highwater/log/truncation.py",
+        "log.durability.start_kept(log.segments[0].base_offset)",
+        "pass",
+    ),
+    Mutation(
+        "F252",
+        "tests/unit/log/test_mishaps.py::test_retention_makes_only_the_start_of_its_segments_durable",
+        "src/highwater/log/expiry.py",
+        "log.durability.start_kept(min(start, log.segments[0].base_offset))",
+        "log.durability.start_kept(log.log_start)",
+    ),
+    Mutation(
+        "F253",  # a member of the ELR that is down still has the records
+        "tests/scenarios/test_delete_records.py::"
+        "test_what_an_eligible_leader_that_is_down_still_has_is_not_called_deleted",
+        "src/highwater/replication/leader.py",
+        "if self.brokers.get(replica) is not None or replica in elr:",
+        "if self.brokers.get(replica) is not None:",
+    ),
+    Mutation(
+        "F254",  # a node of another cluster waits for a leader for ever
+        f"{_QUORUM}::test_a_node_of_another_cluster_ends_with_an_error_that_names_both_the_file_and_the_voters",
+        "src/highwater/quorum/machine.py",
+        "note_cluster_of(core, peer_id, response)",
+        "pass",
+    ),
+    Mutation(
+        "F258",  # the answer of a large envelope is cut short with its connection, and its room is never free again
+        "tests/unit/broker/test_large_requests.py::"
+        "test_a_large_envelope_leaves_its_place_if_its_connection_ends_while_it_is_answered",
+        "src/highwater/raft_node/k58_envelope.py",
+        "super().carry_out(_to_its_end(work, self.slot))",
+        "super().carry_out(work)",
+    ),
+    Mutation(
+        "F259",  # a fetch that was never sent is waited for
+        "tests/scenarios/test_f_boundaries.py::test_a_mistake_while_a_fetch_is_made_holds_nobody_up_for_long",
+        "src/highwater/partition/fetcher.py",
+        "self._connection.close()\nself._world.clock.call_later(self._limits().backoff, self._soon)",
+        "pass\nself._world.clock.call_later(self._limits().backoff, self._soon)",
+    ),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+from collections.abc import Sequence
 from pathlib import PurePath
 
 import pytest
@@ -26,14 +27,13 @@ LOG_STARTS = PurePath("/data/log-start-offset-checkpoint")
 
 def test_nobody_looks_for_the_low_watermark_once_who_asked_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
-    true = Partition.low_watermark.fget
-    assert true is not None
+    true = Partition.low_watermark
 
-    def counted(self: Partition) -> int:
+    def counted(self: Partition, elr: Sequence[NodeId]) -> int:
         looks.append(stage.now)
-        return int(true(self))
+        return true(self, elr)
 
-    monkeypatch.setattr(Partition, "low_watermark", property(counted))
+    monkeypatch.setattr(Partition, "low_watermark", counted)
     with Stage(3, replica_lag_time_max_ms=600_000) as stage:
         stage.create(ORDERS, replicas=(2, 3))
         stage.send(b"one")
@@ -91,9 +91,9 @@ def test_a_follower_without_room_for_a_log_start_replicates_on() -> None:
         stage.pass_time(60.0)
         assert set(decided(stage).isr) == {2, 3}
         stage.send(b"and more")
-        assert stage.partition("n2").low_watermark == 0
+        assert stage.partition("n2").low_watermark(()) == 0
         stage.storage("n3").mend()
-        stage.until(lambda: stage.partition("n2").low_watermark == 5)
+        stage.until(lambda: stage.partition("n2").low_watermark(()) == 5)
 
 
 def filled(stage: Stage, **configs: object) -> None:
@@ -178,3 +178,56 @@ def test_a_replica_that_was_down_meanwhile_joins_only_once_it_has_deleted_them_t
         stage.heal()
         stage.until(lambda: 3 in decided(stage).isr)
         assert stage.log("n3").log_start == 5
+
+
+def test_what_an_eligible_leader_that_is_down_still_has_is_not_called_deleted() -> None:
+    """It may be elected cleanly when it comes back alone, and would show the records again."""
+    with Stage(4) as stage:
+        stage.create(ORDERS, replicas=(2, 3, 4), min_insync_replicas=2)
+        for at in range(6):
+            stage.send(b"v%d" % at)
+        stage.kill("n3")
+        stage.until(lambda: tuple(decided(stage).isr) == (2, 4))
+        assert stage.run(stage.client.delete_records("n2", 2)) is Code.NONE, "3 is not in the ELR: it cannot lead"
+        stage.kill("n4")
+        stage.until(lambda: tuple(stage.image().elr) == (4,))
+        assert stage.run(stage.client.delete_records("n2", 2)) is Code.NONE, "4 had deleted these before it died"
+        assert stage.run(stage.client.delete_records("n2", 5)) is Code.REQUEST_TIMED_OUT
+        stage.start("n4")
+        assert stage.run(stage.client.delete_records("n2", 5)) is Code.NONE
+        assert stage.log("n4").log_start == 5
+
+
+def test_a_log_start_that_is_written_down_after_a_cut_is_told_nevertheless() -> None:
+    """The disk of n2 is full while records are deleted, and n2 then has a tail to cut. It joins once there is room."""
+    with Stage(3) as stage:
+        filled(stage)
+        fault = stage.storage("n2").fail("append", f"{LOG_STARTS}*", errno.ENOSPC, times=None)
+        stage.begin(stage.visitor("impatient").delete_records("n2", 5), by="impatient")
+        stage.until(lambda: stage.log("n3").log_start == 5 and fault.struck)
+        stage.isolate("n2")
+        stage.begin(stage.client.produce("n2", b"lost", acks=1))
+        stage.until(lambda: stage.log("n2").log_end == 7 and stage.leader() == "n3")
+        stage.heal()
+        stage.until(lambda: stage.log("n2").log_end == 6)
+        stage.storage("n2").mend()
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+
+
+def test_a_log_that_is_cut_to_nothing_knows_that_its_start_is_kept() -> None:
+    """An unclean election has put other records in the place of all that n2 has."""
+    with Stage(3) as stage:
+        stage.create(replicas=(2, 3), unclean_leader_election_enable="true")
+        stage.send(*[b"v%d" % at for at in range(10)])
+        stage.until(lambda: stage.log("n3").high_watermark == 10)
+        assert stage.run(stage.client.delete_records("n2", 5)) is Code.NONE
+        stage.kill("n3")
+        stage.until(lambda: tuple(decided(stage).isr) == (2,))
+        stage.lose_records("n3", 0)
+        stage.kill("n2")
+        stage.start("n3")
+        stage.until(lambda: stage.leader() == "n3")
+        stage.write("n3", b"new")
+        stage.start("n2")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.log("n2").durability.log_start == stage.log("n2").log_start == 5

@@ -19,6 +19,7 @@ from highwater.errors import Code
 from highwater.log.compaction.account import Account
 from highwater.model import TopicPartition
 from highwater.net.client import CallFailed
+from highwater.partition.followed import Followed
 from highwater.partition.partition import Partition
 from highwater.raft_node import k01_fetch as quorum_fetch
 from highwater.raft_node import k62_broker_registration
@@ -327,3 +328,26 @@ def test_of_those_who_wait_for_a_commit_one_that_fails_costs_the_others_nothing(
         assert told == [Code.NONE, Code.NONE]
         assert failed(stage, "n2", "connection") == 1
         assert sorted(decided(stage).isr) == [2, 3]
+
+
+def test_a_mistake_while_a_fetch_is_made_holds_nobody_up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fetch counts as on its way by then. Another one follows on another connection."""
+    true, struck, armed = Followed.place, [0], [False]
+
+    def place(self: Followed, most: int) -> Any:
+        if armed[0] and not struck[0] and self.partition.tp == ORDERS:
+            struck[0] += 1
+            raise MISTAKE
+        return true(self, most)
+
+    monkeypatch.setattr(Followed, "place", place)
+    with forgiving() as stage:
+        for tp in (ORDERS, OTHER):
+            stage.create(tp, replicas=(2, 3))
+            stage.send(b"a", tp=tp)
+        armed[0] = True
+        for tp in (ORDERS, OTHER):
+            stage.send(b"b", tp=tp)
+        stage.until(lambda: all(stage.log("n3", tp).high_watermark == 2 for tp in (ORDERS, OTHER)))
+        assert struck[0] == 1
+        assert failed(stage, "n3", "periodic") == 1

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+from pathlib import PurePath
 
 import pytest
 
 from highwater.errors import Code
+from highwater.log.names import META_PROPERTIES
 from highwater.quorum.core import LONGEST_LEAP
 from highwater.quorum.election_state import LAST_EPOCH
+from highwater.sim.cluster import CLUSTER_ID
 from highwater.sim.storage import Operation
 from highwater.wire.messages import vote_request as v
 from highwater.wire.messages.vote_response import PartitionData, VoteResponse
@@ -141,3 +144,36 @@ def test_voters_whose_epochs_lie_far_apart_find_together_again() -> None:
         assert stage.node("n1").raft.epoch >= far
         stage.create(ORDERS, replicas=(1, 2, 3))
         stage.send(b"one")
+
+
+def give_to_another_cluster(stage: Stage, name: str) -> None:
+    """The node is down. Its directory was formatted with the id of another cluster."""
+    data = stage.storage(name).file(PurePath("/data") / META_PROPERTIES).data
+    at = data.index(CLUSTER_ID.encode())
+    data[at : at + len(CLUSTER_ID)] = CLUSTER_ID[::-1].encode()
+
+
+@pytest.mark.parametrize("voters", [1, 3])
+def test_a_node_of_another_cluster_ends_with_an_error_that_names_both_the_file_and_the_voters(voters: int) -> None:
+    """It would wait for a leader for ever: its voters refuse it. The cluster goes on without it."""
+    with Stage(3, voters=voters) as stage:
+        stage.create(ORDERS, replicas=(2, 1))
+        stage.stop("n3")
+        give_to_another_cluster(stage, "n3")
+        stage.start("n3", waits=False)
+        stage.until(lambda: stage.cluster.failures)
+        (failure,) = stage.cluster.failures
+        assert "meta.properties" in failure and "voters [1" in failure
+        stage.cluster.failures.clear()
+        stage.send(b"one")
+
+
+def test_a_new_broker_of_another_cluster_ends_as_well_though_it_knows_no_voter_yet() -> None:
+    with Stage(2, voters=1) as stage:
+        stage.kill("n2")
+        stage.member("n2").hosted.begin_anew(CLUSTER_ID[::-1])
+        stage.start("n2", waits=False)
+        stage.until(lambda: stage.cluster.failures)
+        (failure,) = stage.cluster.failures
+        assert "meta.properties" in failure and "bootstrap.servers" in failure
+        stage.cluster.failures.clear()

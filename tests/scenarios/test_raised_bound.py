@@ -3,6 +3,10 @@ count by the old one. A replica that leaves an ISR below the bound is in the ELR
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
+
 from highwater.metadata.configs import ResourceType
 from highwater.model import NO_NODE
 from highwater.wire.messages.incremental_alter_configs_request import (
@@ -85,3 +89,57 @@ def test_another_bound_while_nobody_leads_does_not_make_the_partition_leaderless
         stage.until(lambda: set(decided(stage).isr) == {2, 3, 4})
         assert stage.values("n4") == [b"v0", b"v1", b"v2"]
         assert stage.node("n1").controller.unclean_elections == 0
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_lower_bound_while_nobody_leads_lets_the_eligible_lead_and_whoever_comes_back_join(clean: bool) -> None:
+    """The last member of the ELR stays dead. What is written then is acknowledged by the leader alone, so that one is
+    not eligible any more."""
+    with Stage(4, broker_session_timeout_ms=1500) as stage:
+        three_in_sync(stage)
+        for name in ("n4", "n3", "n2"):
+            (stage.stop if clean else stage.isolate)(name)
+            stage.until(lambda: int(name[1]) not in decided(stage).isr)  # noqa: B023 called at once
+        stage.until(lambda: decided(stage).leader == NO_NODE)
+        set_bound(stage, "1", at="n1")
+        assert (decided(stage).isr, decided(stage).elr) == ((), (2, 3))
+        (stage.start if clean else partial(stage.heal, "n1"))("n2")
+        stage.until(lambda: decided(stage).leader == 2)
+        assert (decided(stage).isr, decided(stage).elr) == ((2,), ())
+        epoch = decided(stage).partition_epoch
+        if clean:
+            stage.start("n4")
+        else:
+            stage.heal("n1", "n4")
+            stage.heal("n2", "n4")
+        stage.until(lambda: set(decided(stage).isr) == {2, 4})
+        assert decided(stage).partition_epoch <= epoch + 3, "one change, and not one after another"
+        stage.send(b"v3")
+
+
+def test_who_stopped_in_order_leads_again_after_another_bound_was_set_meanwhile() -> None:
+    with Stage(4, broker_session_timeout_ms=1500) as stage:
+        three_in_sync(stage)
+        stage.stop("n4")
+        stage.kill("n3")
+        stage.until(lambda: tuple(decided(stage).isr) == (2,))
+        stage.stop("n2")
+        stage.until(lambda: decided(stage).leader == NO_NODE)
+        set_bound(stage, "1", at="n1")
+        for name in ("n3", "n4", "n2"):
+            stage.start(name)
+        stage.until(lambda: decided(stage).leader == 2)
+        stage.until(lambda: set(decided(stage).isr) == {2, 3, 4})
+
+
+def test_a_leader_that_was_killed_last_leads_again_after_another_bound_was_set_meanwhile() -> None:
+    """All stopped uncleanly, so that nobody is eligible any more once they come back; but who led last is known."""
+    with Stage(4, broker_session_timeout_ms=1500) as stage:
+        three_in_sync(stage)
+        for name in ("n4", "n3", "n2"):
+            stage.kill(name)
+            stage.until(lambda: int(name[1]) not in decided(stage).isr)  # noqa: B023 called at once
+        set_bound(stage, "1", at="n1")
+        stage.start("n4", "n3", "n2")
+        stage.until(lambda: decided(stage).leader == 2)
+        stage.until(lambda: set(decided(stage).isr) == {2, 3, 4})

@@ -14,6 +14,7 @@ KEPT = {
     ("cold-reads", 101): "followers could not copy as fast as clients wrote, so slow was their world",
     ("spoiled-files", 5): "a log was left out by an error that did not name the damaged file",
     ("rot", 34): "a cleaner met a batch whose offset had rotted, and broke on it",
+    ("all", 1_000_367): "a sync that began while its disk was slow went on being slow long after the disk was well",
     ("all", 700032): "a write that the earlier life of a topic had taken was asked of the next one",
 }
 

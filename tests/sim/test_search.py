@@ -23,6 +23,7 @@ STATES = {
     "pair-power": 10_000,
     "pair-unclean": 6_000,
     "pair-delete": 4_000,
+    "pair-eligible": 9_000,
     "pair-repeated": 6_000,
     "three-cold": 2_000,
     "pair-forked": 10_000,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
+from highwater.model import NodeId
 from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.partition.partition import Partition
@@ -38,8 +39,8 @@ def handle(broker: Broker, ctx: RequestContext, request: DeleteRecordsRequest) -
 
 
 class _Answer:
-    """Once the new start is on disk here and every live replica has raised its own, or the time is over. It may be
-    weeks: for who sends no more, and may be gone, it is over at once."""
+    """Once the new start is on disk here and every replica that may lead has raised its own, or the time is over. It
+    may be weeks: for a client that sends no more, and may be gone, it is over at once."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class _Answer:
         waiting, self._waiting = self._waiting, []
         for partition, start, row in waiting:
             try:
-                low = partition.low_watermark
+                low = partition.low_watermark(self._elr(partition))
             except KafkaError as failed:
                 row.error_code = failed.code
                 continue
@@ -82,6 +83,11 @@ class _Answer:
             self._broker.world.clock.call_later(CHECK_SECONDS, self._check)
         else:
             self._respond()
+
+    def _elr(self, partition: Partition) -> tuple[NodeId, ...]:
+        tp = partition.log.partition
+        image = self._broker.metadata.partition_image(tp.topic, tp.partition)
+        return () if image is None else image.elr
 
     def _expire(self) -> None:
         for _, _, row in self._waiting:

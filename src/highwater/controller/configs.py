@@ -220,14 +220,15 @@ def _elr_consequences(head: MetadataImage, resource: ConfigResource, records: Se
 
 
 def _kept_eligible(head: MetadataImage, topic_name: str | None = None) -> Iterator[PartitionChangeRecord]:
-    """Where nobody leads and the ISR is empty, the lists that are cleared alone tell who may lead. Nothing has been
-    committed since: whoever is in the ELR has everything, and goes into the ISR; the last known leader stays known."""
+    """Where nobody leads and the ISR is empty, the lists that are cleared alone tell who may lead: they are stated
+    anew. Nothing is committed before somebody leads, so whoever was in the ELR has everything, whatever the bound."""
     for topic, index, partition in leaderless(head):
         if partition.isr or topic_name not in (None, topic.name):
             continue
-        if partition.elr:
-            yield PartitionChangeRecord(topic_id=topic.id, partition_id=index, isr=list(partition.elr))
-        elif partition.last_known_elr:
+        if partition.elr or partition.last_known_elr:
             yield PartitionChangeRecord(
-                topic_id=topic.id, partition_id=index, last_known_elr=list(partition.last_known_elr)
+                topic_id=topic.id,
+                partition_id=index,
+                eligible_leader_replicas=list(partition.elr),
+                last_known_elr=list(partition.last_known_elr),
             )

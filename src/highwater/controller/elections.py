@@ -93,6 +93,8 @@ def partition_change(
         changed["leader"] = winner.leader
         if winner.leader in elr:
             isr, elr = [winner.leader], [replica for replica in elr if replica != winner.leader]
+            if len(isr) >= rules.min_isr:  # by a bound that is lower now: it commits alone what the others never see
+                elr = []
         if winner.unclean:
             isr, elr = [winner.leader], []
             if partition.recovery is not Recovery.RECOVERING:

@@ -41,10 +41,10 @@ class Expiry:
                 if files is None:
                     break
                 self._retired.remove_files_later(files, log.config.file_delete_delay_ms / 1000)
-                gone, start, cuts = gone + 1, log.segments[0].base_offset, log.durability.cuts
+                gone, start = gone + 1, log.segments[0].base_offset
                 await synced(self._world, [], log.directory)
-                if cuts == log.durability.cuts:  # DeleteRecords may have raised the start further: that is written down
-                    log.durability.start_kept(start)
+                # The start itself may lie further, by DeleteRecords: that is written down. Or the log began anew below.
+                log.durability.start_kept(min(start, log.segments[0].base_offset))
         except OSError as failed:
             log.storage_failed(failed)
         finally:

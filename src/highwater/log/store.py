@@ -369,7 +369,9 @@ class LogStore:
         def written() -> None:
             if cuts == durability.cuts:
                 durability.start_kept(start)
-            kept()
+                kept()
+            else:  # what was written may be of before the cut, and the log may begin elsewhere now
+                self.keep_start(log, kept)
 
         self.log_starts.write(written)
 

@@ -121,6 +121,7 @@ async def restart(
         snapshots = await finished(world, _all_snapshots, log.directory, where=places.files)
         await finished(world, remove_files, [*gone, *snapshots], where=places.files)
         await synced(world, [log.active.file], log.directory, where=places.syncs)
+        log.durability.start_kept(log.segments[0].base_offset)
     except OSError as failed:
         log.storage_failed(failed)
         return False

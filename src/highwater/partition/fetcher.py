@@ -124,6 +124,9 @@ class Fetcher:
             self._world.clock.call_soon(self._guarded_turn)
 
     def _rest(self, failed: Exception) -> None:
+        """A fetch may have been counted as on its way and never been sent. With another connection all begins anew."""
+        if self._connection is not None:
+            self._connection.close()
         self._world.clock.call_later(self._limits().backoff, self._soon)
 
     def _turn(self) -> None:

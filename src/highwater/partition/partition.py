@@ -403,10 +403,9 @@ class Partition:
         if flags:
             self._carry_out(leader, flags)
 
-    @property
-    def low_watermark(self) -> Offset:
-        """What no live replica has any more: below it records are gone for good."""
-        return self.require_leader().low_watermark(self.log.log_start)
+    def low_watermark(self, elr: Sequence[NodeId]) -> Offset:
+        """Below it records are gone for good."""
+        return self.require_leader().low_watermark(self.log.log_start, elr)
 
     def brokers_changed(self, brokers: BrokerEpochs) -> None:
         """Who of the replicas may be in an ISR has changed."""

@@ -58,6 +58,8 @@ class Core:
         self.log_busy = False
         """A change of the log that we asked for is not durable yet."""
         self.stopping = False
+        self.of_other_clusters: set[NodeId] = set()
+        """Peers that refused our last request since their cluster id is another one."""
         self.effects = Ready()
         self._persisted = stored
         self._announced: tuple[NodeId | None, Epoch] | None = None

@@ -17,7 +17,7 @@ from highwater.quorum.messages import Caller
 from highwater.quorum.prospective import Prospective
 from highwater.quorum.ready import FetchAnswer, FollowerFetch, Ready
 from highwater.quorum.settings import Identity, Randomness, Timing
-from highwater.quorum.standing import settle
+from highwater.quorum.standing import note_cluster_of, settle
 from highwater.quorum.transitions import Role
 from highwater.quorum.turn import next_deadline, take_turn
 from highwater.quorum.voters import Listeners, ReplicaKey, VoterSet
@@ -157,6 +157,7 @@ class Quorum:
         core = self._core
         peer_id = core.links.sender_of(correlation)
         if peer_id is not None:
+            note_cluster_of(core, peer_id, response)
             if self._take(peer_id, response, now):
                 core.links.succeeded(peer_id)
             else:

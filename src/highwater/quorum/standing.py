@@ -9,8 +9,10 @@ from highwater.errors import Code
 from highwater.model import Epoch, NodeId
 from highwater.quorum.core import LAST_TOLD, Core
 from highwater.quorum.messages import Caller, Standing
+from highwater.quorum.ready import FetchAnswer
 from highwater.quorum.violation import QuorumViolation
 from highwater.quorum.voters import Listener, Listeners, endpoint_of
+from highwater.wire.codec import Message
 
 _ENDPOINTS_SINCE = 1
 """The version of Vote, BeginQuorumEpoch and EndQuorumEpoch from which answers tell where the leader is (KIP-853)."""
@@ -83,6 +85,27 @@ def settle(
 def is_our_cluster(core: Core, cluster_id: str | None) -> bool:
     """A request without cluster id is let through, as in Kafka."""
     return cluster_id is None or cluster_id == core.identity.cluster_id
+
+
+def note_cluster_of(core: Core, peer_id: NodeId, response: Message | FetchAnswer) -> None:
+    """One voter of another cluster may be a wrong address. A node that has heard of nothing committed yet, and whose
+    own voters are no majority, would wait for a leader for ever: it ends instead, and says why."""
+    error = response.error if isinstance(response, FetchAnswer) else getattr(response, "error_code", Code.NONE)
+    if error != Code.INCONSISTENT_CLUSTER_ID:
+        core.of_other_clusters.discard(peer_id)
+        return
+    core.of_other_clusters.add(peer_id)
+    others = [voter for voter in core.voters.ids if voter in core.of_other_clusters]
+    if core.voters.ids:
+        is_alone = 2 * len(others) >= len(core.voters.ids)
+    else:  # it has heard of no voter yet, and knows but the addresses that it begins with
+        is_alone = len(core.of_other_clusters) >= len(core.identity.bootstrap)
+    if core.high_watermark is None and is_alone:
+        whose = f"the voters {others}" if others else "those at controller.quorum.bootstrap.servers"
+        raise QuorumViolation(
+            f"this node's directory belongs to cluster {core.identity.cluster_id}, and {whose} belong to another one; "
+            "compare cluster.id in their meta.properties and in this node's, and the addresses of the quorum's voters"
+        )
 
 
 def is_led_by_itself_alone(core: Core) -> bool:

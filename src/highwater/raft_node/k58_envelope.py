@@ -79,6 +79,16 @@ class _Inner:
             self.place.leave()
 
 
+class _InnerContext(RequestContext):
+    """Of the request inside. What is done for it later, such as making its answer, may be cut short, too."""
+
+    __slots__ = ()
+    slot: _Inner
+
+    def carry_out(self, work: Work) -> None:
+        super().carry_out(_to_its_end(work, self.slot))
+
+
 def handle(
     controller: ActiveController, registry: Registry, ctx: RequestContext, request: EnvelopeRequest
 ) -> Work | None:
@@ -144,7 +154,7 @@ def _opened(
     flexible = version >= found.flexible
     reader = FlexibleReader(data) if flexible else Reader(data)
     header = RequestHeader.read(reader, 2 if flexible else 1)
-    inner = RequestContext(
+    inner = _InnerContext(
         key,
         version,
         header.correlation_id,

@@ -308,11 +308,12 @@ class Leader:
         epoch = self.followers[replica].broker_epoch
         return epoch is not None and epoch == self.brokers.get(replica)
 
-    def low_watermark(self, log_start: Offset) -> Offset:
-        """What no live replica has any more, if our own log begins at `log_start`. One that has told nothing in this
-        term may have everything."""
+    def low_watermark(self, log_start: Offset, elr: Sequence[NodeId] = ()) -> Offset:
+        """What no replica has any more that is live or in the ELR, if our own log begins at `log_start`. One that has
+        told nothing in this term may have everything. Kafka looks at live replicas alone; but a member of the ELR may
+        be elected cleanly when it comes back, and would show what was deleted."""
         for replica, progress in self.followers.items():
-            if self.brokers.get(replica) is not None:
+            if self.brokers.get(replica) is not None or replica in elr:
                 log_start = min(log_start, -1 if progress.log_start is None else progress.log_start)
         return log_start
 
@@ -391,6 +392,8 @@ class Leader:
     def _maybe_expand(self, replica: NodeId) -> int:
         if self.proposal is not None or replica in self.isr or not self.may_join(replica):
             return 0
+        if any(each != self.local and self.brokers.get(each) is None for each in self.isr):
+            return 0  # such an ISR would be refused as a whole: that member has to leave first
         return self._propose((*self.isr, replica), True, f"{replica} has caught up")
 
     def _expand_by_joining(self, now: float) -> int:

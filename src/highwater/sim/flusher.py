@@ -16,6 +16,8 @@ from highwater.world.boundary import as_os_error
 
 Done = Callable[[OSError | None], None]
 Named = tuple[PurePath, FileNode]
+LOOK_SECONDS = 0.25
+"""How often a round that takes long looks whether the disk is still slow."""
 
 
 class Flusher:
@@ -60,13 +62,20 @@ class Flusher:
             for path, node in files:
                 if id(node) not in begun:
                     begun[id(node)] = (path, node, node.begin_sync())
-        self._loop.call_later(
-            self._storage.drag * self._random.uniform(*self._knobs.flush_round),
-            self._end,
-            calls,
-            begun,
-            context=self._process.context(),
-        )
+        self._work(self._random.uniform(*self._knobs.flush_round), calls, begun)
+
+    def _work(
+        self,
+        left: float,
+        calls: list[tuple[list[Named], Done]],
+        begun: dict[int, tuple[PurePath, FileNode, Version]],
+    ) -> None:
+        """`left`: what a disk at its usual speed would take. One that was slow may have got well meanwhile."""
+        drag, context = self._storage.drag, self._process.context()
+        if left * drag <= LOOK_SECONDS:
+            self._loop.call_later(left * drag, self._end, calls, begun, context=context)
+        else:
+            self._loop.call_later(LOOK_SECONDS, self._work, left - LOOK_SECONDS / drag, calls, begun, context=context)
 
     def _end(self, calls: list[tuple[list[Named], Done]], begun: dict[int, tuple[PurePath, FileNode, Version]]) -> None:
         failed: dict[int, OSError] = {}

@@ -14,7 +14,7 @@ from highwater.net.client import CallFailed, ClientConnection, Gone
 from highwater.net.deadlines import DeadlineQueue
 from highwater.node import Node
 from highwater.raft_node.format import Format, InitialVoter, format_directories
-from highwater.sim import Simulation
+from highwater.sim import Knobs, Simulation
 from highwater.wire.codec import Message
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse
@@ -51,8 +51,8 @@ def _format(disk: Disk) -> Generator[Step, None, None]:
 class Living:
     """As a context manager: the end closes the simulation."""
 
-    def __init__(self, seed: int = 1, **settings: str) -> None:
-        self.sim = Simulation(seed)
+    def __init__(self, seed: int = 1, knobs: Knobs | None = None, **settings: str) -> None:
+        self.sim = Simulation(seed, knobs)
         self.failed: list[BaseException] = []
         self._properties = {**PROPERTIES, **{name.replace("_", "."): value for name, value in settings.items()}}
         self.world = self.sim.world(NODE)

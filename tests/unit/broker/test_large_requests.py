@@ -6,14 +6,18 @@ import asyncio
 import gc
 import tracemalloc
 from functools import partial
+from typing import Any
 
 import pytest
 
 from highwater.errors import Code
 from highwater.model import Endpoint
 from highwater.net.client import CallFailed, ClientConnection, Gone
+from highwater.net.context import RequestContext
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.registry import MOST_BYTES
+from highwater.net.turns import Work
+from highwater.sim import Knobs
 from highwater.wire.codec import Message
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse
@@ -135,6 +139,42 @@ def test_few_bytes_of_large_requests_are_passed_on_at_a_time() -> None:
         assert MOST_BYTES - 2 * NAMES < most[0] <= MOST_BYTES
         assert 100_000 < most[1] <= MOST_BYTES
         assert (turns.passed_on.taken, turns.opened.taken) == (0, 0)
+
+
+def test_a_large_envelope_leaves_its_place_if_its_connection_ends_while_it_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The answer has as many rows as the request, and takes several turns. The broker may be gone by then."""
+    many = [CreatableTopic(name=f"{number:0249d}", num_partitions=1, replication_factor=1) for number in range(300)]
+    request = enclosed(CreateTopicsRequest(topics=many, timeout_ms=10_000, validate_only=True))
+    still_taken: list[int] = []
+    true = RequestContext.carry_out
+
+    def cut_off(self: RequestContext, work: Work) -> None:
+        true(self, work)
+        if self.api_key == CreateTopicsRequest.API_KEY:
+            living.node.world.clock.call_later(0.05, lose, self.connection)
+
+    def lose(connection: Any) -> None:
+        still_taken.append(opened.taken)
+        connection.connection_lost(None)
+
+    monkeypatch.setattr(RequestContext, "carry_out", cut_off)
+    with Living(knobs=Knobs(slow_code=1.0)).start() as living:
+        opened = living.node.server.turns.opened
+        deadlines = DeadlineQueue(living._client.clock)
+
+        async def send() -> None:
+            connection = ClientConnection(
+                living._client, Endpoint(NODE, CONTROLLER), "test", deadlines, lambda reason: None
+            )
+            connection.open(lambda: connection.send(request, 0, EnvelopeResponse, lambda answer: None, 60.0), 60.0)
+
+        living.sim.run(living._client.perform(send()))
+        living.sim.loop.run_until(lambda: bool(still_taken))
+        assert still_taken[0] > 0, "it is not answered yet"
+        living.sim.loop.run_to(living.sim.now + 5.0)
+        assert not opened.taken
 
 
 def test_what_was_passed_on_is_not_kept_once_it_is_answered() -> None:

@@ -190,7 +190,7 @@ def test_with_elr_another_bound_leaves_those_known_who_may_lead_where_nobody_doe
     head = with_topic(head, "b", [1, 2], isr=[], leader=-1, last_known_elr=[2])
     _, records = alter(head, wanted(resource, ("min.insync.replicas", SET, "2")))
     a, b = (then(head, records).topics.partition(name, 0) for name in ("a", "b"))
-    assert a is not None and (a.leader, a.isr, a.elr, a.last_known_elr) == (-1, (1, 2), (), ())
+    assert a is not None and (a.leader, a.isr, a.elr, a.last_known_elr) == (-1, (), (1, 2), (2,))
     assert b is not None and (b.leader, b.isr, b.elr, b.last_known_elr) == (-1, (), (), (2,))
 
 

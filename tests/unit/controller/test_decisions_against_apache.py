@@ -121,6 +121,8 @@ class State:
             isr = replicas[:1]
         below = self.elr and len(isr) < bound
         elr = sorted(replica for replica in replicas if below and replica not in isr and self.chance(0.4))
+        if bound == 1:  # Kafka has no more: it forgets the ELR with the bound that it was of
+            elr = elr[:1]
         leader = self.random.choice([*isr, *isr, -1])
         # With ELR the end of a reassignment is another: see docs/divergence.md.
         moving = not self.elr and factor > 2 and self.chance(0.4)

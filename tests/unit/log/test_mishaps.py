@@ -58,6 +58,21 @@ def test_retention_goes_on_as_long_as_it_is_meant(meant: int) -> None:
         assert machine.log.log_start == machine.log.segments[0].base_offset
 
 
+def test_retention_makes_only_the_start_of_its_segments_durable() -> None:
+    """DeleteRecords has raised the log start amid the segment that stays, and nobody has written that down yet."""
+    with Simulation(3, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine, 3)
+        machine.append(b"x", b"y", b"z")
+        log = machine.log
+        log.move_high_watermark(log.log_end)
+        machine.world.call(log.raise_log_start, 4)
+        assert log.durability.log_start == 0
+        assert sim.run(machine.world.perform(machine.bench.store.expiry.apply(log))) == 2
+        assert (log.segments[0].base_offset, log.log_start) == (2, 4)
+        assert log.durability.log_start == 2
+
+
 def test_retention_leaves_a_log_alone_that_is_offline() -> None:
     with Simulation(4, QUICK) as sim:
         machine = Machine(sim, retention_bytes=0)

@@ -20,6 +20,7 @@ from highwater.wire.codec import Message
 from highwater.wire.messages.begin_quorum_epoch_response import BeginQuorumEpochResponse
 from highwater.wire.messages.end_quorum_epoch_request import EndQuorumEpochRequest
 from highwater.wire.messages.end_quorum_epoch_response import EndQuorumEpochResponse
+from highwater.wire.messages.vote_response import VoteResponse
 from tests.unit.quorum.bench import (
     THREE,
     TWO,
@@ -337,3 +338,45 @@ def test_who_has_voted_may_still_grant_the_pre_vote_of_another() -> None:
     assert vote_of(bench.request(vote(TWO, 3)))
     assert not vote_of(bench.request(vote(THREE, 3)))
     assert vote_of(bench.request(vote(THREE, 3, pre_vote=True)))
+
+
+FOREIGN = VoteResponse(error_code=Code.INCONSISTENT_CLUSTER_ID)
+
+
+def test_a_node_whose_voters_are_of_another_cluster_ends_and_says_so() -> None:
+    bench = Bench().to_prospective()
+    bench.answer(2, FOREIGN)
+    with pytest.raises(QuorumViolation, match=r"cluster .*voters \[2, 3\].*meta.properties"):
+        bench.answer(3, FOREIGN)
+
+
+def test_one_voter_of_another_cluster_ends_nobody_while_the_others_are_a_majority() -> None:
+    bench = Bench().to_prospective()
+    bench.answer(2, FOREIGN)
+    bench.pass_time(0.02)
+    bench.answer(2, FOREIGN)
+    assert bench.role() == Role.PROSPECTIVE
+
+
+def test_a_voter_that_has_come_home_counts_again() -> None:
+    bench = Bench().to_prospective()
+    bench.answer(2, FOREIGN)
+    bench.pass_time(0.02)
+    bench.answer(2, wire.vote_answer(Standing(Code.UNKNOWN_LEADER_EPOCH, None, 0), granted=False))
+    bench.answer(3, FOREIGN)
+    assert bench.role() == Role.PROSPECTIVE
+
+
+def test_a_node_that_has_seen_its_quorum_commit_goes_on_when_its_voters_are_of_another_cluster() -> None:
+    """It still serves what it has: the mistake is the others'."""
+    bench = Bench(voters=voter_set(1, 2)).to_leader()
+    bench.quorum._core.high_watermark = 1
+    bench.answer(2, BeginQuorumEpochResponse(error_code=Code.INCONSISTENT_CLUSTER_ID))
+    assert bench.role() == Role.LEADER
+
+
+def test_an_observer_whose_voters_are_of_another_cluster_ends_and_says_so() -> None:
+    bench = Bench(node=4)
+    bench.answer(bench.receivers[0], FetchAnswer(Code.INCONSISTENT_CLUSTER_ID, None, -1))
+    with pytest.raises(QuorumViolation, match="another one"):
+        bench.answer(bench.receivers[0], FetchAnswer(Code.INCONSISTENT_CLUSTER_ID, None, -1))

@@ -245,6 +245,15 @@ def test_who_was_caught_up_too_long_ago_is_not_asked_for_before_it_fetches_again
     assert fetch(leader, THIRD, 10, 100.1 + LAG) == PROPOSAL
 
 
+def test_an_isr_with_a_member_that_may_not_be_in_one_is_not_asked_for() -> None:
+    """It would be refused as a whole, again and again. The member leaves first, as one that lags."""
+    leader = leads((ME, SECOND))
+    leader.brokers_changed({SECOND: None}, 100.0)
+    assert fetch(leader, THIRD, 10) == 0
+    assert leader.tick(100.1 + LAG) == PROPOSAL
+    assert leader.proposal is not None and leader.proposal.isr == (ME,)
+
+
 def test_who_caught_up_while_another_was_asked_for_is_asked_for_next() -> None:
     leader = leads((ME,))
     fetch(leader, SECOND, 10)

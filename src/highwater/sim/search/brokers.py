@@ -277,9 +277,12 @@ class Brokers:
         self._delete(state, node)
 
     def _delete(self, state: State, node: Node) -> None:
-        """Whoever asked for a deletion is told once no live replica has the records."""
-        log = node.log
-        if node.leader is not None and state.deleted < log.start <= node.leader.low_watermark(log.start):
+        """Who asked for a deletion is told once no replica that may lead has the records, and the leader's own start is
+        on disk."""
+        log, elr = node.log, state.part(node.image).elr
+        if node.leader is None or log.kept_start < log.start:
+            return
+        if state.deleted < log.start <= node.leader.low_watermark(log.start, elr):
             state.deleted = log.start
             promise(state, node)
 

@@ -56,7 +56,8 @@ def take(state: State, node: Node, place: Place) -> None:
 def promise(state: State, leader: Node) -> None:
     """A client is told that records are deleted. A log that is lost has none of them."""
     assert leader.leader is not None
+    part = state.part()
     for node in state.nodes.values():
-        is_counted = leader.leader.brokers.get(node.id) is not None and not is_lost(state.part(), node.id)
-        if is_counted and node.log.kept_start < state.deleted:
+        may_lead = leader.leader.brokers.get(node.id) is not None or node.id in part.elr
+        if may_lead and not is_lost(part, node.id) and node.log.kept_start < state.deleted:
             state.wrong = f"offsets below {state.deleted} are called deleted, and broker {node.id} has not kept that"

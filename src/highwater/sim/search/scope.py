@@ -76,6 +76,7 @@ SCOPES: dict[str, Scope] = {
         _scope("pair-power", 2, F.POWER, F.FENCE, min_isr=2, elr=True, batches=1),
         _scope("pair-unclean", 2, F.CRASH, F.FENCE, unclean=True, batches=2),
         _scope("pair-delete", 2, F.DELETE, F.DAMAGE, batches=1, batch_records=2, budget=2),
+        _scope("pair-eligible", 2, F.DELETE, F.FENCE, min_isr=2, elr=True, batches=1, budget=2),
         _scope("pair-repeated", 2, F.REPEAT, F.FENCE, batches=1, isr=(1,), budget=2, opening=_REPEATED),
         _scope("three-cold", 3, F.COLD, F.FENCE, batches=4, begin=((_A, _B), (), (_A,)), budget=2, opening=_COLD),
         _scope("pair-forked", 2, F.DELETE, batches=4, isr=(1,), begin=_FORKED, budget=2),
