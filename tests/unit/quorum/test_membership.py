@@ -206,10 +206,13 @@ def test_a_voter_set_is_as_long_as_it_has_voters() -> None:
     assert [len(voter_set(*ids)) for ids in ((), (1,), (1, 2, 3))] == [0, 1, 3]
 
 
-def test_a_node_that_knows_addresses_alone_ends_once_all_of_them_are_of_another_cluster() -> None:
+@pytest.mark.parametrize("own", [(), (Endpoint("localhost", 9009),)])
+def test_a_node_that_knows_addresses_alone_ends_once_all_of_them_are_of_another_cluster(
+    own: tuple[Endpoint, ...],
+) -> None:
     seeds = (Endpoint("seed", 1), Endpoint("seed", 2))
     quorum = Quorum(
-        replace(identity(9), bootstrap=seeds), voter_set(), MemoryLog(), Random(1), None, 0.0, voters_offset=-1
+        replace(identity(9), bootstrap=(*own, *seeds)), voter_set(), MemoryLog(), Random(1), None, 0.0, voters_offset=-1
     )
     asked, now = list(quorum.start(0.0).requests), 0.0
     foreign = FetchAnswer(Code.INCONSISTENT_CLUSTER_ID, None, 0)
