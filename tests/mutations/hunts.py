@@ -84,8 +84,6 @@ MENDS: Mapping[str, tuple[Mutation, ...]] = {
         ),
     ),
     "F194": (_known("F194", "broker/k00_produce.py"),),
-    "F256": (_known("F256", "controller/elections.py"),),
-    "F260": (_known("F260", "partition/partition.py"),),
 }
 """By the names of hunts; a name begins with its scenario or the number of its fault."""
 

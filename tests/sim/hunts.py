@@ -31,6 +31,4 @@ HUNTS: list[Hunt] = [
     Hunt("F9 made", "creations", 12),
     Hunt("F10 failed cut", "truncations", 6),
     Hunt("F194", "slow-code", 1),
-    Hunt("F256", "bounds", 124),
-    Hunt("F260", "bounds", 0),
 ]

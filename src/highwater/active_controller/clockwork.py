@@ -17,6 +17,8 @@ from highwater.world import Timer
 if TYPE_CHECKING:
     from highwater.active_controller.active_controller import ActiveController
 
+LOOK_SECONDS: Final = 0.5
+"""How often it looks whom to fence and elect, however seldom an idle controller writes."""
 PAUSE_SECONDS: Final = 0.05
 """Until an election that waits for a fencing is looked at again."""
 _Election = Callable[[MetadataImage, NodeConfig], list[Message]]
@@ -44,7 +46,7 @@ class Clockwork:
             self._timer.cancel()
 
     def _schedule(self) -> None:
-        interval = self._idle_interval()
+        interval = min(self._idle_interval(), LOOK_SECONDS)
         self._due = self._world.clock.monotonic() + interval
         self._timer = self._world.clock.call_later(interval, self._on_timer)
 

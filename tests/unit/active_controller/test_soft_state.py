@@ -237,3 +237,10 @@ def test_a_broker_that_is_unfenced_right_behind_its_own_fencing_is_fenced_when_i
         living.node.world.call(controller.watch.liveness.forget, DYING, epoch(DYING))
         living.sim.advance(SESSION + 2.0)
         assert is_fenced(living, DYING)
+
+
+def test_a_silent_broker_is_fenced_in_time_however_seldom_an_idle_controller_writes() -> None:
+    with Living(metadata_max_idle_interval_ms="600000").start() as living:
+        led(living, DYING)
+        living.sim.advance(SESSION + 2.0)
+        assert is_fenced(living, DYING)

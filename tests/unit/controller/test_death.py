@@ -4,7 +4,8 @@ from highwater.controller.death import AT_ONCE, FENCINGS_WITHIN, Liveness, Suspi
 from highwater.metadata.brokers import BrokerRegistration, BrokersImage
 from highwater.metadata.registration import Listener
 from highwater.model import ZERO_UUID, Endpoint, NodeId
-from tests.unit.controller.clusters import cluster, epoch, fence
+from tests.unit.controller.clusters import cluster, fence
+from tests.unit.controller.clusters import epoch as epoch_of
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 
@@ -155,10 +156,10 @@ def test_whoever_is_unfenced_and_has_no_session_begins_one() -> None:
     liveness = Liveness(9.0)
     liveness.begin_missing(unfenced(1, 2), 100.0)
     assert liveness.expired(109.0) == []
-    liveness.heard(NodeId(1), epoch(1), 105.0, 7)
+    liveness.heard(NodeId(1), epoch_of(1), 105.0, 7)
     liveness.begin_missing(unfenced(1, 2), 108.0)
-    assert liveness.expired(109.1) == [(2, epoch(2))], "one that has a session keeps it"
-    assert liveness.expired(114.1) == [(2, epoch(2)), (1, epoch(1))]
+    assert liveness.expired(109.1) == [(2, epoch_of(2))], "one that has a session keeps it"
+    assert liveness.expired(114.1) == [(2, epoch_of(2)), (1, epoch_of(1))]
 
 
 def test_whoever_is_fenced_needs_no_session() -> None:
@@ -170,10 +171,10 @@ def test_whoever_is_fenced_needs_no_session() -> None:
 def test_one_that_is_presumed_dead_keeps_nobody_from_registering_and_is_fenced_after_its_session() -> None:
     liveness = Liveness(9.0)
     liveness.activate(unfenced(1), 100.0)
-    liveness.presume_dead(NodeId(1), epoch(1) + 1)
-    assert liveness.has_session(NodeId(1), epoch(1), 101.0), "another incarnation is meant"
-    liveness.presume_dead(NodeId(1), epoch(1))
-    assert not liveness.has_session(NodeId(1), epoch(1), 101.0)
-    assert liveness.expired(109.1) == [(1, epoch(1))]
-    liveness.heard(NodeId(1), epoch(1), 110.0, 7)
-    assert liveness.has_session(NodeId(1), epoch(1), 111.0), "it lives"
+    liveness.presume_dead(NodeId(1), epoch_of(1) + 1)
+    assert liveness.has_session(NodeId(1), epoch_of(1), 101.0), "another incarnation is meant"
+    liveness.presume_dead(NodeId(1), epoch_of(1))
+    assert not liveness.has_session(NodeId(1), epoch_of(1), 101.0)
+    assert liveness.expired(109.1) == [(1, epoch_of(1))]
+    liveness.heard(NodeId(1), epoch_of(1), 110.0, 7)
+    assert liveness.has_session(NodeId(1), epoch_of(1), 111.0), "it lives"
