@@ -128,9 +128,7 @@ class Partition:
             leader = Leader(
                 local,
                 epoch,
-                log.log_end,
-                log.durable_end,
-                log.high_watermark,
+                *(log.log_end, log.durable_end, log.high_watermark),
                 replicas,
                 isr,
                 partition_epoch,
