@@ -350,4 +350,12 @@ MUTATIONS: list[Mutation] = [
         "if leader is not None and not leads:",
         "if False:",
     ),
+    Mutation(
+        "F275",  # one setting that does not suit a broker keeps all others from it
+        "tests/scenarios/test_f_settings.py::"
+        "test_a_setting_that_does_not_suit_a_broker_keeps_no_bound_from_it_that_others_count_on[False]",
+        "src/highwater/config/node.py",
+        "chosen, why = self._adopting_some(broker, default), (str(problem),)",
+        "chosen, why = self, (str(problem),)",
+    ),
 ]

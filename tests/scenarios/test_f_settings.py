@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+import pytest
+
 from highwater.config import LOG_RETENTION_MS, LOG_ROLL_MS
 from highwater.errors import Code, code_of
 from highwater.metadata.configs import ResourceType
@@ -56,16 +58,34 @@ def test_a_broker_goes_on_with_the_settings_it_has_where_new_ones_do_not_suit_it
         assert through_controller(stage, asked("2", log_roll_ms="0", log_retention_ms="80000")) == (Code.NONE, None)
         stage.until(lambda: stage.said("n2", REASON, logging.ERROR))
         stage.send(b"one")
-        assert (config().get(LOG_RETENTION_MS), config().get(LOG_ROLL_MS)) == (70_000, None)
+        assert (config().get(LOG_RETENTION_MS), config().get(LOG_ROLL_MS)) == (80_000, None), "one does not suit it"
         assert through_controller(stage, asked("", log_retention_ms="90000")) == (Code.NONE, None)
         stage.until(lambda: config().dynamic_default)
         stage.send(b"two")
 
         stage.kill("n2")
         stage.start("n2")
-        assert config().get(LOG_RETENTION_MS) == 90_000
+        assert (config().get(LOG_RETENTION_MS), config().get(LOG_ROLL_MS)) == (80_000, None)
         stage.until(lambda: stage.leader() is not None)
         stage.send(b"three")
         assert stage.read() == [b"one", b"two", b"three"]
         assert through_controller(stage, asked("2", log_roll_ms="9000")) == (Code.NONE, None)
         stage.until(lambda: config().get(LOG_RETENTION_MS) == 80_000 and config().get(LOG_ROLL_MS) == 9000)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_setting_that_does_not_suit_a_broker_keeps_no_bound_from_it_that_others_count_on(restarts: bool) -> None:
+    """The controller goes by the bound of the cluster: who leaves an ISR below it is in the ELR. A leader that goes by
+    another one would commit alone what a member of the ELR, elected cleanly, does not have."""
+    with Stage(4, log_cleaner_threads="{id}") as stage:
+        stage.create(ORDERS, replicas=(2, 3))
+        stage.send(b"one")
+        buffer = asked("", log_cleaner_dedupe_buffer_size="1500000")
+        assert through_broker(stage, "n1", buffer) == (Code.NONE, None), "it suits one cleaner thread, and n2 has two"
+        assert through_broker(stage, "n1", asked("", min_insync_replicas="2")) == (Code.NONE, None)
+        if restarts:
+            stage.kill("n2")
+            stage.start("n2")
+            stage.until(lambda: stage.leader() is not None)
+        stage.until(lambda: all(stage.log(name).config.min_insync_replicas == 2 for name in ("n2", "n3")))
+        assert stage.said("n2", "cleaner thread", logging.ERROR)

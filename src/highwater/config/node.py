@@ -106,25 +106,46 @@ class NodeConfig:
     def adopting(self, broker: Mapping[str, str], default: Mapping[str, str]) -> NodeConfig:
         """The same node with the dynamic values of an image as far as they suit it; itself where it has them already.
 
-        Where they do not go together, the broker's or the cluster's stay as they were, and `ignored` says why: Kafka
-        too goes on with the last good ones. They are not checked against what each node was started with before they
-        are written, so this must not fail.
+        Where they do not go together, those that do not stay as they were, and `ignored` says why: Kafka too goes on
+        with the last good ones. They are not checked against what each node was started with before they are written,
+        so this must not fail.
         """
         asked = (broker, default)
         if self.asked == asked:
             return self
-        problems: list[str] = []
-        for own, shared in (asked, (self.dynamic, default), (broker, self.dynamic_default)):
-            try:
-                chosen = self.with_dynamic(own, shared)
-            except ConfigError as problem:
-                problems.append(str(problem))
-            else:
-                break
-        else:
-            chosen = self
-        ignored = (*chosen.ignored, *problems[:1])
-        return NodeConfig(self.static, chosen.dynamic, chosen.dynamic_default, ignored, asked)
+        why: tuple[str, ...] = ()
+        try:
+            chosen = self.with_dynamic(broker, default)
+        except ConfigError as problem:
+            chosen, why = self._adopting_some(broker, default), (str(problem),)
+        return NodeConfig(self.static, chosen.dynamic, chosen.dynamic_default, (*chosen.ignored, *why), asked)
+
+    def _adopting_some(self, broker: Mapping[str, str], default: Mapping[str, str]) -> NodeConfig:
+        """Name by name: one that does not suit this node must not keep others out. Some all nodes have to agree on,
+        such as min.insync.replicas: a leader that goes by another bound than the controller commits too early."""
+        ignored: list[str] = []
+        own, shared = _usable(broker, ignored), _usable(default, ignored)
+        try:
+            chosen = self.with_dynamic(
+                {name: value for name, value in self.dynamic.items() if name in own},
+                {name: value for name, value in self.dynamic_default.items() if name in shared},
+            )
+        except ConfigError:
+            chosen = self.with_dynamic({}, {})
+        left = [*((name, shared[name], True) for name in sorted(shared)), *((n, own[n], False) for n in sorted(own))]
+        before = len(left) + 1
+        while len(left) < before:  # some go together only once another one is there
+            before, tried, left = len(left), left, []
+            for name, value, is_shared in tried:
+                added = {name: value}
+                try:
+                    if is_shared:
+                        chosen = self.with_dynamic(chosen.dynamic, {**chosen.dynamic_default, **added})
+                    else:
+                        chosen = self.with_dynamic({**chosen.dynamic, **added}, chosen.dynamic_default)
+                except ConfigError:
+                    left.append((name, value, is_shared))
+        return NodeConfig(self.static, chosen.dynamic, chosen.dynamic_default, tuple(ignored))
 
     def get(self, setting: Setting[T]) -> T:
         return cast(T, self._values[setting.name])

@@ -222,10 +222,10 @@ def _elr_consequences(head: MetadataImage, resource: ConfigResource, records: Se
 def _kept_eligible(head: MetadataImage, topic_name: str | None = None) -> Iterator[PartitionChangeRecord]:
     """Where nobody leads and the ISR is empty, the lists that are cleared alone tell who may lead: they are stated
     anew. Nothing is committed before somebody leads, so whoever was in the ELR has everything, whatever the bound."""
-    for topic, index, partition in leaderless(head):
-        if partition.isr or topic_name not in (None, topic.name):
-            continue
-        if partition.elr or partition.last_known_elr:
+    topic = None if topic_name is None else head.topics.by_name.get(topic_name)
+    places = leaderless(head) if topic is None else ((topic, index, each) for index, each in topic.partitions.items())
+    for topic, index, partition in places:
+        if not partition.has_leader and not partition.isr and (partition.elr or partition.last_known_elr):
             yield PartitionChangeRecord(
                 topic_id=topic.id,
                 partition_id=index,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from highwater.config.alteration import Operation
+from highwater.controller import configs
 from highwater.controller.configs import alter_configs, incremental_alter_configs
 from highwater.errors import Code
 from highwater.metadata.cluster import MetadataImage
@@ -202,3 +203,12 @@ def test_a_setting_that_is_taken_away_does_not_stand_in_the_way_of_another() -> 
     assert refused == Code.INVALID_CONFIG
     after = changed(head, TOPIC, ("min.compaction.lag.ms", DELETE, None), lower)
     assert after.configs.of(TOPIC) == {"max.compaction.lag.ms": "10"}
+
+
+def test_another_bound_of_one_topic_takes_no_look_at_the_partitions_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request may name hundreds of topics, and a cluster may have tens of thousands of partitions without a leader."""
+    head = with_topic(cluster(1, 2, elr=True), "a", [1, 2], isr=[], leader=-1, eligible_leader_replicas=[1, 2])
+    monkeypatch.setattr(configs, "leaderless", lambda head: pytest.fail("it looks at all of them"))
+    _, records = alter(head, wanted(TOPIC, ("min.insync.replicas", SET, "2")))
+    a = then(head, records).topics.partition("a", 0)
+    assert a is not None and a.elr == (1, 2)
