@@ -206,7 +206,7 @@ def test_a_setting_that_is_taken_away_does_not_stand_in_the_way_of_another() -> 
 
 
 def test_another_bound_of_one_topic_takes_no_look_at_the_partitions_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request may name hundreds of topics, and a cluster may have tens of thousands of partitions without a leader."""
+    """A request may name hundreds of topics, and tens of thousands of partitions may be without a leader."""
     head = with_topic(cluster(1, 2, elr=True), "a", [1, 2], isr=[], leader=-1, eligible_leader_replicas=[1, 2])
     monkeypatch.setattr(configs, "leaderless", lambda head: pytest.fail("it looks at all of them"))
     _, records = alter(head, wanted(TOPIC, ("min.insync.replicas", SET, "2")))
