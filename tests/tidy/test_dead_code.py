@@ -7,7 +7,7 @@ import importlib
 import re
 from pathlib import Path
 
-from tests.tidy.repository import GENERATED, ROOT, documents, named, tree_of
+from tests.tidy.repository import ROOT, documents, named, tree_of
 from tests.tidy.usage import Declaration, Usage, declared
 
 USERS = ("src", "bench", "scripts")
@@ -102,4 +102,3 @@ def test_the_rule_tells_what_is_used_from_what_is_not() -> None:
 def test_the_rule_looks_at_the_whole_program() -> None:
     modules = [module for module in python_of_users() if is_hand_written(module)]
     assert len(modules) > 400
-    assert (GENERATED / "index.py").exists()
