@@ -48,8 +48,8 @@ MUTATIONS: list[Mutation] = [
         scenario="B6",
         test=IN_SYNC + "test_b6_what_waits_for_the_last_laggard_is_acknowledged_when_the_shrink_is_committed",
         file="src/highwater/partition/partition.py",
-        line="flags = leader.assigned(replicas, isr, partition_epoch, brokers, now)",
-        replacement="flags = leader.assigned(replicas, isr, partition_epoch, brokers, now) & ~COMMITTED",
+        line="flags = leader.assigned(replicas, isr, partition_epoch, brokers, now, elr)",
+        replacement="flags = leader.assigned(replicas, isr, partition_epoch, brokers, now, elr) & ~COMMITTED",
     ),
     Mutation(
         scenario="B7",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.mutation import Mutation
 
 LINGERING = "tests/sim/test_lingering.py::"
+TURNS = "tests/unit/net/test_turns.py::"
 MUTATIONS: list[Mutation] = [
     Mutation(
         "F12",
@@ -136,9 +137,9 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F18",
         "tests/unit/net/test_turns.py::test_connections_that_pipeline_many_requests_take_turns",
-        "src/highwater/net/connection.py",
-        "until = monotonic() + turns.slice",
-        "until = monotonic() + 0.003",
+        "src/highwater/net/turns.py",
+        "self.until = self._since + (self.slice if self._waiting else SLICE_SECONDS)",
+        "self.until = self._since + SLICE_SECONDS",
     ),
     Mutation(
         "F12",
@@ -146,5 +147,40 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/broker/forwarding.py",
         "broker.controller.ask(envelope, EnvelopeResponse, answered, FORWARD_SECONDS, UNREACHED_SECONDS)",
         "broker.controller.ask(envelope, EnvelopeResponse, answered, FORWARD_SECONDS)",
+    ),
+    Mutation(
+        "F230",
+        TURNS + "test_many_that_come_at_once_do_not_hold_the_loop_together",
+        "src/highwater/net/turns.py",
+        "self.must_wait = bool(self._waiting) or self._taken >= SLICE_SECONDS",
+        "self.must_wait = bool(self._waiting)",
+    ),
+    Mutation(
+        "F231",
+        TURNS + "test_one_who_asks_for_little_does_not_wait_for_those_who_ask_for_much",
+        "src/highwater/net/turns.py",
+        "turns.add(self._share, self._go_on, SLICE_SECONDS)  # it was long, and may be so again",
+        "turns.add(self._share, self._go_on)",
+    ),
+    Mutation(
+        "F233",
+        TURNS + "test_of_many_that_come_at_once_the_one_that_asks_for_the_least_is_first",
+        "src/highwater/net/connection.py",
+        "self._turns.add(self._share, self._go_on_pumping, cost)",
+        "self._turns.add(self._share, self._go_on_pumping)",
+    ),
+    Mutation(
+        "F234",
+        "tests/unit/broker/test_nothing_left_behind.py::test_no_request_of_any_kind_outlives_its_answer",
+        "src/highwater/controller/decision.py",
+        "self.refusal.__traceback__ = None",
+        "pass",
+    ),
+    Mutation(
+        "F235",
+        "tests/unit/net/test_connection.py::test_an_answer_that_is_sent_is_not_kept",
+        "src/highwater/net/outbox.py",
+        "slot.parts = _SENT  # whoever still knows the request does not keep its answer",
+        "pass",
     ),
 ]

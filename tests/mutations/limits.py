@@ -392,7 +392,7 @@ MUTATIONS: list[Mutation] = [
         "tests/unit/coordinator/test_tenure.py::"
         "test_what_is_long_is_done_in_pieces_with_a_turn_of_the_loop_between_them",
         "src/highwater/coordinator/tenure.py",
-        "self._turns.add(self._proceed)",
+        "self._turns.add(self._share, self._proceed)",
         "self._proceed()",
     ),
     Mutation(

@@ -199,7 +199,7 @@ MUTATIONS: list[Mutation] = [
         "F253",  # a member of the ELR that is down still has records that are called deleted
         f"{_SCOPE}[pair-eligible]",
         _LEADER,
-        "if self.brokers.get(replica) is not None or replica in elr:",
+        "if self.brokers.get(replica) is not None or replica in self.elr:",
         "if self.brokers.get(replica) is not None:",
     ),
 ]

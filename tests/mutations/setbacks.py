@@ -290,7 +290,7 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_delete_records.py::"
         "test_what_an_eligible_leader_that_is_down_still_has_is_not_called_deleted",
         "src/highwater/replication/leader.py",
-        "if self.brokers.get(replica) is not None or replica in elr:",
+        "if self.brokers.get(replica) is not None or replica in self.elr:",
         "if self.brokers.get(replica) is not None:",
     ),
     Mutation(

@@ -53,4 +53,42 @@ MUTATIONS = [
         "request.want_shut_down or "
         "controller.watch.heard(ctx.connection, broker, epoch, request.current_metadata_offset)",
     ),
+    Mutation(
+        "F270",  # a broker that is unfenced without a session is never found silent
+        "tests/unit/active_controller/test_soft_state.py::"
+        "test_a_broker_that_is_unfenced_right_behind_its_own_fencing_is_fenced_when_it_is_silent_again",
+        "src/highwater/active_controller/broker_watch.py",
+        "self.liveness.begin_missing(self._controller.head.brokers, now)",
+        "pass",
+    ),
+    Mutation(
+        "F271",  # what the last life of the own broker led waits until it has opened its logs
+        "tests/scenarios/test_b_controller.py::"
+        "test_what_the_last_life_of_the_controllers_own_broker_led_is_led_by_others_while_it_opens_its_logs",
+        "src/highwater/active_controller/broker_watch.py",
+        "self.liveness.presume_dead(before.id, before.epoch)",
+        "self.liveness._sessions.pop(before.id)\nself.liveness.begin_missing = lambda brokers, now: None",
+    ),
+    Mutation(
+        "F272",  # a rebalance elects who is being fenced, and that is undone, without end
+        "tests/unit/active_controller/test_active_controller.py::"
+        "test_a_rebalance_waits_while_the_preferred_leader_is_being_fenced",
+        "src/highwater/active_controller/clockwork.py",
+        "if self._controller.watch.is_fencing:",
+        "if False:",
+    ),
+    Mutation(
+        "F273",  # a controller without room leads on and decides nothing
+        "tests/scenarios/test_f_quorum.py::test_a_controller_whose_disk_stays_full_gives_way_to_one_that_has_room",
+        "src/highwater/active_controller/active_controller.py",
+        "self._give_way(epoch)",
+        "pass",
+    ),
+    Mutation(
+        "F274",  # the only controller resigns, in vain
+        "tests/scenarios/test_f_quorum.py::test_the_only_controller_waits_until_its_disk_has_room",
+        "src/highwater/active_controller/active_controller.py",
+        "elif now - self._no_room_since >= NO_ROOM_SECONDS and len(self.raft.voters) > 1:",
+        "elif now - self._no_room_since >= NO_ROOM_SECONDS:",
+    ),
 ]

@@ -150,12 +150,75 @@ UNSEEN = [
         "AT_ONCE: Final = 250",
         "it bounds one turn of the loop: one more changes nothing that is decided",
     ),
+    Unseen(f"{SRC}groups/footprint.py", "_GROUP: Final = 1_000", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/footprint.py", "_PENDING: Final = 350", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/footprint.py", "_MEMBER: Final = 900", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/footprint.py", "_LEAST_MEMBER: Final = 4_096", "it estimates a size: one more is as good"),
+    Unseen(
+        f"{SRC}groups/footprint.py",
+        "return _MEMBER + names + size_of(member.protocols) + len(member.assignment)",
+        "it estimates a size: one more is as good",
+    ),
+    Unseen(
+        f"{SRC}groups/footprint.py",
+        "return _MEMBER + _MEMBER_ID + names + size_of(join.protocols)",
+        "it estimates a size: one more is as good",
+    ),
+    Unseen(
+        f"{SRC}groups/deadlines.py",
+        "if len(self._heap) > 2 * len(self._due) + _STALE:",
+        "it bounds memory: a little more is as good",
+    ),
+    Unseen(f"{SRC}groups/footprint.py", "_TOPIC: Final = 100", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/footprint.py", "_MEMBER_ID: Final = 37", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/offsets.py", "_OFFSET: Final = 300", "it estimates a size: one more is as good"),
+    Unseen(f"{SRC}groups/offsets.py", "_LEAST: Final = 400", "it estimates a size: one more is as good"),
     Unseen(f"{SRC}groups/offsets.py", "self._order = 0", "only the order of the numbers counts"),
     Unseen(f"{SRC}groups/tombstones.py", "self._is_last = False", "it is set again before anybody asks"),
     Unseen(
         f"{SRC}controller/leaders.py",
         "MAX_ELECTIONS: Final = 200",
         "it bounds one turn of the loop: one more changes nothing that is decided",
+    ),
+    Unseen(
+        f"{SRC}controller/partitions.py",
+        "if asked.count < existing:",
+        "that there are as many is refused already",
+    ),
+    Unseen(
+        f"{SRC}controller/brokers.py",
+        "return BrokerState.FENCED, False",
+        "what others know is asked of a broker in a controlled shutdown alone",
+    ),
+    Unseen(
+        f"{SRC}controller/brokers.py",
+        "return BrokerState.UNFENCED, False",
+        "what others know is asked of a broker in a controlled shutdown alone",
+    ),
+    Unseen(
+        f"{SRC}coordinator/coordinator.py",
+        "_HASHED_AT_ONCE = 256",
+        "it says how much is hashed at a time, and nothing of the hash",
+    ),
+    Unseen(
+        f"{SRC}coordinator/coordinator.py",
+        "_POWERS = [pow(31, exponent, 1 << 32) for exponent in reversed(range(_HASHED_AT_ONCE))]",
+        "what is more than 32 bits of a power is cut off later",
+    ),
+    Unseen(
+        f"{SRC}coordinator/tenure.py",
+        "if self.standing is not Standing.LOADING:",
+        "whatever comes of it asks for the standing again",
+    ),
+    Unseen(
+        f"{SRC}coordinator/tenure.py",
+        "if self.standing is not Standing.ACTIVE:",
+        "whatever comes of it asks for the standing again",
+    ),
+    Unseen(
+        f"{SRC}coordinator/loading.py",
+        "PIECE = 500",
+        "it says how much the loop takes in at a time, and nothing of what is loaded",
     ),
     Unseen(
         f"{SRC}controller/configs.py",
@@ -171,6 +234,87 @@ UNSEEN = [
         f"{SRC}log/compaction/cleaner.py",
         "PROCESS_ABOVE_BYTES = 4 << 20",
         "it decides where the work is done, and nothing of its result",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "if segment_end <= work.clean_end:",
+        "nothing of a segment that ends there lies beyond",
+    ),
+    Unseen(
+        f"{SRC}log/soundness.py",
+        "previous = (segment.base_offset - 1, -1)",
+        "an offset that lies before the segment is that of none of its batches",
+    ),
+    Unseen(
+        f"{SRC}log/partition_metadata.py",
+        'fields = dict(line.split(": ", 1) for line in data.decode("ascii").splitlines() if line)',
+        "a colon in a value is refused either way",
+    ),
+    Unseen(f"{SRC}log/durability.py", "self.cuts = 0", "only whether it has changed counts"),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "segment = Segment(self._disk, self._work.directory, base, 0)",
+        "nobody asks how old it is: only its batches are read",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/swap.py",
+        "await synced(world, [], directory)  # or the next start may have to rename it again",
+        "what a power cut takes back is done again by the next start",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "if len(self._buffer) >= _STEP_BYTES:",
+        "it says how much is written at a time, and nothing of what is written",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "below = [shape for shape in self._work.segments if shape.base_offset < end]",
+        "a segment behind the end is written as it was",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/rewrite.py",
+        "takes, self._unpaid = self._unpaid / self._work.bytes_per_second, 0",
+        "one byte more or less is as good",
+    ),
+    Unseen(
+        f"{SRC}log/integrity.py",
+        "self._crc = 0",
+        "it is set before anybody asks",
+    ),
+    Unseen(
+        f"{SRC}log/integrity.py",
+        "self._expected = 0",
+        "it is set before anybody asks",
+    ),
+    Unseen(
+        f"{SRC}log/log.py",
+        "behind = self.segment_of(self.durability.durable_end - 1)",
+        "a segment that is durable is synced once more",
+    ),
+    Unseen(
+        f"{SRC}log/peek.py",
+        "offset = -1",
+        "whatever is below zero says that no place was looked for",
+    ),
+    Unseen(
+        f"{SRC}log/store.py",
+        "SETTLE_AT_ONCE = 16",
+        "it says how many logs are closed at a time",
+    ),
+    Unseen(
+        f"{SRC}log/store.py",
+        "SETTLE_TRIES = 50",
+        "it bounds how long a stop is patient: one more is as good",
+    ),
+    Unseen(
+        f"{SRC}log/store.py",
+        "ABSENT_TOLD = 20",
+        "it bounds the lines of a log",
+    ),
+    Unseen(
+        f"{SRC}log/compaction/cleaner.py",
+        'then = "it is tried again" if again else "it is not tried again before the next start"',
+        "it is part of a log line",
     ),
     Unseen(
         f"{SRC}log/compaction/cleaner.py",

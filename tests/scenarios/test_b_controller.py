@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from highwater.broker.publisher import Publisher
 from highwater.errors import Code
+from highwater.metadata.cluster import MetadataImage
 from highwater.model import TopicPartition
 from tests.scenarios.mishaps import committed, controller, decided, registration
 from tests.scenarios.stage import ORDERS, Stage
@@ -80,3 +87,27 @@ def test_b13_nobody_acts_on_an_isr_change_that_its_controller_did_not_live_to_co
         stage.start(old)
         stage.until(lambda: set(committed(stage, ORDERS, at=old).isr) == {4, 5})
         assert stage.read() == [b"a", b"b"]
+
+
+def test_what_the_last_life_of_the_controllers_own_broker_led_is_led_by_others_while_it_opens_its_logs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A recovery of large logs takes minutes, and the broker registers only after it."""
+    with Stage(3, broker_session_timeout_ms=1500) as stage:
+        stage.create(replicas=(1, 2, 3))
+        stage.send(b"a")
+        stage.kill("n1")
+        begin = Publisher.begin
+
+        async def begin_late(self: Publisher, image: MetadataImage, progress: Callable[[], None]) -> None:
+            if self._broker.node_id == 1:
+                await asyncio.sleep(50)
+            await begin(self, image, progress)
+
+        monkeypatch.setattr(Publisher, "begin", begin_late)
+        stage.start("n1", waits=False)
+        stage.until(lambda: stage.leader() in ("n2", "n3"), 20.0)
+        assert not stage.serves("n1")
+        stage.send(b"b")
+        stage.until(lambda: stage.serves("n1"), 60.0)
+        stage.until(lambda: len(stage.image().isr) == 3)

@@ -203,3 +203,30 @@ def test_a_vote_that_was_renamed_just_before_a_kill_is_durable_after_the_start()
         stage.start(voter, waits=False)
         stage.until(lambda: hasattr(getattr(stage.member(voter).node, "raft", None), "quorum"))
         assert storage.durable_bytes(state) == bytes(storage.file(state).data)
+
+
+def test_a_controller_whose_disk_stays_full_gives_way_to_one_that_has_room() -> None:
+    """It would lead the quorum on and decide nothing: brokers that die are fenced by nobody."""
+    with Stage(4, voters=3, watched=True) as stage:
+        full = active(stage)
+        assert full is not None
+        stage.create(ORDERS, replicas=(4, int(next(name for name in NAMES if name != full)[1])))
+        stage.send(b"one")
+        stage.storage(full).fail("append", METADATA_LOG, errno.ENOSPC, times=None)
+        stage.kill("n4")
+        stage.until(lambda: active(stage) not in (None, full))
+        stage.until(lambda: stage.leader() not in (None, "n4"))
+        stage.send(b"two")
+        stage.storage(full).mend()
+        stage.start("n4")
+        stage.until(lambda: len(stage.image().isr) == 2)
+
+
+def test_the_only_controller_waits_until_its_disk_has_room() -> None:
+    with Stage(3, voters=1, watched=True) as stage:
+        fault = stage.storage("n1").fail("append", METADATA_LOG, errno.ENOSPC, times=None)
+        epoch = stage.node("n1").raft.epoch
+        stage.until(lambda: fault.struck > 10)
+        assert (active(stage), stage.node("n1").raft.epoch) == ("n1", epoch)
+        stage.storage("n1").mend()
+        stage.create(ORDERS, replicas=(2, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from highwater.audit import Outcome, Read, Sent
-from highwater.model import TopicPartition
+from highwater.model import Endpoint, TopicPartition
 from highwater.sim.faults.permitted import Permitted
 from highwater.sim.load import Load
 from highwater.sim.reader import Page
@@ -19,6 +19,9 @@ class Deaf:
 
     def told(self, tp: TopicPartition, epoch: int, end: int) -> None:
         pass
+
+    def is_deposed(self, tp: TopicPartition, broker: Endpoint) -> bool:
+        return False
 
 
 def load(left: list[bytes], sent: tuple[bytes, ...] = (b"a", b"b"), read: tuple[int, ...] = ()) -> Load:

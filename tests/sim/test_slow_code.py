@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from highwater.net.turns import SLICE_SECONDS, Errand, Turns, Work
+from highwater.net.turns import SLICE_SECONDS, Errand, Share, Turns, Work
 from highwater.sim.knobs import SLICE, Knobs
 from highwater.sim.simulation import Simulation
 
@@ -79,7 +79,7 @@ def test_work_by_turns_is_interrupted_after_every_piece() -> None:
 
         def begin() -> None:
             work: Work = (piece for piece in pieces())
-            Errand(turns, work, lambda: True, lambda: told.append("done"), lambda failed: None).begin()
+            Errand(turns, Share(), work, lambda: True, lambda: told.append("done"), lambda failed: None).begin()
 
         clock.call_soon(begin)
         sim.advance(1)

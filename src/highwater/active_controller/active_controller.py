@@ -35,6 +35,8 @@ from highwater.world import World
 
 R = TypeVar("R")
 REMEMBERED = 100
+NO_ROOM_SECONDS = 2.0
+"""How long a controller that cannot write its decisions waits for room before it resigns."""
 TOLD_AT_ONCE = 20
 """Changes of state between two turns of the loop: what was decided for a thousand partitions waits for no words."""
 _log = logging.getLogger(__name__)
@@ -63,6 +65,8 @@ class ActiveController:
         self._gained: Leadership | None = None
         self.last_append = 0.0
         """When it wrote last, or was activated."""
+        self._no_room_since: float | None = None
+        """When a decision could not be written; None since one could."""
         session_seconds = config.get(BROKER_SESSION_TIMEOUT_MS) / 1000
         self.watch = BrokerWatch(self, session_seconds, config.inter_broker_listener_of_all)
         self._clockwork = Clockwork(self)
@@ -181,7 +185,9 @@ class ActiveController:
                 if self.world.failures.is_news(line := f"a decision could not be written: {failed}"):
                     _log.error("%s", line)
         if not written:
+            self._give_way(epoch)
             return False
+        self._no_room_since = None
         self._head = head
         self.last_append = self.world.clock.monotonic()
         self.unclean_elections += unclean_elections(records)
@@ -189,6 +195,17 @@ class ActiveController:
         if len(self._untold) == 1:
             self._tell_some()
         return True
+
+    def _give_way(self, epoch: Epoch) -> None:
+        """A decision could not be written. Where that lasts, another voter may have room: this one would lead on, and
+        decide nothing."""
+        now = self.world.clock.monotonic()
+        if self._no_room_since is None:
+            self._no_room_since = now
+        elif now - self._no_room_since >= NO_ROOM_SECONDS and len(self.raft.voters) > 1:
+            self._no_room_since = None
+            _log.error("another controller may have room for its decisions: this one resigns")
+            self.raft.resign(epoch)
 
     def _tell_some(self) -> None:
         for _ in range(TOLD_AT_ONCE):

@@ -37,15 +37,18 @@ class BrokerWatch:
         self._succession = Succession()
         self._watched: dict[Connected, tuple[NodeId, int]] = {}
         """Connections that brokers send their heartbeats on: one that closes is a hint."""
+        self._fencings: set[tuple[NodeId, int]] = set()
 
     def activate(self, own: NodeId, is_broker: bool) -> None:
         """The controller is active from now on. `own` is the node that it runs on."""
+        self._fencings.clear()
         brokers = self._controller.head.brokers
         self.liveness.activate(brokers, self._world.clock.monotonic())
         before = brokers.get(own)
         if before is not None and is_broker:
-            # This process is that broker: whatever ran under its id before it took the directory's lock is dead.
-            self.liveness.forget(before.id, before.epoch)
+            # This process is that broker: whatever ran under its id before it took the directory's lock is dead. But it
+            # may take long to open its logs and register: what the dead one led is led by others after a session.
+            self.liveness.presume_dead(before.id, before.epoch)
         for broker in brokers.by_id.values():
             # A new controller has no connections to lose: it asks at once.
             if not broker.fenced and broker.id != own:
@@ -62,6 +65,12 @@ class BrokerWatch:
             connection.on_close(lambda: self._hint(*self._watched.pop(connection, (broker, epoch))))
         self._watched[connection] = (broker, epoch)
         self._suspicion.heard(broker, epoch)
+
+    @property
+    def is_fencing(self) -> bool:
+        """Whether a broker is being fenced. It takes several turns, and until the last one the broker counts as active:
+        what elects it then, from what it has just left, gives that turn work without end."""
+        return bool(self._fencings)
 
     def entered(self, broker: NodeId, epoch: int, state: BrokerState) -> None:
         """What a heartbeat led to is in the log."""
@@ -84,6 +93,7 @@ class BrokerWatch:
         """By a timer that should have come at `due`: fence brokers that were silent for longer than their session."""
         if was_stalled(due, now):
             self.liveness.extend(now)
+        self.liveness.begin_missing(self._controller.head.brokers, now)
         expired = self.liveness.expired(now)
         for broker, epoch in expired:
             why = f"no heartbeat for {self.liveness.silent_for(broker, now):.1f} s"
@@ -124,17 +134,20 @@ class BrokerWatch:
     def _fence(
         self, broker: NodeId, epoch: int, why: str, silent: Sequence[NodeId] = (), by_proof: bool = False
     ) -> None:
+        self._fencings.add((broker, epoch))
         self._controller.decide_alone(partial(self._fencing, broker, epoch, why, silent, by_proof))
 
     def _fencing(self, broker: NodeId, epoch: int, why: str, silent: Sequence[NodeId], by_proof: bool) -> Pieces[None]:
         """In slices: a broker may have thousands of replicas, and heartbeats of the others wait for their turn."""
         controller = self._controller
+        self._fencings.discard((broker, epoch))
         if not controller.is_active:
             return
         records = fence_broker(controller.head, controller.config, broker, epoch, MAX_ELECTIONS, silent)
         if records and not (yield from controller.append(records, why)):
             return
         if self._unfenced(broker, epoch) is not None:
+            self._fencings.add((broker, epoch))
             self._world.clock.call_soon(self._fence, broker, epoch, why, silent, by_proof)
             return
         self.liveness.forget(broker, epoch)

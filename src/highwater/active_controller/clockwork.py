@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from highwater.config import METADATA_MAX_IDLE_INTERVAL_MS, NodeConfig
 from highwater.controller.leaders import MAX_ELECTIONS, elect_unclean, rebalance, rebalance_interval, unclean_interval
@@ -17,6 +17,10 @@ from highwater.world import Timer
 if TYPE_CHECKING:
     from highwater.active_controller.active_controller import ActiveController
 
+LOOK_SECONDS: Final = 0.5
+"""How often it looks whom to fence and elect, however seldom an idle controller writes."""
+PAUSE_SECONDS: Final = 0.05
+"""Until an election that waits for a fencing is looked at again."""
 _Election = Callable[[MetadataImage, NodeConfig], list[Message]]
 
 
@@ -42,7 +46,7 @@ class Clockwork:
             self._timer.cancel()
 
     def _schedule(self) -> None:
-        interval = self._idle_interval()
+        interval = min(self._idle_interval(), LOOK_SECONDS)
         self._due = self._world.clock.monotonic() + interval
         self._timer = self._world.clock.call_later(interval, self._on_timer)
 
@@ -80,6 +84,9 @@ class Clockwork:
 
     def _electing(self, elect: _Election, why: str) -> Pieces[None]:
         """And the rest, if there is any, in the next turn: not all at once, and not an interval later."""
+        if self._controller.watch.is_fencing:
+            self._world.clock.call_later(PAUSE_SECONDS, self._elect_some, elect, why)
+            return
         records = elect(self._controller.head, self._controller.config) if self._controller.is_active else []
         if records and (yield from self._controller.append(records, why)) and len(records) == MAX_ELECTIONS:
             self._world.clock.call_soon(self._elect_some, elect, why)

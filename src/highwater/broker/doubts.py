@@ -7,6 +7,7 @@ old leader it would come back after a second; told the truth some milliseconds l
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from highwater.model import NodeId
 from highwater.world import Clock
@@ -22,6 +23,12 @@ PATIENCE_SECONDS = 1.0
 to fence the broker, tell nothing new."""
 
 
+class _Question(NamedTuple):
+    leaders: Callable[[], Collection[NodeId]]
+    asked_at: float
+    answer: Callable[[], None]
+
+
 class Doubts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -30,7 +37,7 @@ class Doubts:
         """By the last cast, whose end is theirs: by the clock, a timer may come a hair too early to end it."""
         self._hinted: dict[NodeId, tuple[float, float]] = {}
         """When the first and the last of an unbroken row of hints came."""
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: list[_Question] = []
 
     def cast(self, broker: NodeId) -> None:
         """A connection with this broker was lost, or is refused: a hint."""
@@ -49,24 +56,24 @@ class Doubts:
         self, leaders: Callable[[], Collection[NodeId]], connected_at: float | None, answer: Callable[[], None]
     ) -> None:
         """`answer` as soon as there is no doubt about any of those who lead by then."""
-        asked_at = self._clock.monotonic()
-
-        def look() -> None:
-            if self._is_about(leaders()) and self._clock.monotonic() < asked_at + PATIENCE_SECONDS:
-                self._waiting.append(look)
-            else:
-                answer()
-
-        if connected_at is None or asked_at - connected_at < ACQUAINTED_SECONDS or not leaders():
-            look()
+        question = _Question(leaders, self._clock.monotonic(), answer)
+        if connected_at is None or question.asked_at - connected_at < ACQUAINTED_SECONDS or not leaders():
+            self._look(question)
         else:
-            self._clock.call_later(HINT_SECONDS, look)
+            self._clock.call_later(HINT_SECONDS, self._look, question)
+
+    def _look(self, question: _Question) -> None:
+        is_late = self._clock.monotonic() >= question.asked_at + PATIENCE_SECONDS
+        if not is_late and self._is_about(question.leaders()):
+            self._waiting.append(question)
+        else:
+            question.answer()
 
     def settle(self) -> None:
         """Newer metadata is there: it has the answer, or the next one will."""
         waiting, self._waiting = self._waiting, []
-        for look in waiting:
-            look()
+        for question in waiting:
+            self._look(question)
 
     def clear(self, broker: NodeId) -> None:
         """It is known again what became of it: fenced, or heard of."""

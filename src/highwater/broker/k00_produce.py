@@ -63,7 +63,7 @@ Row = tuple[int, int, int, int, int, list[tuple[int, str]] | None, str | None, t
 def handle(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) -> Work | None:
     """Nearly always done in the first slice, and then without the cost of work that goes on."""
     work, monotonic = _appended(broker, ctx, request), broker.world.clock.monotonic
-    until = monotonic() + ctx.connection.slice
+    until = ctx.connection.until
     for pause in work:
         if pause is not None or monotonic() >= until:
             return _resumed(pause, work)

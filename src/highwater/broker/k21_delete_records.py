@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
-from highwater.model import NodeId
 from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.partition.partition import Partition
@@ -90,7 +89,7 @@ class _Answer:
         waiting, self._waiting = self._waiting, []
         for partition, start, row in waiting:
             try:
-                low = partition.low_watermark(self._elr(partition))
+                low = partition.low_watermark
             except KafkaError as failed:
                 row.error_code = failed.code
                 continue
@@ -102,11 +101,6 @@ class _Answer:
             self._broker.world.clock.call_later(CHECK_SECONDS, self._check)
         else:
             self._respond()
-
-    def _elr(self, partition: Partition) -> tuple[NodeId, ...]:
-        tp = partition.log.partition
-        image = self._broker.metadata.partition_image(tp.topic, tp.partition)
-        return () if image is None else image.elr
 
     def _expire(self) -> None:
         for _, _, row in self._waiting:

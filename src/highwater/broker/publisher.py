@@ -276,7 +276,7 @@ class Publisher:
                 return
             epochs = broker_epochs(image, part, part.replicas)
             partition.lead(
-                broker.node_id, part.leader_epoch, part.partition_epoch, part.replicas, part.isr, epochs, why
+                broker.node_id, part.leader_epoch, part.partition_epoch, part.replicas, part.isr, epochs, why, part.elr
             )
             broker.groups.role_changed(partition, image)
             return

@@ -46,6 +46,8 @@ class _Session:
     last_contact: float
     metadata_offset: int = -1
     shutdown_offset: int | None = None
+    is_of_the_dead: bool = False
+    """It keeps nobody from registering, and ends like any other."""
 
 
 class Liveness:
@@ -63,6 +65,20 @@ class Liveness:
             broker.id: _Session(broker.epoch, now) for broker in brokers.by_id.values() if not broker.fenced
         }
 
+    def begin_missing(self, brokers: BrokersImage, now: float) -> None:
+        """Whoever is unfenced has a session, or is never found silent. A heartbeat that was decided right behind the
+        fencing of its broker, say, has unfenced one whose session had ended."""
+        for broker in brokers.by_id.values():
+            session = self._sessions.get(broker.id)
+            if not broker.fenced and (session is None or session.epoch != broker.epoch):
+                self._sessions[broker.id] = _Session(broker.epoch, now)
+
+    def presume_dead(self, broker: NodeId, epoch: int) -> None:
+        """The process of this epoch is known to be gone."""
+        session = self._sessions.get(broker)
+        if session is not None and session.epoch == epoch:
+            session.is_of_the_dead = True
+
     def heard(self, broker: NodeId, epoch: int, now: float, metadata_offset: int) -> None:
         """A heartbeat came, whatever becomes of it."""
         session = self._sessions.get(broker)
@@ -72,6 +88,7 @@ class Liveness:
             return
         session.last_contact = now
         session.metadata_offset = metadata_offset
+        session.is_of_the_dead = False
 
     def entered(self, broker: NodeId, epoch: int, state: BrokerState, end_offset: int) -> None:
         """A heartbeat led to `state`, and its records are in the log, which ends with `end_offset`."""
@@ -88,7 +105,9 @@ class Liveness:
 
     def has_session(self, broker: NodeId, epoch: int, now: float) -> bool:
         session = self._sessions.get(broker)
-        return session is not None and session.epoch == epoch and not self._is_over(session, now)
+        if session is None or session.epoch != epoch or session.is_of_the_dead:
+            return False
+        return not self._is_over(session, now)
 
     def expired(self, now: float) -> list[tuple[NodeId, int]]:
         """Brokers, with their epochs, that were silent for too long; the longest silent first."""
@@ -106,7 +125,7 @@ class Liveness:
             session.last_contact = now
 
     def forget(self, broker: NodeId, epoch: int) -> None:
-        """The broker of this epoch was fenced, or is known to be dead."""
+        """The broker of this epoch was fenced."""
         session = self._sessions.get(broker)
         if session is not None and session.epoch == epoch:
             del self._sessions[broker]

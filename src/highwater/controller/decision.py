@@ -51,6 +51,12 @@ class Decision(Generic[R_co]):
     why: str = ""
     """What led to the records, for the state-change log."""
 
+    def __post_init__(self) -> None:
+        """A refusal is told, not raised: its traceback would hold the frames that hold the decision, and the request
+        with it, until garbage is collected."""
+        if self.refusal is not None:
+            self.refusal.__traceback__ = None
+
 
 Deciding = Pieces[Decision[R]]
 """A decision that grows with what is asked for. The head image stays as it is until the end of it."""

@@ -47,11 +47,10 @@ def read_records(disk: Disk, segments: Sequence[Segment], start: Offset, end: Of
 
 def _loaded(header: records.Header, data: memoryview, start: Offset) -> list[Loaded]:
     if header.is_control:
-        ends = [each.type for each in parse_control(data)] if header.record_count else []
         return [
-            Loaded(b"", None, header.producer_id, kind == ControlType.COMMIT)
-            for kind in ends
-            if kind in (ControlType.COMMIT, ControlType.ABORT)
+            Loaded(b"", None, header.producer_id, each.type == ControlType.COMMIT)
+            for each in parse_control(data)
+            if each.type in (ControlType.COMMIT, ControlType.ABORT)
         ]
     producer_id = header.producer_id if header.is_transactional else -1
     return [

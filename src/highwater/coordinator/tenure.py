@@ -16,7 +16,7 @@ from highwater.errors import Code, KafkaError
 from highwater.log.reads import Stale
 from highwater.log.retention import RetentionClock
 from highwater.net.deadlines import Deadline, DeadlineQueue
-from highwater.net.turns import Turns
+from highwater.net.turns import Share, Turns
 from highwater.partition.partition import Partition
 from highwater.wire import records
 from highwater.wire.codec import Malformed, Struct
@@ -61,6 +61,7 @@ class Tenure(Generic[M]):
         self._codec = codec
         self._aging = aging
         self._turns = turns
+        self._share = Share()
         self._is_in_turn = False
         self._effects: deque[Effect] = deque()
         self._busy = False
@@ -178,7 +179,7 @@ class Tenure(Generic[M]):
         """What is long is done in pieces, with a turn of the loop between them, of all partitions together."""
         if self.machine.is_behind and not self._is_in_turn and self.standing is Standing.ACTIVE:
             self._is_in_turn = True
-            self._turns.add(self._proceed)
+            self._turns.add(self._share, self._proceed)
 
     def _proceed(self) -> None:
         self._is_in_turn = False
@@ -248,7 +249,6 @@ class Tenure(Generic[M]):
             self._job.cancel()
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
         if was is Standing.ACTIVE:
             for effect in self.machine.resigned(self.now):
                 assert isinstance(effect, Answer), "who resigns writes nothing"

@@ -99,10 +99,7 @@ class Removal:
                 if offset is not None or self._offsets.is_held(group.id, place):
                     doomed[place] = offset
         reply = Reply(self._outbox, caller, response, lambda code: OffsetDeleteResponse(error_code=translated(code)))
-        if doomed:
-            self.tombstones.add(OffsetsGivenUp(self.tombstones, group.id, doomed, reply))
-        else:
-            reply.send()
+        self.tombstones.add(OffsetsGivenUp(self.tombstones, group.id, doomed, reply))
 
     # Retention
 

@@ -225,8 +225,7 @@ class _Loading:
             if segment.base_offset in self.contradicted:
                 why = f"ends at {self.log_end}, before its indexes do; the next begins at {following}"
                 raise CorruptLog(errno.EIO, why, str(segment.file.path))
-            self.log_end = following  # other programs, and earlier versions, leave gaps where they have compacted
-            return False
+            return False  # other programs, and earlier versions, leave gaps where they have compacted
         behind = self.segments[self.segments.index(segment) + 1 :]
         synced = self.request.clean or following < self.request.recovery_point
         if synced and any(each.size for each in behind):

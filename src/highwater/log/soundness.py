@@ -29,7 +29,7 @@ def _offsets_hold(segment: Segment) -> bool:
     previous = (segment.base_offset - 1, -1)
     for at in _sample(index.entries):
         offset, position = index.entry(at, blocking)
-        if offset <= previous[0] or position <= previous[1] or not 0 <= position < segment.size:
+        if offset <= previous[0] or position <= previous[1] or position >= segment.size:
             return False
         found = segment.scan_for(segment.base_offset, position, blocking)
         if found is None or found.position != position or found.last_offset != offset:

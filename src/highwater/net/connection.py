@@ -17,7 +17,7 @@ from highwater.net.outbox import Outbox, Slot
 from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_BYTES, Registered, decode_at_length
 from highwater.net.room import Place, Room
 from highwater.net.stats import CloseReason
-from highwater.net.turns import Errand, Work, elsewhere
+from highwater.net.turns import Errand, Share, Work, elsewhere
 from highwater.wire.codec import Malformed, TooMany
 from highwater.wire.framing import CHUNK, FrameFault, FrameReader
 
@@ -28,6 +28,8 @@ _ANSWERED_WHILE_HELD: Final = API_VERSIONS.key.to_bytes(2, "big")
 _KEY_AND_VERSION: Final = Struct(">hh")
 _TAKEN_PER_TURN: Final = 1 << 20
 """After so many bytes a connection lets the others have their turn; the loop alone would read on while more comes."""
+_SECONDS_PER_BYTE: Final = 1e-7
+"""What a request takes of the loop, before more is known of it than its size."""
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,8 @@ class Connection(BufferedProtocol):
 
     def __init__(self, server: Server, listening: Listening) -> None:
         self._server = server
+        self._turns = server.turns
+        self._share = Share()
         self._listening = listening
         self._clock = server.world.clock
         self._stats = server.stats
@@ -91,9 +95,7 @@ class Connection(BufferedProtocol):
         if self._taken >= _TAKEN_PER_TURN and not self._resting:
             self._resting = True
             self._clock.call_soon(self._rested)
-        self._outbox.cork()
-        self._pump()
-        self._outbox.uncork()
+        self.take()
 
     def eof_received(self) -> bool:
         """A half-closed peer still gets the answers it waits for."""
@@ -153,9 +155,6 @@ class Connection(BufferedProtocol):
         """It keeps memory for a large frame, and we are reading."""
         return self._receiving > 0 and not self._paused
 
-    def unhold(self) -> None:
-        self._pump()
-
     def go_on(self) -> None:
         self._account()
         self._steer()
@@ -178,7 +177,7 @@ class Connection(BufferedProtocol):
     def drained(self) -> None:
         outbox = self._outbox
         if self._paused and not outbox.mutes and 2 * len(outbox.slots) <= self._max_slots:
-            self._pump()
+            self.take()
         if self._budget.waiting:
             self._budget.wake()
         if outbox.empty:
@@ -207,44 +206,68 @@ class Connection(BufferedProtocol):
 
     # --- requests
 
-    def _pump(self) -> None:
-        """Dispatch the frames at hand for as long as nothing blocks."""
-        frames = self._frames
-        listening = self._listening
-        turns = self._server.turns
-        monotonic = turns.monotonic
-        until = monotonic() + turns.slice
-        try:
-            if self._parked is not None and not listening.held:
-                frame, self._parked = self._parked, None
-                self._dispatch(frame)
-            while not self._blocked() and (cut := frames.next()) is not None:
-                if listening.held and cut[:2] != _ANSWERED_WHILE_HELD:
-                    self._parked = memoryview(bytearray(cut)) if len(cut) < CHUNK else cut
-                    listening.waiting[self] = None
-                    break
-                self._dispatch(cut)
-                if monotonic() >= until:
-                    self._tired = True
-                    turns.add(self._go_on_pumping)
-        except FrameFault:
-            self.finish(CloseReason.FRAME)
-        frames.settle()
-        if self._receiving or self._parked is not None or frames.held > CHUNK:
-            if frames.announced > MOST_BYTES:
-                self._look_ahead()
-            self._account()
-        self._steer()
+    def take(self) -> None:
+        """Take the requests at hand: now, or when it is our turn."""
+        turns = self._turns
+        if turns.served is not None:
+            self._pump()
+        elif turns.must_wait and (self._frames.has_one or self._parked is not None):
+            self._frames.settle()
+            self._await_turn()
+            self._steer()
+        else:
+            turns.begin(self._share)
+            try:
+                self._pump_corked()
+            finally:
+                turns.end()
+
+    def _await_turn(self) -> None:
+        if not self._tired:
+            self._tired = True
+            cost = min(self._frames.held, CHUNK) * _SECONDS_PER_BYTE
+            self._turns.add(self._share, self._go_on_pumping, cost)
 
     def _go_on_pumping(self) -> None:
         self._tired = False
         if self._transport is None:
             return
+        self._pump_corked()
+        if self._ending and self._outbox.empty and not self._tired and self._parked is None:
+            self.close(CloseReason.PEER)
+
+    def _pump_corked(self) -> None:
         self._outbox.cork()
         self._pump()
         self._outbox.uncork()
-        if self._ending and self._outbox.empty and not self._tired and self._parked is None:
-            self.close(CloseReason.PEER)
+
+    def _pump(self) -> None:
+        """Dispatch the frames at hand for as long as nothing blocks."""
+        frames = self._frames
+        listening = self._listening
+        turns = self._turns
+        is_over = False
+        try:
+            if self._parked is not None and not listening.held:
+                frame, self._parked = self._parked, None
+                self._dispatch(frame)
+            while not is_over and not self._blocked() and (cut := frames.next()) is not None:
+                if listening.held and cut[:2] != _ANSWERED_WHILE_HELD:
+                    self._parked = memoryview(bytearray(cut)) if len(cut) < CHUNK else cut
+                    listening.waiting[self] = None
+                    break
+                self._dispatch(cut)
+                is_over = turns.monotonic() >= turns.until
+        except FrameFault:
+            self.finish(CloseReason.FRAME)
+        frames.settle()
+        if is_over and frames.has_one:
+            self._await_turn()
+        if self._receiving or self._parked is not None or frames.held > CHUNK:
+            if frames.announced > MOST_BYTES:
+                self._look_ahead()
+            self._account()
+        self._steer()
 
     def _blocked(self) -> bool:
         outbox = self._outbox
@@ -345,13 +368,14 @@ class Connection(BufferedProtocol):
     # --- requests that take long
 
     @property
-    def slice(self) -> float:
-        return self._server.turns.slice
+    def until(self) -> float:
+        return self._turns.until
 
     def carry_out(self, ctx: RequestContext, work: Work) -> None:
         slot = cast(Slot, ctx.slot)
         errand = Errand(
-            self._server.turns,
+            self._turns,
+            self._share,
             work,
             lambda: self._transport is not None,
             slot.unmute,
@@ -366,7 +390,7 @@ class Connection(BufferedProtocol):
 
         def wait(resume: Callable[[], None]) -> None:
             nonlocal place
-            place = self.place(self._server.turns.large, 1, resume)
+            place = self.place(self._turns.large, 1, resume)
             place.enter()
 
         try:
@@ -387,10 +411,10 @@ class Connection(BufferedProtocol):
         return place
 
     def pass_on(self, size: int, begin: Callable[[], None]) -> Place:
-        return self.place(self._server.turns.passed_on, size, begin)
+        return self.place(self._turns.passed_on, size, begin)
 
     def open(self, size: int, begin: Callable[[], None]) -> Place:
-        return self.place(self._server.turns.opened, size, begin)
+        return self.place(self._turns.opened, size, begin)
 
     def failed(self, ctx: RequestContext, failed: Exception) -> None:
         entry, slot = self.find(ctx.api_key), cast(Slot, ctx.slot)
@@ -414,11 +438,7 @@ class Connection(BufferedProtocol):
         """As a frame that is too large: an answer would have to name what only the decoded request tells."""
         log.warning(
             "closed the connection of %s: a %s v%d of %d bytes, and %d is the most that it may have",
-            self.peer,
-            entry.api.request.__name__,
-            version,
-            size,
-            entry.most_bytes,
+            *(self.peer, entry.api.request.__name__, version, size, entry.most_bytes),
         )
         self.finish(CloseReason.FRAME)
 

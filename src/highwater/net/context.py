@@ -77,8 +77,8 @@ class Connected(Protocol):
         ...
 
     @property
-    def slice(self) -> float:
-        """Seconds that one of its requests may take of the loop now, before it gives way."""
+    def until(self) -> float:
+        """By the monotonic clock: when the request that is handled now gives way."""
         ...
 
     def find(self, key: int) -> Registered | None:

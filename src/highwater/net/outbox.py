@@ -26,6 +26,7 @@ _JOINED: Final = 64 * 1024
 _PREFIX: Final = Struct(">i")
 _SKIPPED: Final[list[Part]] = []
 _CLOSING: Final[list[Part]] = []
+_SENT: Final[list[Part]] = []
 
 log = logging.getLogger(__name__)
 
@@ -279,6 +280,7 @@ class Outbox:
             if not self.slots or (parts := self.slots[0].parts) is None:
                 break
             slot = self.slots.popleft()
+            slot.parts = _SENT  # whoever still knows the request does not keep its answer
             if parts is _CLOSING:
                 closing = True
             elif parts is not _SKIPPED:

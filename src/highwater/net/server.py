@@ -126,7 +126,7 @@ class Server:
             listening.held = False
             waiting, listening.waiting = listening.waiting, {}
             for connection in waiting:
-                self.world.clock.call_soon(connection.unhold)
+                self.world.clock.call_soon(connection.take)
 
     async def close(self, grace: float = 5.0) -> None:
         """Accept nobody, answer what was asked, and close; after `grace` seconds drop what is left."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator
+from heapq import heappop, heappush
+from itertools import count
 from typing import Final, TypeVar
 
 from highwater.net.room import Room
 from highwater.world import Clock, Place, Step, World
 
 SLICE_SECONDS: Final = 0.003
-"""What one request takes of the loop at a time, and all requests that take long between two looks at the sockets."""
-_CROWDED_SECONDS: Final = 0.0005
-"""The same while others wait for their turn: enough for nearly all requests, and a turn comes soon."""
+"""What one request takes of the loop at a time, and all requests together between two looks at the sockets."""
+ROUND_SECONDS: Final = 0.02
+"""Slices are shorter where many wait: within so long all of them have had one."""
+SHORTEST_SECONDS: Final = 0.0002
+"""Enough for most requests; to change over takes a tenth of it."""
 MOST_LARGE: Final = 2
 """Requests of very many elements that are in memory, decoded, at a time."""
 PASSED_ON: Final = 8 << 20
@@ -28,14 +31,41 @@ it has to wait, it yields a function that begins the wait and calls the `resume`
 """
 
 
+class Share:
+    """What one connection, or whoever else takes turns, has had of the loop."""
+
+    __slots__ = ("had",)
+
+    def __init__(self) -> None:
+        self.had = 0.0
+        """By the clock of `Turns`, which stands still while nobody waits: whoever was busy then owes nothing."""
+
+
 class Turns:
-    """One slice of one request between two looks at the sockets, by turns."""
+    """One slice for one of those who wait between two looks at the sockets. Whoever has had the least comes first, so
+    that one who asks for little does not wait for those who ask for much, however many they are; and since all of them
+    move on, nobody waits for ever.
+
+    While nobody waits, whoever comes is served at once. When such requests have taken a slice together, the next one
+    waits for a look at the sockets, too: many connections may have something to read at the same time.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.monotonic = clock.monotonic
         self._call_soon = clock.call_soon
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._scheduled = False
+        self._waiting: list[tuple[float, int, Share, Callable[[], None]]] = []
+        self._numbers = count()
+        self._time = 0.0
+        """What one who comes anew counts as having had: as much as the one whose turn it is."""
+        self.served: Share | None = None
+        """Whose slice it is now."""
+        self.must_wait = False
+        """Whether one who comes now has to `add` himself, rather than to `begin`."""
+        self._since = 0.0
+        self._taken = 0.0
+        """By those who did not wait, since somebody last did."""
+        self.until = 0.0
+        """The end of the slice that is being had."""
         self.large = Room(MOST_LARGE)
         self.passed_on = Room(PASSED_ON)
         self.opened = Room(PASSED_ON)
@@ -43,39 +73,77 @@ class Turns:
     @property
     def slice(self) -> float:
         """For whoever begins or goes on now."""
-        return _CROWDED_SECONDS if self._waiting else SLICE_SECONDS
+        return max(SHORTEST_SECONDS, min(SLICE_SECONDS, ROUND_SECONDS / (len(self._waiting) + 1)))
 
-    def add(self, go_on: Callable[[], None]) -> None:
-        """Called once, for a slice; it adds itself again where that is not enough."""
-        self._waiting.append(go_on)
-        if not self._scheduled:
-            self._scheduled = True
+    def begin(self, share: Share) -> None:
+        share.had = max(share.had, self._time)
+        self._begin(share)
+
+    def _begin(self, share: Share) -> None:
+        self.served, self._since = share, self.monotonic()
+        self.until = self._since + (self.slice if self._waiting else SLICE_SECONDS)
+
+    def end(self) -> None:
+        """Of one who did not wait."""
+        self._taken += self._end()
+        self.must_wait = bool(self._waiting) or self._taken >= SLICE_SECONDS
+
+    def _end(self) -> float:
+        share, self.served = self.served, None
+        assert share is not None
+        used = self._charge(share)
+        if not self._waiting:
+            self._time = max(self._time, share.had)
+        return used
+
+    def _charge(self, share: Share) -> float:
+        now = self.monotonic()
+        used, self._since = now - self._since, now
+        share.had += used
+        return used
+
+    def add(self, share: Share, go_on: Callable[[], None], cost: float = 0.0) -> None:
+        """Called once, for a slice; it adds itself again where that is not enough. Of those who have had the same, the
+        one with the least `cost`, in seconds, comes first."""
+        if share is self.served:
+            self._charge(share)
+        else:
+            share.had = max(share.had, self._time)
+        if not self._waiting:
             self._call_soon(self._next)
+        self.must_wait = True
+        heappush(self._waiting, (share.had + cost, next(self._numbers), share, go_on))
 
     def _next(self) -> None:
-        go_on = self._waiting.popleft()
+        _, _, share, go_on = heappop(self._waiting)
+        self._time = max(self._time, share.had)
+        if self._waiting:
+            self._call_soon(self._next)
+        self._begin(share)
         try:
             go_on()
         finally:
-            self._scheduled = bool(self._waiting)
-            if self._scheduled:
-                self._call_soon(self._next)
+            self._end()
+            self._taken = 0.0
+            self.must_wait = bool(self._waiting)
 
 
 class Errand:
     """The work of one request, from slice to slice."""
 
-    __slots__ = ("_done", "_failed", "_turns", "_wanted", "_work")
+    __slots__ = ("_done", "_failed", "_share", "_turns", "_wanted", "_work")
 
     def __init__(
         self,
         turns: Turns,
+        share: Share,
         work: Work,
         wanted: Callable[[], bool],
         done: Callable[[], None],
         failed: Callable[[Exception], None],
     ) -> None:
         self._turns = turns
+        self._share = share
         self._work = work
         self._wanted = wanted
         """False once the peer is gone: then the rest is left."""
@@ -84,30 +152,40 @@ class Errand:
 
     def begin(self) -> bool:
         """Whether it is over by the end of its first slice; `done` is for what ends later."""
-        return self._run(self._turns.slice)
+        turns = self._turns
+        if turns.served is not None:
+            return self._run()
+        if turns.must_wait:
+            self._resume()
+            return False
+        turns.begin(self._share)
+        try:
+            return self._run()
+        finally:
+            turns.end()
 
-    def _run(self, seconds: float) -> bool:
-        until = self._turns.monotonic() + seconds
+    def _run(self) -> bool:
+        turns = self._turns
         try:
             for pause in self._work:
                 if pause is not None:
                     pause(self._resume)
                     return False
-                if self._turns.monotonic() >= until:
-                    self._resume()
+                if turns.monotonic() >= turns.until:
+                    turns.add(self._share, self._go_on, SLICE_SECONDS)  # it was long, and may be so again
                     return False
         except Exception as failed:  # noqa: BLE001 the boundary between one request and the node
             self._failed(failed)
         return True
 
     def _resume(self) -> None:
-        self._turns.add(self._go_on)
+        self._turns.add(self._share, self._go_on)
 
     def _go_on(self) -> None:
         if not self._wanted():
             self._work.close()
             return
-        if self._run(self._turns.slice):
+        if self._run():
             self._done()
 
 

@@ -111,13 +111,14 @@ class Partition:
         isr: Sequence[NodeId],
         brokers: BrokerEpochs,
         why: str = "the controller decided it",
+        elr: Sequence[NodeId] = (),
     ) -> None:
         """Lead from now on in `epoch`, or learn of a change within it."""
         now = self._in_sync.now()
         self.leader_id = local
         if self.leader is not None and self.epoch == epoch:
             leader, before = self.leader, self.leader.isr
-            flags = leader.assigned(replicas, isr, partition_epoch, brokers, now)
+            flags = leader.assigned(replicas, isr, partition_epoch, brokers, now, elr)
             self._tell_isr(before, leader, why)
         else:
             self.epoch = epoch
@@ -127,15 +128,14 @@ class Partition:
             leader = Leader(
                 local,
                 epoch,
-                log.log_end,
-                log.durable_end,
-                log.high_watermark,
+                *(log.log_end, log.durable_end, log.high_watermark),
                 replicas,
                 isr,
                 partition_epoch,
                 brokers,
                 self._terms(),
                 now,
+                elr,
             )
             if log.offline is not None:
                 leader.freeze()
@@ -407,9 +407,10 @@ class Partition:
         if flags:
             self._carry_out(leader, flags)
 
-    def low_watermark(self, elr: Sequence[NodeId]) -> Offset:
+    @property
+    def low_watermark(self) -> Offset:
         """Below it records are gone for good."""
-        return self.require_leader().low_watermark(self.log.log_start, elr)
+        return self.require_leader().low_watermark(self.log.log_start)
 
     def brokers_changed(self, brokers: BrokerEpochs) -> None:
         """Who of the replicas may be in an ISR has changed."""

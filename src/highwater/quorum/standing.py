@@ -98,8 +98,9 @@ def note_cluster_of(core: Core, peer_id: NodeId, response: Message | FetchAnswer
     others = [voter for voter in core.voters.ids if voter in core.of_other_clusters]
     if core.voters.ids:
         is_alone = 2 * len(others) >= len(core.voters.ids)
-    else:  # it has heard of no voter yet, and knows but the addresses that it begins with
-        is_alone = len(core.of_other_clusters) >= len(core.identity.bootstrap)
+    else:  # it has heard of no voter yet, and knows but the addresses that it begins with, and perhaps its own
+        own = endpoint_of(core.identity.node.listeners, core.identity.listener)
+        is_alone = len(core.of_other_clusters) >= len({*core.identity.bootstrap} - {own})
     if core.high_watermark is None and is_alone:
         whose = f"the voters {others}" if others else "those at controller.quorum.bootstrap.servers"
         raise QuorumViolation(

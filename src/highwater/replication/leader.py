@@ -91,6 +91,7 @@ class Leader:
         "_others",
         "brokers",
         "durable_end",
+        "elr",
         "end",
         "epoch",
         "epoch_start",
@@ -122,6 +123,7 @@ class Leader:
         brokers: BrokerEpochs,
         terms: Terms,
         now: float,
+        elr: Sequence[NodeId] = (),
     ) -> None:
         self.local = local
         self.epoch = epoch
@@ -130,6 +132,7 @@ class Leader:
         self.high_watermark = high_watermark
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)
+        self.elr = tuple(elr)
         self.partition_epoch = partition_epoch
         self.brokers = dict(brokers)
         self.terms = terms
@@ -246,10 +249,11 @@ class Leader:
         partition_epoch: Epoch,
         brokers: BrokerEpochs,
         now: float,
+        elr: Sequence[NodeId] = (),
     ) -> int:
         """Metadata of this leader epoch. What an answer has told already is no news: it must not take back a change
         that was asked for since."""
-        self.brokers = dict(brokers)
+        self.brokers, self.elr = dict(brokers), tuple(elr)
         flags = 0
         if partition_epoch > self.partition_epoch:
             flags = self._take(replicas, isr, partition_epoch) | self._expand_by_joining(now)
@@ -308,12 +312,12 @@ class Leader:
         epoch = self.followers[replica].broker_epoch
         return epoch is not None and epoch == self.brokers.get(replica)
 
-    def low_watermark(self, log_start: Offset, elr: Sequence[NodeId] = ()) -> Offset:
+    def low_watermark(self, log_start: Offset) -> Offset:
         """What no replica has any more that is live or in the ELR, if our own log begins at `log_start`. One that has
         told nothing in this term may have everything. Kafka looks at live replicas alone; but a member of the ELR may
         be elected cleanly when it comes back, and would show what was deleted."""
         for replica, progress in self.followers.items():
-            if self.brokers.get(replica) is not None or replica in elr:
+            if self.brokers.get(replica) is not None or replica in self.elr:
                 log_start = min(log_start, -1 if progress.log_start is None else progress.log_start)
         return log_start
 

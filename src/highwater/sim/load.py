@@ -10,7 +10,7 @@ from typing import Protocol
 
 from highwater.audit import History, Outcome, Read, Sent, judge
 from highwater.errors import Code, KafkaError, code_of
-from highwater.model import TopicPartition
+from highwater.model import Endpoint, TopicPartition
 from highwater.net.client import CallFailed
 from highwater.sim.client import Client
 from highwater.sim.faults.permitted import Permitted
@@ -39,6 +39,10 @@ class Witness(Protocol):
     def acked(self, tp: TopicPartition, end: int) -> None: ...
 
     def told(self, tp: TopicPartition, epoch: int, end: int) -> None: ...
+
+    def is_deposed(self, tp: TopicPartition, broker: Endpoint) -> bool:
+        """Whether the controller has another leader by now, or none."""
+        ...
 
 
 async def create_topics(client: Client, topics: Sequence[TopicShape]) -> None:
@@ -130,10 +134,14 @@ class Load:
             try:
                 if random.random() < 0.2:
                     await self._ask_latest(client, partition)
+                asked, _ = await client.leader(partition, CALL_SECONDS)
                 page = await reader.fetch(partition, offsets[partition], CALL_SECONDS, random.choice((0, 20)))
             except KafkaError as failed:
                 if failed.code is Code.OFFSET_OUT_OF_RANGE:
-                    self._out_of_range.append((partition, offsets[partition]))
+                    # One that does not know yet that it leads no more lacks what was written since. A consumer that
+                    # tells the leader epoch of its metadata is refused there.
+                    if not self._witness.is_deposed(partition, asked):
+                        self._out_of_range.append((partition, offsets[partition]))
                     offsets[partition] = await self._begin_again(reader, partition)
                 elif failed.code is Code.CORRUPT_MESSAGE:
                     self.wrong.append(failed.message)

@@ -14,7 +14,7 @@ from typing import Any
 from highwater.log.log import Log
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.partitions import PartitionImage, Recovery
-from highwater.model import NO_NODE, TopicPartition
+from highwater.model import NO_NODE, Endpoint, TopicPartition
 from highwater.node import Node
 from highwater.partition.partition import Partition
 from highwater.sim.cluster import Member, SimCluster
@@ -204,6 +204,11 @@ class Watch:
         """A producer was told that everything below `end` is kept."""
         self._acked[tp] = max(end, self._acked.get(tp, 0))
         self._guarded(self._ask_clients)
+
+    def is_deposed(self, tp: TopicPartition, broker: Endpoint) -> bool:
+        part = None if self.truth is None else self.truth.topics.partition(tp.topic, tp.partition)
+        leader = None if part is None else self._cluster.members.get(f"n{part.leader}")
+        return leader is None or leader.broker != broker
 
     def told(self, tp: TopicPartition, epoch: int, end: int) -> None:
         """A reader was told the end of a partition."""

@@ -82,6 +82,15 @@ class FrameReader:
         return self._enlarged() if self._buffer and self._end == len(self._buffer) else len(self._buffer) or CHUNK
 
     @property
+    def has_one(self) -> bool:
+        """Whether a whole frame is at hand, or a size that no frame may have."""
+        have = self._end - self._start or len(self._rest)
+        if have < 4:
+            return False
+        size: int = _PREFIX.unpack_from(self._rest or self._buffer, 0 if self._rest else self._start)[0]
+        return size + 4 <= have
+
+    @property
     def announced(self) -> int:
         """The size of the frame that is arriving; 0 if none has begun."""
         return self._need - 4 if self._need else 0

@@ -224,3 +224,23 @@ def test_nothing_is_remembered_of_a_decision_that_its_controller_did_not_live_to
         living.sim.run(living.sim.until(lambda: controller.is_active))
         assert controller.epoch != epoch_before
         decide(living, records)
+
+
+def test_a_broker_that_is_unfenced_right_behind_its_own_fencing_is_fenced_when_it_is_silent_again() -> None:
+    """Its heartbeat came while its fencing waited for something else to be decided: its session ended with that."""
+    with Living().start() as living:
+        led(living, DYING)
+        controller = controller_of(living)
+        line = Line(living)
+        line.heartbeat(DYING)
+        assert not is_fenced(living, DYING)
+        living.node.world.call(controller.watch.liveness.forget, DYING, epoch(DYING))
+        living.sim.advance(SESSION + 2.0)
+        assert is_fenced(living, DYING)
+
+
+def test_a_silent_broker_is_fenced_in_time_however_seldom_an_idle_controller_writes() -> None:
+    with Living(metadata_max_idle_interval_ms="600000").start() as living:
+        led(living, DYING)
+        living.sim.advance(SESSION + 2.0)
+        assert is_fenced(living, DYING)

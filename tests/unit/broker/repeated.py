@@ -3,6 +3,7 @@ between two moments at which it could give way."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,15 +11,19 @@ from itertools import count
 from types import FrameType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
+from highwater.model import Endpoint
 from highwater.net import connection, turns
+from highwater.net.client import ClientConnection
+from highwater.net.deadlines import DeadlineQueue
 from highwater.net.registry import Api, Role
-from highwater.wire.codec import Message, Struct
-from tests.subjects import registries
-from tests.unit.broker.living import Living
+from highwater.wire.codec import Message, Struct, UnsupportedField
+from tests.subjects import Subject, registries
+from tests.unit.broker.living import NODE, Living
 
 TOPIC, GROUP = "t", "g"
 NAMES = {"topic": TOPIC, "name": TOPIC, "topic_name": TOPIC, "group_id": GROUP, "resource_name": TOPIC}
 """What text fields hold, so that a request gets as far as it can; others hold `x`."""
+PORTS = {Role.BROKER: 9092, Role.CONTROLLER: 9093}
 
 
 class Long(NamedTuple):
@@ -110,6 +115,40 @@ def _value(element: Any, path: tuple[str, ...], length: int, alike: bool, number
     if element is int:
         return number % 127
     return number.to_bytes(16, "big")
+
+
+def encodable(long: Long, length: int) -> tuple[Message, int]:
+    """In the newest version that can carry it."""
+    lowest, highest = long.api.versions
+    for version in range(highest, lowest - 1, -1):
+        request = long.request(length, version)
+        try:
+            request.encode(version)
+        except UnsupportedField:
+            continue
+        return request, version
+    raise AssertionError(f"no version of {long.name} carries it")
+
+
+def ask(living: Living, long: Long, length: int) -> None:
+    """On a connection of its own, until it is answered or the connection is closed."""
+    request, version = encodable(long, length)
+    response = Subject(long.role, long.api, version).response
+
+    async def ask() -> None:
+        over: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        def done(result: object) -> None:
+            if not over.done():
+                over.set_result(result)
+
+        at = Endpoint(NODE, PORTS[long.role])
+        connection = ClientConnection(living._client, at, "test", DeadlineQueue(living._client.clock), done)
+        connection.open(lambda: connection.send(request, version, response, done, 30.0), 60.0)
+        await over
+        connection.close()
+
+    living.sim.run(living._client.perform(ask()))
 
 
 class Labour:

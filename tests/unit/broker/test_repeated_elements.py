@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
 
-from highwater.model import Endpoint
-from highwater.net.client import ClientConnection
-from highwater.net.deadlines import DeadlineQueue
 from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_ELEMENTS, Role
-from highwater.wire.codec import Message, UnsupportedField
 from highwater.wire.messages.list_groups_request import ListGroupsRequest
 from highwater.wire.messages.list_groups_response import ListGroupsResponse
-from tests.subjects import Subject
 from tests.unit.broker.grouping import serving
-from tests.unit.broker.living import NODE, Living
-from tests.unit.broker.repeated import TOPIC, Long, all_long, labour_of
+from tests.unit.broker.living import Living
+from tests.unit.broker.repeated import TOPIC, Long, all_long, ask, labour_of
 
 MOST_CALLS = 40_000
 """Of functions, in one go: some five milliseconds."""
-PORTS = {Role.BROKER: 9092, Role.CONTROLLER: 9093}
 
 
 @pytest.fixture(scope="module")
@@ -30,43 +23,14 @@ def living() -> Iterator[Living]:
         yield node
 
 
-def encodable(long: Long, length: int) -> tuple[Message, int]:
-    """In the newest version that can carry it."""
-    lowest, highest = long.api.versions
-    for version in range(highest, lowest - 1, -1):
-        request = long.request(length, version)
-        try:
-            request.encode(version)
-        except UnsupportedField:
-            continue
-        return request, version
-    raise AssertionError(f"no version of {long.name} carries it")
-
-
 def calls_in_one_go(living: Living, long: Long, length: int) -> int:
     """Answered or refused by an end of the connection: what matters is what it takes."""
-    request, version = encodable(long, length)
-    response = Subject(long.role, long.api, version).response
-
-    async def ask() -> None:
-        over: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-
-        def done(result: object) -> None:
-            if not over.done():
-                over.set_result(result)
-
-        at = Endpoint(NODE, PORTS[long.role])
-        connection = ClientConnection(living._client, at, "test", DeadlineQueue(living._client.clock), done)
-        connection.open(lambda: connection.send(request, version, response, done, 30.0), 60.0)
-        await over
-        connection.close()
-
     broker = living.node.broker
     assert broker is not None
     if broker.metadata.topic(TOPIC) is None:
         living.create_topic(TOPIC, 3)
     with labour_of(living) as labour:
-        living.sim.run(living._client.perform(ask()))
+        ask(living, long, length)
     assert not living.failed
     return labour.most
 

@@ -10,6 +10,7 @@ import pytest
 from highwater.config.alteration import Operation
 from highwater.controller.batches import MAX_BYTES, at_most, check_size, cut
 from highwater.controller.configs import incremental_alter_configs
+from highwater.controller.partitions import create_partitions
 from highwater.controller.topics import create_topics
 from highwater.errors import Code, KafkaError
 from highwater.metadata.pieces import whole
@@ -17,6 +18,11 @@ from highwater.metadata.records import encode
 from highwater.model import NodeId
 from highwater.wire.codec import Message
 from highwater.wire.messages.config_record import ConfigRecord
+from highwater.wire.messages.create_partitions_request import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from highwater.wire.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -31,7 +37,7 @@ from highwater.wire.messages.no_op_record import NoOpRecord
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord
 from highwater.wire.messages.partition_record import PartitionRecord
 from highwater.wire.messages.topic_record import TopicRecord
-from tests.unit.controller.clusters import cluster, node_config, topic_id
+from tests.unit.controller.clusters import cluster, node_config, topic_id, with_topic
 
 BROKER = 4
 HALF = MAX_BYTES // 2
@@ -136,3 +142,17 @@ def test_partitions_are_reckoned_by_their_replicas_and_directories() -> None:
     record = PartitionRecord(replicas=[1, 2], isr=[1, 2], directories=[topic_id("d")] * 2)
     assert at_most(record) == 160 + 4 * 4 + 16 * 2
     assert at_most(PartitionChangeRecord(isr=[1])) == 160 + 4
+
+
+def test_partitions_that_would_not_fit_a_batch_together_are_not_added() -> None:
+    brokers = list(range(1, 101))
+    head = cluster(*brokers)
+    for name in ("a", "b", "c"):
+        head = with_topic(head, name, brokers)
+    by_hand = [CreatePartitionsAssignment(broker_ids=brokers)] * 1_700
+    asked = [CreatePartitionsTopic(name=name, count=1_701, assignments=by_hand) for name in ("a", "b")]
+    asked.append(CreatePartitionsTopic(name="c", count=2, assignments=by_hand[:1]))
+    decided = whole(create_partitions(head, CreatePartitionsRequest(topics=asked), Random(1)))
+    told = [result.error_code for result in decided.response.results]
+    assert told == [Code.NONE, Code.RECORD_LIST_TOO_LARGE, Code.NONE]
+    assert len(decided.records) == 1_701

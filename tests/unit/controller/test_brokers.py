@@ -161,6 +161,15 @@ def test_a_broker_must_support_every_finalized_feature() -> None:
     assert register(head, able).response.error_code == 0
 
 
+@pytest.mark.parametrize(("least", "most", "is_refused"), [(0, 0, False), (0, 3, False), (1, 3, True)])
+def test_a_feature_that_is_not_finalized_must_be_one_that_the_broker_can_do_without(
+    least: int, most: int, is_refused: bool
+) -> None:
+    another = Feature(name="another.version", min_supported_version=least, max_supported_version=most)
+    told = register(FRESH, request(features=[*FEATURES, another])).response.error_code
+    assert told == (Code.UNSUPPORTED_VERSION if is_refused else Code.NONE)
+
+
 def test_a_controller_registers_with_its_endpoints_and_features() -> None:
     asked = ControllerRegistrationRequest(
         controller_id=1,
@@ -279,6 +288,7 @@ def test_partitions_of_a_failed_directory_move_away() -> None:
     two.log_dirs = [directory(1), directory(1, 1)]
     head = with_topic(then(cluster(2), [two]), "a", [1, 2])
     decision = beat(head, Liveness(9.0), offline_log_dirs=[directory(1)])
+    assert decision.why == "directories of broker 1 are offline"
     assert decision.records == [
         PartitionChangeRecord(topic_id=topic_id("a"), partition_id=0, isr=[2], leader=2),
         BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch(1), log_dirs=[directory(1, 1)]),

@@ -170,6 +170,7 @@ def test_with_elr_another_bound_clears_what_it_made_eligible_and_brokers_have_no
     assert alter(head, wanted(OWN, (bound, SET, "2")))[0][0][0] == Code.INVALID_CONFIG
     assert alter(head, wanted(CLUSTER_DEFAULT, (bound, DELETE, None)))[0][0][0] == Code.INVALID_CONFIG
     assert ClearElrRecord(topic_name="a") not in alter(HEAD, wanted(TOPIC, (bound, SET, "2")))[1]
+    assert ClearElrRecord(topic_name="a") not in alter(head, wanted(TOPIC, ("retention.ms", SET, "1")))[1]
 
 
 @pytest.mark.parametrize("resource", [TOPIC, CLUSTER_DEFAULT])

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-from highwater.controller.death import AT_ONCE, FENCINGS_WITHIN, Suspicion, address_to_probe, was_stalled
-from highwater.metadata.brokers import BrokerRegistration
+from highwater.controller.death import AT_ONCE, FENCINGS_WITHIN, Liveness, Suspicion, address_to_probe, was_stalled
+from highwater.metadata.brokers import BrokerRegistration, BrokersImage
 from highwater.metadata.registration import Listener
 from highwater.model import ZERO_UUID, Endpoint, NodeId
+from tests.unit.controller.clusters import cluster, fence
+from tests.unit.controller.clusters import epoch as epoch_of
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 
@@ -144,3 +146,35 @@ def test_a_proof_alone_fences_nobody_so_nothing_is_held_against_the_broker_yet()
 
 def test_a_port_that_refuses_proves_nothing_of_a_broker_that_was_not_probed() -> None:
     assert not Suspicion().proven(NodeId(1), 5, 100.0, 3)
+
+
+def unfenced(*brokers: int) -> BrokersImage:
+    return cluster(*brokers).brokers
+
+
+def test_whoever_is_unfenced_and_has_no_session_begins_one() -> None:
+    liveness = Liveness(9.0)
+    liveness.begin_missing(unfenced(1, 2), 100.0)
+    assert liveness.expired(109.0) == []
+    liveness.heard(NodeId(1), epoch_of(1), 105.0, 7)
+    liveness.begin_missing(unfenced(1, 2), 108.0)
+    assert liveness.expired(109.1) == [(2, epoch_of(2))], "one that has a session keeps it"
+    assert liveness.expired(114.1) == [(2, epoch_of(2)), (1, epoch_of(1))]
+
+
+def test_whoever_is_fenced_needs_no_session() -> None:
+    liveness = Liveness(9.0)
+    liveness.begin_missing(fence(cluster(1), 1).brokers, 100.0)
+    assert liveness.expired(1000.0) == []
+
+
+def test_one_that_is_presumed_dead_keeps_nobody_from_registering_and_is_fenced_after_its_session() -> None:
+    liveness = Liveness(9.0)
+    liveness.activate(unfenced(1), 100.0)
+    liveness.presume_dead(NodeId(1), epoch_of(1) + 1)
+    assert liveness.has_session(NodeId(1), epoch_of(1), 101.0), "another incarnation is meant"
+    liveness.presume_dead(NodeId(1), epoch_of(1))
+    assert not liveness.has_session(NodeId(1), epoch_of(1), 101.0)
+    assert liveness.expired(109.1) == [(1, epoch_of(1))]
+    liveness.heard(NodeId(1), epoch_of(1), 110.0, 7)
+    assert liveness.has_session(NodeId(1), epoch_of(1), 111.0), "it lives"

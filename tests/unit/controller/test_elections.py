@@ -8,10 +8,11 @@ from highwater.controller.brokers import (
     forget_incarnation,
     unfence_broker,
 )
-from highwater.controller.elections import Election, elect, leads_any, partition_change
+from highwater.controller.elections import Election, Electorate, elect, leads_any, partition_change
 from highwater.controller.settings import ElectionRules, election_rules, in_force
+from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.cluster import MetadataImage
-from highwater.metadata.topics import PartitionImage, Recovery
+from highwater.metadata.topics import PartitionImage, Recovery, TopicImage
 from highwater.model import NO_NODE, NodeId
 from highwater.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from highwater.wire.messages.config_record import ConfigRecord
@@ -239,3 +240,27 @@ def test_a_broker_can_be_fenced_a_part_at_a_time_and_is_fenced_last() -> None:
     assert steps == 3
     assert head.topics == at_once.topics
     assert head.brokers == at_once.brokers
+
+
+@pytest.mark.parametrize(("bound", "left"), [(1, []), (2, [3])])
+def test_who_is_elected_out_of_the_elr_and_may_commit_alone_leaves_nobody_eligible(bound: int, left: list[int]) -> None:
+    rules = ElectionRules(min_isr=bound, unclean=False, elr=True)
+    before = state(leader=-1, isr=(), elr=(2, 3))
+    record = partition_change(topic_id("a"), 0, before, (), lambda replica: replica == 2, rules)
+    assert record is not None
+    assert (record.leader, record.isr, record.eligible_leader_replicas) == (2, [2], left)
+
+
+@pytest.mark.parametrize(
+    ("before", "elr", "last_known"), [(state(), None, None), (state(elr=(2,), last_known_elr=(3,)), [], [])]
+)
+def test_a_partition_that_begins_anew_names_only_lists_that_it_had(
+    before: PartitionImage, elr: list[int] | None, last_known: list[int] | None
+) -> None:
+    head = cluster(1, 2, 3)
+    lost = before._replace(directories=(DIRECTORY_LOST,) * 3)
+    topic = TopicImage("a", topic_id("a"), {})
+    record = Electorate(head, CONFIG).begin_anew((topic, 0, lost))
+    assert record is not None
+    assert (record.leader, record.isr, record.directories) == (1, [1], [directory(1), DIRECTORY_LOST, DIRECTORY_LOST])
+    assert (record.eligible_leader_replicas, record.last_known_elr) == (elr, last_known)

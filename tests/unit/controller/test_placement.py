@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import product
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -181,3 +182,21 @@ def test_racks_and_their_brokers_are_shuffled_once_each_broker_has_led() -> None
     assert sorted(leaders[:4]) == sorted(leaders[4:]) == [1, 2, 3, 4]
     racks = ["a" if leader < 3 else "b" for leader in leaders]
     assert racks == ["a", "b", "a", "b", "b", "a", "b", "a"]
+
+
+class Counting(Random):
+    shuffles = 0
+
+    def shuffle(self, x: Any) -> None:
+        self.shuffles += 1
+        super().shuffle(x)
+
+
+@pytest.mark.parametrize(("partitions", "rounds"), [(3, 0), (4, 1), (6, 1), (7, 2), (10, 3)])
+def test_the_order_is_drawn_anew_after_as_many_partitions_as_there_are_leaders(partitions: int, rounds: int) -> None:
+    random = Counting(1)
+    list(place(shape(("a", "a", "a")), partitions, 2, random))
+    before = Counting(1)
+    list(place(shape(("a", "a", "a")), 1, 2, before))
+    of_a_round = 3  # the racks, and in the one that there is the unfenced and the fenced
+    assert random.shuffles - before.shuffles == rounds * of_a_round

@@ -56,13 +56,18 @@ class Ledger:
         self.pieces: list[bytes] = []
         """Keys that are written one at a time."""
         self.rooms: list[int] = []
+        self.expirations = 0
+        self.mistakes = 0
+        """How often it is still to fail where time brings something, or a piece is due."""
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
         if key == b"unreadable":
             raise Malformed("unreadable")
         if key == b"mistaken":
             raise ZeroDivisionError("a mistake")
-        if producer_id >= 0:
+        if key == b"due" and value is not None:
+            self.pieces.append(value)
+        elif producer_id != -1:
             self.held.setdefault(producer_id, {})[key] = value
         elif value is None:
             self.values.pop(key, None)
@@ -87,7 +92,13 @@ class Ledger:
     def is_behind(self) -> bool:
         return bool(self.pieces)
 
+    def _mistake(self) -> None:
+        if self.mistakes:
+            self.mistakes -= 1
+            raise ZeroDivisionError("a mistake")
+
     def proceed(self, now: Now) -> list[Effect]:
+        self._mistake()
         self.rooms.append(self.most_bytes())
         return [self.put(self.pieces.pop(0), b"v")]
 
@@ -96,6 +107,8 @@ class Ledger:
         return self.alarm
 
     def expired(self, now: Now) -> list[Effect]:
+        self._mistake()
+        self.expirations += 1
         if self.alarm is not None and self.alarm <= now.monotonic:
             self.told.append(f"alarm at {self.alarm:.0f}")
             self.alarm = None

@@ -11,7 +11,10 @@ from highwater.coordinator.tenure import Standing
 from highwater.errors import Code, KafkaError
 from highwater.wire import records
 from highwater.wire.compression import Codec
+from highwater.wire.records import HEADER, HEADER_SIZE
 from highwater.wire.records.control import ControlType, build_marker
+from highwater.world import EXHAUSTED_SECONDS, Exhausted, Step
+from highwater.world.jobs import finished
 from tests.unit.coordinator.stage import ME, OTHER, Stage
 
 
@@ -65,6 +68,19 @@ def test_what_a_transaction_wrote_counts_from_its_marker_on() -> None:
         machine = stage.loaded().machine
         assert machine.values == {b"t1": b"1"}
         assert machine.held == {3: {b"t3": b"1"}}
+
+
+def test_a_marker_that_compaction_has_emptied_and_one_of_another_kind_end_nothing() -> None:
+    with Stage() as stage:
+        stage.append(batch((b"t1", b"1"), producer_id=1))
+        emptied = marker(ControlType.COMMIT, 1)
+        del emptied[HEADER_SIZE:]
+        HEADER.pack_into(emptied, 0, *records.read_header(emptied)._replace(length=HEADER_SIZE - 12, record_count=0))
+        records.seal(emptied, 0, HEADER_SIZE)
+        stage.append(emptied)
+        stage.append(marker(ControlType.LEADER_CHANGE, 1))
+        stage.lead()
+        assert stage.loaded().machine.held == {1: {b"t1": b"1"}}
 
 
 def test_records_below_the_log_start_are_gone() -> None:
@@ -166,7 +182,124 @@ def test_what_cannot_be_read_because_its_segments_have_changed_is_loaded_again()
 
 def test_a_partition_that_is_removed_is_coordinated_no_more() -> None:
     with Stage() as stage:
-        stage.lead()
+        stage.lead(isr=(ME, OTHER))
         stage.loaded()
+        stage.put(b"a")
         stage.world.call(stage.coordinator.removed, stage.partition)
         assert refusal(stage) is Code.NOT_COORDINATOR
+        assert stage.answers == ["a resigned"]
+
+
+def test_records_are_read_in_pieces_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "PIECE", 2)
+    with Stage() as stage:
+        for number in range(5):
+            stage.append(batch((b"k%d" % number, b"1")))
+        pieces: list[list[bytes]] = []
+
+        def note(step: Step) -> None:
+            assert isinstance(step.progress, list)
+            pieces.append([each.key for each in step.progress])
+
+        log = stage.partition.log
+        job = finished(stage.world, loading.read_records, log.segments, 0, log.log_end, step=note)
+        assert stage.sim.run(stage.world.perform(job)) == 5
+        assert pieces == [[b"k0", b"k1"], [b"k2", b"k3"], [b"k4"]]
+
+
+def test_a_load_that_no_descriptor_was_left_for_begins_anew_a_little_later() -> None:
+    """And with it the machine; and what time brings to it is not missed."""
+    with Stage() as stage:
+        stage.append(batch((b"a", b"1")))
+        stage.sim.storage("n").fail("open", "*.log", error=Exhausted(errno.EMFILE, "none left"))
+        stage.lead()
+        (tenure,) = stage.coordinator
+        first = tenure.machine
+        stage.sim.advance(EXHAUSTED_SECONDS / 2)
+        assert (tenure.standing, tenure.machine) == (Standing.LOADING, first)
+        assert stage.loaded().machine.values == {b"a": b"1"}
+        assert tenure.machine is not first
+        assert stage.partition.log.trouble is None
+        tenure.machine.alarm = stage.world.clock.monotonic() + 5
+        stage.world.call(tenure.carry_out, [])
+        stage.sim.advance(6)
+        assert len(tenure.machine.told) == 2
+
+
+def test_who_steps_down_before_what_was_loaded_is_committed_never_becomes_active() -> None:
+    with Stage() as stage:
+        stage.append(batch((b"a", b"1")))
+        stage.lead(isr=(ME, OTHER))
+        stage.sim.advance(5)
+        (tenure,) = stage.coordinator
+        stage.world.call(stage.partition.step_down, OTHER, 2, 2, (ME, OTHER))
+        stage.sim.advance(5)
+        assert (tenure.standing, tenure.machine.told) == (Standing.LOADING, [])
+
+
+def test_what_a_machine_has_to_do_from_the_start_is_done_once_it_is_loaded() -> None:
+    with Stage() as stage:
+        stage.append(batch((b"due", b"x")))
+        stage.lead()
+        stage.loaded()
+        stage.sim.advance(1)
+        assert stage.answers == ["x committed"]
+
+
+def test_what_is_asked_of_a_machine_is_done_once_it_is_loaded_and_never_after_its_end() -> None:
+    with Stage() as stage:
+        stage.append(batch((b"a", b"1")))
+        stage.lead(isr=(ME, OTHER))
+        (tenure,) = stage.coordinator
+        stage.world.call(tenure.when_active, lambda machine: [machine.put(b"early", b"1")])
+        stage.sim.advance(5)
+        assert (tenure.standing, stage.partition.log.log_end) == (Standing.LOADING, 1)
+        stage.follower_has(1)
+        stage.world.call(tenure.when_active, lambda machine: [machine.put(b"at once", b"1")])
+        assert stage.partition.log.log_end == 3
+        stage.follower_has(3)
+        assert stage.answers == ["early committed", "at once committed"]
+        stage.step_down(2)
+        stage.world.call(tenure.when_active, lambda machine: [machine.put(b"late", b"1")])
+        assert (stage.partition.log.log_end, tenure.machine.open) == (3, {})
+
+
+def test_whoever_changes_a_role_is_given_the_tenure_that_begins_by_it() -> None:
+    with Stage() as stage:
+        stage.world.call(stage.partition.lead, ME, 1, 1, (ME,), (ME,), {})
+        begun = stage.world.call(stage.coordinator.role_changed, stage.partition)
+        assert [begun] == list(stage.coordinator)
+        assert stage.world.call(stage.coordinator.role_changed, stage.partition) is None
+
+
+def test_who_resigns_while_loading_reads_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "PIECE", 1)
+    with Stage(segment_bytes=200) as stage:
+        for number in range(20):
+            stage.append(batch((b"k%d" % number, b"1")))
+        stage.lead()
+        (tenure,) = stage.coordinator
+        stage.until(lambda: len(tenure.machine.values) > 1)
+        stage.step_down(2)
+        fault = stage.sim.storage("n").fail("read", "*.log", errno.EIO, times=None)
+        stage.sim.advance(10)
+        assert fault.struck == 0
+
+
+def test_behind_a_record_that_cannot_be_read_nothing_is_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "PIECE", 1)
+    with Stage() as stage:
+        for key in (b"a", b"unreadable", b"b"):
+            stage.append(batch((key, b"1")))
+        stage.lead()
+        (tenure,) = stage.coordinator
+        stage.sim.advance(5)
+        assert (tenure.standing, tenure.machine.values) == (Standing.FAILED, {b"a": b"1"})
+
+
+def test_what_is_appended_while_a_log_is_loaded_is_no_part_of_the_load() -> None:
+    with Stage() as stage:
+        for number in range(4):
+            stage.append(batch((b"k%d" % number, b"1")))
+        job = finished(stage.world, loading.read_records, stage.partition.log.segments, 0, 2)
+        assert stage.sim.run(stage.world.perform(job)) == 2

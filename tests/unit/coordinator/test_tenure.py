@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
+from weakref import ref
 
 import pytest
 
+from highwater.coordinator.tenure import AFTER_FAILURE_SECONDS
 from highwater.wire import records
 from highwater.wire.compression import Codec
 from tests.unit.coordinator.stage import COMMIT_SECONDS, ME, OTHER, Stage
@@ -135,7 +138,7 @@ def test_a_coordinator_that_stops_ends_all_its_tenures() -> None:
         stage.put(b"a")
         stage.world.call(stage.coordinator.stop)
         assert stage.answers == ["a resigned"]
-        assert list(stage.coordinator.active) == []
+        assert list(stage.coordinator) == []
 
 
 def test_what_is_long_is_done_in_pieces_with_a_turn_of_the_loop_between_them() -> None:
@@ -182,3 +185,86 @@ def test_a_write_that_nobody_waits_for_is_logged_when_it_is_refused(caplog: pyte
         (line,) = [record for record in caplog.records if record.name.startswith("highwater.coordinator")]
         assert "what it is about could not be written" in line.getMessage()
         assert line.levelname == "WARNING"
+
+
+def test_an_alarm_rings_once_and_the_next_one_too() -> None:
+    with Stage() as stage:
+        stage.lead()
+        tenure = stage.loaded()
+        start = stage.world.clock.monotonic()
+        for delay in (10, 5, 20):
+            tenure.machine.alarm = start + delay
+            stage.world.call(tenure.carry_out, [])
+            if delay == 10:
+                continue
+            stage.sim.advance(delay + 1 - (stage.world.clock.monotonic() - start))
+        assert tenure.machine.told == ["loaded", f"alarm at {start + 5:.0f}", f"alarm at {start + 20:.0f}"]
+        assert tenure.machine.expirations == 2, "the timer that was too late is gone"
+
+
+def test_what_time_brings_is_asked_for_again_after_a_mistake() -> None:
+    with Stage() as stage:
+        stage.sim.forgives = True
+        stage.lead()
+        tenure = stage.loaded()
+        machine, start = tenure.machine, stage.world.clock.monotonic()
+        machine.mistakes, machine.alarm = 2, start + 5
+        stage.world.call(tenure.carry_out, [])
+        stage.sim.advance(5 + 1.5 * AFTER_FAILURE_SECONDS)
+        assert (machine.mistakes, machine.told) == (0, ["loaded"]), "not in one go"
+        stage.sim.advance(AFTER_FAILURE_SECONDS)
+        assert machine.told == ["loaded", f"alarm at {start + 5:.0f}"]
+        assert stage.world.failures.counts["partition"] == 2
+
+
+def test_what_is_long_goes_on_after_a_mistake() -> None:
+    with Stage() as stage:
+        stage.sim.forgives = True
+        stage.lead()
+        tenure = stage.loaded()
+        tenure.machine.mistakes, tenure.machine.pieces = 1, [b"a", b"b"]
+        stage.world.call(tenure.carry_out, [])
+        stage.sim.advance(AFTER_FAILURE_SECONDS / 2)
+        assert stage.answers == []
+        stage.sim.advance(AFTER_FAILURE_SECONDS)
+        assert stage.answers == ["a committed", "b committed"]
+
+
+def test_after_a_mistake_what_is_due_sooner_is_not_kept_waiting() -> None:
+    with Stage() as stage:
+        stage.sim.forgives = True
+        stage.lead()
+        tenure = stage.loaded()
+        tenure.machine.mistakes, tenure.machine.alarm = 1, stage.world.clock.monotonic() + 5
+        stage.world.call(tenure.carry_out, [])
+        stage.sim.advance(5 + AFTER_FAILURE_SECONDS / 4)
+        assert tenure.machine.mistakes == 0
+        tenure.machine.alarm = stage.world.clock.monotonic() + AFTER_FAILURE_SECONDS / 4
+        stage.world.call(tenure.carry_out, [])
+        stage.sim.advance(AFTER_FAILURE_SECONDS / 2)
+        assert tenure.machine.expirations == 1
+
+
+def test_a_piece_has_one_turn_however_often_it_is_looked_for() -> None:
+    with Stage() as stage:
+        stage.lead()
+        tenure = stage.loaded()
+        tenure.machine.pieces = [b"a"]
+        for _ in range(3):
+            stage.world.call(tenure.carry_out, [])
+        stage.sim.advance(1)
+        assert (stage.answers, len(tenure.machine.rooms)) == (["a committed"], 1)
+
+
+def test_nothing_of_a_tenure_that_is_over_is_remembered() -> None:
+    with Stage() as stage:
+        stage.lead()
+        tenure = stage.loaded()
+        tenure.machine.alarm = stage.world.clock.monotonic() + 1_000_000
+        stage.world.call(tenure.carry_out, [])
+        over = ref(tenure)
+        del tenure
+        stage.step_down(2)
+        stage.sim.advance(60)
+        gc.collect()
+        assert over() is None

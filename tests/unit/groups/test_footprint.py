@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from struct import pack
 
 from highwater.errors import Code
 from highwater.groups import MOST_KEPT, GroupSettings
@@ -131,6 +132,25 @@ def test_long_subscriptions_of_one_group_are_not_read() -> None:
     assert subscribed_topics([subscription(*names[:15_000]), subscription(*names[10_000:])]) is None
 
 
+def test_a_subscription_to_more_topics_than_are_read_is_refused_by_their_number() -> None:
+    for count, is_read in ((20_000, True), (20_001, False)):
+        told = pack(">hi", 1, count) + pack(">h6s", 6, b"orders") * count + pack(">i", -1)
+        assert (subscribed_topics([told]) is not None) is is_read
+
+
+def test_an_assignment_counts_as_long_as_it_is_there() -> None:
+    bench = Bench()
+    (member,) = bench.stable_group(1)
+    sizes = []
+    for generation, assignment in ((2, b"a"), (3, bytes(50_000)), (4, b"a")):
+        bench.ask_join(member)
+        assert bench.assignment(bench.ask_sync(member, generation, {member: assignment})) == assignment
+        sizes.append(bench.shard.size)
+        assert bench.shard.size == counted_anew(bench.shard)
+    assert sizes[1] > sizes[0] + 40_000
+    assert sizes[2] == sizes[0]
+
+
 def test_members_count_with_all_that_they_bring() -> None:
     bench = Bench(GroupSettings(initial_rebalance_delay_ms=0))
     sizes = [bench.shard.size]
@@ -142,3 +162,12 @@ def test_members_count_with_all_that_they_bring() -> None:
     assert 50_000 <= second < 60_000
     assert 31_000 <= third < 60_000
     assert MOST_KEPT == 64 * 1024 * 1024
+
+
+def test_of_the_protocols_that_members_name_only_those_are_known_that_they_name_now() -> None:
+    bench = Bench(GroupSettings(initial_rebalance_delay_ms=0))
+    (member,) = bench.stable_group(1)
+    (group,) = bench.shard._registry
+    for number in range(5):
+        bench.ask_join(member, {f"p{number}": b"", "range": b""})
+    assert dict(group._support) == {"p4": 1, "range": 1}

@@ -60,6 +60,14 @@ def test_groups_of_every_version_are_loaded(version: int) -> None:
     assert bench.assignment(bench.ask_sync("m", 7)) == b"mine"
 
 
+@pytest.mark.parametrize(("version", "name"), [(6, ""), (7, None)])
+def test_a_group_that_was_recorded_without_a_protocol_tells_so_as_each_version_can(
+    version: int, name: str | None
+) -> None:
+    bench = Bench(log=[group_record(3, protocol=None, leader="another")])
+    assert bench.joined(bench.ask_join("m", {"": RANGE["range"]}, version=version)).protocol_name == name
+
+
 def test_the_last_record_counts_and_a_tombstone_removes() -> None:
     tombstone = Record(offset_record(1).key, None)
     assert Bench(log=[offset_record(5), offset_record(6)]).offsets() == {T0: 6}
@@ -302,6 +310,17 @@ def test_a_group_whose_last_offset_is_removed_is_none_of_the_table() -> None:
     assert (table.groups(), dict(table.of(G))) == ([G], {place: offset})
     table.remove(G, place)
     assert (table.groups(), dict(table.of(G))) == ([], {})
+
+
+def test_the_order_of_commits_is_remembered_only_while_a_transaction_is_open() -> None:
+    table, offset = OffsetTable(), CommittedOffset(5, -1, "", 0)
+    for producer in (7, 8):
+        table.hold(producer, G, TopicPartition("t", producer), offset)
+    table.put(G, TopicPartition("t", 0), offset)
+    table.end_transaction(7, commit=True)
+    assert set(table._orders) == {(G, TopicPartition("t", 0)), (G, TopicPartition("t", 7))}
+    table.end_transaction(8, commit=True)
+    assert table._orders == {}
 
 
 def test_an_offset_that_was_removed_is_not_brought_back_by_a_transaction_that_held_it() -> None:

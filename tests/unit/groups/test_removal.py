@@ -6,6 +6,7 @@ import pytest
 
 from highwater.errors import Code
 from highwater.groups import GroupFilter, GroupSettings
+from highwater.wire.messages.offset_delete_response import OffsetDeleteResponse
 from highwater.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
 from tests.unit.groups.bench import DAY_MS, Bench, G, subscription
 
@@ -302,3 +303,34 @@ def test_a_deletion_that_is_refused_holds_nothing_else_back() -> None:
     bench.ask_delete_groups(G)
     bench.fail(Code.NOT_ENOUGH_REPLICAS)
     assert bench.shard.next_deadline == bench.now.monotonic + 600
+
+
+def test_a_group_that_is_deleted_before_retention_has_looked_at_it_is_passed_over() -> None:
+    bench = Bench(GroupSettings(offsets_retention_ms=1000, offsets_retention_check_interval_ms=60_000))
+    for group in ("a", "b"):
+        bench.ask_commit({T0: 1}, group=group)
+    bench.pauses = True
+    bench.pass_time(60)
+    assert bench.shard.is_behind, "the check has begun"
+    token = bench.ask_delete_groups("b")
+    written = len(bench.log)
+    while bench.shard.is_behind:
+        bench.proceed()
+    assert bench.deleted_codes(token) == [Code.NONE]
+    assert (bench.offsets("a"), bench.offsets("b")) == ({}, {})
+    tombstones = [record.key for record in bench.log[written:]]
+    assert len(tombstones) == len(set(tombstones)) == 4, "of each group, its offset and itself"
+
+
+def test_whoever_reads_while_a_deletion_is_overdue_is_sent_to_look_for_the_coordinator() -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 1})
+    bench.holds = True
+    deletion = bench.ask_delete_offsets(T0)
+    reading = bench.ask_fetch(require_stable=True)
+    assert bench.waits(reading)
+    bench.delay()
+    assert bench.answer(reading, OffsetFetchResponseGroup).error_code == Code.NOT_COORDINATOR
+    assert bench.answer(deletion, OffsetDeleteResponse).error_code == Code.COORDINATOR_NOT_AVAILABLE
+    bench.commit_all()
+    assert bench.offsets() == {}

@@ -94,6 +94,7 @@ class Value:
 def test_writes_that_overlap_end_with_the_newest_value_and_answer_everybody() -> None:
     with Simulation(1) as sim:
         value = Value(sim)
+        assert value.file.in_step, "nothing was asked to be written"
         for number in range(5):
             value.write(number)
         assert not value.file.in_step
@@ -209,11 +210,16 @@ def test_who_waits_for_a_closed_file_is_told_once_nothing_is_being_written() -> 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists the descriptors of a process")
 def test_a_file_that_is_replaced_and_read_keeps_no_descriptor(tmp_path: Path) -> None:
+    """Whoever else may remember the file."""
     target = tmp_path / "checkpoint"
-    for _ in replace_file(RealDisk(), PurePath(target), b"0\n0\n"):
+    disk = RealDisk()
+    for _ in replace_file(disk, PurePath(target), b"0\n0\n"):
         """Written, synced, renamed."""
-    assert read_file(RealDisk(), PurePath(target)) == b"0\n0\n"
     assert not is_open(target)
+    remembered = disk.open(PurePath(target))
+    assert read_file(disk, PurePath(target)) == b"0\n0\n"
+    assert not is_open(target)
+    assert remembered.size == 4
 
 
 def test_a_file_is_replaced_however_often_room_is_short_and_any_other_error_is_told() -> None:
@@ -248,3 +254,28 @@ def test_what_is_there_already_is_not_written_again() -> None:
         value.write(1)
         sim.run(sim.until(lambda: value.told == [1, 1]))
         assert value.errors == []
+
+
+def test_a_value_that_cannot_be_told_is_a_mistake_that_is_counted_and_written_once_it_can() -> None:
+    with Simulation(12) as sim:
+        sim.forgives = True
+        value = Value(sim)
+        value.number = None  # type: ignore[assignment]
+        value.world.call(value.file.write, lambda: value.told.append(1))
+        assert (value.world.failures.counts["callback"], value.file.in_step, value.told) == (1, False, [])
+        value.number = 5
+        sim.run(sim.until(lambda: bool(value.told)))
+        assert sim.storage("a").durable_bytes(FILE) == b"5"
+        assert (value.world.failures.counts["callback"], value.errors) == (1, [])
+
+
+def test_who_was_told_that_it_is_written_is_not_told_of_a_later_failure() -> None:
+    with Simulation(13) as sim:
+        value = Value(sim)
+        refused: list[Exception] = []
+        value.world.call(value.file.write, lambda: value.told.append(1), refused.append)
+        sim.run(sim.until(lambda: value.told == [1]))
+        sim.storage("a").fail("append", "*.tmp", errno.ENOSPC)
+        value.write(2)
+        sim.run(sim.until(lambda: value.told == [1, 2]))
+        assert (len(value.errors), refused) == (1, [])

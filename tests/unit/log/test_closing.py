@@ -28,6 +28,20 @@ def test_a_stop_in_order_is_marked() -> None:
         assert machine.storage.durable_bytes(DATA / names.CLEAN_SHUTDOWN) == b'{"version":0,"brokerEpoch":1}'
 
 
+def test_a_store_that_is_closed_writes_no_checkpoint_any_more() -> None:
+    """The next life may be at work in its directory."""
+    with Simulation(1, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.close()
+        store, told = machine.bench.store, []
+        before = machine.storage.durable_bytes(DATA / names.HIGH_WATERMARKS)
+        machine.log.high_watermark = 1
+        machine.world.call(store.high_watermarks.write, lambda: told.append("written"))
+        sim.advance(5)
+        assert (told, machine.storage.durable_bytes(DATA / names.HIGH_WATERMARKS)) == ([], before)
+
+
 @pytest.mark.parametrize(
     ("operation", "pattern"),
     [

@@ -110,3 +110,20 @@ def test_a_segment_below_the_log_start_that_a_power_cut_brings_back_costs_nothin
 
     with stage.sim:
         stage.sim.run(play)
+
+
+def test_a_log_that_is_cut_amid_the_gap_at_the_end_of_a_segment_ends_with_its_batches() -> None:
+    stage = Stage(3)
+
+    async def play() -> None:
+        await stage.create()
+        for base in (0, 1):
+            copied(stage, base)
+        stage.log.log_end = 6  # 2 to 5 were compacted away
+        stage.log.roll()
+        copied(stage, 6)
+        assert await stage.bench.store.truncate(stage.log, 4)
+        assert ends(stage) == (0, 2, [0])
+
+    with stage.sim:
+        stage.sim.run(play)

@@ -74,6 +74,16 @@ def test_the_first_record_of_the_largest_time_is_found(tmp_path: Path, start: in
     assert done(with_largest_timestamp(DISK, segments(tmp_path), start)) == expected
 
 
+def test_of_two_batches_with_one_largest_time_the_first_that_is_left_has_it(tmp_path: Path) -> None:
+    """Part of the segment is deleted, so that its batches are looked at."""
+    segment = Segment(DISK, PurePath(tmp_path), 0, 0, create=True)
+    for offset, time in enumerate((50, 40, 40, 30)):
+        data = batch(timestamps=[time])
+        data[:8] = offset.to_bytes(8, "big")
+        segment.append(data, offset, time, 0)
+    assert done(with_largest_timestamp(DISK, [segment], 1)) == Found(1, 40, -1)
+
+
 def test_of_two_segments_with_one_largest_time_the_first_has_it(tmp_path: Path) -> None:
     (first, second) = segments(tmp_path)
     second.largest = second.largest._replace(timestamp=40)

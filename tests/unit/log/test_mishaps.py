@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import gc
+from weakref import ref
 
 import pytest
 
@@ -11,6 +14,7 @@ from highwater.log import names
 from highwater.log.checkpoint import decode_offsets
 from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.scan import BadBatch
+from highwater.log.snapshots import ProducerSnapshots
 from highwater.model import TopicPartition
 from highwater.sim import Simulation
 from highwater.world import Exhausted
@@ -33,6 +37,7 @@ def test_a_log_begins_anew_and_its_start_is_durable() -> None:
         assert (machine.log.log_start, machine.log.log_end) == (50, 50)
         written = machine.storage.durable_bytes(DATA / names.RECOVERY_POINTS)
         assert decode_offsets(written or b"")[TP] == 50
+        assert machine.log.durability.log_start == 50
         machine.restart(power_loss=True)
         assert (machine.log.log_start, machine.log.log_end) == (50, 50)
 
@@ -150,6 +155,57 @@ def test_a_cut_that_fails_takes_the_log_offline() -> None:
         assert machine.bench.offline == [machine.log]
 
 
+def test_what_could_not_be_read_for_a_cut_while_the_segments_changed_is_read_again() -> None:
+    """The file may be gone, by retention or compaction: that says nothing about the disk."""
+    with Simulation(9, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine)
+        sim.advance(5)
+        log = machine.log
+        fault = machine.storage.fail("read", str(log.segments[2].file.path), errno.ENOENT)
+
+        async def play() -> bool:
+            cut = asyncio.ensure_future(machine.bench.truncate(2))
+            await asyncio.sleep(0)
+            assert fault.struck < 1, "the job that looks for the place has only begun"
+            log.drop_oldest()
+            assert await cut
+            return fault.struck == 1
+
+        assert sim.run(machine.world.perform(play()))
+        assert (log.log_start, log.log_end, log.offline) == (1, 2, None)
+
+
+def test_a_log_that_fails_while_its_cut_waits_is_not_cut() -> None:
+    with Simulation(9, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine)
+        log = machine.log
+
+        async def play() -> bool:
+            cut = asyncio.ensure_future(machine.bench.truncate(2))
+            await asyncio.sleep(0)
+            assert not cut.done(), "a snapshot of the producers is on its way"
+            log.storage_failed(OSError(errno.EIO, "failed"))
+            return await cut
+
+        assert not sim.run(machine.world.perform(play()))
+        assert log.log_end == 3
+
+
+def test_a_snapshot_that_a_cut_cannot_read_is_removed() -> None:
+    with Simulation(9, QUICK) as sim:
+        machine = Machine(sim)
+        rolled(machine)
+        sim.advance(5)
+        found = [each for each in machine.world.disk.list(machine.log.directory) if each.endswith(names.SNAPSHOT)]
+        assert [names.base_offset_of(name) for name in found][-1] == 3
+        first = found[0]
+        machine.storage.damage(machine.log.directory / first, 2, b"\xff")
+        assert sim.run(machine.world.perform(machine.bench.truncate(2)))
+        assert first not in machine.world.disk.list(machine.log.directory)
+
+
 def test_an_epoch_that_cannot_be_is_damage_where_it_begins() -> None:
     with Simulation(10, QUICK) as sim:
         machine = Machine(sim)
@@ -230,3 +286,135 @@ def test_a_checkpoint_that_was_renamed_just_before_a_kill_is_durable_after_the_s
         assert machine.log.durability.log_start == 2
         machine.restart(power_loss=True)
         assert machine.log.log_start == 2
+
+
+def test_a_mistake_while_logs_are_made_is_told_of_each_and_counted() -> None:
+    with Simulation(15, QUICK) as sim:
+        machine = Machine(sim)
+        others = [TopicPartition("other", index) for index in range(2)]
+        machine.storage.fail("sync_dir", str(DATA), error=RuntimeError("a mistake"))
+        sim.forgives = True
+        made = sim.run(machine.world.perform(machine.bench.store.create_all([(each, TOPIC_ID) for each in others])))
+        assert [each.code for each in made if isinstance(each, KafkaError)] == [Code.KAFKA_STORAGE_ERROR] * 2
+        assert (list(machine.bench.store.logs), machine.world.failures.counts["job"]) == ([TP], 1)
+
+
+def test_a_name_that_the_checkpoints_still_speak_of_is_not_given_to_a_new_log() -> None:
+    """What they say of the deleted one would cut the new one, or empty it, at the next start."""
+    with Simulation(16, QUICK) as sim:
+        machine = Machine(sim)
+        store = machine.bench.store
+        machine.append(b"a")
+        machine.world.call(machine.log.flush)
+        machine.settle()
+        sim.run(machine.world.perform(store.recovery_points.written()))
+        machine.world.call(store.delete, TP)
+        machine.storage.fail("sync", f"*{names.RECOVERY_POINTS}*", errno.EIO, times=None)
+        with pytest.raises(KafkaError, match="cannot be created"):
+            sim.run(machine.world.perform(create_log(store, TP, TOPIC_ID)))
+        another = sim.run(machine.world.perform(create_log(store, TopicPartition("other", 3), TOPIC_ID)))
+        assert another.log_end == 0, "of which they never spoke"
+        machine.storage.mend()
+        sim.run(machine.world.perform(create_log(store, TP, TOPIC_ID)))
+        written = machine.storage.durable_bytes(DATA / names.RECOVERY_POINTS)
+        assert TP not in decode_offsets(written or b"")
+
+
+def test_nothing_of_a_deleted_log_is_remembered_once_its_last_job_has_ended() -> None:
+    with Simulation(17, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.world.call(machine.log.roll)
+        deleted = ref(machine.log)
+        machine.world.call(machine.bench.store.delete, TP)
+        sim.advance(10)
+        gc.collect()
+        assert deleted() is None
+
+
+def test_a_store_that_is_closed_renames_nothing_any_more() -> None:
+    with Simulation(18, QUICK) as sim:
+        machine = Machine(sim)
+        machine.storage.fail("rename", "*/orders-0", errno.EIO)
+        machine.world.call(machine.bench.store.delete, TP)
+        machine.close()
+        sim.advance(10)
+        assert [name for name in machine.world.disk.list(DATA) if "orders" in name] == ["orders-0"]
+
+
+def test_a_log_start_is_durable_once_its_checkpoint_is() -> None:
+    with Simulation(19, QUICK) as sim:
+        machine = Machine(sim)
+        log = machine.log
+        for _ in range(3):
+            machine.append(b"a")
+        log.move_high_watermark(3)
+        log.raise_log_start(2)
+        kept: list[int] = []
+        machine.world.call(machine.bench.store.keep_start, log, lambda: kept.append(log.durability.log_start))
+        assert (kept, log.durability.log_start) == ([], 0)
+        sim.run(sim.until(lambda: bool(kept)))
+        assert kept == [2]
+        written = machine.storage.durable_bytes(DATA / names.LOG_STARTS)
+        assert decode_offsets(written or b"")[TP] == 2
+
+
+def test_of_the_snapshots_that_wait_none_is_begun_once_their_log_is_closed() -> None:
+    """Its directory may be another log's by then."""
+    with Simulation(20, QUICK) as sim:
+        machine = Machine(sim)
+        snapshots = ProducerSnapshots(machine.world, DATA)
+        told: list[str] = []
+        for offset in (1, 2):
+            machine.world.call(snapshots.write, offset, [], lambda result: told.append("written"))
+        machine.world.call(snapshots.when_idle, lambda: told.append("idle"))
+        snapshots.stop()
+        sim.advance(10)
+        assert told == ["idle", "written"]
+        assert [name for name in machine.world.disk.list(DATA) if name.endswith(names.SNAPSHOT)] == [
+            f"{1:020}{names.SNAPSHOT}"
+        ]
+
+
+def test_a_mistake_in_an_append_takes_the_log_offline() -> None:
+    """Who knows what was written."""
+    with Simulation(21, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.storage.fail("append", "*.log", error=RuntimeError("a mistake"))
+        sim.forgives = True
+        assert machine.refused(b"b") is Code.KAFKA_STORAGE_ERROR
+        assert (machine.bench.offline, machine.log.log_end) == ([machine.log], 1)
+        assert machine.refused(b"c") is Code.KAFKA_STORAGE_ERROR
+
+
+def test_of_a_log_that_failed_nothing_becomes_durable() -> None:
+    """A sync that was begun before may succeed, and yet nobody may build on it."""
+    with Simulation(22, QUICK) as sim:
+        machine = Machine(sim)
+        told: list[int] = []
+        machine.log.durable_listener = lambda: told.append(machine.log.durable_end)
+        machine.append(b"a")
+        machine.world.call(machine.log.flush)
+        assert machine.log.durability.under_way
+        machine.world.call(machine.log.storage_failed, OSError(errno.EIO, "failed"))
+        sim.advance(10)
+        assert (told, machine.log.durable_end) == ([], 0)
+
+
+def test_a_log_that_began_anew_waits_for_room_in_which_its_start_can_be_written() -> None:
+    with Simulation(23, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        fault = machine.storage.fail("append", f"*{names.LOG_STARTS}*", errno.ENOSPC, times=3)
+        assert sim.run(machine.world.perform(machine.bench.store.restart(machine.log, 50)))
+        assert (fault.struck, machine.log.offline) == (3, None)
+
+
+def test_epochs_that_a_broken_disk_refused_take_the_log_offline_and_are_not_written_again() -> None:
+    with Simulation(24, QUICK) as sim:
+        machine = Machine(sim)
+        fault = machine.storage.fail("append", f"*{names.EPOCH_CHECKPOINT}*", errno.EIO, times=None)
+        machine.append(b"a", epoch=4)
+        sim.advance(10)
+        assert (machine.bench.offline, fault.struck) == ([machine.log], 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path, PurePath
 
 import pytest
@@ -59,6 +60,13 @@ def test_a_file_that_just_ends_is_cut_off(tmp_path: Path) -> None:
         whole.truncate(len(at(0)) + left)
         bad = refusal(whole)
         assert (bad.position, bad.cut_off, bad.goes_back) == (len(at(0)), True, False)
+
+
+def test_a_file_that_somebody_has_cut_since_it_was_opened_is_damaged_and_no_batch_is_short(tmp_path: Path) -> None:
+    file = file_of(tmp_path, at(0), at(1, 100))
+    os.truncate(file.path, len(at(0)) + HEADER_SIZE + 20)
+    bad = refusal(file, check=False)
+    assert (bad.position, bad.why) == (len(at(0)), "the file is shorter than it said")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path, PurePath
 
 import pytest
@@ -321,3 +322,31 @@ def test_places_that_were_looked_up_are_kept_and_the_oldest_goes_first() -> None
     places.written(9_999, Place(0, 1, 1))
     places.clear()
     assert (places.get(1), places.get(9_999)) == (None, None)
+
+
+@pytest.mark.parametrize("kept", range(8))
+def test_a_segment_that_is_cut_is_indexed_on_as_one_that_never_had_more(tmp_path: Path, kept: int) -> None:
+    (tmp_path / "fresh").mkdir()
+    cut = segment_of(tmp_path, *range(1, 8), interval=2 * SIZE)
+    cut.cut(cut.plan_cut(kept * SIZE, BASE + kept))
+    fresh = segment_of(tmp_path / "fresh", *range(1, kept + 1), interval=2 * SIZE)
+    for each in (cut, fresh):
+        for number in range(kept, kept + 4):
+            add(each, BASE + number, number + 1, 2 * SIZE)
+    assert offset_entries(cut) == offset_entries(fresh)
+    assert time_entries(cut) == time_entries(fresh)
+    assert (cut.first_timestamp, cut.largest) == (fresh.first_timestamp, fresh.largest)
+
+
+def test_a_file_that_somebody_has_cut_since_it_was_opened_is_damaged(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, 1, 2, interval=10_000)
+    os.truncate(segment.file.path, 5)
+    with pytest.raises(BadBatch, match="the file is shorter than it was"):
+        segment.locate(BASE + 1, blocking)
+
+
+def test_indexes_of_records_without_a_time_are_believed(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, -1, -1, -1)
+    segment.close_indexes()
+    assert time_entries(segment) == []
+    assert indexes_hold(segment, 0)

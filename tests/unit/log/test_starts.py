@@ -1,4 +1,4 @@
-"""What a start makes of epochs, producers and aborted transactions."""
+"""What a start makes of epochs, producers and aborted transactions, and where it finds that the log ends."""
 
 from __future__ import annotations
 
@@ -74,5 +74,68 @@ def test_aborted_transactions_of_several_segments_are_found_again(tmp_path: Path
             each.write_bytes(b"")
         log = await bench.reopen(clean=False)
         assert (log.aborted_transactions(0, log.log_end), known_producers(log)) == before
+
+    on_real_disk(tmp_path, play)
+
+
+def test_what_lies_behind_damage_goes_even_where_no_offset_is_missing(tmp_path: Path) -> None:
+    """Whoever wrote those bytes may have written what follows as well."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch([b"0", b"1"]))
+        log.roll()
+        append(log, batch([b"2"]))
+        await bench.abandon()
+        first = Path(log.segments[0].file.path)
+        first.write_bytes(first.read_bytes() + bytes(100))
+        found = await loaded(bench)
+        assert ([segment.base_offset for segment in found.segments], found.log_end) == ([0], 2)
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_log_whose_very_first_record_is_lost_ends_before_it(tmp_path: Path) -> None:
+    """Nothing was ever compacted in it: the gap is a loss."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch([b"0"]))
+        log.roll()
+        append(log, batch([b"1"]))
+        await bench.abandon()
+        Path(log.segments[0].file.path).write_bytes(b"")
+        found = await loaded(bench)
+        assert ([segment.base_offset for segment in found.segments], found.log_end) == ([0], 0)
+
+    on_real_disk(tmp_path, play)
+
+
+def test_epochs_that_a_raised_log_start_took_along_are_found_again_where_it_was_lost(tmp_path: Path) -> None:
+    """The file of the epochs was written, and the checkpoint of the log start was not."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        for epoch in (1, 2):
+            append(log, batch([b"v"] * 3), leader_epoch=epoch)
+        await bench.store.close(7)
+        Path(log.directory / names.EPOCH_CHECKPOINT).write_bytes(encode_epochs([(2, 3)]))
+        assert (await loaded(bench, clean=True)).epochs == [(1, 0), (2, 3)]
+
+    on_real_disk(tmp_path, play)
+
+
+def test_a_log_whose_segments_are_all_deleted_remembers_its_last_epoch(tmp_path: Path) -> None:
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        append(log, batch([b"v"] * 3), leader_epoch=5)
+        log.roll()
+        log.move_high_watermark(3)
+        log.drop_oldest()
+        assert log.log_start == log.log_end == 3
+        await bench.store.close(7)
+        for clean in (True, False):
+            Path(log.directory / names.EPOCH_CHECKPOINT).write_bytes(encode_epochs([(5, 0)]))  # as it was before
+            assert (await loaded(bench, 3, clean)).epochs == [(5, 3)]
 
     on_real_disk(tmp_path, play)

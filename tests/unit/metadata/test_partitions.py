@@ -12,7 +12,8 @@ from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.draft import Inconsistent
 from highwater.metadata.partitions import PartitionImage, Recovery
-from highwater.metadata.replay import apply
+from highwater.metadata.pieces import PIECE
+from highwater.metadata.replay import apply, applying
 from highwater.model import NodeId, Uuid
 from highwater.wire.codec import FlexibleWriter, Message
 from highwater.wire.messages.clear_elr_record import ClearElrRecord
@@ -159,3 +160,26 @@ def test_a_record_of_an_older_version_is_read() -> None:
         writer.uvarint(number)
     record().write(writer, 0)
     assert framed.decode(bytes(writer.buffer)) == record()
+
+
+def of_partitions(count: int) -> list[Message]:
+    return [TopicRecord(name="a", topic_id=A), *(record(A, index) for index in range(count))]
+
+
+@pytest.mark.parametrize(
+    ("count", "pieces"), [(0, 0), (PIECE - 2, 0), (PIECE - 1, 1), (2 * PIECE - 2, 1), (2 * PIECE - 1, 2)]
+)
+def test_records_are_applied_by_pieces(count: int, pieces: int) -> None:
+    applied = applying(MetadataImage("cluster"), of_partitions(count), count, 1)
+    assert sum(1 for _ in applied) == pieces
+
+
+@pytest.mark.parametrize("last", [RemoveTopicRecord(topic_id=A), ClearElrRecord(), ClearElrRecord(topic_name="a")])
+@pytest.mark.parametrize(
+    ("count", "pieces"), [(PIECE - 2, 0), (PIECE - 1, 1), (PIECE, 1), (2 * PIECE - 2, 1), (2 * PIECE - 1, 2)]
+)
+def test_one_record_that_changes_many_partitions_is_applied_by_pieces(last: Message, count: int, pieces: int) -> None:
+    """Each partition counts as a record does, and so does the record itself."""
+    image = image_of(*of_partitions(count))
+    applied = applying(image, [last], image.offset + 1, 1)
+    assert sum(1 for _ in applied) == pieces

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from highwater.metadata import records
+from highwater.metadata.pieces import PIECE, whole
 from highwater.model import Uuid
 from highwater.wire.codec import Malformed, Message
 from highwater.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -59,3 +60,14 @@ def test_what_is_encoded_is_decoded_for_every_type() -> None:
 def test_bytes_that_are_no_known_record_get_a_clear_error(value: bytes, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         records.decode(value)
+
+
+def test_many_records_are_written_and_read_as_bytes_by_pieces() -> None:
+    many = [FeatureLevelRecord(name=f"f{number}", feature_level=1) for number in range(2 * PIECE + 1)]
+    encoding = records.encoding(many)
+    assert [next(encoding), next(encoding)] == [None, None]
+    values = whole(encoding)
+    assert values == [records.encode(each) for each in many]
+    decoding = records.decoding(values)
+    assert [next(decoding), next(decoding)] == [None, None]
+    assert whole(decoding) == tuple(many)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable
+from array import array
 from itertools import count
 
 import pytest
@@ -264,6 +264,18 @@ def test_counters_tell_what_went_through() -> None:
         assert (stats.accepted, stats.connections) == (1, 1)
 
 
+def test_an_answer_that_is_sent_is_not_kept() -> None:
+    """Whoever has not forgotten the request yet, and be it a circle of garbage, may keep it for long."""
+    with Scene() as scene:
+        answer = array("B", bytes(1000))
+        scene.asked.react = lambda ctx, body: ctx.respond_parts([memoryview(answer)])
+        peer = scene.dial()
+        peer.send(ask(1))
+        scene.wait(lambda: peer.correlations == [1])
+        assert scene.asked[0].correlation_id == 1, "it is still known"
+        answer.append(0)  # refused while anybody has a view of it
+
+
 def test_a_half_closed_peer_gets_the_answers_that_have_not_had_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn has time for one request. The end comes when the first is answered: nothing is left to send, and a
     transport whose reading is paused may tell of an end all the same."""
@@ -278,11 +290,11 @@ def test_a_half_closed_peer_gets_the_answers_that_have_not_had_their_turn(monkey
             if not served.eof_received():
                 served.close(CloseReason.PEER)
 
-        def added(turn: Callable[[], None]) -> None:
+        def added(*turn: object) -> None:
             if ends:
                 ends.pop()
                 scene.world.clock.call_later(0.1, end)
-            scene.world.clock.call_later(0.2, add, turn)
+            scene.world.clock.call_later(0.2, add, *turn)
 
         monkeypatch.setattr(turns, "add", added)
         scene.asked.react = lambda ctx, body: ctx.respond_parts([b"done"])

@@ -219,7 +219,8 @@ def growth_by_consumers_that_stop_reading(segment: Path) -> int:
         for peer in peers:
             peer.transport.pause_reading()
             peer.send(*(ask(n) for n in range(10)))
-        await place.until(lambda: len(place.asked) == 1000)
+        connections = place.server._connections
+        await place.until(lambda: all(each.unread_since is not None for each in connections))
         for _ in range(20):
             await asyncio.sleep(0.01)
         growth = resident() - before

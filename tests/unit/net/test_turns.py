@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from itertools import count, groupby
+from typing import cast
 
 import pytest
 
 from highwater.net.context import RequestContext
 from highwater.net.registry import ELEMENTS_AT_ONCE, ELEMENTS_IN_ONE_GO, Registry
 from highwater.net.stats import CloseReason
-from highwater.net.turns import MOST_LARGE, Errand, Resume, Turns, Work, elsewhere
-from highwater.sim import Simulation
+from highwater.net.turns import MOST_LARGE, SLICE_SECONDS, Errand, Resume, Share, Turns, Work, elsewhere
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from highwater.world import Disk, Step
+from highwater.world import Clock, Disk, Step
 from tests.unit.net.parties import Peer, Scene, framed, header
 
 PIECES = 50
@@ -199,23 +201,110 @@ def test_connections_that_pipeline_many_requests_take_turns() -> None:
         assert toil.done.index("0-19") > max(first)
 
 
-def test_work_that_goes_on_while_others_wait_has_shorter_slices() -> None:
-    with Simulation(1) as sim:
-        turns = Turns(sim.world("a").clock)
-        ticks = count()
-        turns.monotonic = lambda: next(ticks) / 10_000
-        done: list[str] = []
+class Workshop:
+    """Turns by a loop that is driven by hand. Its clock moves with each piece of work; what was done, in order."""
 
-        def work(name: str) -> Work:
-            for _ in range(1000):
-                done.append(name)
-                yield None
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.done: list[str] = []
+        self._ready: deque[Callable[[], None]] = deque()
+        self.turns = Turns(cast(Clock, self))
 
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def call_soon(self, fn: Callable[[], None]) -> None:
+        self._ready.append(fn)
+
+    def run_until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._ready.popleft()()
+
+    def begin(self, share: Share, name: str, pieces: int, seconds: float) -> None:
         def ignore(failed: Exception | None = None) -> None:
             assert failed is None
 
-        for name in ("a", "b"):
-            assert not Errand(turns, work(name), lambda: True, ignore, ignore).begin()
-        sim.run(sim.until(lambda: len(done) == 2000))
-        alone, *crowded = [len(list(run)) for _, run in groupby(done)]
-        assert all(length < alone / 2 for length in crowded[:5])
+        Errand(self.turns, share, self._work(name, pieces, seconds), lambda: True, ignore, ignore).begin()
+
+    def _work(self, name: str, pieces: int, seconds: float) -> Work:
+        for _ in range(pieces):
+            self.done.append(name)
+            self.seconds += seconds
+            yield None
+
+
+def test_work_that_goes_on_while_others_wait_has_shorter_slices() -> None:
+    shop = Workshop()
+    for number in range(40):
+        shop.begin(Share(), str(number), 100, 0.0001)
+    shop.run_until(lambda: len(shop.done) == 4000)
+    alone, *crowded = [len(list(run)) for _, run in groupby(shop.done)]
+    assert all(length < alone / 4 for length in crowded[:50])
+
+
+def test_many_that_come_at_once_do_not_hold_the_loop_together() -> None:
+    """Between two looks at the sockets they have one slice, not one each."""
+    shop = Workshop()
+    for number in range(200):
+        shop.begin(Share(), str(number), 1, 0.0004)
+    assert shop.seconds <= SLICE_SECONDS + 0.0004
+    shop.run_until(lambda: not shop.turns.must_wait)
+    assert len(shop.done) == 200
+
+
+def test_one_who_asks_for_little_does_not_wait_for_those_who_ask_for_much() -> None:
+    shop = Workshop()
+    for number in range(60):
+        shop.begin(Share(), f"much {number}", 1000, 0.0005)
+    shop.run_until(lambda: len(shop.done) > 200)
+    little, waits = Share(), list[float]()
+    for number in range(20):
+        due = shop.seconds + 0.02
+        shop.run_until(lambda due=due: shop.seconds > due)  # type: ignore[misc]
+        asked_at = shop.seconds
+        shop.begin(little, f"little {number}", 1, 0.0001)
+        shop.run_until(lambda number=number: f"little {number}" in shop.done)  # type: ignore[misc]
+        waits.append(shop.seconds - asked_at)
+    assert max(waits) < 0.002
+
+
+def test_nobody_waits_for_ever_for_those_who_ask_for_little() -> None:
+    shop = Workshop()
+    shop.begin(Share(), "much", 1000, 0.0005)
+
+    def ask(share: Share, name: str) -> None:
+        shop.begin(share, name, 1, 0.0005)
+        shop.turns.add(share, lambda: ask(share, name))
+
+    for number in range(10):
+        ask(Share(), f"little {number}")
+    shop.run_until(lambda: shop.done.count("much") == 1000)
+    most = max(shop.done.count(f"little {number}") for number in range(10))
+    assert 800 < most < 1200, "each has had as much as the one who wanted so much"
+
+
+def test_who_was_busy_while_nobody_waited_owes_nothing() -> None:
+    shop = Workshop()
+    busy = Share()
+    shop.begin(busy, "alone", 100, 0.0005)
+    shop.run_until(lambda: shop.done.count("alone") == 100)
+    for share, name in ((busy, "busy"), (Share(), "new")):
+        shop.begin(share, name, 100, 0.0005)
+    shop.run_until(lambda: shop.done.count("busy") == 100)
+    assert shop.done.count("new") > 80, "they take turns"
+
+
+def test_of_many_that_come_at_once_the_one_that_asks_for_the_least_is_first() -> None:
+    """What a request costs is not known before: its size tells something."""
+    with Scene() as scene:
+        toil = Toil(scene)
+        scene.server.turns.monotonic = lambda: len(toil.done) * 0.002
+        scene.world.call(scene.server.hold)
+        for number in range(60):
+            scene.dial().send(*(topics(each, 2, client=b"%d" % number) for each in range(20)))
+        scene.settle()
+        scene.dial().send(topics(0, 2, client=b"little"))
+        scene.settle()
+        scene.world.call(scene.server.release)
+        scene.wait(lambda: "little-0" in toil.done)
+        assert toil.done.index("little-0") <= 3

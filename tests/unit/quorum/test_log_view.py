@@ -40,6 +40,18 @@ def test_what_lies_below_the_start_of_the_log_is_answered_with_the_snapshot(
     assert judge_fetch(log, offset, epoch) == (VALID if served else Verdict(snapshot=LogPosition(2, 3)))
 
 
+class WithSnapshot(MemoryLog):
+    """That still has all from the beginning."""
+
+    latest_snapshot = LogPosition(1, 3)
+
+
+def test_an_empty_replica_gets_the_snapshot_though_the_log_begins_at_zero() -> None:
+    log = WithSnapshot.of_epochs(1, 1, 1, 4, 4)
+    assert judge_fetch(log, 0, 0) == Verdict(snapshot=LogPosition(1, 3))
+    assert judge_fetch(log, 3, 1) == VALID
+
+
 def test_an_epoch_that_ended_at_the_start_of_the_log_is_known_by_the_snapshot() -> None:
     log = MemoryLog.of_epochs(1, 1, 2, 4, 4, start=3)
     assert judge_fetch(log, 5, 3) == Verdict(diverging=LogPosition(2, 3))

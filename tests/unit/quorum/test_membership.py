@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
+from highwater.errors import Code
 from highwater.model import Endpoint, NodeId
-from highwater.quorum import ElectionState, Identity, IllegalTransition, Quorum, ReplicaKey, Role, Timing
+from highwater.quorum import (
+    ElectionState,
+    FetchAnswer,
+    Identity,
+    IllegalTransition,
+    Quorum,
+    QuorumViolation,
+    ReplicaKey,
+    Role,
+    Timing,
+)
 from highwater.quorum.leader import OBSERVER_SESSION_TIMEOUT, OBSERVERS_MAX, Leader, Progress
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from highwater.wire.messages.describe_quorum_response import DescribeQuorumResponse
@@ -191,3 +203,25 @@ def test_who_has_what_the_leader_had_at_the_last_fetch_was_caught_up_then(
 
 def test_a_voter_set_is_as_long_as_it_has_voters() -> None:
     assert [len(voter_set(*ids)) for ids in ((), (1,), (1, 2, 3))] == [0, 1, 3]
+
+
+@pytest.mark.parametrize("own", [(), (Endpoint("localhost", 9009),)])
+def test_a_node_that_knows_addresses_alone_ends_once_all_of_them_are_of_another_cluster(
+    own: tuple[Endpoint, ...],
+) -> None:
+    seeds = (Endpoint("seed", 1), Endpoint("seed", 2))
+    quorum = Quorum(
+        replace(identity(9), bootstrap=(*own, *seeds)), voter_set(), MemoryLog(), Random(1), None, 0.0, voters_offset=-1
+    )
+    asked, now = list(quorum.start(0.0).requests), 0.0
+    foreign = FetchAnswer(Code.INCONSISTENT_CLUSTER_ID, None, 0)
+    told: list[int] = []
+    with pytest.raises(QuorumViolation, match="controller.quorum.bootstrap.servers"):
+        for _ in range(30):
+            while asked:
+                request = asked.pop()
+                told.append(request.peer.id)
+                asked += quorum.answered(request.correlation, foreign, now).requests
+            now = quorum.next_deadline() or now
+            asked += quorum.tick(now).requests
+    assert len(set(told)) == 2

@@ -340,6 +340,36 @@ def test_who_has_voted_may_still_grant_the_pre_vote_of_another() -> None:
     assert vote_of(bench.request(vote(THREE, 3, pre_vote=True)))
 
 
+def test_a_leader_outside_the_voters_still_tells_them_who_leads() -> None:
+    bench = Bench().to_leader()
+    bench.quorum.voters_changed(voter_set(2, 3), 1, bench.now)
+    for peer in (2, 3):
+        bench.answer(peer, wire.begin_epoch_answer(Standing(Code.NONE, NodeId(1), 1)))
+    bench.pass_time_to_deadline()
+    assert (bench.role(), bench.receivers) == (Role.LEADER, [2, 3])
+
+
+def test_what_is_told_of_an_earlier_epoch_is_ignored() -> None:
+    bench = Bench(stored=ElectionState(3), log=MemoryLog.of_epochs(3)).to_prospective()
+    bench.answer(2, wire.vote_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(3), 2), granted=False))
+    assert (bench.role(), bench.quorum.epoch, bench.quorum.leader_id) == (Role.PROSPECTIVE, 3, None)
+    bench.pass_time(0.02)
+    assert bench.receivers == [2], "it has not answered yet"
+
+
+def test_a_leader_is_announced_once() -> None:
+    bench = Bench().to_follower(2, 3)
+    assert bench.ready.leadership is not None and bench.ready.leadership.leader_id == 2
+    assert bench.pass_time(0.01).leadership is None
+
+
+def test_a_second_vote_in_an_epoch_ends_the_node() -> None:
+    core = Bench().quorum._core
+    core.vote_for(TWO, 100.0)
+    with pytest.raises(QuorumViolation, match="and now for"):
+        core.vote_for(THREE, 100.0)
+
+
 FOREIGN = VoteResponse(error_code=Code.INCONSISTENT_CLUSTER_ID)
 
 
@@ -380,3 +410,24 @@ def test_an_observer_whose_voters_are_of_another_cluster_ends_and_says_so() -> N
     bench.answer(bench.receivers[0], FetchAnswer(Code.INCONSISTENT_CLUSTER_ID, None, -1))
     with pytest.raises(QuorumViolation, match="another one"):
         bench.answer(bench.receivers[0], FetchAnswer(Code.INCONSISTENT_CLUSTER_ID, None, -1))
+
+
+def test_a_voter_that_asks_and_hears_of_a_later_epoch_waits_no_longer_than_it_would_have() -> None:
+    bench = Bench(log=MemoryLog.of_epochs(1, 1)).to_prospective()
+    deadline = bench.quorum._core.role.deadline()
+    bench.pass_time(0.3)
+    assert not vote_of(bench.request(vote(TWO, 5))), "its log is shorter than ours"
+    assert (bench.role(), bench.quorum.epoch) == (Role.UNATTACHED, 5)
+    assert bench.quorum._core.role.deadline() == deadline
+
+
+def test_a_leader_resigns_as_soon_as_no_majority_was_heard_for_long_enough() -> None:
+    bench = Bench().to_leader()
+    bench.pass_time(0.5)
+    heard = bench.now
+    bench.request(fetch(TWO, 1, 0))
+    while bench.role() == Role.LEADER:
+        for request in bench.ready.requests:
+            bench.answer(request.peer.id, wire.begin_epoch_answer(Standing(Code.NONE, NodeId(1), 1)))
+        bench.pass_time_to_deadline()
+    assert bench.now == pytest.approx(heard + Timing().check_quorum_timeout)

@@ -17,6 +17,7 @@ def test_a_timeout_of_nothing_is_refused(name: str) -> None:
 def test_a_negative_wait_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="negative"):
         Timing(**{name: -1.0})
+    assert getattr(Timing(**{name: 0.0}), name) == 0
 
 
 def test_the_defaults_are_kafkas() -> None:

@@ -51,7 +51,7 @@ async def _swap_in(world: World, log: Log, rewritten: Rewritten) -> list[PurePat
     await synced(world, [], directory)
     if new in log.segments:  # else retention has let go of it already
         new.rename("", names.SEGMENT_KINDS)
-        await synced(world, [], directory)
+        await synced(world, [], directory)  # or the next start may have to rename it again
     return gone
 
 

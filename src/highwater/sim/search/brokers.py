@@ -149,7 +149,7 @@ class Brokers:
         brokers = broker_epochs(state.images[at], part, part.replicas)
         if node.leader is not None and node.epoch == part.leader_epoch:
             isr = node.leader.isr
-            flags = node.leader.assigned(part.replicas, part.isr, part.partition_epoch, brokers, NOW)
+            flags = node.leader.assigned(part.replicas, part.isr, part.partition_epoch, brokers, NOW, part.elr)
             forget(node, isr)
         else:
             before, log = node.leader, node.log
@@ -167,6 +167,7 @@ class Brokers:
                 brokers,
                 self._terms,
                 NOW,
+                part.elr,
             )
             if before is not None:
                 node.leader.take_over(before)
@@ -279,10 +280,10 @@ class Brokers:
     def _delete(self, state: State, node: Node) -> None:
         """Who asked for a deletion is told once no replica that may lead has the records, and the leader's own start is
         on disk."""
-        log, elr = node.log, state.part(node.image).elr
+        log = node.log
         if node.leader is None or log.kept_start < log.start:
             return
-        if state.deleted < log.start <= node.leader.low_watermark(log.start, elr):
+        if state.deleted < log.start <= node.leader.low_watermark(log.start):
             state.deleted = log.start
             promise(state, node)
 

@@ -349,6 +349,7 @@ def _frozen_node(node: Node) -> tuple[object, ...]:
     if leader is not None:
         led = (
             leader.isr,
+            leader.elr,
             leader.partition_epoch,
             leader.high_watermark,
             leader.durable_end,

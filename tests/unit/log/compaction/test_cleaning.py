@@ -9,6 +9,7 @@ import pytest
 
 from highwater.log import names
 from highwater.log.appended import Origin
+from highwater.log.scan import scan
 from highwater.wire import records
 from highwater.wire.records.append import Validated
 from highwater.wire.records.control import ControlType
@@ -235,6 +236,47 @@ def test_an_aborted_transaction_behind_what_may_be_cleaned_is_still_told_of() ->
         stage.cleaner.stop()
         assert len(stage.log.segments) < 5
         assert stage.log.aborted_transactions(0, stage.log.log_end) == before
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_what_is_not_committed_yet_replaces_nothing() -> None:
+    """It may be cut off again, and then the record before it is the key's only one."""
+    stage = Stage(6)
+
+    async def play() -> None:
+        await stage.create()
+        stage.write([(b"k", b"committed")])
+        stage.log.roll()
+        stage.write([(b"other", b"1")])
+        append(stage.log, records.build([(stage.now_ms, b"k", b"not yet", ())]))
+        stage.log.roll()
+        assert stage.log.high_watermark == 2, "amid the second segment"
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0)
+        stage.cleaner.stop()
+        assert await stage.bench.truncate(2)
+        assert table_of(await stage.read()) == stage.expected
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_the_last_batch_of_a_producer_stays_without_its_records() -> None:
+    """It tells the producer's sequence, where no snapshot does."""
+    stage = Stage(6)
+
+    async def play() -> None:
+        log = await stage.create()
+        stage.write([(b"k", b"first")], pid=7)
+        stage.write([(b"k", b"second")], pid=7)
+        stage.write([(b"k", b"last")])
+        log.roll()
+        await stage.clean()
+        left = [each.header for segment in log.segments for each in scan(segment.file, 0, 0)]
+        assert [(each.base_offset, each.base_sequence, each.record_count) for each in left] == [(1, 1, 0), (2, -1, 1)]
 
     with stage.sim:
         stage.sim.run(play)

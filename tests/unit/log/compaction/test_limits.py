@@ -12,6 +12,7 @@ import pytest
 from highwater import kernel
 from highwater.config import NodeConfig
 from highwater.kernel import Section
+from highwater.log.compaction import rewrite
 from highwater.log.compaction.account import Pass
 from highwater.log.compaction.rewrite import SLOT_BYTES
 from highwater.model import TopicPartition
@@ -171,3 +172,19 @@ def test_a_full_map_takes_the_memory_it_may_and_no_more() -> None:
     size = 24 << 20
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         assert 0.9 * size < pool.submit(growth_by_a_full_map, size).result() < 1.1 * size
+
+
+def test_what_is_written_in_several_pieces_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewrite, "_STEP_BYTES", 100)
+    stage = Stage(2, segment_bytes=2_000)
+
+    async def play() -> None:
+        await stage.create()
+        for number in range(60):
+            stage.write([(b"k%d" % number, b"%d" % number)])
+        stage.log.roll()
+        await stage.clean()
+        assert [record.offset for record in await stage.read()] == list(range(60))
+
+    with stage.sim:
+        stage.sim.run(play)

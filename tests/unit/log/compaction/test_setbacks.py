@@ -37,9 +37,12 @@ def test_a_cleaner_that_found_nothing_looks_again() -> None:
         assert stage.cleaner.account.looked_at is None, "log.cleaner.backoff.ms is not over yet"
         await stage.sim.sleep(26)
         assert stage.cleaner.account.looked_at is not None
-        assert stage.cleaner.account.cleanings == 0
+        assert (stage.cleaner.account.cleanings, stage.cleaner.account.max_ratio) == (0, 0.0)
         fill(stage)
+        await stage.sim.until(lambda: stage.cleaner.account.max_ratio > 0)
         await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0)
+        await stage.sim.sleep(40)
+        assert stage.cleaner.account.max_ratio == 0.0, "of what is dirty now"
         stage.cleaner.stop()
         assert table_of(await stage.read()) == stage.expected
 
@@ -78,6 +81,23 @@ def test_a_cleaner_that_is_closed_ends_what_is_under_way_and_leaves_nothing_behi
         assert stage.world.clock.monotonic() - begun < 5
         assert (aside(stage), stage.cleaner.account.under_way, stage.cleaner.account.setbacks) == ([], {}, {})
         assert table_of(await stage.read()) == stage.expected
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_how_far_a_cleaning_is_can_be_seen() -> None:
+    stage = Stage(2, node(log_cleaner_io_max_bytes_per_second=400))
+
+    async def play() -> None:
+        await stage.create()
+        fill(stage)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        under_way = stage.cleaner.account.under_way
+        assert under_way[TP].share == 0
+        await stage.sim.until(lambda: under_way[TP].share > 0.2)
+        await stage.cleaner.close()
 
     with stage.sim:
         stage.sim.run(play)
@@ -134,6 +154,27 @@ def test_a_truncation_waits_for_a_segment_that_takes_its_place_and_then_goes_on(
         assert await stage.bench.truncate(log.log_end - 1)
         assert (log.swapping, log.log_end) == (None, 59)
         await stage.cleaner.close()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_log_that_begins_anew_waits_for_a_segment_that_takes_its_place() -> None:
+    """Or the next start would find it, whole and durable, and put it into the new log."""
+    stage = Stage(4)
+
+    async def play() -> None:
+        log = await stage.create()
+        fill(stage)
+        stage.cleaner.start()
+        stage.cleaner._look()
+        await stage.sim.until(lambda: log.swapping is not None)
+        assert await stage.bench.store.restart(log, 100)
+        assert (log.swapping, log.log_start, log.log_end) == (None, 100, 100)
+        await stage.cleaner.close()
+        await stage.stop(clean=False)
+        log = await stage.restart()
+        assert ([segment.base_offset for segment in log.segments], log.log_end) == ([100], 100)
 
     with stage.sim:
         stage.sim.run(play)
@@ -220,6 +261,32 @@ def test_a_cleaning_of_a_log_that_changes_meanwhile_is_given_up(what: str) -> No
             await stage.sim.sleep(60)
             assert aside(stage) == [], "nobody writes on"
         stage.cleaner.stop()
+
+    with stage.sim:
+        stage.sim.run(play)
+
+
+def test_a_mistake_in_a_cleaning_is_not_repeated_and_the_next_log_is_cleaned_at_once() -> None:
+    stage = Stage(3, node(log_cleaner_threads=1))
+
+    async def play() -> None:
+        logs = [await stage.create(), await create_log(stage.bench.store, ANOTHER, TOPIC_ID)]
+        for number in range(60):
+            for log in logs:
+                append(log, records.build([(stage.now_ms, b"%d" % (number % 9), bytes(300), ())]))
+                log.move_high_watermark(log.log_end)
+        append(logs[0], records.build([(stage.now_ms, b"k", bytes(9000), ())]))  # the dirtiest
+        logs[0].move_high_watermark(logs[0].log_end)
+        logs[0].roll()
+        stage.sim.storage(NAME).fail("append", f"*/{TP}/*{names.CLEANED}", error=RuntimeError("a mistake"))
+        stage.sim.forgives = True
+        stage.cleaner.start()
+        stage.cleaner._look()
+        assert list(stage.cleaner.account.under_way) == [TP]
+        await stage.sim.until(lambda: stage.cleaner.account.cleanings > 0, 10)
+        stage.cleaner.stop()
+        assert {each: setback.final for each, setback in stage.cleaner.account.setbacks.items()} == {TP: True}
+        assert list(stage.cleaner.account.passes) == [ANOTHER]
 
     with stage.sim:
         stage.sim.run(play)
