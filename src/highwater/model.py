@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from enum import IntEnum
 from typing import NamedTuple, NewType
 
 NodeId = NewType("NodeId", int)
@@ -16,6 +17,16 @@ NO_NODE = NodeId(-1)
 ZERO_UUID = Uuid(bytes(16))
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
+
+
+class ResourceType(IntEnum):
+    """What can have settings, by its number in records and requests."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 class TopicPartition(NamedTuple):

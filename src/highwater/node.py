@@ -1,4 +1,5 @@
-"""One node: the only place where broker and controller are joined, started in order and stopped in the reverse one."""
+"""One node: the only place where broker and controller are joined. `Node.start` begins its parts in the order of their
+needs, and `STOPPING` is the order in which they end."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from highwater.cluster import Cluster
 from highwater.pipeline.fetching import NothingCame
 from highwater.pipeline.ranges import OffsetRange
-from highwater.pipeline.reading import Columns, Reading, read_range
+from highwater.pipeline.reading import Columns, Reading, read_with
 from highwater.pipeline.selection import BadOption
 from tests.pipeline.readers import batch_rows, streaming, values
 
@@ -23,14 +23,15 @@ def test_a_leader_killed_in_the_middle_of_a_read_costs_no_record_and_doubles_non
         written = [b"%06d" % number for number in range(20_000)]
         produce(cluster.bootstrap_servers, "killed", [(0, None, value) for value in written])
         reading = Reading(cluster.bootstrap_servers, max_partition_bytes=1, deadline_seconds=60)
-        batches = read_range(reading, OffsetRange("killed", "", 0, 0, len(written)), Columns())
-        read = next(batches).column("value").to_pylist()
-        assert len(read) < len(written), "there is something left to read"
-        leader = cluster.leader("killed", 0)
-        assert leader is not None
-        cluster.kill(leader)
-        for batch in batches:
-            read += batch.column("value").to_pylist()
+        with reading.client() as client:
+            batches = read_with(client, reading, OffsetRange("killed", "", 0, 0, len(written)), Columns())
+            read = next(batches).column("value").to_pylist()
+            assert len(read) < len(written), "there is something left to read"
+            leader = cluster.leader("killed", 0)
+            assert leader is not None
+            cluster.kill(leader)
+            for batch in batches:
+                read += batch.column("value").to_pylist()
         assert read == written
         assert cluster.leader("killed", 0) != leader
 
@@ -39,10 +40,11 @@ def test_a_range_that_never_fills_is_given_up_at_the_deadline(cluster: Cluster, 
     cluster.create_topic("short")
     produce(cluster.bootstrap_servers, "short", [(0, None, b"only")])
     reading = Reading(cluster.bootstrap_servers, deadline_seconds=0.5, max_wait_seconds=0.1)
-    batches = read_range(reading, OffsetRange("short", "", 0, 0, 5), Columns())
-    assert next(batches).num_rows == 1
-    with pytest.raises(NothingCame, match=r"short-0 at or after offset 1 \(wanted: up to 5\).*below 1"):
-        next(batches)
+    with reading.client() as client:
+        batches = read_with(client, reading, OffsetRange("short", "", 0, 0, 5), Columns())
+        assert next(batches).num_rows == 1
+        with pytest.raises(NothingCame, match=r"short-0 at or after offset 1 \(wanted: up to 5\).*below 1"):
+            next(batches)
 
 
 def test_the_bounds_of_a_batch_are_found_by_offset_time_and_group(cluster: Cluster, produce: Produce) -> None:

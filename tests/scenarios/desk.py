@@ -24,7 +24,7 @@ from highwater.wire.messages.alter_partition_request import AlterPartitionReques
 from highwater.wire.messages.alter_partition_response import AlterPartitionResponse, PartitionData, TopicData
 from tests.scenarios.visitor import ORDERS
 from tests.unit.controller.clusters import epoch, node_config, then, topic_id
-from tests.unit.log.bench import START_MS, Bench, batch, settings
+from tests.unit.log.bench import START_MS, Bench, batch, create_log, settings
 
 ME = NodeId(1)
 LAG_SECONDS = 1.0
@@ -61,7 +61,7 @@ class Desk:
 
         async def create() -> None:
             await self._bench.store.open()
-            await self._bench.store.create(ORDERS, topic_id(ORDERS.topic))
+            await create_log(self._bench.store, ORDERS, topic_id(ORDERS.topic))
 
         self._sim.run(self._world.perform(create()))
         self.partition = Partition(self._bench.log, in_sync)

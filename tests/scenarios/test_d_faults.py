@@ -17,7 +17,7 @@ from highwater.sim.storage import Operation
 from highwater.wire import records
 from highwater.wire.records import ControlType
 from highwater.wire.records.append import Validated
-from tests.unit.log.bench import START_MS, TOPIC_ID, TP, append
+from tests.unit.log.bench import START_MS, TOPIC_ID, TP, append, create_log
 from tests.unit.log.test_faults import DATA, QUICK, Machine
 
 
@@ -213,8 +213,8 @@ def test_d13_a_deletion_that_races_with_a_sync_takes_nothing_offline() -> None:
                 machine.append(b"value")
             log = machine.log
             machine.world.call(machine.bench.store.delete, TP)
-            again = sim.run(machine.world.perform(machine.bench.store.create(TP, TOPIC_ID)))
+            again = sim.run(machine.world.perform(create_log(machine.bench.store, TP, TOPIC_ID)))
             sim.advance(5)
             assert (log.offline, again.offline, machine.bench.offline) == (None, None, [])
             other = TopicPartition("other", 0)
-            assert sim.run(machine.world.perform(machine.bench.store.create(other, TOPIC_ID))).offline is None
+            assert sim.run(machine.world.perform(create_log(machine.bench.store, other, TOPIC_ID))).offline is None

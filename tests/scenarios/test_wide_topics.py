@@ -83,7 +83,7 @@ def test_a_wide_topic_is_there_with_all_its_partitions_or_not_at_all() -> None:
         deciding = stage.node(leader).controller
         assert deciding is not None
         making = stage.begin(stage.client.ask(leader, wanted(1_000), CreateTopicsResponse))
-        stage.until(lambda: deciding.is_deliberating)
+        stage.until(lambda: not deciding._docket.is_free)
         stage.kill(leader)
         others = [name for name in ("n1", "n2", "n3") if name != leader]
         stage.until(lambda: stage.cluster.active_controller() in others)

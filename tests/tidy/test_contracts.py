@@ -41,6 +41,11 @@ def test_the_client_is_kept_from_everything_between_it_and_the_wire() -> None:
     assert forbidden == between & existing()
 
 
+def test_the_pipeline_works_with_any_kafka_since_it_knows_nothing_of_a_node() -> None:
+    forbidden = short(contract("The pipeline stands on the client")["forbidden_modules"])
+    assert existing() - forbidden == {"pipeline", "client", "wire", "kernel", "audit", "config", "errors", "model"}
+
+
 def test_every_pure_package_is_held_to_purity() -> None:
     assert short(contract("Decisions are pure")["source_modules"]) == PURE & existing()
 

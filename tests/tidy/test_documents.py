@@ -46,16 +46,17 @@ def test_the_documents_name_enough_paths_for_the_rule_to_mean_something() -> Non
     assert not exists("src/highwater/nowhere.py", ROOT / "README.md")
 
 
-DECIDED = re.compile(r"^\| .+ \| `(src/[^`]+\.py)` \| `([\w.]+)` \|$", re.MULTILINE)
+DECIDED = re.compile(r"^\| [^|]+ \| `(src/[^`]+\.py)` \| `([\w.]+)` \|$", re.MULTILINE)
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def functions_of(path: Path) -> set[str]:
     """By their names, those of classes behind the class's."""
     tree = tree_of(path)
-    found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    found = {node.name for node in tree.body if isinstance(node, FUNCTION)}
     for owner in tree.body:
         if isinstance(owner, ast.ClassDef):
-            found |= {f"{owner.name}.{node.name}" for node in owner.body if isinstance(node, ast.FunctionDef)}
+            found |= {f"{owner.name}.{node.name}" for node in owner.body if isinstance(node, FUNCTION)}
     return found
 
 
@@ -63,6 +64,15 @@ def test_what_decides_is_where_the_table_says() -> None:
     rows = DECIDED.findall((ROOT / "ARCHITECTURE.md").read_text())
     assert len(rows) >= 10
     assert not [f"{file}: {function}" for file, function in rows if function not in functions_of(ROOT / file)]
+
+
+HOP = re.compile(r"^\| (a [^|]+) \| [^|]+ \| `(src/[^`]+\.py)` \| `([\w.]+)` \|$", re.MULTILINE)
+
+
+def test_every_hop_of_the_walks_is_a_function() -> None:
+    hops = HOP.findall((ROOT / "ARCHITECTURE.md").read_text())
+    assert {walk for walk, _, _ in hops} == {"a write", "a copy", "a decision", "a group join", "a Spark batch"}
+    assert not [f"{file}: {function}" for _, file, function in hops if function not in functions_of(ROOT / file)]
 
 
 def test_every_decision_is_in_the_list_of_decisions() -> None:

@@ -80,11 +80,6 @@ class ActiveController:
         return self._head is not None
 
     @property
-    def is_deliberating(self) -> bool:
-        """Whether something is under way, or waits, that is not decided yet."""
-        return not self._docket.is_free
-
-    @property
     def epoch(self) -> Epoch | None:
         """The quorum epoch that its decisions are written in."""
         return self._epoch

@@ -51,11 +51,6 @@ class Verdict:
         return not any(self.counts[name] for name in CLASSES)
 
     @property
-    def refuted(self) -> bool:
-        """Something is wrong for certain; what is merely unseen may still be read."""
-        return any(self.counts[name] for name in CLASSES if name != "unseen")
-
-    @property
     def counts(self) -> dict[str, int]:
         cases = {name: len(getattr(self, name)) for name in CLASSES}
         return {"acked": self.acked, "delivered": self.delivered, **cases}

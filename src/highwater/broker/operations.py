@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from highwater.net.context import RequestContext
 
-NOT_ASKED = -(2**31)
 _CODES = {
     "Read": 3,
     "Write": 4,

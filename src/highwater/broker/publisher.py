@@ -1,7 +1,13 @@
 """Makes this node what a new metadata image says: replicas are made, given their roles, reconfigured and removed.
 
-In this order, so that no step sees what a later one takes away: delete -> settings -> leaders -> followers and their
-fetchers -> tell.
+In this order, so that no step sees what a later one takes away:
+
+1. the settings of the node itself;
+2. what was deleted goes;
+3. settings of topics: an ISR counts by the settings that it was decided by;
+4. missing replicas are made, then roles are given, those that lead first;
+5. fetchers follow leaders whose address changed;
+6. requests are answered by the new image, and groups hear of deleted topics.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a broker does by the clock: retention, checkpoints, flushes by age, forgetting of silent producers."""
+"""What a broker does by the clock: retention, checkpoints, flushes by age, forgetting of silent producers, and the look
+at which followers are still in sync."""
 
 from __future__ import annotations
 

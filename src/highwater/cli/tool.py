@@ -11,8 +11,6 @@ from click.core import ParameterSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-REQUIRED_NOTE = "REQUIRED: "
-
 
 class Tool(click.Command):
     """A command whose mistakes read as those of Kafka's tools: the reason, then the usage, on stderr; exit code 1."""

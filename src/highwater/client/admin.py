@@ -12,6 +12,7 @@ from highwater.client.connection import Connection
 from highwater.client.failures import UnsupportedApi
 from highwater.errors import Code
 from highwater.model import METADATA_TOPIC, Endpoint, NodeId, TopicPartition, Uuid
+from highwater.model import ResourceType as ResourceType
 from highwater.wire.codec import UnsupportedField
 from highwater.wire.messages.create_partitions_request import (
     CreatePartitionsAssignment,
@@ -51,14 +52,6 @@ from highwater.wire.messages.list_partition_reassignments_response import (
 
 USE_DEFAULT = -1
 """Partitions or replication factor as the cluster is configured (KIP-464)."""
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class ConfigSource(IntEnum):

@@ -21,11 +21,8 @@ from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, ResourceType, broker_resource
 from highwater.metadata.names import why_illegal
-from highwater.metadata.pieces import Pieces, whole
+from highwater.metadata.pieces import Pieces
 from highwater.wire.codec import Message
-from highwater.wire.messages.alter_configs_request import AlterConfigsRequest
-from highwater.wire.messages.alter_configs_response import AlterConfigsResourceResponse as LegacyResourceResponse
-from highwater.wire.messages.alter_configs_response import AlterConfigsResponse
 from highwater.wire.messages.clear_elr_record import ClearElrRecord
 from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
@@ -61,27 +58,6 @@ def incremental_alter_configs(
         for resource, code, message in answers
     ]
     return Decision(IncrementalAlterConfigsResponse(responses=responses), () if request.validate_only else records)
-
-
-def alter_configs(
-    head: MetadataImage, request: AlterConfigsRequest, config: NodeConfig, authorize: Authorize = allow_all
-) -> Decision[AlterConfigsResponse]:
-    """The older API: what is not named is taken away."""
-    asked = []
-    for resource in request.resources:
-        target = ConfigResource(resource.resource_type, resource.resource_name)
-        named = [Alteration(c.name, Operation.SET, c.value) for c in resource.configs]
-        keep = {alteration.name for alteration in named}
-        dropped = [Alteration(name, Operation.DELETE, None) for name in head.configs.of(target) if name not in keep]
-        asked.append((target, named + dropped))
-    answers, records = whole(_alter(head, asked, config, authorize))
-    responses = [
-        LegacyResourceResponse(
-            resource_type=resource.type, resource_name=resource.name, error_code=code, error_message=message
-        )
-        for resource, code, message in answers
-    ]
-    return Decision(AlterConfigsResponse(responses=responses), () if request.validate_only else records)
 
 
 def _alter(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from highwater.groups.group import Group
@@ -37,20 +36,17 @@ class Loading:
     def __init__(self, registry: Registry, offsets: OffsetTable) -> None:
         self._registry = registry
         self._offsets = offsets
-        self.unknown: Counter[int] = Counter()
-        """How many records of each kind were left alone, since no code here knows what they mean (KIP-915)."""
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER_ID) -> None:
-        """Raises Malformed for a record of a known kind that cannot be read: to go on without it would lose it."""
+        """Raises Malformed for a record of a known kind that cannot be read: to go on without it would lose it. Records
+        of unknown kinds are left alone (KIP-915)."""
         kind = kind_of(key)
         if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
             self._replay_offset(key, value, producer_id)
         elif kind == GROUP_METADATA:
             self._replay_group(group_named_in(key), value)
-        else:
-            self.unknown[kind] += 1
-            if kind in _FOREIGN_KINDS:
-                self._replay_foreign(kind, group_named_in(key), value)
+        elif kind in _FOREIGN_KINDS:
+            self._replay_foreign(kind, group_named_in(key), value)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         for group_id in self._offsets.end_transaction(producer_id, commit=commit):

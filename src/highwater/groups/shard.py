@@ -88,16 +88,6 @@ class GroupShard:
         """Bytes of memory that all groups and offsets take."""
         return self._registry.size + self._offsets.size
 
-    @property
-    def unknown_records(self) -> Mapping[int, int]:
-        """How many records of each unknown kind the partition holds."""
-        return self._loading.unknown
-
-    @property
-    def foreign_groups(self) -> Mapping[str, str]:
-        """Groups of other kinds than classic, each with its kind."""
-        return self._registry.foreign
-
     # Requests
 
     def join(self, request: JoinGroupRequest, caller: Caller, now: Now) -> list[Effect]:

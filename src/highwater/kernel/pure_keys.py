@@ -8,8 +8,6 @@ from hashlib import blake2b
 from highwater.kernel.contract import Section
 from highwater.kernel.pure import _parsed, _put_varint, _Span, _varint, _varlong, _wrapped
 
-BYTES_PER_SLOT = 24
-
 
 class KeyTable:
     """The last offset of each key, known by 16 bytes of a keyed hash: equal digests are taken for equal keys."""

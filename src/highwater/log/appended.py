@@ -13,7 +13,6 @@ class Origin(Enum):
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
-    REPLICA = "replica"
     RAFT_LEADER = "raft-leader"
 
 

@@ -220,12 +220,6 @@ class LogStore:
         self.logs[partition] = log
         return log
 
-    async def create(self, partition: TopicPartition, topic_id: Uuid) -> Log:
-        (made,) = await self.create_all([(partition, topic_id)])
-        if isinstance(made, KafkaError):
-            raise made
-        return made
-
     async def create_all(self, wanted: Sequence[tuple[TopicPartition, Uuid]]) -> list[Log | KafkaError]:
         """As one job; in the order in which they are wanted."""
         for partition, _ in wanted:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Final
 
 from highwater.metadata.cluster import MetadataImage
-from highwater.metadata.replay import apply
 from highwater.wire.codec import Message
 
 BATCH_RECORDS: Final = 1024
@@ -33,8 +32,3 @@ def snapshot_records(image: MetadataImage) -> Iterator[list[Message]]:
     )
     while batch := list(islice(records, BATCH_RECORDS)):
         yield batch
-
-
-def load_snapshot(cluster_id: str, batches: Iterable[Sequence[Message]], offset: int, epoch: int) -> MetadataImage:
-    """The image of a snapshot whose last contained record lies at `offset`. Raises Inconsistent."""
-    return apply(MetadataImage(cluster_id), list(chain.from_iterable(batches)), offset, epoch)[0]

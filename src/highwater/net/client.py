@@ -104,10 +104,6 @@ class ClientConnection(BufferedProtocol):
         dial = self._dial(on_open, timeout, negotiate)
         self._dialling = self._world.spawn(f"dial {self.peer}", dial, lambda _: self._end(Gone.CLOSED))
 
-    @property
-    def in_flight(self) -> int:
-        return len(self._calls)
-
     def pick(self, api_key: int, versions: tuple[int, int]) -> int | None:
         """The highest version that we and the peer both know."""
         theirs = self.versions.get(api_key)

@@ -71,11 +71,6 @@ class LoopLag:
             self._timer.cancel()
             self._timer = None
 
-    def take_max(self) -> float:
-        """The worst lag since the last call."""
-        worst, self.max = self.max, 0.0
-        return worst
-
     def _sample(self) -> None:
         lag = max(0.0, self._clock.monotonic() - self._due)
         self.max = max(self.max, lag)

@@ -1,4 +1,4 @@
-"""All fetchers of a broker: one per leader, and the periodic look at who is still in sync."""
+"""All fetchers of a broker: one for each leader that it follows."""
 
 from __future__ import annotations
 

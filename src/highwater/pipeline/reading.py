@@ -50,18 +50,12 @@ class Columns:
     headers: bool = False
 
 
-def read_range(reading: Reading, range_: OffsetRange, columns: Columns) -> Iterator[pa.RecordBatch]:
+def read_with(client: Client, reading: Reading, range_: OffsetRange, columns: Columns) -> Iterator[pa.RecordBatch]:
     """Batches in offset order with the kernel's columns (key, value, offset, timestamp, timestamp_type, headers).
 
     Gaps of compaction and of transaction markers are passed over. Raises DataLoss, with what became of the missing
-    records, unless the reading allows it; then what is left is read.
+    records, unless the reading allows it; then what is left is read. Several ranges may share the client.
     """
-    with reading.client() as client:
-        yield from read_with(client, reading, range_, columns)
-
-
-def read_with(client: Client, reading: Reading, range_: OffsetRange, columns: Columns) -> Iterator[pa.RecordBatch]:
-    """As `read_range`, with a client that several ranges share."""
     from highwater.pipeline.fetching import RangeFetch
 
     for fetched in RangeFetch(client, reading, range_).fetched():

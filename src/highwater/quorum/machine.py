@@ -84,10 +84,6 @@ class Quorum:
         return self._core.voters
 
     @property
-    def is_voter(self) -> bool:
-        return self._core.is_voter
-
-    @property
     def fetching_snapshot(self) -> LogPosition | None:
         """The snapshot that is wanted now. The driver drops any other: since its role or leader changed, the machine
         fetches records again, and a log that moves under such a fetch would take them at the wrong offset."""

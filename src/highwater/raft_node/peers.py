@@ -26,7 +26,6 @@ _ANSWERS: dict[int, type[Message]] = {
     53: BeginQuorumEpochResponse,
     54: EndQuorumEpochResponse,
 }
-_FIRST_FETCH_WITH_DIRECTORY = 17
 
 
 class Peers:

@@ -32,10 +32,11 @@ def first_batch(log_start: Offset, log_end: Offset, base: Offset, last: Offset) 
 
 
 class Reset(NamedTuple):
+    """What to do first. Nothing: our end is within the leader's log by now, and the next fetch is from there."""
+
     is_damaged: bool = False
     truncate_to: Offset | None = None
     restart_at: Offset | None = None
-    fetch_at: Offset | None = None
 
 
 def out_of_range(
@@ -52,4 +53,4 @@ def out_of_range(
         return Reset(truncate_to=leader_end)
     if leader_start > log_end:
         return Reset(restart_at=leader_start)
-    return Reset(fetch_at=log_end)
+    return Reset()

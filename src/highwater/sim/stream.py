@@ -56,7 +56,7 @@ class Receiver(Protocol):
 class Stream:
     """Bytes from `source` to `sink`. A cut or a dead machine holds them, nothing else delays or drops them.
 
-    `credit` is what the receiver's window still allows; it comes back over the opposite link as bytes are read.
+    The credit is what the receiver's window still allows; it comes back over the opposite link as bytes are read.
     """
 
     def __init__(

@@ -6,13 +6,12 @@ import pytest
 
 from highwater.config.alteration import Operation
 from highwater.controller import configs
-from highwater.controller.configs import alter_configs, incremental_alter_configs
+from highwater.controller.configs import incremental_alter_configs
 from highwater.errors import Code
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, broker_resource, topic_resource
 from highwater.metadata.pieces import whole
 from highwater.wire.codec import Message
-from highwater.wire.messages import alter_configs_request as legacy
 from highwater.wire.messages.clear_elr_record import ClearElrRecord
 from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.incremental_alter_configs_request import (
@@ -158,16 +157,6 @@ def test_nobody_alters_without_the_right_to() -> None:
     decision = whole(incremental_alter_configs(HEAD, request, CONFIG, lambda *right: False))
     codes = [answer.error_code for answer in decision.response.responses]
     assert codes == [Code.TOPIC_AUTHORIZATION_FAILED, Code.CLUSTER_AUTHORIZATION_FAILED]
-
-
-def test_the_older_api_takes_away_what_it_does_not_name() -> None:
-    head = changed(HEAD, TOPIC, ("retention.ms", SET, "5"), ("segment.ms", SET, "6"))
-    resource = legacy.AlterConfigsResource(
-        resource_type=2, resource_name="a", configs=[legacy.AlterableConfig(name="flush.ms", value="7")]
-    )
-    decision = alter_configs(head, legacy.AlterConfigsRequest(resources=[resource]), CONFIG)
-    assert [(r.error_code, r.resource_name) for r in decision.response.responses] == [(0, "a")]
-    assert then(head, decision.records).configs.of(TOPIC) == {"flush.ms": "7"}
 
 
 def test_with_elr_another_bound_clears_what_it_made_eligible_and_brokers_have_none_of_their_own() -> None:

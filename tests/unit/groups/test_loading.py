@@ -91,10 +91,9 @@ def test_a_loaded_member_goes_on_with_its_generation_and_rejoins() -> None:
 
 
 @pytest.mark.parametrize("kind", [3, 5, 8, 11, 15, 17, 23])
-def test_groups_of_other_kinds_are_left_alone_and_reported(kind: int) -> None:
+def test_groups_of_other_kinds_are_left_alone(kind: int) -> None:
     bench = Bench(log=[offset_record(5), foreign(kind), foreign(kind)])
-    assert bench.shard.unknown_records == {kind: 2}
-    assert list(bench.shard.foreign_groups) == [G]
+    assert list(bench.shard._registry.foreign) == [G]
     assert bench.offsets() == {T0: 5}
     assert bench.refusal(bench.ask_join()) is Code.INCONSISTENT_GROUP_PROTOCOL
     assert bench.committed_codes(bench.ask_commit({T0: 6})) == [Code.GROUP_ID_NOT_FOUND]
@@ -106,14 +105,14 @@ def test_groups_of_other_kinds_are_left_alone_and_reported(kind: int) -> None:
 
 def test_the_tombstone_of_a_group_of_another_kind_gives_its_name_back() -> None:
     bench = Bench(log=[offset_record(5), foreign(3), foreign(5), foreign(5, None), foreign(3, None)])
-    assert not bench.shard.foreign_groups
+    assert not bench.shard._registry.foreign
     assert bench.state() == "Empty"
     assert bench.refusal(bench.ask_join()) is Code.MEMBER_ID_REQUIRED
 
 
-def test_records_of_kinds_that_nobody_knows_are_counted() -> None:
+def test_records_of_kinds_that_nobody_knows_are_left_alone() -> None:
     bench = Bench(log=[Record(pack(">h", 99) + b"?", b"?"), offset_record(5)])
-    assert (bench.shard.unknown_records, bench.offsets()) == ({99: 1}, {T0: 5})
+    assert bench.offsets() == {T0: 5}
 
 
 @pytest.mark.parametrize(
@@ -354,7 +353,7 @@ def test_every_kind_of_record_of_other_groups_is_known_by_whose_it_is() -> None:
     kinds = {"consumer": (3, 4, 5, 6, 7, 8, 16), "share": (10, 11, 12, 13, 14, 15), "streams": (17, 19, 20, 21, 22, 23)}
     for owner, numbers in kinds.items():
         for number in numbers:
-            assert Bench(log=[foreign(number)]).shard.foreign_groups == {G: owner}
+            assert Bench(log=[foreign(number)]).shard._registry.foreign == {G: owner}
 
 
 def test_a_loaded_group_is_led_by_whom_it_says() -> None:
@@ -367,7 +366,7 @@ def test_a_loaded_group_is_led_by_whom_it_says() -> None:
 
 def test_a_classic_group_that_follows_one_of_another_kind_is_one() -> None:
     bench = Bench(log=[foreign(3), group_record(3)])
-    assert (dict(bench.shard.foreign_groups), bench.state()) == ({}, "Stable")
+    assert (dict(bench.shard._registry.foreign), bench.state()) == ({}, "Stable")
 
 
 @pytest.mark.parametrize(("version", "timeout"), [(0, SESSION_MS), (1, 77)])

@@ -13,7 +13,7 @@ from highwater.log.log import Log
 from highwater.log.truncation import restart
 from highwater.sim import Knobs, Simulation, SimWorld
 from highwater.world import Exhausted, Poisoned, gravest
-from tests.unit.log.bench import TOPIC_ID, TP, Bench, all_records, append, batch, settings
+from tests.unit.log.bench import TOPIC_ID, TP, Bench, all_records, append, batch, create_log, settings
 from tests.unit.log.test_recovery import abort_some
 
 DATA = PurePath("/data")
@@ -297,7 +297,7 @@ def test_what_a_deleted_log_was_still_writing_is_not_found_in_the_next_log_of_it
             machine.world.call(log.snapshots.write, 1, log.producers.copies(), lambda result: None)
             machine.world.call(machine.bench.store.delete, TP)
             machine.world.call(log.epoch_file.write)
-            sim.run(machine.world.perform(machine.bench.store.create(TP, TOPIC_ID)))
+            sim.run(machine.world.perform(create_log(machine.bench.store, TP, TOPIC_ID)))
             sim.advance(5)
             found = machine.world.disk.list(machine.bench.partition_directory)
             assert not [name for name in found if not name.startswith(f"{0:020d}.") and name != "partition.metadata"]
@@ -392,9 +392,9 @@ def test_a_log_is_not_made_in_the_directory_of_a_deleted_one() -> None:
         machine.storage.fail("rename", "*/orders-0", errno.EIO)
         machine.world.call(store.delete, TP)
         with pytest.raises(KafkaError, match="still that of a deleted log"):
-            sim.run(machine.world.perform(store.create(TP, TOPIC_ID)))
+            sim.run(machine.world.perform(create_log(store, TP, TOPIC_ID)))
         sim.run(sim.until(lambda: not store.retired.pending))
-        sim.run(machine.world.perform(store.create(TP, TOPIC_ID)))
+        sim.run(machine.world.perform(create_log(store, TP, TOPIC_ID)))
         sim.advance(100)
         assert machine.append(b"a") == 0
         assert machine.values() == [b"a"]

@@ -19,7 +19,7 @@ from highwater.model import TopicPartition
 from highwater.sim import Simulation
 from highwater.world import Exhausted
 from highwater.world.jobs import finished
-from tests.unit.log.bench import TOPIC_ID, TP
+from tests.unit.log.bench import TOPIC_ID, TP, create_log
 from tests.unit.log.test_faults import DATA, QUICK, Machine
 
 
@@ -111,10 +111,10 @@ def test_a_log_that_cannot_be_made_is_refused_and_nothing_of_it_is_left() -> Non
         other = TopicPartition("other", 3)
         machine.storage.fail("create", "*/other-3/*", errno.ENOSPC)
         with pytest.raises(KafkaError, match="other-3 cannot be created") as refused:
-            sim.run(machine.world.perform(machine.bench.store.create(other, TOPIC_ID)))
+            sim.run(machine.world.perform(create_log(machine.bench.store, other, TOPIC_ID)))
         assert refused.value.code is Code.KAFKA_STORAGE_ERROR
         assert other not in machine.bench.store.logs
-        log = sim.run(machine.world.perform(machine.bench.store.create(other, TOPIC_ID)))
+        log = sim.run(machine.world.perform(create_log(machine.bench.store, other, TOPIC_ID)))
         assert log.log_end == 0
 
 
@@ -123,7 +123,7 @@ def test_what_a_deletion_left_is_removed_at_the_next_start_and_what_was_put_asid
         machine = Machine(sim, file_delete_delay_ms=60_000)
         store = machine.bench.store
         other = TopicPartition("other", 3)
-        sim.run(machine.world.perform(store.create(other, TOPIC_ID)))
+        sim.run(machine.world.perform(create_log(store, other, TOPIC_ID)))
         machine.append(b"a")
         machine.world.call(store.delete, TP)
         machine.world.call(store.put_aside, other, TOPIC_ID)
@@ -311,11 +311,11 @@ def test_a_name_that_the_checkpoints_still_speak_of_is_not_given_to_a_new_log() 
         machine.world.call(store.delete, TP)
         machine.storage.fail("sync", f"*{names.RECOVERY_POINTS}*", errno.EIO, times=None)
         with pytest.raises(KafkaError, match="cannot be created"):
-            sim.run(machine.world.perform(store.create(TP, TOPIC_ID)))
-        another = sim.run(machine.world.perform(store.create(TopicPartition("other", 3), TOPIC_ID)))
+            sim.run(machine.world.perform(create_log(store, TP, TOPIC_ID)))
+        another = sim.run(machine.world.perform(create_log(store, TopicPartition("other", 3), TOPIC_ID)))
         assert another.log_end == 0, "of which they never spoke"
         machine.storage.mend()
-        sim.run(machine.world.perform(store.create(TP, TOPIC_ID)))
+        sim.run(machine.world.perform(create_log(store, TP, TOPIC_ID)))
         written = machine.storage.durable_bytes(DATA / names.RECOVERY_POINTS)
         assert TP not in decode_offsets(written or b"")
 

@@ -16,7 +16,7 @@ from highwater.log.truncation import restart
 from highwater.model import TopicPartition
 from highwater.sim import Simulation
 from highwater.wire.records import HEADER_SIZE
-from tests.unit.log.bench import TOPIC_ID, TP, batch
+from tests.unit.log.bench import TOPIC_ID, TP, batch, create_log
 from tests.unit.log.test_faults import DATA, QUICK, Machine
 from tests.unit.log.test_mishaps import rolled
 
@@ -40,7 +40,7 @@ def test_a_log_that_a_mistake_keeps_from_being_loaded_is_left_as_it_is_and_the_o
     with Simulation(2, QUICK) as sim:
         sim.forgives = True
         machine = Machine(sim)
-        sim.run(machine.world.perform(machine.bench.store.create(OTHER, TOPIC_ID)))
+        sim.run(machine.world.perform(create_log(machine.bench.store, OTHER, TOPIC_ID)))
         machine.append(b"a")
         machine.close()
         machine.storage.fail("read", f"*/{TP}/*", error=MISTAKE)

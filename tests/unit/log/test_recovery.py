@@ -22,7 +22,7 @@ from highwater.wire import records
 from highwater.wire.records import ControlType
 from highwater.wire.records.append import Validated
 from highwater.world.jobs import finished
-from tests.unit.log.bench import START_MS, TP, Bench, all_records, answers, append, batch, on_real_disk
+from tests.unit.log.bench import START_MS, TP, Bench, all_records, answers, append, batch, create_log, on_real_disk
 
 TIMES = range(START_MS - 1, START_MS + 900, 23)
 LAST = 40
@@ -137,7 +137,7 @@ def test_damage_in_what_was_synced_is_refused_and_stays_refused(tmp_path: Path, 
             assert isinstance(bench.store.unloaded[TP], CorruptLog)
             # It is not made anew over the damaged one, no clean stop is claimed, what is known of it is kept.
             with pytest.raises(Exception, match="not loaded"):
-                await bench.store.create(TP, log.topic_id)
+                await create_log(bench.store, TP, log.topic_id)
             await bench.store.close(1)
             assert not Path(bench.directory / names.CLEAN_SHUTDOWN).exists()
             assert path.read_bytes() == data
@@ -319,7 +319,7 @@ def test_what_is_no_log_of_ours_is_not_taken_for_one(tmp_path: Path) -> None:
         shutil.copytree(Path(bench.partition_directory), other)
         (other / "00000000000000000000.log").write_bytes(bytes(batch()))
         with pytest.raises(Exception, match="there is a log already"):
-            await bench.store.create(TopicPartition("copied", 0), bench.log.topic_id)
+            await create_log(bench.store, TopicPartition("copied", 0), bench.log.topic_id)
 
     on_real_disk(tmp_path, play)
 
@@ -365,7 +365,7 @@ def test_what_was_known_of_a_deleted_log_does_not_hold_for_the_next_one_of_its_n
         log = await bench.reopen()
         assert log.clean_end == 2
         bench.store.delete(log.partition)
-        made = await bench.store.create(log.partition, Uuid(b"another topic id"))
+        made = await create_log(bench.store, log.partition, Uuid(b"another topic id"))
         assert made.clean_end is None
 
     on_real_disk(tmp_path, play)

@@ -31,7 +31,7 @@ from highwater.wire.messages.list_offsets_response import (
     ListOffsetsTopicResponse,
 )
 from highwater.wire.records import build
-from tests.unit.log.bench import START_MS, TOPIC_ID, Bench, settings
+from tests.unit.log.bench import START_MS, TOPIC_ID, Bench, create_log, settings
 from tests.unit.net.parties import FEATURES
 from tests.unit.partition.hosting import alone
 
@@ -135,7 +135,7 @@ class Following:
         return self.world.call(fn, *args)
 
     def _partition(self, index: int) -> Partition:
-        log = self.perform(self.bench.store.create(TopicPartition("orders", index), Uuid(TOPIC_ID)))
+        log = self.perform(create_log(self.bench.store, TopicPartition("orders", index), Uuid(TOPIC_ID)))
         partition = self.call(Partition, log, alone())
         self.call(partition.step_down, LEADER, EPOCH, 1, REPLICAS)
         return partition

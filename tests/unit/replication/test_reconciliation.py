@@ -55,8 +55,8 @@ def test_an_empty_log_begins_with_the_batch_around_its_end(
         (20, 30, 0, 20, Reset(truncate_to=20)),
         (25, 30, 3, 20, Reset(restart_at=3)),  # nothing of ours is in the leader's log
         (0, 30, 40, 50, Reset(restart_at=40)),  # the leader has deleted what comes next
-        (0, 30, 30, 50, Reset(fetch_at=30)),
-        (0, 30, 10, 30, Reset(fetch_at=30)),  # it is in range by now
+        (0, 30, 30, 50, Reset()),
+        (0, 30, 10, 30, Reset()),  # it is in range by now
     ],
 )
 def test_an_end_that_is_out_of_the_leaders_range_is_brought_into_it(

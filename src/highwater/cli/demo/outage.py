@@ -28,10 +28,6 @@ class Outage:
         """When the killed broker was in every ISR again."""
 
     @property
-    def is_under_way(self) -> bool:
-        return self.killed_at is not None and self.back_at is None
-
-    @property
     def is_over(self) -> bool:
         return self.back_at is not None
 

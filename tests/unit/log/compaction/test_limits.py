@@ -17,7 +17,7 @@ from highwater.log.compaction.account import Pass
 from highwater.log.compaction.rewrite import SLOT_BYTES
 from highwater.model import TopicPartition
 from highwater.wire import records
-from tests.unit.log.bench import NODE, TOPIC_ID, TP, append
+from tests.unit.log.bench import NODE, TOPIC_ID, TP, append, create_log
 from tests.unit.log.compaction.stage import Stage, table_of
 
 ANOTHER = TopicPartition("orders", 1)
@@ -63,7 +63,7 @@ def test_cleanings_at_the_same_time_share_what_the_throttle_allows() -> None:
 
     async def play() -> None:
         first = await stage.create()
-        second = await stage.bench.store.create(ANOTHER, TOPIC_ID)
+        second = await create_log(stage.bench.store, ANOTHER, TOPIC_ID)
         for number in range(500):
             for log in (first, second):
                 append(log, records.build([(stage.now_ms, b"%d" % (number % 9), bytes(300), ())]))

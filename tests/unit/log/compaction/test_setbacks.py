@@ -12,7 +12,7 @@ from highwater.log.scan import scan
 from highwater.log.soundness import indexes_hold
 from highwater.wire import records
 from highwater.wire.records import HEADER_SIZE
-from tests.unit.log.bench import TOPIC_ID, TP, append
+from tests.unit.log.bench import TOPIC_ID, TP, append, create_log
 from tests.unit.log.compaction.stage import NAME, Stage, table_of
 from tests.unit.log.compaction.test_limits import ANOTHER, node
 
@@ -226,7 +226,7 @@ def test_no_more_logs_are_cleaned_at_a_time_than_there_are_threads() -> None:
     stage = Stage(2, node(log_cleaner_io_max_bytes_per_second=400, log_cleaner_threads=1))
 
     async def play() -> None:
-        logs = [await stage.create(), await stage.bench.store.create(ANOTHER, TOPIC_ID)]
+        logs = [await stage.create(), await create_log(stage.bench.store, ANOTHER, TOPIC_ID)]
         for number in range(60):
             for log in logs:
                 append(log, records.build([(stage.now_ms, b"%d" % (number % 9), bytes(300), ())]))
@@ -270,7 +270,7 @@ def test_a_mistake_in_a_cleaning_is_not_repeated_and_the_next_log_is_cleaned_at_
     stage = Stage(3, node(log_cleaner_threads=1))
 
     async def play() -> None:
-        logs = [await stage.create(), await stage.bench.store.create(ANOTHER, TOPIC_ID)]
+        logs = [await stage.create(), await create_log(stage.bench.store, ANOTHER, TOPIC_ID)]
         for number in range(60):
             for log in logs:
                 append(log, records.build([(stage.now_ms, b"%d" % (number % 9), bytes(300), ())]))
