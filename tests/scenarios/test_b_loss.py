@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from highwater.broker.status import describe
 from highwater.errors import Code
 from highwater.metadata.topics import Recovery
 from highwater.model import TopicPartition
@@ -172,3 +173,15 @@ def test_b18_coordinators_load_anew_what_an_unclean_election_left() -> None:
 def coordinates(stage: Stage, name: str) -> bool:
     broker = stage.node(name).broker
     return broker is not None and any(broker.groups.shards.active)
+
+
+def test_every_broker_tells_of_partitions_that_nobody_leads() -> None:
+    """Also of those that it has no replica of: who has one may be down."""
+    with Stage(3) as stage:
+        stage.create(ORDERS, replicas=(2,))
+        stage.kill("n2")
+        stage.until(lambda: stage.image().leader == -1)
+        told = describe(stage.node("n3").broker, 1, "active", 1)["leaderless"]
+        assert told == [{"topic": "orders", "partition": 0, "replicas": [2], "isr": [], "eligible": [2]}]
+        stage.start("n2")
+        stage.until(lambda: not describe(stage.node("n3").broker, 1, "active", 1)["leaderless"])

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from highwater.broker.broker import Broker
 from highwater.broker.cleaning_report import describe_cleaner, describe_log
 from highwater.broker.reasons import absence
+from highwater.metadata.cluster import MetadataImage
 from highwater.model import NodeId, uuid_text
 from highwater.partition.partition import Partition
 from highwater.replication.leader import Leader
 
 AT_ONCE = 50
 """Partitions described between two turns of the loop."""
+LOOKED_AT = 5_000
+"""Of those that their preferred replica does not lead: to see which have no leader."""
 
 
 def describe(broker: Broker, broker_epoch: int, standing: str, controller: int | None) -> dict[str, Any]:
@@ -29,11 +33,28 @@ def describe(broker: Broker, broker_epoch: int, standing: str, controller: int |
         "metadata_offset": image.offset,
         "replica_lag_time_max_ms": int(broker.in_sync.lag_seconds() * 1000),
         "cleaner": describe_cleaner(broker),
+        "leaderless": _leaderless(image),
         "brokers": [
             {"id": each.id, "epoch": each.epoch, "fenced": each.fenced, "rack": each.rack}
             for each in sorted(image.brokers.by_id.values())
         ],
     }
+
+
+def _leaderless(image: MetadataImage) -> list[dict[str, Any]]:
+    """Of the whole cluster: who has a replica of such a partition may be down."""
+    looked_at = islice(image.topics.astray(), LOOKED_AT)
+    return [
+        {
+            "topic": topic.name,
+            "partition": index,
+            "replicas": list(part.replicas),
+            "isr": list(part.isr),
+            "eligible": list(part.elr),
+        }
+        for topic, index, part in looked_at
+        if not part.has_leader
+    ]
 
 
 def as_json(told: dict[str, Any], broker: Broker | None) -> Iterator[bytes]:

@@ -55,6 +55,8 @@ def command(context: click.Context, **options: object) -> None:
         _print(f"Dumping {path}")
         try:
             _dump_file(path, context, dump_options, findings)
+        except BrokenPipeError:
+            raise  # whoever reads has enough: that is no fault of a file
         except (CorruptFile, Malformed, OSError) as error:
             click.echo(str(error), err=True)
             corrupt = True

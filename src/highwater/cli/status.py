@@ -24,6 +24,7 @@ from highwater.cli.status_topics import (
     Part,
     Status,
     internal_lines,
+    leaderless,
     of_topic,
     partitions,
     unknown,
@@ -65,7 +66,8 @@ def show(answers: list[Answer], topic: str | None, changes: int) -> Group:
     parts += [_nodes(answers), _partitions(led)]
     parts += [] if topic is not None else internal_lines(answers)
     troubled = _troubled(answers if topic is None else shown)
-    parts += [table for table in (_followers(led), troubled, _compacted(cleaned)) if table.row_count]
+    tables = (_leaderless(leaderless(answers, topic)), _followers(led), troubled, _compacted(cleaned))
+    parts += [table for table in tables if table.row_count]
     if changes:
         parts.append(_changes(shown, changes))
     return Group(*parts)
@@ -123,6 +125,15 @@ def _partitions(led: list[dict[str, Any]]) -> Table:
             in_sync if whole else f"[red]{in_sync}[/red]",
             part["min_isr"],
         )
+    return table
+
+
+def _leaderless(parts: list[Part]) -> Table:
+    table = _table("Partitions without a leader", "partition", "replicas", "ISR", "may lead cleanly")
+    for part in parts:
+        may_lead = _ids(sorted({*part["isr"], *part["eligible"]})) or "[red]none[/red]"
+        name = f"[red]{part['topic']}-{part['partition']}[/red]"
+        _add(table, name, _ids(part["replicas"]), _ids(part["isr"]), may_lead)
     return table
 
 

@@ -27,6 +27,15 @@ def partitions(answers: Sequence[Answer]) -> Iterator[tuple[Address, Part]]:
             yield address, part
 
 
+def leaderless(answers: Sequence[Answer], topic: str | None) -> list[Part]:
+    """As the node knows them that has applied the newest metadata; of one topic, or of all that are not internal."""
+    told = [status for _, status in answers if status is not None and "leaderless" in status]
+    newest = max(told, key=lambda status: int(status["metadata_offset"]), default=None)
+    found: list[Part] = [] if newest is None else newest["leaderless"]
+    shown = [part for part in found if (not is_internal(part["topic"]) if topic is None else part["topic"] == topic)]
+    return sorted(shown, key=lambda part: (part["topic"], part["partition"]))
+
+
 def of_topic(answers: Sequence[Answer], topic: str) -> list[Answer]:
     """Without the controllers' decisions, which are about all of them."""
     return _reduced(answers, lambda part: part["topic"] == topic, lambda what: False)
@@ -77,7 +86,7 @@ def _folded(topic: str, leaders: list[Part | None]) -> str:
 def unknown(answers: Sequence[Answer], topic: str) -> str | None:
     """Why nothing can be shown of a topic; None where a node has a partition of it."""
     known = sorted({part["topic"] for _, part in partitions(answers)})
-    if topic in known:
+    if topic in known or leaderless(answers, topic):
         return None
     near = get_close_matches(topic, known, n=1)
     hint = f"did you mean {near[0]}?" if near else "`highwater topics --list` names those that there are"

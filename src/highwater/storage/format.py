@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from highwater.controller.features import BOOTSTRAP_LEVELS, bootstrap_records
 from highwater.log.checkpoint import replace_file
 from highwater.log.meta_properties import MetaProperties, read_meta_properties
-from highwater.log.names import META_PROPERTIES
+from highwater.log.names import LOG, META_PROPERTIES, partition_of
 from highwater.metadata.features import METADATA_VERSION
 from highwater.metadata.records import encode
 from highwater.model import METADATA_TOPIC, Endpoint, NodeId, Uuid, uuid_from_text, uuid_text
@@ -100,6 +100,8 @@ def format_directories(
     if not remaining:
         report("All of the log directories are already formatted.")
         return
+    for directory in remaining:
+        _check_empty(disk, directory)
     report(f"Bootstrap metadata: {_bootstrap_text(wanted.features)}")
     release = release_name(wanted.features[METADATA_VERSION])
     for directory in remaining:
@@ -116,6 +118,22 @@ def format_directories(
             disk.sync_dir(directory)
         meta = MetaProperties(wanted.cluster_id, wanted.node_id, directory_id)
         _replace(disk, directory / META_PROPERTIES, meta.encode())
+
+
+def _check_empty(disk: Disk, directory: PurePath) -> None:
+    """Raises FormatError where a node has run: formatted anew, its directory would be another one to the cluster. What
+    an earlier attempt to format it has left holds no log yet."""
+    if disk.stat(directory) is None:
+        return
+    for name in disk.list(directory):
+        status = disk.stat(directory / name)
+        if status is None or not status.is_dir or partition_of(name) is None:
+            continue
+        if any(file.endswith(LOG) for file in disk.list(directory / name)):
+            raise FormatError(
+                f"Log directory {directory} has no {META_PROPERTIES}, but holds {name}: it is not formatted, since its "
+                f"data would be lost to the cluster. Restore {META_PROPERTIES} from a copy, or move the directory away."
+            )
 
 
 def make_directory(disk: Disk, path: PurePath) -> None:

@@ -136,3 +136,21 @@ def test_a_topic_that_is_not_there_is_told_with_the_one_that_may_be_meant() -> N
     assert other.exit_code == 1
     assert "has a topic payments: `highwater topics --list` names those that there are" in other.output
     assert [each["topic"] for each in json.loads(right.output)[http]["partitions"]] == ["orders"]
+
+
+def knows_leaderless(*topics: str, offset: int, node: int) -> Answer:
+    rows = [{"topic": topic, "partition": 1, "replicas": [2], "isr": [], "eligible": [2]} for topic in topics]
+    address, status = answer(part("orders", 0), node=node)
+    assert status is not None
+    return address, {**status, "metadata_offset": offset, "leaderless": rows}
+
+
+def test_partitions_without_a_leader_are_shown_as_the_newest_metadata_has_them() -> None:
+    """The only replica may be on a node that is down: nobody who answers hosts it."""
+    known = knows_leaderless("solo", OFFSETS, offset=9, node=1), knows_leaderless("gone", offset=8, node=3)
+    text = shown(*known)
+    assert "Partitions without a leader" in text
+    assert "solo-1" in text and "gone-1" not in text and f"{OFFSETS}-1 " not in text
+    assert "solo-1" in shown(*known, topic="solo")
+    assert "without a leader" not in shown(*known, topic="orders")
+    assert "without a leader" not in shown(answer(part("orders", 0)))

@@ -187,3 +187,20 @@ def test_ids_never_look_like_an_option() -> None:
 def test_releases_have_levels(release: str, level: int) -> None:
     assert metadata_level(release) == level
     assert release_name(level).startswith(release[:3])
+
+
+@pytest.mark.parametrize("kept", ["orders-0/00000000000000000000.log", "__cluster_metadata-0/00000000000000000000.log"])
+def test_a_directory_with_data_that_has_lost_its_meta_properties_is_not_formatted_anew(
+    tmp_path: Path, kept: str
+) -> None:
+    """It would get another id, and to the cluster it would be an empty disk in the place of a lost one."""
+    run(wanted(tmp_path / "a"))
+    (tmp_path / "a" / kept).parent.mkdir(exist_ok=True)
+    (tmp_path / "a" / kept).write_bytes(b"data")
+    (tmp_path / "a" / "meta.properties").unlink()
+    with pytest.raises(
+        FormatError, match=r"has no meta\.properties, but holds .* Restore meta\.properties from a copy"
+    ):
+        run(wanted(tmp_path / "a"))
+    assert (tmp_path / "a" / kept).read_bytes() == b"data"
+    assert not (tmp_path / "a" / "meta.properties").exists()
