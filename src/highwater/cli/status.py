@@ -39,15 +39,13 @@ REFRESH_SECONDS = 0.5
 
 def ask(http: str) -> Status | None:
     """A node's /status; None where it does not answer."""
-    connection = HTTPConnection(http, timeout=SECONDS)
     try:
-        connection.request("GET", "/status")
-        status: Status = json.loads(connection.getresponse().read())
-        return status
+        with contextlib.closing(HTTPConnection(http, timeout=SECONDS)) as connection:
+            connection.request("GET", "/status")
+            status: Status = json.loads(connection.getresponse().read())
+            return status
     except (OSError, HTTPException, ValueError):
         return None
-    finally:
-        connection.close()
 
 
 def ask_all(addresses: Sequence[Address]) -> list[Answer]:
@@ -232,7 +230,8 @@ def _ids(nodes: list[int]) -> str:
 
 def _addresses(data_dir: Path, http: Sequence[str]) -> list[Address]:
     if http:
-        return [Address(each, each) for each in http]
+        given = (each.removeprefix("http://").partition("/")[0] for each in http)  # as a node tells it, or a browser
+        return [Address(each, each) for each in given]
     path = data_dir / "nodes.json"
     try:
         nodes = json.loads(path.read_text())["nodes"]

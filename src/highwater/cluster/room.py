@@ -14,10 +14,18 @@ class Room:
         self._path = path
         self.least = least
         self._was_full = False
+        self._was_unknown = False
 
     def news(self) -> Iterator[str]:
-        """One line when the disk has become full, and one when it has room again."""
-        disk = os.statvfs(self._path)
+        """One line when the disk has become full, one when it has room again, and one when nobody can tell."""
+        try:
+            disk = os.statvfs(self._path)
+        except OSError as failed:
+            if not self._was_unknown:
+                yield f"how much room there is cannot be read: {failed}"
+            self._was_unknown = True
+            return
+        self._was_unknown = False
         blocks = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail  # some are kept for root alone
         free = blocks * disk.f_frsize
         has_names = not disk.f_files or disk.f_ffree > 0

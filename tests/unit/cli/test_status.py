@@ -167,3 +167,12 @@ def test_a_quorum_is_lost_when_too_many_of_those_asked_are_silent() -> None:
     assert quorum_trouble([(one, quorum(None, 1, 2, 3)), (two, quorum(None, 1, 2, 3))]) == (
         "The quorum has no leader: its voters have not agreed on one."
     )
+
+
+def test_a_node_is_asked_at_the_address_that_its_log_names_or_a_browser_shows() -> None:
+    with status_server(threading.Event()) as at:
+        for given in (at, f"http://{at}", f"http://{at}/", f"{at}/status"):
+            done = run("status", "--http", given)
+            assert done.exit_code == 0, done.output
+    done = run("status", "--http", "127.0.0.1:nonsense")
+    assert done.exit_code == 1 and "no node answers at 127.0.0.1:nonsense" in done.output

@@ -17,3 +17,16 @@ def test_a_full_disk_is_told_once_and_so_is_its_room(tmp_path: Path) -> None:
     room.least = 0
     assert list(room.news()) == [f"the disk of {tmp_path} has room again"]
     assert list(room.news()) == []
+
+
+def test_a_directory_that_is_gone_is_told_of_once_and_ends_nobody(tmp_path: Path) -> None:
+    there = tmp_path / "data"
+    there.mkdir()
+    room = Room(there, least=0)
+    assert list(room.news()) == []
+    there.rmdir()
+    (line,) = room.news()
+    assert "cannot be read" in line and str(there) in line
+    assert list(room.news()) == []
+    there.mkdir()
+    assert list(room.news()) == []
