@@ -249,6 +249,7 @@ class ActiveController:
         self._tell(f"controller {self._config.node_id} is active in epoch {epoch}: the quorum elected it")
         self._epoch = epoch
         self._head = self.raft.committed
+        self._no_room_since = None
         self.watch.activate(self._config.node_id, self._config.is_broker)
         self.decide_alone(partial(self._begin_epoch, epoch))
         self.last_append = self.world.clock.monotonic()

@@ -84,9 +84,11 @@ class Clockwork:
 
     def _electing(self, elect: _Election, why: str) -> Pieces[None]:
         """And the rest, if there is any, in the next turn: not all at once, and not an interval later."""
+        if not self._controller.is_active:
+            return
         if self._controller.watch.is_fencing:
             self._world.clock.call_later(PAUSE_SECONDS, self._elect_some, elect, why)
             return
-        records = elect(self._controller.head, self._controller.config) if self._controller.is_active else []
+        records = elect(self._controller.head, self._controller.config)
         if records and (yield from self._controller.append(records, why)) and len(records) == MAX_ELECTIONS:
             self._world.clock.call_soon(self._elect_some, elect, why)

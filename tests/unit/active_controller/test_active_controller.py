@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.batches import MAX_BYTES
@@ -129,3 +130,26 @@ def test_changes_of_topics_are_decided_in_their_order_behind_what_brokers_ask_fo
         living.world.call(ask_all)
         living.sim.run(living.sim.until(lambda: len(decided) == 4))
         assert decided == ["wide topic", "heartbeat", "creation", "deletion"]
+
+
+def test_an_election_that_waits_for_a_fencing_is_given_up_with_the_controller() -> None:
+    """The fencing was given up as well, and never ends here: nobody may look for its end for ever."""
+    with Living().start() as living:
+        controller, world = controller_of(living), living.node.world
+        controller.watch._fencings.add((DYING, 1))
+        looked: list[float] = []
+        elect_some = controller._clockwork._elect_some
+
+        def counted(*election: Any) -> None:
+            looked.append(living.sim.now)
+            elect_some(*election)
+
+        controller._clockwork._elect_some = counted  # type: ignore[method-assign]
+        world.call(counted, lambda head, config: [], "a test asks for it")
+        living.sim.advance(1.0)
+        assert len(looked) > 5, "it waits"
+        world.call(controller._resign)
+        living.sim.advance(1.0)
+        before = len(looked)
+        living.sim.advance(5.0)
+        assert len(looked) == before
