@@ -1,8 +1,8 @@
-"""What each listener answers, derived from the declarations that stand beside the handlers.
+"""The APIs of each listener, derived from the declarations beside the handlers.
 
-A handler file in `broker/` is for the listeners of brokers. One in `raft_node/` (the quorum) or in `active_controller/`
-is for those of controllers; where its API is forwarded, brokers answer it, too, by passing it on. To add an API, add
-its handler file.
+A handler file in `broker/` is for the listeners of brokers. A handler file in `raft_node/` (the quorum) or
+`active_controller/` is for the listeners of controllers. If its API is forwarded, brokers accept it, too, and forward
+it. To add an API, add its handler file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from highwater.raft_node.raft_node import RaftNode
 from highwater.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
 _CHECKED_FIRST: Final = {IncrementalAlterConfigsRequest.API_KEY: own_settings.pass_on}
-"""Forwarded APIs of which a broker checks something itself first."""
+"""Forwarded APIs of which the broker itself checks something first."""
 
 
 def _passed_on(api: Api) -> Handler:
@@ -38,7 +38,7 @@ APIS: Final[Mapping[Role, list[Api]]] = {
     role: sorted((API_VERSIONS, *(each.api for each in handlers)), key=lambda api: api.key)
     for role, handlers in ((Role.BROKER, _OF_BROKER), (Role.CONTROLLER, (*_OF_QUORUM, *_OF_CONTROLLER)))
 }
-"""All that the listeners of each role answer, by key."""
+"""All handlers for the listeners of each role, by key."""
 
 
 def broker_registry(broker: Broker, features: Callable[[], Features]) -> Registry:
@@ -52,7 +52,7 @@ def controller_registry(raft: RaftNode, controller: ActiveController, features: 
 
 
 def _registry(role: Role, handlers: Iterable[tuple[Handler, Any]], features: Callable[[], Features]) -> Registry:
-    """Each handler with the part of the node that it answers for."""
+    """Each handler comes with the part of the node that it uses."""
     registry = Registry(role)
     register_api_versions(registry, features)
     for (api, handle), part in handlers:

@@ -1,13 +1,14 @@
-"""What a machine whose memory is a partition is given and gives back: answers and writes, as values, in their order.
+"""The effects of a state machine that stores its state in a partition: answers and writes, in order.
 
-The machines are pure, `highwater.groups` is one, and `highwater.coordinator` drives any of them; this is all that they
-have in common.
+`highwater.groups` is such a machine. It is pure, and `highwater.coordinator` drives it. This module is all that they
+share.
 
-`Answer`: send the response to whoever the token stands for. It may belong to a request of long ago.
+`Answer`: send the response to the request of this token. The request may have come long ago.
 
-`Write`: append the records to the partition as one batch. The driver reports what became of each write, exactly once,
-with `committed` (the high watermark passed it) or `failed` (it is not in the log and never will be); commits come in
-the order of the writes. `overdue` may come before either: the callers are told to retry, and the write stays open.
+`Write`: append the records to the partition as one batch. The driver reports the result of each write exactly once:
+with `committed` (the high watermark has passed it) or with `failed` (it is not in the log and never will be). Commits
+come in the order of the writes. `overdue` may come before: then the callers get a retriable error, and the write stays
+open.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from highwater.errors import Code
 from highwater.wire.codec import Struct
 
 Token = object
-"""Names a waiting request; the driver's own, given back as it came."""
+"""Stands for a waiting request. The driver passes it in and gets it back unchanged."""
 
 
 class Now(NamedTuple):
     monotonic: float
-    """Seconds; deadlines are counted on it."""
+    """Seconds, for deadlines."""
     wall_ms: int
-    """What is written into records."""
+    """The timestamp for records."""
     aging_ms: int = 2**63 - 1
-    """Where it is behind the wall clock, what is kept grows old by it: a leap of that clock counts little by little."""
+    """The clock for retention, if it is behind the wall clock: it follows a leap of the wall clock only slowly."""
 
 
 class Caller(NamedTuple):
-    """Who sent a request, and in which version of its API."""
+    """The sender of a request, and the version of the API."""
 
     token: Token
     version: int
@@ -48,16 +49,16 @@ class Record(NamedTuple):
 
 
 class Outcome(Protocol):
-    """What depends on a write."""
+    """What happens when the result of a write is known."""
 
     def committed(self, now: Now) -> None: ...
 
     def failed(self, code: Code, now: Now) -> None:
-        """The records are not in the log; `code` is what the partition said, not yet what a client is told."""
+        """The records are not in the log. `code` is the error of the partition, not yet translated for clients."""
         ...
 
     def overdue(self, code: Code, now: Now) -> None:
-        """Tell the callers and keep the rest: the records are in the log, and may be committed yet."""
+        """Answer the callers, and change nothing else: the records are in the log and may still be committed."""
         ...
 
 
@@ -72,14 +73,14 @@ class Write:
     records: tuple[Record, ...]
     then: Outcome
     about: str = ""
-    """What it is, where nobody waits for it: if it is refused, the log of the node says so."""
+    """A description, if no request waits for the write. If it fails, the node logs it."""
 
 
 Effect = Answer | Write
 
 
 class UnknownWrite(Exception):
-    """The driver reported on a write twice, or on one of another machine or an earlier term."""
+    """The driver reported a write twice, or a write of another machine or of an earlier term."""
 
 
 class Outbox:
@@ -91,7 +92,7 @@ class Outbox:
 
     @property
     def size(self) -> int:
-        """Effects that are not drained yet."""
+        """The number of effects that are not drained yet."""
         return len(self._effects)
 
     def answer(self, caller: Caller, response: Struct) -> None:

@@ -1,5 +1,7 @@
-"""One node: the only place where broker and controller are joined. `Node.start` begins its parts in the order of their
-needs, and `STOPPING` is the order in which they end."""
+"""One node: the only place where broker and controller are joined.
+
+`Node.start` starts the parts in the order of their needs, and `STOPPING` is the order in which they are stopped.
+"""
 
 from __future__ import annotations
 
@@ -30,30 +32,31 @@ from highwater.net.http import HttpServer, Page
 from highwater.net.metrics import CONTENT_TYPE, Collector, NetMetrics, exposition
 from highwater.net.server import Limits, ListenerSpec, Server
 from highwater.net.stats import LoopLag
-from highwater.quorum import Identity, Leadership, Listener, ReplicaKey, Timing, VoterNode
+from highwater.quorum import Identity, Leadership, ReplicaKey, Timing, VoterListener, VoterNode
 from highwater.raft_node.metrics import QuorumMetrics
 from highwater.raft_node.raft_node import Listeners, RaftNode
+from highwater.wire.records import APPEND_LIMIT
 from highwater.world import World
 from highwater.world.closings import Closings
 
 HAND_OVER_SECONDS = 3.0
 RESIGN_SECONDS = 1.0
 GRACE_SECONDS = 1.0
-"""For requests that are under way when the listeners close."""
+"""The time for requests that are under way when the listeners close."""
 STOPPING = ("loop lag", "membership", "leadership", "http", "listeners", "logs", "controller", "quorum", "lock")
-"""In this order. The broker leaves first, while everybody still hears it. Then the controller hands over: other brokers
-that leave may need it until then. Requests end before the logs that they use are closed."""
+"""The order of stopping. The broker leaves first, while all other parts still work. Then the controller hands over:
+other brokers that leave may need it until then. Requests end before the logs that they use are closed."""
 NEVER_MS = NO_BOUND = 2**62
 KRAFT_LEVEL = 1
 _log = logging.getLogger(__name__)
 
 
 class NotStarted(Exception):
-    """The start took too long; the caller of `start` is told so."""
+    """The start took too long. The caller of `start` gets this exception."""
 
 
 class Node:
-    """A broker, a controller, or both; they are strangers that meet on the wire and here."""
+    """A broker, a controller, or both. The two talk to each other by requests, and are joined only here."""
 
     def __init__(
         self,
@@ -63,7 +66,7 @@ class Node:
         failed: Callable[[BaseException], None],
         progress: Callable[[], None] = lambda: None,
     ) -> None:
-        """`failed` is called when the node cannot go on; `progress` again and again while its logs are opened."""
+        """Calls `failed` when the node cannot go on, and `progress` again and again while its logs are opened."""
         self.world, self.config, self.home = world, config, home
         self._failed = failed
         self._progress = progress
@@ -95,7 +98,8 @@ class Node:
         failed: Callable[[BaseException], None],
         progress: Callable[[], None] = lambda: None,
     ) -> Node:
-        """Its directory is locked and read first. ConfigError where that, or what is asked of the node, cannot be."""
+        """Locks and reads the directory first. Raises ConfigError if that fails, or if the settings do not fit the
+        directory."""
         if config.is_controller and config.voters and [voter.id for voter in config.voters] != [config.node_id]:
             raise ConfigError(
                 "controller.quorum.voters: a fixed quorum of several voters is not supported; name the voters when "
@@ -116,7 +120,7 @@ class Node:
     # Starting and stopping
 
     async def start(self) -> None:
-        """Returns when this node does what its roles say: a broker then is unfenced and serves clients."""
+        """Returns when this node does its work: a broker is then unfenced and serves clients."""
         patience = self.config.get(settings.SERVER_MAX_STARTUP_TIME_MS)
         try:
             async with asyncio.timeout(None if patience >= NEVER_MS else patience / 1000) as within:
@@ -151,7 +155,7 @@ class Node:
         await self._serve_http()
 
     async def _catch_up(self) -> None:
-        """With the metadata of the quorum."""
+        """Waits until this node has the metadata of the quorum."""
         while not self.raft.is_caught_up:
             self._heard.clear()
             await self._heard.wait()
@@ -160,23 +164,24 @@ class Node:
             raise ConfigError(f"{self.home.directory}: {'; '.join(unsupported)}")
 
     def _identity(self) -> Identity:
-        """This replica of the metadata log, with the addresses that it is really reached at."""
+        """The identity of this replica of the metadata log, with its bound addresses."""
         config, bound = self.config, self.server.endpoints
         listeners = []
         for each in config.advertised_controller_listeners if config.is_controller else ():
             at = bound.get(each.name, each.endpoint)
-            listeners.append(Listener(each.name, each.endpoint.host or at.host, each.endpoint.port or at.port))
+            listeners.append(VoterListener(each.name, each.endpoint.host or at.host, each.endpoint.port or at.port))
         voter = VoterNode(ReplicaKey(config.node_id, self.home.directory_id), tuple(listeners))
         bootstrap = config.bootstrap_controllers or tuple(voter.endpoint for voter in config.voters)
         return Identity(self.home.cluster_id, voter, config.controller_listener_names[0], bootstrap)
 
     async def stop(self) -> None:
-        """A controlled shutdown: leave the cluster, finish what was asked, close the logs, mark them clean. A node that
-        is still starting ends what it has begun; it marks nothing."""
+        """A controlled shutdown: leaves the cluster, answers open requests, closes the logs and marks them clean. A
+        node that is still starting ends what it has begun; if its logs were open, it marks them, too."""
         await self.closings.close()
 
     async def _hand_over(self, controller: ActiveController) -> None:
-        """A cluster that stops as a whole needs its controller until the last broker has left."""
+        """Hands the leadership over. If a whole cluster stops, its controller is needed until the last broker has
+        left."""
         try:
             async with asyncio.timeout(HAND_OVER_SECONDS):
                 while controller.brokers_leaving:
@@ -185,7 +190,7 @@ class Node:
             _log.warning("brokers are still leaving while their controller stops")
         await self.raft.leave(RESIGN_SECONDS)
 
-    # What the quorum tells the two roles
+    # Callbacks of the quorum
 
     def _controller_endpoint(self) -> Endpoint | None:
         leader = self.raft.leader_id
@@ -210,7 +215,7 @@ class Node:
         image = self.raft.committed
         return Features(supported, image.offset, {**image.features.levels, "kraft.version": KRAFT_LEVEL})
 
-    # What it tells of itself
+    # Status and metrics
 
     async def _serve_http(self) -> None:
         listener = self.config.get(settings.HIGHWATER_HTTP_LISTENER)
@@ -230,9 +235,9 @@ class Node:
         _log.info("/status and /metrics are served at http://%s", self.http_endpoint)
 
     def status(self) -> dict[str, Any]:
-        """What this node knows of itself; of its partitions `as_json` tells."""
+        """The status of this node. `as_json` adds its partitions."""
         quorum = self.raft.quorum
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "node": self.config.node_id,
             "quorum": {
                 "role": quorum.role.value,
@@ -241,14 +246,15 @@ class Node:
                 "high_watermark": quorum.high_watermark,
                 "log_end": self.raft.log_end,
                 "voters": list(quorum.voters.ids),
+                "is_voter": quorum.voters.is_voter(ReplicaKey(self.config.node_id, self.home.directory_id)),
             },
         }
         if self.controller is not None:
-            told["decisions"] = aged(self.controller.changes, self.world.clock.monotonic())
+            fields["decisions"] = aged(self.controller.changes, self.world.clock.monotonic())
         if self.broker is not None:
             lifecycle = self.broker.lifecycle
-            told |= describe(self.broker, lifecycle.epoch, lifecycle.standing.value, quorum.leader_id)
-        return told
+            fields |= describe(self.broker, lifecycle.epoch, lifecycle.state.value, quorum.leader_id)
+        return fields
 
     def _status_page(self) -> Page:
         return Page("application/json", as_json(self.status(), self.broker))
@@ -271,7 +277,7 @@ def _limits(config: NodeConfig, room: int) -> Limits:
         _log.warning("max.connections=%d is taken as %d: the limit of open files allows no more", connections, room)
     return Limits(
         max_frame=config.get(settings.SOCKET_REQUEST_MAX_BYTES),
-        queued_bytes=queued if queued > 0 else NO_BOUND,
+        queued_bytes=queued - min(APPEND_LIMIT, queued // 2) if queued > 0 else NO_BOUND,  # for what is inflated
         slots=config.get(settings.QUEUED_MAX_REQUESTS),
         connections=min(connections, room),
         connections_per_ip=config.get(settings.MAX_CONNECTIONS_PER_IP),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from highwater.cluster.durability import DurabilityCheck
 
 MARK = "kafka_topic"
+SHAPE = ("partitions", "replication_factor", "config", "assignment")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,8 +46,8 @@ def kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
             raise pytest.UsageError(f"highwater_config: {line!r} is not key=value")
         settings[key.strip()] = value.strip()
     with Cluster(
-        brokers=int(pytestconfig.getini("highwater_brokers")),
-        controllers=int(pytestconfig.getini("highwater_controllers")),
+        brokers=_count(pytestconfig, "highwater_brokers", at_least=1),
+        controllers=_count(pytestconfig, "highwater_controllers", at_least=0),
         processes=pytestconfig.getini("highwater_processes"),
         config=settings,
     ) as cluster:
@@ -75,9 +76,21 @@ def durability_check(
     check.close()
 
 
+def _count(config: pytest.Config, option: str, *, at_least: int) -> int:
+    text = str(config.getini(option)).strip()
+    if not text.isascii() or not text.isdigit() or int(text) < at_least:
+        raise pytest.UsageError(f"{option} is {text!r}: it must be a whole number of at least {at_least}")
+    return int(text)
+
+
 def _shape(request: pytest.FixtureRequest) -> dict[str, Any]:
     mark = request.node.get_closest_marker(MARK)
-    return {} if mark is None else dict(mark.kwargs)
+    if mark is None:
+        return {}
+    unknown = [*map(repr, mark.args), *(name for name in mark.kwargs if name not in SHAPE)]
+    if unknown:
+        raise pytest.UsageError(f"the mark {MARK} does not take {unknown[0]}: it takes {', '.join(SHAPE)}, by name")
+    return dict(mark.kwargs)
 
 
 _NUMBER = pytest.StashKey[int]()

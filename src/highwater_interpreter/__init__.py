@@ -30,8 +30,8 @@ def is_ours_to_say(master: str | None, environment: Mapping[str, str]) -> bool:
     if any(name in environment for name in _SAID):
         return False
     if master is None:
-        told = "--master" in environment.get("PYSPARK_SUBMIT_ARGS", "")
-        return not told and not any(name in environment for name in _ELSEWHERE)
+        has_master = "--master" in environment.get("PYSPARK_SUBMIT_ARGS", "")
+        return not has_master and not any(name in environment for name in _ELSEWHERE)
     return master == "local" or master.startswith(("local[", "local-cluster["))
 
 

@@ -45,7 +45,7 @@ class _Held:
         self._partitions: set[int] = set()
         self.due: list[tuple[int, int]] = []
         """Records that are processed and not committed. A generation may end, or the coordinator, in between: then they
-        are committed with those that follow, or come again to whoever has their partition next."""
+        are committed with those that follow, or come again to the member that has their partition next."""
 
     def take(self, records: list[tuple[int, int]]) -> None:
         if records:

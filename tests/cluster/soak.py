@@ -65,11 +65,11 @@ class Soak:
                 returning = self._kill(draw, victim)
 
     def _has_more_to_show(self) -> bool:
-        """Whom to kill is a matter of chance, and of who is back how soon; but there is an end to it."""
+        """Chance, and how soon the nodes are back, decide which node is killed next; but there is an end to it."""
         short = self.controllers_killed < self.controllers_wanted or self.early < self.early_wanted
         return short and len(self.kills) < 3 * self.total
 
-    # Who is next
+    # Which node is next
 
     def _behind(self, done: int, share: float) -> bool:
         return done < ceil(share * (len(self.kills) + 1))

@@ -146,7 +146,7 @@ class Stage:
         return [told for node in running if (told := self.status(node)) is not None]
 
     def controller(self) -> int | None:
-        """Whom the newest quorum epoch calls its leader."""
+        """The leader of the newest quorum epoch."""
         seen = max(self.statuses(), key=lambda told: told["quorum"]["epoch"], default=None)
         leader: int | None = None if seen is None else seen["quorum"]["leader"]
         return leader
@@ -210,7 +210,7 @@ class Stage:
         return set() if led is None else set(led.isr)
 
     def named_leaders(self, topic: str, index: int = 0) -> set[int]:
-        """Whom those that have a replica follow, or -1."""
+        """The leaders that the brokers with a replica name; -1 for none."""
         rows = (row for told in self.statuses() for row in told.get("partitions", ()))
         return {row["leader"] for row in rows if (row["topic"], row["partition"]) == (topic, index)}
 

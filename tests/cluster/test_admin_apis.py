@@ -142,7 +142,7 @@ def test_records_are_deleted_by_confluent_kafka(node: Node, admin: AdminClient) 
     assert refusal(admin.delete_records([TopicPartition("shortened", 0, 11)])) == KafkaError.OFFSET_OUT_OF_RANGE
 
 
-def test_what_is_wrong_gets_kafkas_code(admin: AdminClient) -> None:
+def test_a_wrong_request_gets_kafkas_code(admin: AdminClient) -> None:
     create(admin, NewTopic("there", 2, 1))
     for wrong, code in (
         (NewTopic("there", 1, 1), KafkaError.TOPIC_ALREADY_EXISTS),

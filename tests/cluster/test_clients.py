@@ -109,7 +109,7 @@ def end_of(node: Node, topic: str) -> int:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_one_client_writes_the_others_read(node: Node, name: str) -> None:
+def test_records_of_one_client_are_read_by_the_others(node: Node, name: str) -> None:
     case = CASES[name]
     expected = case.records()
     create(node, name)

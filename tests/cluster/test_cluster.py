@@ -96,7 +96,7 @@ def test_a_cluster_can_be_begun_by_one_call_and_is_given_back(begin: Callable[[C
 
 
 @pytest.mark.parametrize("processes", [False, True])
-def test_a_cluster_that_nobody_closed_is_gone_with_its_process(tmp_path: Path, processes: bool) -> None:
+def test_a_cluster_that_was_not_closed_is_gone_with_its_process(tmp_path: Path, processes: bool) -> None:
     script = f"from highwater import Cluster\nprint(Cluster(brokers=1, processes={processes}).start().log_dir(1))"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
@@ -315,13 +315,13 @@ def test_the_port_of_a_node_s_status_is_its_own_also_while_it_is_down(tmp_path: 
         layout.release()
 
 
-def test_who_steers_a_process_that_has_just_ended_is_not_hurt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_to_a_process_that_has_just_ended_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the thread of another node does, in which a failure was spent at that very moment."""
     told = []
     end = ProcessHost._end
 
     def tell_and_end(host: ProcessHost) -> None:
-        host.tell("disarm", 1)
+        host.send("disarm", 1)
         told.append(host.member.id)
         end(host)
 
@@ -329,6 +329,20 @@ def test_who_steers_a_process_that_has_just_ended_is_not_hurt(monkeypatch: pytes
     with Cluster(brokers=1, processes=True) as cluster:
         cluster.kill(1)
         assert told == [1] and cluster.state(1) == "down"
+
+
+def test_a_wait_that_ends_in_vain_says_how_it_stood(cluster: Cluster, topic: str) -> None:
+    isr = cluster.wait_for_isr(topic, 0, 3)
+    known = ",".join(map(str, sorted(isr)))
+    with pytest.raises(TimeoutError) as raised:
+        cluster.wait_for_isr(topic, 0, 5, seconds=0)
+    assert str(raised.value).startswith(f"not within 0.0 s: the ISR of {topic}-0 has 5 members; it was {known} at last")
+    with pytest.raises(TimeoutError, match=f"the ISR of {topic}-0 has 1,2; it was {known} at last"):
+        cluster.wait_for_isr(topic, 0, {2, 1}, seconds=0)
+    leader = cluster.wait_for_leader(topic, 0)
+    told = f"{topic}-0 is led by a leader other than node {leader}; node {leader} led it at last"
+    with pytest.raises(TimeoutError, match=told):
+        cluster.wait_for_leader(topic, 0, other_than=leader, seconds=0)
 
 
 def test_a_setting_that_cannot_be_is_refused_at_once() -> None:

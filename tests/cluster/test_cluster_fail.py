@@ -191,7 +191,7 @@ def test_a_librdkafka_producer_retries_over_the_failures_and_doubles_nothing(
     assert [each.value for each in cluster.records(partition.topic)] == [b"%d" % number for number in range(10)]
 
 
-def test_what_cannot_fail_is_refused_when_asked_for(cluster: Cluster) -> None:
+def test_a_failure_that_cannot_happen_is_refused_when_asked_for(cluster: Cluster) -> None:
     with pytest.raises(ValueError, match="no API 'Prodcue'"):
         cluster.fail("Prodcue", "INVALID_RECORD")
     with pytest.raises(ValueError, match="no error 'INVALID'"):

@@ -156,7 +156,7 @@ def test_apaches_tool_finds_nothing_wrong_with_a_compacted_log(compacted: Compac
         assert f"compresscodec: {codec} " in dump.stdout
 
 
-def test_the_cleaner_tells_what_it_has_done(compacted: Compacted) -> None:
+def test_the_cleaner_reports_what_it_has_done(compacted: Compacted) -> None:
     def is_over(status: Status | None) -> bool:
         return status is not None and all(
             row["compaction"]["under_way"] is None for row in status["partitions"] if row["topic"] == TOPIC

@@ -104,7 +104,7 @@ def test_damage_to_what_a_start_goes_by_is_met_there_and_fetched_anew(cluster: C
 
 
 @pytest.mark.slow
-def test_the_last_copy_serves_what_lies_before_its_damage_and_status_tells_of_it() -> None:
+def test_the_last_copy_serves_what_lies_before_its_damage_and_status_shows_it() -> None:
     http = f"127.0.0.1:{free_ports(1)[0]}"
     with Cluster(brokers=1, config={"highwater.http.listener": http}) as cluster:
         cluster.create_topic(TOPIC, partitions=1, replication_factor=1)

@@ -1,4 +1,4 @@
-"""Connections cost descriptors, and there are so many: whoever takes them all takes no log offline."""
+"""Connections cost descriptors, whose number is limited: a client that takes them all takes no log offline."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def status(node: Node) -> dict[str, object]:
     return told
 
 
-def test_idle_connections_of_both_kinds_take_no_log_offline_and_keep_nobody_from_looking(node: Node) -> None:
+def test_idle_connections_of_both_kinds_take_no_log_offline_and_keep_no_tool_from_looking(node: Node) -> None:
     host, _, port = node.properties["highwater.http.listener"].partition(":")
     with ExitStack() as idle, Peer(node.port) as bystander:
         target = Target("many", create(bystander, "many"))

@@ -194,7 +194,7 @@ def test_a_full_disk_is_readable_and_writable_again_once_there_is_room(tmp_path:
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not installed")
-def test_a_full_disk_is_told_by_status_and_by_the_console_producer_which_goes_on_when_there_is_room(
+def test_status_and_the_console_producer_report_a_full_disk_and_the_producer_goes_on_when_there_is_room(
     tmp_path: Path,
 ) -> None:
     (http,) = free_ports(1)
@@ -209,6 +209,18 @@ def test_a_full_disk_is_told_by_status_and_by_the_console_producer_which_goes_on
             create(client, "full")
             while produce(client, TopicPartition("full", 0), [bytes(100_000)])[0] is Code.NONE:
                 pass
+        node.inside(f"cat /dev/zero 2>/dev/null >'{node.log_dir}/filler' || true")
+        inside = ["nsenter", "-t", str(node.pid), "-m"]
+        quick = tmp_path / "quick.properties"
+        quick.write_text("default.api.timeout.ms=6000\n")
+        tool = [*inside, *command, "topics", "--bootstrap-server", node.bootstrap, "--command-config", str(quick)]
+        # More partitions than the last page of the metadata log has room for.
+        told = subprocess.run(
+            [*tool, "--create", "--topic", "more", "--partitions", "500"], capture_output=True, text=True
+        )
+        assert told.returncode == 1
+        assert f"Still waiting: the disk of node 1 ({node.log_dir}) is full (0 bytes are free)" in told.stderr
+        node.inside(f"rm '{node.log_dir}/filler'")
         told = subprocess.run([*command, "status", "--http", f"127.0.0.1:{http}"], capture_output=True, text=True)
         assert re.search(r"full-0 .* cannot be written .* No space left on device", told.stdout)
         with errors.open("wb") as error, subprocess.Popen(line, stdin=subprocess.PIPE, stderr=error) as producer:

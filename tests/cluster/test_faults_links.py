@@ -236,7 +236,7 @@ def test_a_dial_over_a_cut_waits_for_it_to_heal(held: Condition) -> None:
     play(scene)
 
 
-def test_a_dial_over_a_cut_that_does_not_heal_finds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dial_over_a_cut_that_does_not_heal_finds_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faulty_net, "CONNECT_SECONDS", 0.02)
 
     async def scene(pair: Pair) -> None:
@@ -264,7 +264,7 @@ def test_a_slow_link_delays_each_way_and_keeps_the_order() -> None:
     play(scene)
 
 
-def test_what_was_slow_arrives_at_once_when_the_link_heals() -> None:
+def test_delayed_bytes_arrive_at_once_when_the_link_heals() -> None:
     async def scene(pair: Pair) -> None:
         await pair.dial()
         pair.be(Condition(delay=3600))
@@ -278,7 +278,7 @@ def test_what_was_slow_arrives_at_once_when_the_link_heals() -> None:
     play(scene)
 
 
-def test_who_is_no_peer_is_not_touched() -> None:
+def test_a_connection_to_a_node_that_is_no_peer_is_not_changed() -> None:
     async def scene(pair: Pair) -> None:
         pair.be(BOTH)
         await pair.dial()

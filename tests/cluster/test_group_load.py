@@ -157,7 +157,7 @@ class Crowd:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_every_record_is_processed_whoever_joins_leaves_stands_still_or_dies(cluster: Cluster) -> None:
+def test_every_record_is_processed_while_members_join_leave_stall_or_die(cluster: Cluster) -> None:
     def all_of(crowds: Sequence[Crowd], holds: Callable[[Crowd], bool], what: str) -> None:
         for crowd in crowds:
             cluster.wait_until(lambda crowd=crowd: holds(crowd), SECONDS, f"{crowd.group}: {what}")  # type: ignore[misc]

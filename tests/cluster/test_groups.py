@@ -1,4 +1,4 @@
-"""Real clients in groups on a cluster of three: they share, take over, commit and resume, whoever goes away."""
+"""Real clients in groups on three brokers: they share, take over, commit and resume, whichever member goes away."""
 
 from __future__ import annotations
 

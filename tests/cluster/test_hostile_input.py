@@ -112,7 +112,7 @@ def test_a_short_body_is_closed_and_bytes_behind_a_body_are_ignored(node: Node, 
 
 @pytest.mark.slow
 def test_a_slow_sender_is_closed_once_it_is_idle(tmp_path: Path) -> None:
-    """By a node of its own: whoever is held up for so long on the way to another one would be closed, too."""
+    """By a node of its own: a connection delayed for so long on the way to another node would be closed, too."""
     node = Node.fresh(tmp_path, {"connections.max.idle.ms": str(int(IDLE_SECONDS * 1000))}).start()
     whole = asked(ApiVersionsRequest(), 0)
     try:

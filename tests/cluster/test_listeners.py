@@ -32,7 +32,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "SECOND", "ELSEWHERE"])
-def test_a_client_is_told_the_addresses_of_its_listener(node: Node, listener: str) -> None:
+def test_a_client_gets_the_addresses_of_its_listener(node: Node, listener: str) -> None:
     port = node.port_of(listener)
     expected = {
         "PLAINTEXT": ("127.0.0.1", port),

@@ -127,8 +127,8 @@ def test_with_a_minimum_of_one_all_but_one_may_die_and_nothing_acknowledged_is_l
     feeds = [Feed(stage.bootstrap, "one", 1, f"p{number}") for number in range(2)]
     with feeding(*feeds):
         while len(stage.down) < 2:
-            # Who has lost touch for a moment cannot take over: then the partition would have to wait for the dead.
-            wait_until(lambda: stage.isr("one") == set(stage.brokers) - stage.down, "who lives is in sync")
+            # A replica that has lost touch for a moment cannot take over: the partition would wait for the dead.
+            wait_until(lambda: stage.isr("one") == set(stage.brokers) - stage.down, "every living replica is in sync")
             leader = stage.leader("one")
             assert leader is not None
             killed_at = stage.kill(leader)
@@ -169,7 +169,7 @@ def assert_the_loss_is_the_suffix(stage: Stage, topic: str, everywhere: list[Sen
     assert not any(others.values()), verdict_text(verdict)
     [reported] = unclean_elections(stage, topic)
     assert "what only 1 had is lost" in reported
-    # Whoever had more returns, gives it up, and says so.
+    # The replica that had more returns, gives it up, and says so.
     stage.start(1)
     wait_until(lambda: stage.isr(topic) == {1, 2, 3}, "the dead one is back")
     assert re.search(rf"{topic}-0 cut from 27 to 20, 7 records", stage.output(1))

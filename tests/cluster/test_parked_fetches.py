@@ -1,4 +1,4 @@
-"""Fetches that ask to wait for days and whose readers hang up: whoever writes must not feel them."""
+"""Fetches that ask to wait for days and whose readers hang up: they must not slow producers down."""
 
 from __future__ import annotations
 

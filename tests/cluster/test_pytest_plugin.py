@@ -75,6 +75,16 @@ def test_the_ini_of_the_guide_shapes_the_cluster(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.parametrize("line", ["highwater_brokers = zero", "highwater_brokers = 0", "highwater_controllers = -1"])
+def test_a_wrong_number_of_nodes_is_reported_with_its_option(tmp_path: Path, line: str) -> None:
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{line}\n")
+    (tmp_path / "test_it.py").write_text("def test_it(kafka_cluster): pass\n")
+    ran = pytest_in(tmp_path, "-q")
+    option, _, value = line.split()
+    assert ran.returncode == 1
+    assert f"{option} is {value!r}: it must be a whole number of at least " in ran.stdout
+
+
 CHECKS = """
 import pytest
 from confluent_kafka import Producer
@@ -103,6 +113,18 @@ def test_a_refused_send_is_an_outcome(kafka_cluster, durability_check):
     assert durability_check.verify().counts["acked"] == 1
     assert len(durability_check.producer_history) == 2
 
+def test_a_check_that_saw_nothing_proves_nothing(kafka_cluster, kafka_topic, durability_check):
+    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    producer.produce(kafka_topic, b"without on_delivery")
+    assert producer.flush(60) == 0
+    with pytest.raises(AssertionError, match="nothing was sent to .* that the check knows of"):
+        durability_check.verify()
+
+@pytest.mark.kafka_topic(partition=2)
+@pytest.mark.xfail(raises=pytest.UsageError, strict=True)
+def test_a_mistyped_shape(kafka_topic):
+    pass
+
 def test_a_foreign_record_is_found(kafka_cluster, kafka_topic, durability_check):
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
     producer.produce(kafka_topic, b"seen", on_delivery=durability_check.on_delivery)
@@ -126,7 +148,7 @@ def test_the_durability_check_finds_what_is_wrong_and_faults_end_with_their_test
     (tmp_path / "test_checks.py").write_text(CHECKS)
     ran = pytest_in(tmp_path, "-q")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "6 passed" in ran.stdout
+    assert "7 passed, 1 xfailed" in ran.stdout
 
 
 def test_importing_the_package_loads_no_cluster(tmp_path: Path) -> None:

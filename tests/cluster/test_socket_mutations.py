@@ -186,7 +186,7 @@ def _goes_on(frame: Frame, answers: deque[bytes]) -> bool:
     return True
 
 
-def test_a_damaged_request_is_answered_or_ends_its_connection_and_harms_nobody(node: Node) -> None:
+def test_a_damaged_request_is_answered_or_ends_its_connection_and_harms_no_other(node: Node) -> None:
     topic_id = create(node.port, TOPIC)
     with Peer(
         node.port

@@ -152,7 +152,7 @@ def test_a_node_that_is_silent_is_shown_as_such_beside_the_others(stage: Stage) 
     stage.resume(silent)
 
 
-def test_the_death_of_a_leader_is_told_where_it_is_decided_and_where_it_is_felt(stage: Stage) -> None:
+def test_the_death_of_a_leader_is_logged_where_it_is_decided_and_where_it_is_felt(stage: Stage) -> None:
     parts = cast(stage, "felt")
     write(stage, "felt", 3, to=parts.leader)
     stage.kill(parts.leader)
@@ -333,7 +333,7 @@ def described(text: str) -> dict[str, list[str]]:
     return {row[1]: row[3:6] for row in rows}
 
 
-def test_the_lag_of_a_group_is_in_the_metrics_as_groups_tells_it(stage: Stage, lagging: str) -> None:
+def test_the_lag_of_a_group_in_the_metrics_is_that_of_groups(stage: Stage, lagging: str) -> None:
     told = described(stage.command("groups", "--bootstrap-server", stage.bootstrap, "--describe", "--group", lagging))
     assert told == {f"lag-{node}": [str(2 * node), str(10 + node), str(10 - node)] for node in stage.brokers}
 
@@ -351,7 +351,7 @@ def test_the_lag_of_a_group_is_in_the_metrics_as_groups_tells_it(stage: Stage, l
 
 
 @pytest.mark.apache
-def test_the_lag_of_a_group_is_in_the_metrics_as_apaches_tool_tells_it(stage: Stage, lagging: str) -> None:
+def test_the_lag_of_a_group_in_the_metrics_is_that_of_apaches_tool(stage: Stage, lagging: str) -> None:
     (ran,) = apache([call("groups", "--bootstrap-server", stage.bootstrap, "--describe", "--group", lagging)])
     told = described(ran.stdout)
     assert len(told) == 3

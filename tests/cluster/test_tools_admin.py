@@ -180,7 +180,7 @@ def test_reading_prints_the_same_lines(
 
 
 @pytest.mark.parametrize("line", REFUSED.values(), ids=REFUSED.keys())
-def test_what_cannot_be_done_ends_with_the_same_reason(
+def test_a_command_that_cannot_be_done_ends_with_the_same_reason(
     server: Server, prepared: dict[str, str], by_apache: dict[str, Ran], line: str
 ) -> None:
     expected, found = by_apache[line], ours(parsed(server, line, prepared))
@@ -242,7 +242,7 @@ def changed(server: Server, topic: str, run: Callable[[Call], Ran]) -> list[Ran]
     return results
 
 
-def test_changes_are_told_in_the_same_words(server: Server, prepared: dict[str, str]) -> None:
+def test_changes_are_reported_in_the_same_words(server: Server, prepared: dict[str, str]) -> None:
     """A topic made, altered and deleted, by Apache's tools and then by ours."""
     made_by_apache = changed(server, "tools-made-by-apache", lambda one: apache([one])[0])
     made_by_us = changed(server, "tools-made-by-us", ours)
@@ -253,7 +253,7 @@ def test_changes_are_told_in_the_same_words(server: Server, prepared: dict[str, 
         assert other.rc == one.rc == 0, (line, other.stderr)
 
 
-def test_deleting_records_tells_each_partition_s_fate(server: Server, prepared: dict[str, str]) -> None:
+def test_deleting_records_reports_each_partition_s_fate(server: Server, prepared: dict[str, str]) -> None:
     line = "delete-records --offset-json-file OFFSETS"
     found = ours(parsed(server, line, prepared))
     (expected,) = apache([parsed(server, line, prepared)])
@@ -272,7 +272,7 @@ def nobody_listens() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("line", ["topics --list", "get-offsets --topic x", "configs --describe --topic x"])
-def test_a_refused_connection_is_told_at_once(nobody_listens: str, line: str) -> None:
+def test_a_refused_connection_is_reported_at_once(nobody_listens: str, line: str) -> None:
     tool, *args = line.split()
     began = time.monotonic()
     found = ours(call(tool, "--bootstrap-server", nobody_listens, *args))

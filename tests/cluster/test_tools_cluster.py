@@ -129,11 +129,11 @@ def assert_same(line: str, pair: tuple[Ran, Ran]) -> None:
 
 
 @pytest.mark.parametrize("line", READING.values(), ids=READING.keys())
-def test_a_whole_cluster_is_told_in_the_same_lines(whole: Scene, line: str) -> None:
+def test_a_whole_cluster_is_described_in_the_same_lines(whole: Scene, line: str) -> None:
     assert_same(line, whole[line])
 
 
-def test_changes_are_made_and_told_alike(stage: Stage, whole: Scene) -> None:
+def test_changes_are_made_and_reported_alike(stage: Stage, whole: Scene) -> None:
     theirs, found = [], []
     for line in CHANGING:
         theirs += apache([parsed(stage, line, "made-by-apache")])
@@ -149,7 +149,7 @@ def test_changes_are_made_and_told_alike(stage: Stage, whole: Scene) -> None:
     assert "Partition: 1\tLeader: 2\tReplicas: 2,3,1\tIsr: 2,3,1\tElr: \tLastKnownElr: " in described
 
 
-def test_a_controller_by_itself_tells_of_the_cluster_too(stage: Stage, whole: Scene) -> None:
+def test_a_controller_by_itself_describes_the_cluster_too(stage: Stage, whole: Scene) -> None:
     controller = stage.active_controller()
     assert controller in (101, 102, 103)
     done = CliRunner().invoke(main, ["status", "--data-dir", str(stage.directory)])
@@ -166,7 +166,7 @@ def test_a_controller_by_itself_tells_of_the_cluster_too(stage: Stage, whole: Sc
 
 
 @pytest.mark.parametrize("line", READING.values(), ids=READING.keys())
-def test_a_broken_cluster_is_told_in_the_same_lines(one_down: Scene, line: str) -> None:
+def test_a_broken_cluster_is_described_in_the_same_lines(one_down: Scene, line: str) -> None:
     assert_same(line, one_down[line])
 
 
@@ -220,7 +220,7 @@ def test_preferred_leaders_are_elected_one_by_one_and_all_at_once(back: Stage, t
     wait_until(lambda: {stage.leader("spread", index) for index in range(4)} == {1}, "the preferred replica leads")
 
 
-def test_an_unclean_leader_is_elected_only_when_asked_for_and_the_loss_is_told(back: Stage) -> None:
+def test_an_unclean_leader_is_elected_only_when_asked_for_and_the_loss_is_logged(back: Stage) -> None:
     stage = back
     with stage.client() as client:
         Admin(client).delete_topics(["lonely"])

@@ -216,7 +216,7 @@ MISUSED = {
 }
 
 
-def test_misuse_of_the_consumer_is_told_as_apache_tells_it(server: Server) -> None:
+def test_misuse_of_the_consumer_is_reported_as_apache_reports_it(server: Server) -> None:
     calls = [
         call("console-consumer", "--bootstrap-server", server.bootstrap, *flags.split(" ") if flags else ())
         for flags in MISUSED
@@ -243,7 +243,7 @@ def test_a_group_goes_on_where_it_ended_with_either_tool(server: Server, written
     assert sorted(line for lines in read for line in lines) == sorted(f"value {i}" for i in range(40))
 
 
-def test_what_comes_to_an_empty_partition_while_a_group_is_away_is_read_when_it_is_back(server: Server) -> None:
+def test_records_that_come_to_an_empty_partition_while_a_group_is_away_are_read_later(server: Server) -> None:
     topic, flags = "tools-gaps", ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
     with Client(server.bootstrap) as client:
         Admin(client).create_topics([NewTopic(topic, partitions=3)])

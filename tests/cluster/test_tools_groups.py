@@ -140,7 +140,7 @@ def test_reading_prints_the_same_lines(server: Server, plan: str, by_apache: dic
 
 
 @pytest.mark.parametrize("line", REFUSED.values(), ids=REFUSED.keys())
-def test_what_cannot_be_done_is_told_in_the_same_words_and_fails(
+def test_a_command_that_cannot_be_done_is_reported_in_the_same_words_and_fails(
     server: Server, plan: str, by_apache: dict[str, Ran], line: str
 ) -> None:
     expected, found = by_apache[line], ours(parsed(server, line))
@@ -148,7 +148,7 @@ def test_what_cannot_be_done_is_told_in_the_same_words_and_fails(
     assert (found.rc, expected.rc) == (1, 0)
 
 
-def test_changes_are_told_in_the_same_words(server: Server, plan: str) -> None:
+def test_changes_are_reported_in_the_same_words(server: Server, plan: str) -> None:
     expected = apache([parsed(server, line, NAME="g-theirs", **files(plan)) for line in CHANGING])
     found = [ours(parsed(server, line, NAME="g-others", **files(plan))) for line in CHANGING]
     for line, one, other in zip(CHANGING, expected, found, strict=True):

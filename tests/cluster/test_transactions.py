@@ -11,7 +11,7 @@ from highwater.cluster import Cluster
 
 
 @pytest.mark.timeout(120)
-def test_a_client_that_asks_for_transactions_is_told_at_once_that_there_are_none(tmp_path: Path) -> None:
+def test_a_client_that_asks_for_transactions_learns_at_once_that_there_are_none(tmp_path: Path) -> None:
     with Cluster(brokers=1, data_dir=tmp_path) as cluster:
         producer = Producer(
             {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "orders", "log_level": 0}

@@ -235,6 +235,10 @@ def test_a_cluster_whose_voter_lost_its_directory_is_ready_and_whole_again(tmp_p
     with staged(directory, 3) as stage:
         wait_until(lambda: stage.is_whole("kept", 3), "every replica is in sync")
         assert stage.controller() in (1, 3)
+        told = stage.command("status", "--data-dir", str(directory))
+        assert told.startswith("node 2 votes no more: its directory was lost and formatted anew")
+        assert told.count("Observer") == 1
+        assert (tmp_path / "data.err").read_text().startswith("node 2 votes no more: ")
 
 
 def test_up_signals_no_stranger_whose_pid_stands_in_a_file(tmp_path: Path) -> None:
@@ -253,7 +257,7 @@ def test_up_signals_no_stranger_whose_pid_stands_in_a_file(tmp_path: Path) -> No
         assert stranger.returncode == 0
 
 
-def test_a_lost_quorum_is_told_by_status_and_by_quorum_describe(tmp_path: Path) -> None:
+def test_status_and_quorum_describe_report_a_lost_quorum(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     with staged(directory, 3) as stage:
         stage.kill(2)
@@ -281,7 +285,7 @@ def test_a_lost_quorum_is_told_by_status_and_by_quorum_describe(tmp_path: Path) 
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not installed")
-def test_a_full_disk_is_told_and_so_is_its_room(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_so_is_its_room(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     directory.mkdir()
     mount = f"mount -t tmpfs -o size=8m tmpfs '{directory}' || exit 77; exec \"$@\""
@@ -292,6 +296,9 @@ def test_a_full_disk_is_told_and_so_is_its_room(tmp_path: Path) -> None:
         inside = ["nsenter", "-t", str(running.process.pid), "-m", "sh", "-c"]
         subprocess.run([*inside, f"cat /dev/zero >'{directory}/filler' || true"], check=True, stderr=subprocess.DEVNULL)
         wait_until(lambda: f"the disk of {directory} is full (" in running.errors, "it is told")
+        status = f"'{sys.executable}' -m highwater status --data-dir '{directory}'"
+        told = subprocess.run([*inside, status], check=True, capture_output=True, text=True).stdout
+        assert told.startswith("The disk of node 1 is full (")
         subprocess.run([*inside, f"rm '{directory}/filler'"], check=True)
         wait_until(lambda: f"the disk of {directory} has room again" in running.errors, "it is told")
         assert running.end(signal.SIGTERM) == 0

@@ -73,14 +73,19 @@ def ours(each: Call) -> Ran:
         sys.argv = before
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    return Ran(done.stdout, done.stderr, done.exit_code)
+    return Ran(done.stdout, _without_delays(done.stderr), done.exit_code)
 
 
 def ours_as_process(each: Call) -> Ran:
     """In a process of its own, with real pipes."""
     command = [sys.executable, "-c", "from highwater.cli import main; main()", each.tool, *each.args]
     done = subprocess.run(command, input=each.input, capture_output=True, text=True, check=False, timeout=60)
-    return Ran(done.stdout, done.stderr, done.returncode)
+    return Ran(done.stdout, _without_delays(done.stderr), done.returncode)
+
+
+def _without_delays(stderr: str) -> str:
+    """What our tools say while they wait is about a busy machine."""
+    return "".join(line for line in stderr.splitlines(keepends=True) if not line.startswith("Still "))
 
 
 def masked(text: str) -> list[str]:

@@ -132,7 +132,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "A16",
-        f"{_HIGH_WATERMARK}::test_a16_a_new_leader_that_does_not_know_what_is_committed_does_not_tell_an_older_end",
+        f"{_HIGH_WATERMARK}::test_a16_a_new_leader_that_does_not_know_what_is_committed_does_not_answer_an_older_end",
         "src/highwater/broker/k02_list_offsets.py",
         "if not partition.knows_its_end:",
         "if log.high_watermark < log.log_start:",

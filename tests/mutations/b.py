@@ -53,7 +53,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="B7",
-        test=IN_SYNC + "test_b7_below_min_insync_replicas_nothing_is_committed_and_nobody_sees_more",
+        test=IN_SYNC + "test_b7_below_min_insync_replicas_nothing_is_committed_and_no_reader_sees_more",
         file="src/highwater/replication/leader.py",
         line="if lowest <= self.high_watermark or self.is_frozen or not self.enough_in_sync:",
         replacement="if lowest <= self.high_watermark or self.is_frozen:",
@@ -89,7 +89,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="B13",
-        test=CONTROLLER + "test_b13_nobody_acts_on_an_isr_change_that_its_controller_did_not_live_to_commit",
+        test=CONTROLLER + "test_b13_no_broker_acts_on_an_isr_change_that_its_controller_did_not_live_to_commit",
         file="src/highwater/active_controller/active_controller.py",
         line="if self._waiting or self.raft.committed.offset < self.head.offset:",
         replacement="if self._waiting:",

@@ -59,12 +59,19 @@ MUTATIONS: list[Mutation] = [
         test=BOUNDARIES
         + "test_retention_that_fails_at_one_partition_goes_on_at_the_others_and_at_the_next_time_there_too",
         file="src/highwater/broker/upkeep.py",
+        line="with self._at(partition):\nif await self._broker.store.expiry.apply(partition.log, still_meant):",
+        replacement="if True:\n    if await self._broker.store.expiry.apply(partition.log, still_meant):",
+    ),
+    Mutation(
+        scenario="F13",
+        test=BOUNDARIES + "test_upkeep_that_fails_at_one_partition_goes_on_at_the_others",
+        file="src/highwater/broker/upkeep.py",
         line="for partition in partitions[at : at + SLICE]:\nwith self._at(partition):",
         replacement="for partition in partitions[at : at + SLICE]:\n    if True:",
     ),
     Mutation(
         scenario="F13",
-        test=BOUNDARIES + "test_a_controller_whose_clockwork_fails_once_still_fences_who_is_silent",
+        test=BOUNDARIES + "test_a_controller_whose_clockwork_fails_once_still_fences_silent_brokers",
         file="src/highwater/active_controller/clockwork.py",
         line='with self._world.failures.boundary("periodic", "the controller\'s sessions and elections"):',
         replacement="if True:",
@@ -132,15 +139,15 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         scenario="F16",
         test="tests/unit/quorum/test_far_epochs.py::test_an_answer_of_the_last_epochs_is_passed_over",
-        file="src/highwater/quorum/standing.py",
-        line="if epoch > max(before.epoch, LAST_TOLD):",
+        file="src/highwater/quorum/answer_head.py",
+        line="if epoch > max(before.epoch, LAST_ACCEPTED):",
         replacement="if False:",
     ),
     Mutation(
         scenario="F16",
         test="tests/scenarios/test_f_quorum.py::test_voters_whose_epochs_lie_far_apart_find_together_again",
-        file="src/highwater/quorum/standing.py",
-        line="if epoch > max(before.epoch, LAST_TOLD):",
+        file="src/highwater/quorum/answer_head.py",
+        line="if epoch > max(before.epoch, LAST_ACCEPTED):",
         replacement="if not core.is_in_reach(epoch):",
     ),
     Mutation(
@@ -152,14 +159,14 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="F16",
-        test="tests/unit/quorum/test_far_epochs.py::test_whoever_is_no_voter_moves_no_epoch_and_gets_no_vote",
+        test="tests/unit/quorum/test_far_epochs.py::test_a_node_that_is_no_voter_moves_no_epoch_and_gets_no_vote",
         file="src/highwater/quorum/epochs.py",
         line="if not core.voters.has(ReplicaKey(leader_id)):",
         replacement="if False:",
     ),
     Mutation(
         scenario="F17",
-        test="tests/scenarios/test_f_quorum.py::test_a_vote_that_cannot_be_written_yet_is_told_once_it_is",
+        test="tests/scenarios/test_f_quorum.py::test_a_vote_that_cannot_be_written_yet_is_answered_once_it_is",
         file="src/highwater/world/jobs.py",
         line="if not passes(failed) or tries == 0:",
         replacement="if True:",
@@ -196,7 +203,7 @@ MUTATIONS: list[Mutation] = [
         scenario="F17",
         test=BOUNDARIES + "test_a_fetch_that_meets_a_mistake_after_it_has_waited_ends_with_its_connection",
         file="src/highwater/broker/k01_fetch.py",
-        line="except Exception as failed:  # noqa: BLE001 the boundary of this request, also where nobody called it",
+        line="except Exception as failed:  # noqa: BLE001 the boundary of this request, even if a callback runs it",
         replacement="except AssertionError as failed:",
     ),
     Mutation(
@@ -225,7 +232,7 @@ MUTATIONS: list[Mutation] = [
         scenario="F17",
         test=BOUNDARIES + "test_a_log_that_meets_a_mistake_is_followed_by_another_and_its_neighbours_stay",
         file="src/highwater/log/log.py",
-        line="except Exception as failed:  # the partition's boundary: who knows what was written",
+        line="except Exception as failed:  # the partition's boundary: what was written is unknown",
         replacement="except AssertionError as failed:",
     ),
     Mutation(
@@ -238,7 +245,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         scenario="F17",
         test="tests/unit/world/test_boundary.py"
-        "::test_a_sync_that_meets_a_mistake_fails_for_those_who_wait_and_the_next_round_comes",
+        "::test_a_sync_that_raises_fails_for_its_callers_and_the_next_round_comes",
         file="src/highwater/world/flusher.py",
         line="except Exception as error:  # noqa: BLE001 a job's boundary: others of this round would wait for ever",
         replacement="except AssertionError as error:",
@@ -252,15 +259,15 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="F17",
-        test=BOUNDARIES + "test_of_those_who_wait_for_a_commit_one_that_fails_costs_the_others_nothing",
+        test=BOUNDARIES + "test_a_failing_callback_for_a_commit_does_not_affect_the_others",
         file="src/highwater/partition/partition.py",
-        line="except Exception as failed:  # noqa: BLE001 the boundary of one who waits",
+        line="except Exception as failed:  # noqa: BLE001 the boundary of one callback",
         replacement="except AssertionError as failed:",
     ),
     Mutation(
         scenario="F34",
         test="tests/cluster/test_transactions.py"
-        "::test_a_client_that_asks_for_transactions_is_told_at_once_that_there_are_none",
+        "::test_a_client_that_asks_for_transactions_learns_at_once_that_there_are_none",
         file="src/highwater/broker/k10_find_coordinator.py",
         line="NO_TRANSACTIONS = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
         replacement="NO_TRANSACTIONS = Code.UNSUPPORTED_VERSION",

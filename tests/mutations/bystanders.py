@@ -16,14 +16,14 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F12",
-        LINGERING + "test_who_asks_for_a_dead_leader_reads_on_from_one_that_lives",
+        LINGERING + "test_a_consumer_of_a_dead_leader_keeps_reading_from_a_live_one",
         "src/highwater/net/outbox.py",
         "if self.lingering and self.lingering.pop(slot, None) is None:",
         "if self.lingering and self.lingering.pop(slot, None) is None and False:",
     ),
     Mutation(
         "F12",
-        LINGERING + "test_nobody_waits_for_the_proof_of_a_death_that_nobody_can_give",
+        LINGERING + "test_a_metadata_request_does_not_wait_for_a_proof_that_cannot_come",
         "src/highwater/broker/doubts.py",
         "if now - first >= PATIENCE_SECONDS:",
         "if False:",
@@ -100,9 +100,9 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F18",
-        "tests/unit/broker/test_named_twice.py::test_the_offsets_of_a_group_that_is_named_twice_are_told_once",
+        "tests/unit/broker/test_named_twice.py::test_the_offsets_of_a_group_that_is_named_twice_are_answered_once",
         "src/highwater/broker/k09_offset_fetch.py",
-        "if group.group_id in seen:  # all that it has would be told again and again",
+        "if group.group_id in seen:  # a request could name one group many times, and get all its offsets each time",
         "if False:",
     ),
     Mutation(
@@ -138,8 +138,8 @@ MUTATIONS: list[Mutation] = [
         "F18",
         "tests/unit/net/test_turns.py::test_connections_that_pipeline_many_requests_take_turns",
         "src/highwater/net/turns.py",
-        "self.until = self._since + (self.slice if self._waiting else SLICE_SECONDS)",
-        "self.until = self._since + SLICE_SECONDS",
+        "self.until = now + self.slice",
+        "self.until = now + SLICE_SECONDS",
     ),
     Mutation(
         "F12",
@@ -152,15 +152,15 @@ MUTATIONS: list[Mutation] = [
         "F230",
         TURNS + "test_many_that_come_at_once_do_not_hold_the_loop_together",
         "src/highwater/net/turns.py",
-        "self.must_wait = bool(self._waiting) or self._taken >= SLICE_SECONDS",
-        "self.must_wait = bool(self._waiting)",
+        "self.must_wait = self._taken >= SLICE_SECONDS",
+        "self.must_wait = False",
     ),
     Mutation(
         "F231",
-        TURNS + "test_one_who_asks_for_little_does_not_wait_for_those_who_ask_for_much",
+        TURNS + "test_a_small_request_does_not_wait_for_large_ones",
         "src/highwater/net/turns.py",
-        "turns.add(self._share, self._go_on, SLICE_SECONDS)  # it was long, and may be so again",
-        "turns.add(self._share, self._go_on)",
+        "self._wait(SLICE_SECONDS)  # it was long, and may be so again",
+        "self._wait(0.0)",
     ),
     Mutation(
         "F233",
@@ -180,7 +180,33 @@ MUTATIONS: list[Mutation] = [
         "F235",
         "tests/unit/net/test_connection.py::test_an_answer_that_is_sent_is_not_kept",
         "src/highwater/net/outbox.py",
-        "slot.parts = _SENT  # whoever still knows the request does not keep its answer",
+        "slot.parts = _SENT  # so that a reference to the request does not keep its response in memory",
         "pass",
+    ),
+    Mutation(
+        "F292",  # new connections come before those that have waited, without end
+        TURNS + "test_a_connection_that_stays_does_not_wait_for_ever_for_new_ones",
+        "src/highwater/net/turns.py",
+        "self._time += used / (self._count + 1)",
+        "pass",
+        also=(
+            Mutation(
+                "F292", "", "src/highwater/net/turns.py", "OLDEST_EVERY: Final = 4", "OLDEST_EVERY: Final = 1 << 60"
+            ),
+        ),
+    ),
+    Mutation(
+        "F292",  # all is begun and nothing finished
+        TURNS + "test_when_there_is_too_much_to_do_some_of_it_is_finished",
+        "src/highwater/net/turns.py",
+        "self._since = self._turns.add(self._share, self._go_on, cost, self._since)",
+        "self._turns.add(self._share, self._go_on, cost)",
+    ),
+    Mutation(
+        "F292",  # one slice in each turn of a loop that is busy with new connections
+        TURNS + "test_a_loop_that_is_busy_with_other_things_gives_half_of_its_time_to_those_that_wait",
+        "src/highwater/net/turns.py",
+        "until = min(2 * now - self._scheduled_at, now + LONGEST_SECONDS)",
+        "until = now",
     ),
 ]

@@ -13,7 +13,7 @@ ELECTIONS = "tests/scenarios/test_c_elections.py"
 MUTATIONS: list[Mutation] = [
     Mutation(
         "C1",
-        f"{ELECTIONS}::test_c1_a_vote_is_synced_before_it_is_told_so_a_power_cut_does_not_bring_a_second_one",
+        f"{ELECTIONS}::test_c1_a_vote_is_synced_before_it_is_answered_so_a_power_cut_does_not_bring_a_second_one",
         "src/highwater/raft_node/raft_node.py",
         'await replaced(self.world, path, ready.election.to_json().encode(), where="quorum")',
         'self.world.spawn("vote", replaced(self.world, path, ready.election.to_json().encode()), lambda _: None)',
@@ -69,7 +69,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "C11",
-        f"{FAULTS}::test_c11_a_batch_that_cannot_be_applied_stops_whoever_commits_it_and_none_of_it_is_ever_seen",
+        f"{FAULTS}::test_c11_a_batch_that_cannot_be_applied_stops_the_node_that_commits_it_and_is_never_seen",
         "src/highwater/raft_node/raft_node.py",
         "except Exception as failed:  # noqa: BLE001 a broken invariant, or a record that cannot be applied",
         "except AssertionError as failed:",

@@ -20,7 +20,7 @@ def copy_of_tree(target: Path) -> Path:
     target.mkdir(parents=True)
     for name in ("src", "tests"):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", ".apache"):
+    for name in ("pyproject.toml", "ARCHITECTURE.md", ".apache"):
         if (ROOT / name).exists():
             (target / name).symlink_to(ROOT / name)
     return target

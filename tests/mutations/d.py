@@ -143,7 +143,7 @@ MUTATIONS: list[Mutation] = [
         "D12",
         f"{TRANSACTIONS}::test_d12_the_last_batch_of_a_producer_is_still_known_when_its_records_are_gone",
         "src/highwater/log/compaction/thinning.py",
-        "must_stay = must_stay or self._tells_of_its_producer(header)",
+        "must_stay = must_stay or self._is_last_of_its_producer(header)",
         "pass",
     ),
     Mutation(
@@ -169,7 +169,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "D15",
-        f"{DELETION}::test_d15_a_wall_clock_that_is_a_year_off_deletes_nothing_rolls_nothing_and_fences_nobody",
+        f"{DELETION}::test_d15_a_wall_clock_that_is_a_year_off_deletes_nothing_rolls_nothing_and_fences_no_broker",
         "src/highwater/log/retention.py",
         "return min(wall_ms, int(self._bound) + self.LEAP_MS)",
         "return wall_ms",

@@ -30,28 +30,28 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F142",
         "tests/scenarios/test_follower_disks.py::"
-        "test_a_cut_that_nobody_means_any_more_does_not_keep_a_full_disk_from_the_next_role",
+        "test_a_cut_that_is_obsolete_does_not_keep_a_full_disk_from_the_next_role",
         "src/highwater/log/store.py",
         "announce = partial(self._announce, log, still_meant)",
         "announce = partial(self._announce, log, lambda: True)",
     ),
     Mutation(
         "F142",
-        "tests/scenarios/test_follower_disks.py::test_a_log_that_nobody_means_to_begin_anew_any_more_stays_as_it_is",
+        "tests/scenarios/test_follower_disks.py::test_a_log_whose_new_beginning_is_obsolete_stays_as_it_is",
         "src/highwater/log/truncation.py",
         "while log.is_usable and still_meant():",
         "while log.is_usable:",
     ),
     Mutation(
         "F143",
-        "tests/scenarios/test_delete_records.py::test_the_next_leader_is_not_told_of_a_log_start_before_it_is_durable",
+        "tests/scenarios/test_delete_records.py::test_the_next_leader_does_not_learn_a_log_start_before_it_is_durable",
         "src/highwater/partition/fetcher.py",
         "if partition.log.durability.log_start < partition.log.log_start:",
         "if False:",
     ),
     Mutation(
         "F143",
-        "tests/scenarios/test_delete_records.py::test_the_next_leader_is_not_told_of_a_log_start_before_it_is_durable",
+        "tests/scenarios/test_delete_records.py::test_the_next_leader_does_not_learn_a_log_start_before_it_is_durable",
         "src/highwater/partition/followed.py",
         "log_start_offset=log.durability.log_start,",
         "log_start_offset=log.log_start,",
@@ -59,7 +59,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F144",
         "tests/scenarios/test_f_metadata.py::"
-        "test_a_full_disk_is_told_of_once_a_minute_however_often_the_metadata_is_fetched_again",
+        "test_a_full_disk_is_logged_once_a_minute_however_often_the_metadata_is_fetched_again",
         "src/highwater/world/boundary.py",
         "if now - self._lines.get(line, -QUIET_SECONDS) < QUIET_SECONDS:",
         "if False:",
@@ -74,7 +74,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F145",
-        "tests/scenarios/test_f_missing.py::test_who_is_tried_again_sooner_causes_no_second_look_at_the_others",
+        "tests/scenarios/test_f_missing.py::test_an_earlier_retry_of_one_replica_does_not_retry_the_others",
         "src/highwater/broker/missing.py",
         "self._timer.cancel()",
         "pass",
@@ -140,9 +140,9 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F152",
-        "tests/unit/log/compaction/test_cleaning.py::test_damage_that_is_met_behind_segments_that_were_put_in_place_is_told_and_not_tried_again",
+        "tests/unit/log/compaction/test_cleaning.py::test_damage_that_is_met_behind_segments_that_were_put_in_place_is_reported_and_not_tried_again",
         "src/highwater/log/compaction/cleaner.py",
-        "cleaning.layout += 1  # by our own hand",
+        "cleaning.layout += 1  # this swap has changed it",
         "pass",
     ),
     Mutation(
@@ -161,9 +161,9 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F155",
-        "tests/scenarios/test_same_names.py::test_who_looks_again_amid_the_deletion_of_a_large_topic_does_not_bring_it_back",
+        "tests/scenarios/test_same_names.py::test_a_second_look_during_the_deletion_of_a_large_topic_does_not_restore_it",
         "src/highwater/broker/publisher.py",
-        "self._take_settings(image)  # first: whoever looks again while this one is applied looks at its image",
+        "self._take_settings(image)  # first, because `_look_again` uses the image that is being applied",
         "pass",
     ),
     Mutation(
@@ -175,16 +175,16 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F157",
-        "tests/scenarios/test_same_names.py::test_a_topic_whose_directory_somebody_has_removed_can_be_deleted_and_made_again",
+        "tests/scenarios/test_same_names.py::test_a_topic_whose_directory_was_removed_can_be_deleted_and_made_again",
         "src/highwater/log/retired.py",
         "except FileNotFoundError:",
         "except NotADirectoryError:",
     ),
     Mutation(
         "F157",
-        "tests/unit/world/test_real_disk.py::test_what_is_made_in_the_place_of_a_directory_that_somebody_removed_is_another",
+        "tests/unit/world/test_real_disk.py::test_a_directory_made_in_the_place_of_a_removed_one_is_another",
         "src/highwater/world/real_disk.py",
-        "if not os.path.lexists(old):  # somebody has removed it: what is made there later is another",
+        "if not os.path.lexists(old):  # another process removed it: a later file of this name is a new one",
         "if False:",
     ),
     Mutation(
@@ -219,14 +219,14 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F191",
         "tests/scenarios/test_delete_records.py::"
-        "test_a_leader_that_follows_another_tells_no_log_start_that_is_not_durable",
+        "test_a_leader_that_follows_another_sends_no_log_start_that_is_not_durable",
         "src/highwater/partition/followed.py",
         "log_start_offset=log.durability.log_start,",
         "log_start_offset=log.log_start,",
     ),
     Mutation(
         "F191",
-        "tests/scenarios/test_delete_records.py::test_a_follower_whose_retention_is_ahead_of_its_leader_tells_so",
+        "tests/scenarios/test_delete_records.py::test_a_follower_whose_retention_is_ahead_of_its_leader_reports_it",
         "src/highwater/broker/upkeep.py",
         "self._broker.fetchers.restate(partition)",
         "pass",

@@ -11,7 +11,7 @@ _TOMBSTONES = "tests/unit/groups/test_tombstones.py"
 MUTATIONS: list[Mutation] = [
     Mutation(
         "F200",
-        f"{_FOOTPRINT}::test_where_there_is_no_room_a_new_member_is_told_that_the_group_is_full",
+        f"{_FOOTPRINT}::test_a_new_member_without_room_learns_that_the_group_is_full",
         "src/highwater/groups/membership.py",
         "elif not self._rebalance.has_room(group.growth_by(join)):",
         "elif False:",
@@ -25,14 +25,14 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F200",
-        f"{_FOOTPRINT}::test_what_is_being_written_takes_room_until_it_is_committed",
+        f"{_FOOTPRINT}::test_a_commit_that_is_being_written_takes_room_until_it_is_committed",
         "src/highwater/groups/commits.py",
         "waits = self._offsets.is_any_written and not self._rebalance.has_room(size)",
         "waits = False",
     ),
     Mutation(
         "F200",
-        f"{_FOOTPRINT}::test_an_assignment_that_there_is_no_room_for_is_told_to_nobody",
+        f"{_FOOTPRINT}::test_an_assignment_without_room_is_sent_to_no_member",
         "src/highwater/groups/completing.py",
         "if rebalance.has_room(group.growth_by_assignments(assignments)):",
         "if True:",
@@ -67,7 +67,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F203",
-        f"{_TOMBSTONES}::test_few_offsets_that_somebody_deletes_are_looked_at_between_two_turns_of_the_loop",
+        f"{_TOMBSTONES}::test_few_deleted_offsets_are_looked_at_between_two_turns_of_the_loop",
         "src/highwater/groups/removal.py",
         "self.tombstones.add(OffsetsGivenUp(self.tombstones, group.id, doomed, reply))",
         "OffsetsGivenUp(self.tombstones, group.id, doomed, reply).write(1 << 30)",
@@ -95,7 +95,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F204",
-        f"{_TOMBSTONES}::test_what_is_committed_while_the_offsets_of_a_deleted_topic_are_looked_for_stays",
+        f"{_TOMBSTONES}::test_an_offset_committed_while_those_of_a_deleted_topic_are_looked_for_stays",
         "src/highwater/groups/removal.py",
         "known: list[Doomed] = [each for each in there if (group_id, each[0]) not in since]",
         "known: list[Doomed] = list(there)",
@@ -147,7 +147,7 @@ MUTATIONS: list[Mutation] = [
         "F207",
         "tests/unit/net/test_turns.py::test_room_for_large_requests_comes_back_from_connections_that_are_gone",
         "src/highwater/net/connection.py",
-        "place.leave()  # what waits in it is counted no longer",
+        "place.leave()  # the waiting request no longer counts",
         "pass",
     ),
     Mutation(
@@ -160,7 +160,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F209",
-        "tests/unit/partition/test_leader_ends.py::test_both_ends_are_told_or_none",
+        "tests/unit/partition/test_leader_ends.py::test_both_ends_are_answered_or_none",
         "src/highwater/partition/leader_ends.py",
         "found[when] = rows[0].offset if len(rows) == 1 and not rows[0].error_code else None",
         "found[when] = rows[0].offset if not rows[0].error_code else None",
@@ -174,18 +174,86 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F211",
-        "tests/unit/world/test_real_jobs.py::"
-        "test_what_a_job_writes_amid_a_crash_does_not_reach_the_file_of_somebody_else",
+        "tests/unit/world/test_real_jobs.py::test_a_write_of_a_job_during_a_crash_does_not_reach_another_file",
         "src/highwater/world/real_jobs.py",
         "if not self._at_work:",
         "if True:",
     ),
     Mutation(
         "F211",
-        "tests/unit/world/test_real_jobs.py::"
-        "test_what_a_job_writes_amid_a_crash_does_not_reach_the_file_of_somebody_else",
+        "tests/unit/world/test_real_jobs.py::test_a_write_of_a_job_during_a_crash_does_not_reach_another_file",
         "src/highwater/world/real_jobs.py",
         "if self._crashed and self._disk is not None:",
+        "if False:",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_more_offsets_than_a_batch_has_room_for_expire",
+        "src/highwater/groups/tombstones.py",
+        "if taken and size > room:",
+        "if False:",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_the_tombstone_of_a_group_is_the_last",
+        "src/highwater/groups/tombstones.py",
+        "self._is_last = not self._left and (own_bytes <= room or not changes)",
+        "self._is_last = not self._left",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_retention_is_written_piece_by_piece_as_the_driver_asks_for_it",
+        "src/highwater/groups/tombstones.py",
+        "while places and len(taken) < AT_ONCE:",
+        "while places:",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_a_tombstone_that_no_batch_has_room_for_is_tried_again_until_one_has",
+        "src/highwater/groups/tombstones.py",
+        "self._left.extend(self._written)",
+        "pass",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_while_the_log_takes_nothing_one_piece_is_tried_at_a_time",
+        "src/highwater/groups/tombstones.py",
+        "self._is_refused = True",
+        "pass",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_an_offset_that_is_committed_after_its_topic_was_deleted_is_of_the_next_one_and_stays",
+        "src/highwater/groups/tombstones.py",
+        "elif self._is_there(committed.get(place), place, offset) and self._is_due(place, now):",
+        "elif place in committed and self._is_due(place, now):",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_an_offset_goes_with_its_topic_though_a_commit_in_its_place_failed",
+        "src/highwater/groups/tombstones.py",
+        "self._moving.append((place, offset))",
+        "pass",
+    ),
+    Mutation(
+        "F43",
+        f"{_TOMBSTONES}::test_a_deletion_that_has_not_begun_is_sent_to_the_next_coordinator",
+        "src/highwater/groups/shard.py",
+        "self._removal.tombstones.abandon(Code.NOT_LEADER_OR_FOLLOWER)",
+        "pass",
+    ),
+    Mutation(
+        "F43",
+        "tests/unit/coordinator/test_tenure.py::test_long_work_is_done_in_pieces_with_a_turn_of_the_loop_between_them",
+        "src/highwater/coordinator/tenure.py",
+        "self._turns.add(self._share, self._proceed)",
+        "self._proceed()",
+    ),
+    Mutation(
+        "F43",
+        "tests/unit/coordinator/test_tenure.py::test_a_write_without_a_waiting_caller_is_logged_when_it_is_refused",
+        "src/highwater/coordinator/tenure.py",
+        "if write.about:",
         "if False:",
     ),
 ]

@@ -32,7 +32,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F26",
-        "tests/unit/pipeline/test_checkpoint.py::test_a_second_driver_is_told_who_works_on_the_checkpoint",
+        "tests/unit/pipeline/test_checkpoint.py::test_a_second_driver_learns_which_process_has_the_checkpoint",
         "src/highwater/pipeline/checkpoint.py",
         "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",

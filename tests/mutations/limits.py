@@ -1,4 +1,4 @@
-"""Faults that reviews proved: descriptors, memory, and whoever waits behind a connection that is gone."""
+"""Faults that reviews proved: descriptors, memory, and requests that wait behind a connection that is gone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from tests.mutations.mutation import Mutation
 _UNREAD = "tests/unit/net/test_unread_answers.py"
 _LARGE = "tests/unit/broker/test_large_requests.py"
 _WAITING = "tests/unit/broker/test_waiting_fetches.py"
-_TOMBSTONES = "tests/unit/groups/test_tombstones.py"
 _WIDE = "tests/scenarios/test_wide_topics.py"
 _DOCKET = "tests/unit/active_controller/test_docket.py"
 
@@ -21,7 +20,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F50",
-        f"{_UNREAD}::test_who_has_little_that_he_does_not_read_is_not_given_up_for_one_who_has_much",
+        f"{_UNREAD}::test_a_connection_with_few_unread_bytes_is_not_closed_for_one_with_many",
         "src/highwater/net/server.py",
         "for connection in sorted(deaf, key=lambda each: each.unread, reverse=True):",
         "for connection in deaf:",
@@ -106,7 +105,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F48",
-        f"{_DOCKET}::test_all_is_given_up_and_each_is_told_once",
+        f"{_DOCKET}::test_all_requests_are_given_up_and_each_is_answered_once",
         "src/highwater/active_controller/docket.py",
         "cases.appendleft(self._under_way[0])",
         "pass",
@@ -136,8 +135,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F11",
-        "tests/unit/controller/test_death.py::"
-        "test_who_sent_a_heartbeat_while_it_was_probed_is_alive_whatever_its_port_says",
+        "tests/unit/controller/test_death.py::test_a_broker_that_sent_a_heartbeat_during_the_probe_is_alive",
         "src/highwater/controller/death.py",
         "if not record.probed:",
         "if False:",
@@ -165,7 +163,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F22",
-        "tests/unit/net/test_http.py::test_whoever_asks_is_answered_however_many_only_sit_there",
+        "tests/unit/net/test_http.py::test_a_request_is_answered_even_if_many_connections_are_idle",
         "src/highwater/net/http.py",
         "if len(self._connections) > MAX_CONNECTIONS:",
         "if False:",
@@ -193,21 +191,21 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F21",
-        f"{_WAITING}::test_nobody_waits_for_days",
+        f"{_WAITING}::test_a_fetch_does_not_wait_for_days",
         "src/highwater/broker/k01_fetch.py",
         "wait_ms = min(self.request.max_wait_ms, MAX_WAIT_MS)",
         "wait_ms = self.request.max_wait_ms",
     ),
     Mutation(
         "F21",
-        f"{_WAITING}::test_nobody_waits_for_more_bytes_than_the_answer_may_carry",
+        f"{_WAITING}::test_a_fetch_does_not_wait_for_more_bytes_than_the_response_may_have",
         "src/highwater/broker/k01_fetch.py",
         "self._min_bytes = min(request.min_bytes, self._max_bytes)",
         "self._min_bytes = request.min_bytes",
     ),
     Mutation(
         "F21",
-        f"{_WAITING}::test_a_session_that_nobody_fetches_from_is_told_of_news_once",
+        f"{_WAITING}::test_a_session_without_a_waiting_fetch_is_notified_of_news_once",
         "src/highwater/partition/partition.py",
         "self._readers.clear()",
         "pass",
@@ -223,19 +221,20 @@ MUTATIONS: list[Mutation] = [
         "F20",
         f"{_UNREAD}::test_a_peer_that_does_not_read_is_not_asked_for_more",
         "src/highwater/net/connection.py",
-        "or outbox.paused\nor outbox.owed >= self._budget.bound\nor outbox.unsent >= self._budget.answer_bound",
-        "or outbox.owed >= self._budget.bound",
+        "or (outbox.unsent > 0 and outbox.unsent >= self._budget.answer_bound)",
+        "",
+        also=(Mutation("F20", "", "src/highwater/net/connection.py", "or outbox.paused", ""),),
     ),
     Mutation(
         "F20",
-        f"{_UNREAD}::test_answers_that_nobody_reads_have_a_limit_for_all_connections_together",
+        f"{_UNREAD}::test_unread_answers_have_a_limit_for_all_connections_together",
         "src/highwater/net/budget.py",
         "return _ANSWERS if unread <= self._sure or unread <= self.answers else self._tight",
         "return _ANSWERS",
     ),
     Mutation(
         "F20",
-        f"{_UNREAD}::test_who_has_the_most_that_he_does_not_read_is_given_up_when_there_is_too_much",
+        f"{_UNREAD}::test_the_connection_with_the_most_unread_bytes_is_closed_when_there_are_too_many",
         "src/highwater/net/server.py",
         "connection.abort(CloseReason.UNREAD)",
         "pass",
@@ -284,14 +283,14 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F20",
-        f"{_UNREAD}::test_requests_that_stall_leave_little_room_for_answers_that_nobody_reads",
+        f"{_UNREAD}::test_requests_that_stall_leave_little_room_for_unread_answers",
         "src/highwater/net/budget.py",
         "return max(self._sure, min(self.limit // 2, self.limit - self.receiving - self.unanswered))",
         "return self.limit // 2",
     ),
     Mutation(
         "F20",
-        f"{_UNREAD}::test_answers_that_nobody_reads_leave_less_room_for_requests_that_stall",
+        f"{_UNREAD}::test_unread_answers_leave_less_room_for_requests_that_stall",
         "src/highwater/net/budget.py",
         "return self.receiving + self.unanswered + self.unsent + self.written + more <= self.limit",
         "return self.receiving + self.unanswered + more <= self.limit",
@@ -330,76 +329,5 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/active_controller/k58_envelope.py",
         "API = Api(58, (0, 0), EnvelopeRequest, most_bytes=MOST_BYTES + _WRAPPING)",
         "API = Api(58, (0, 0), EnvelopeRequest)",
-    ),
-    Mutation(
-        "F43",
-        f"{_TOMBSTONES}::test_more_offsets_than_a_batch_has_room_for_expire",
-        "src/highwater/groups/tombstones.py",
-        "if taken and size > room:",
-        "if False:",
-    ),
-    Mutation(
-        "F43",
-        f"{_TOMBSTONES}::test_the_tombstone_of_a_group_is_the_last",
-        "src/highwater/groups/tombstones.py",
-        "self._is_last = not self._left and (own_bytes <= room or not changes)",
-        "self._is_last = not self._left",
-    ),
-    Mutation(
-        "F43",
-        f"{_TOMBSTONES}::test_retention_is_written_piece_by_piece_as_the_driver_asks_for_it",
-        "src/highwater/groups/tombstones.py",
-        "while places and len(taken) < AT_ONCE:",
-        "while places:",
-    ),
-    Mutation(
-        "F43",
-        f"{_TOMBSTONES}::test_a_tombstone_that_no_batch_has_room_for_is_tried_again_until_one_has",
-        "src/highwater/groups/tombstones.py",
-        "self._left.extend(self._written)",
-        "pass",
-    ),
-    Mutation(
-        "F43",
-        f"{_TOMBSTONES}::test_while_the_log_takes_nothing_one_piece_is_tried_at_a_time",
-        "src/highwater/groups/tombstones.py",
-        "self._is_refused = True",
-        "pass",
-    ),
-    Mutation(
-        "F43",
-        f"{_TOMBSTONES}::test_an_offset_that_is_committed_after_its_topic_was_deleted_is_of_the_next_one_and_stays",
-        "src/highwater/groups/tombstones.py",
-        "elif self._is_there(committed.get(place), place, offset) and self._is_due(place, now):",
-        "elif place in committed and self._is_due(place, now):",
-    ),
-    Mutation(
-        "F43",
-        f"{_TOMBSTONES}::test_an_offset_goes_with_its_topic_though_a_commit_in_its_place_failed",
-        "src/highwater/groups/tombstones.py",
-        "self._moving.append((place, offset))",
-        "pass",
-    ),
-    Mutation(
-        "F43",
-        f"{_TOMBSTONES}::test_whoever_waits_for_a_deletion_that_was_not_begun_is_sent_to_the_next_coordinator",
-        "src/highwater/groups/shard.py",
-        "self._removal.tombstones.abandon(Code.NOT_LEADER_OR_FOLLOWER)",
-        "pass",
-    ),
-    Mutation(
-        "F43",
-        "tests/unit/coordinator/test_tenure.py::"
-        "test_what_is_long_is_done_in_pieces_with_a_turn_of_the_loop_between_them",
-        "src/highwater/coordinator/tenure.py",
-        "self._turns.add(self._share, self._proceed)",
-        "self._proceed()",
-    ),
-    Mutation(
-        "F43",
-        "tests/unit/coordinator/test_tenure.py::test_a_write_that_nobody_waits_for_is_logged_when_it_is_refused",
-        "src/highwater/coordinator/tenure.py",
-        "if write.about:",
-        "if False:",
     ),
 ]

@@ -60,7 +60,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F33",
-        "tests/unit/pipeline/test_failures.py::test_the_cause_is_found_in_what_spark_tells",
+        "tests/unit/pipeline/test_failures.py::test_the_cause_is_found_in_sparks_message",
         "src/highwater/pipeline/failures.py",
         "raised = _raised(traceback) if found else None",
         "raised = None",

@@ -96,15 +96,14 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F39",
-        "tests/scenarios/test_d_damage.py::"
-        "test_d3_a_leader_epoch_that_nobody_ever_gave_is_damage_and_the_log_is_fetched_anew",
+        "tests/scenarios/test_d_damage.py::test_d3_a_leader_epoch_that_never_was_is_damage_and_the_log_is_fetched_anew",
         "src/highwater/replication/reconciliation.py",
         "if last_epoch > leader_epoch:",
         "if False:",
     ),
     Mutation(
         "F1",
-        f"{_LAST}::test_a_damaged_log_is_kept_while_those_who_have_all_of_it_are_dead",
+        f"{_LAST}::test_a_damaged_log_is_kept_while_the_replicas_with_everything_are_dead",
         "src/highwater/broker/publisher.py",
         "broker.store.put_aside(tp, partition.topic_id)",
         "broker.store.delete(tp)",
@@ -113,8 +112,8 @@ MUTATIONS: list[Mutation] = [
         "F1",
         f"{_LAST}::test_the_last_copy_that_is_damaged_keeps_the_lead_though_unclean_elections_are_allowed",
         "src/highwater/broker/directories.py",
-        "self._untold[topic_id, index] = DIRECTORY_LOST if lasting else DIRECTORY_TROUBLED",
-        "self._untold[topic_id, index] = DIRECTORY_LOST",
+        "self._unreported[topic_id, index] = DIRECTORY_LOST if lasting else DIRECTORY_TROUBLED",
+        "self._unreported[topic_id, index] = DIRECTORY_LOST",
     ),
     Mutation(
         "F1",
@@ -140,7 +139,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F1",
         "tests/unit/partition/test_in_sync.py::"
-        "test_who_catches_up_while_it_is_being_dropped_is_asked_for_again_once_it_fetches_again",
+        "test_leader_reproposes_a_dropped_follower_that_caught_up_when_it_fetches_again",
         "src/highwater/replication/leader.py",
         "self.followers[replica].has_left = True",
         "pass",
@@ -154,7 +153,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F1",
-        "tests/unit/controller/test_alter_partition.py::test_nobody_joins_whose_directory_is_lost_or_offline",
+        "tests/unit/controller/test_alter_partition.py::test_a_replica_in_a_lost_or_offline_directory_does_not_join_the_isr",
         "src/highwater/controller/alter_partition.py",
         "if joins and not broker.has_online(partition.directory(member.broker)):",
         "if False:",
@@ -175,7 +174,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F2",
-        f"{_INCARNATIONS}::test_a_follower_that_does_not_tell_its_broker_epoch_is_refused",
+        f"{_INCARNATIONS}::test_a_follower_that_does_not_send_its_broker_epoch_is_refused",
         "src/highwater/broker/k01_fetch.py",
         "if request.replica_id >= 0 and (ctx.version < _FOLLOWERS_FROM or request.replica_epoch < 0):",
         "if request.replica_id >= 0 and ctx.version < _FOLLOWERS_FROM:",
@@ -183,21 +182,21 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F2",
         "tests/unit/controller/test_alter_partition.py::"
-        "test_nobody_joins_who_is_fenced_leaving_unknown_or_another_incarnation",
+        "test_a_fenced_leaving_unknown_or_other_incarnation_does_not_join_the_isr",
         "src/highwater/controller/alter_partition.py",
         "if member.epoch != broker.epoch and (joins or member.epoch != ANY_EPOCH):",
         "if member.epoch not in (ANY_EPOCH, broker.epoch):",
     ),
     Mutation(
         "F3",
-        f"{_DISKS}::test_what_came_before_a_batch_that_could_not_be_written_is_acknowledged_only_once_it_is_synced",
+        f"{_DISKS}::test_records_before_a_failed_batch_are_acknowledged_only_after_their_sync",
         "src/highwater/partition/fetcher.py",
         "elif followed.is_unsynced and self._talk.sync(key) is not None:",
         "elif followed.is_unsynced and followed.machine.pause == 0.0 and self._talk.sync(key) is not None:",
     ),
     Mutation(
         "F3",
-        f"{_DISKS}::test_what_could_not_be_synced_is_never_acknowledged",
+        f"{_DISKS}::test_records_that_could_not_be_synced_are_never_acknowledged",
         "src/highwater/partition/fetcher.py",
         "if followed.partition.log.offline is not None:",
         "if False:",
@@ -300,7 +299,7 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_raised_bound.py::"
         "test_a_shrink_in_the_same_metadata_as_a_raised_bound_counts_by_the_new_one",
         "src/highwater/broker/publisher.py",
-        "self._reconfigure(image, changes)  # before the roles: an ISR counts by the settings that it was decided by",
+        "self._reconfigure(image, changes)  # before the roles: an ISR is valid only with the settings of its decision",
         "self._broker.world.clock.call_later(60.0, self._reconfigure, image, changes)",
     ),
     Mutation(
@@ -314,7 +313,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F198",
         "tests/scenarios/test_raised_bound.py::"
-        "test_another_bound_while_nobody_leads_does_not_make_the_partition_leaderless_for_good",
+        "test_another_bound_while_no_replica_leads_does_not_make_the_partition_leaderless_for_good",
         "src/highwater/controller/configs.py",
         "eligible_leader_replicas=list(partition.elr),",
         "eligible_leader_replicas=[],",
@@ -330,9 +329,9 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F256",  # an eligible leader stays eligible beside one that commits alone
         "tests/scenarios/test_raised_bound.py::"
-        "test_a_lower_bound_while_nobody_leads_lets_the_eligible_lead_and_whoever_comes_back_join[True]",
+        "test_a_lower_bound_without_a_leader_lets_an_eligible_replica_lead_and_others_join[True]",
         "src/highwater/controller/elections.py",
-        "if len(isr) >= rules.min_isr:  # by a bound that is lower now: it commits alone what the others never see",
+        "if len(isr) >= rules.min_isr:  # the bound is lower now: this leader commits records that the ELR lacks",
         "if False:",
     ),
     Mutation(
@@ -357,5 +356,19 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/config/node.py",
         "chosen, why = self._adopting_some(broker, default), (str(problem),)",
         "chosen, why = self, (str(problem),)",
+    ),
+    Mutation(
+        "F279",  # a setting that does not suit is looked for among thousands of names that are none
+        "tests/unit/config/test_node.py::test_one_setting_that_does_not_suit_costs_little_however_many_names_there_are",
+        "src/highwater/config/node.py",
+        "shared, shared_unknown = _split(_usable(default, ignored))",
+        "shared, shared_unknown = _usable(default, ignored), dict[str, str]()",
+    ),
+    Mutation(
+        "F279",
+        "tests/unit/config/test_node.py::test_settings_that_do_not_suit_are_left_out_one_by_one",
+        "src/highwater/config/node.py",
+        "chosen, more = chosen._with_those_that_suit(named[half:])",
+        "more = named[half:]",
     ),
 ]

@@ -103,8 +103,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F202",
-        "tests/unit/controller/test_alter_partition.py::"
-        "test_what_was_refused_once_is_not_granted_to_a_copy_that_comes_late",
+        "tests/unit/controller/test_alter_partition.py::test_a_refused_proposal_is_not_granted_to_a_late_copy",
         f"{_CONTROLLER}/alter_partition.py",
         "self._put(topic_id, partition, PartitionChangeRecord(topic_id=topic_id, partition_id=asked.partition_index))",
         "pass",

@@ -10,7 +10,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F201",  # a cleaning copies a batch whose offset is not of its segment
         "tests/unit/log/compaction/test_setbacks.py::"
-        "test_an_offset_that_is_not_of_its_segment_is_damage_that_a_cleaning_tells[1048576]",
+        "test_an_offset_that_is_not_of_its_segment_is_damage_that_a_cleaning_reports[1048576]",
         "src/highwater/log/scan.py",
         "if below is not None and header.last_offset >= below:",
         "if False:",
@@ -41,7 +41,7 @@ MUTATIONS: list[Mutation] = [
         "F106",
         f"{_QUORUM}::test_the_first_controller_of_a_cluster_waits_for_room_for_its_first_records",
         "src/highwater/active_controller/active_controller.py",
-        "self.raft.resign(epoch)  # whoever is elected next writes them, once there is room",
+        "self.raft.resign(epoch)  # the next controller writes them, when there is room",
         "pass",
     ),
     Mutation(
@@ -67,7 +67,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F103",
-        "tests/scenarios/test_f_missing.py::test_a_deleted_log_whose_files_cannot_be_put_aside_is_gone_though_nobody_wants_its_name",
+        "tests/scenarios/test_f_missing.py::test_a_deleted_log_whose_files_cannot_be_put_aside_is_gone_though_its_name_is_not_wanted",
         "src/highwater/log/retired.py",
         "self._in_the_way[partition] = again",
         "again.cancel()",
@@ -130,10 +130,10 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F109",
-        "tests/unit/broker/test_directories.py::test_many_are_told_in_pieces",
+        "tests/unit/broker/test_directories.py::test_many_are_reported_in_pieces",
         "src/highwater/broker/directories.py",
-        "told = dict(islice(self._untold.items(), AT_ONCE))",
-        "told = dict(self._untold)",
+        "reported = dict(islice(self._unreported.items(), AT_ONCE))",
+        "reported = dict(self._unreported)",
     ),
     Mutation(
         "F122",
@@ -179,14 +179,14 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F110",
-        "tests/scenarios/test_delete_records.py::test_nobody_looks_for_the_low_watermark_once_who_asked_is_gone",
+        "tests/scenarios/test_delete_records.py::test_the_low_watermark_is_not_checked_after_the_client_is_gone",
         "src/highwater/broker/k21_delete_records.py",
         "if self._ctx.connection.ending:",
         "if False:",
     ),
     Mutation(
         "F113",
-        "tests/unit/quorum/test_fetching.py::test_a_node_that_was_told_no_high_watermark_yet_knows_that_its_snapshot_is_committed",
+        "tests/unit/quorum/test_fetching.py::test_a_node_that_got_no_high_watermark_yet_knows_that_its_snapshot_is_committed",
         "src/highwater/quorum/core.py",
         "if snapshot is not None and offset < snapshot.offset:",
         "if False:",
@@ -214,7 +214,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F121",
-        "tests/unit/net/test_connection.py::test_who_waits_for_an_answer_is_told_when_the_connection_is_gone",
+        "tests/unit/net/test_connection.py::test_a_caller_gets_an_error_when_the_connection_is_gone",
         "src/highwater/net/connection.py",
         "self.line.hang_up()",
         "pass",
@@ -243,7 +243,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F126",
-        "tests/unit/log/test_faults.py::test_a_cut_that_nobody_means_any_more_is_not_made",
+        "tests/unit/log/test_faults.py::test_a_cut_that_is_obsolete_is_not_made",
         "src/highwater/log/truncation.py",
         "if cut is None or not still_meant():",
         "if cut is None:",
@@ -266,7 +266,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F250",  # a log start that was written down after a cut is told to nobody
         "tests/scenarios/test_delete_records.py::"
-        "test_a_log_start_that_is_written_down_after_a_cut_is_told_nevertheless",
+        "test_a_log_start_that_is_written_down_after_a_cut_is_sent_nevertheless",
         "src/highwater/log/store.py",
         "self.keep_start(log, kept)",
         "kept()",
@@ -287,8 +287,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F253",  # a member of the ELR that is down still has the records
-        "tests/scenarios/test_delete_records.py::"
-        "test_what_an_eligible_leader_that_is_down_still_has_is_not_called_deleted",
+        "tests/scenarios/test_delete_records.py::test_records_that_an_eligible_leader_still_has_are_not_called_deleted",
         "src/highwater/replication/leader.py",
         "if self.brokers.get(replica) is not None or replica in self.elr:",
         "if self.brokers.get(replica) is not None:",
@@ -310,7 +309,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F259",  # a fetch that was never sent is waited for
-        "tests/scenarios/test_f_boundaries.py::test_a_mistake_while_a_fetch_is_made_holds_nobody_up_for_long",
+        "tests/scenarios/test_f_boundaries.py::test_a_mistake_while_a_fetch_is_made_delays_no_other_for_long",
         "src/highwater/partition/fetcher.py",
         "self._connection.close()\nself._world.clock.call_later(self._limits().backoff, self._soon)",
         "pass\nself._world.clock.call_later(self._limits().backoff, self._soon)",
@@ -320,7 +319,7 @@ MUTATIONS: list[Mutation] = [
         "tests/unit/log/test_mishaps.py::"
         "test_a_checkpoint_that_was_renamed_just_before_a_kill_is_durable_after_the_start",
         "src/highwater/log/found.py",
-        "disk.sync_dir(directory)  # what a checkpoint says that was renamed just before a kill is told to others, too",
+        "disk.sync_dir(directory)",
         "pass",
     ),
     Mutation(
@@ -337,5 +336,101 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/groups/offsets.py",
         "return place in self._writing_at.get(group, ())",
         "return any(place in each.changes for each in self._writing.get(group, {}).values())",
+    ),
+    Mutation(
+        "F276",  # a log that a snapshot is ahead of by its epoch alone
+        "tests/scenarios/test_c_snapshots.py::"
+        "test_a_voter_that_is_killed_between_a_fetched_snapshot_and_the_cut_of_its_log_starts_again",
+        "src/highwater/raft_node/metadata_log.py",
+        "if newest is not None and newest.position > _end_of(loaded, newest):",
+        "if newest is not None and loaded.log_end < after:",
+    ),
+    Mutation(
+        "F276",  # the recovery point of a log that was dropped
+        "tests/scenarios/test_c_snapshots.py::"
+        "test_a_voter_that_is_killed_between_a_fetched_snapshot_and_the_cut_of_its_log_starts_again",
+        "src/highwater/raft_node/metadata_log.py",
+        "yield from forget_recovery_point(disk, directory)",
+        "",
+    ),
+    Mutation(
+        "F277",  # snapshots below the log start
+        "tests/scenarios/test_c_snapshots.py::"
+        "test_a_leader_that_took_a_snapshot_once_and_started_again_lets_new_nodes_in",
+        "src/highwater/raft_node/metadata_log.py",
+        "return [position for position in positions if position.offset >= loaded.log_start]",
+        "return positions",
+    ),
+    Mutation(
+        "F277",
+        "tests/scenarios/test_c_snapshots.py::"
+        "test_a_leader_that_took_a_snapshot_once_and_started_again_lets_new_nodes_in",
+        "src/highwater/raft_node/snapshotter.py",
+        "self._remove([self._directory / snapshot_name(position) for position in older])",
+        "pass",
+    ),
+    Mutation(
+        "F278",  # a start that ends before it has registered
+        "tests/scenarios/test_last_copies.py::"
+        "test_a_start_that_ends_before_it_has_registered_leaves_a_clean_stop_clean",
+        "src/highwater/broker/role.py",
+        "epoch = self.broker.store.found.broker_epoch",
+        "pass",
+    ),
+    Mutation(
+        "F290",  # two installations of one snapshot
+        "tests/scenarios/test_c_snapshots.py::"
+        "test_a_voter_that_fetches_a_snapshot_while_the_leader_changes_fetches_one_at_a_time",
+        "src/highwater/raft_node/raft_node.py",
+        "self._installation.give_up()",
+        "pass",
+    ),
+    Mutation(
+        "F291",  # logs that were recovered though the stop was clean
+        "tests/scenarios/test_last_copies.py::"
+        "test_a_broker_that_lost_something_after_a_clean_stop_is_not_eligible_to_lead",
+        "src/highwater/log/found.py",
+        "found.broker_epoch = -1  # recovery may cut damaged batches: this replica may lack committed records",
+        "pass",
+    ),
+    Mutation(
+        "F291",  # a log that was removed while its broker was down
+        "tests/scenarios/test_last_copies.py::"
+        "test_a_broker_that_lost_something_after_a_clean_stop_is_not_eligible_to_lead",
+        "src/highwater/log/found.py",
+        "if absent:\nself.broker_epoch = -1",
+        "pass",
+    ),
+    Mutation(
+        "F291",  # a log that ends before its recovery point
+        "tests/scenarios/test_last_copies.py::"
+        "test_a_broker_that_lost_something_after_a_clean_stop_is_not_eligible_to_lead",
+        "src/highwater/log/store.py",
+        "if loaded.log_end < request.recovery_point:",
+        "if False:",
+    ),
+    Mutation(
+        "F293",  # a snapshot that cannot be written is fetched again without a pause
+        "tests/unit/quorum/test_fetching.py::"
+        "test_a_snapshot_that_could_not_be_installed_is_asked_for_again_after_a_pause",
+        "src/highwater/quorum/machine.py",
+        "if isinstance(role, Follower):\nself._core.links.pause(role.leader_id, now)",
+        "pass",
+    ),
+    Mutation(
+        "F291",  # a first segment that is gone
+        "tests/scenarios/test_last_copies.py::"
+        "test_a_broker_that_lost_something_after_a_clean_stop_is_not_eligible_to_lead",
+        "src/highwater/log/store.py",
+        "lambda log: log.log_start if self._is_closing else _log_start_beside(log),",
+        "_log_start_beside,",
+    ),
+    Mutation(
+        "F291",  # a gap
+        "tests/scenarios/test_last_copies.py::"
+        "test_a_broker_that_lost_something_after_a_clean_stop_is_not_eligible_to_lead",
+        "src/highwater/log/loader.py",
+        "self.lacks = self.lacks or following > self.request.clean_end",
+        "pass",
     ),
 ]

@@ -41,9 +41,8 @@ MUTATIONS = [
         "F244",
         f"{_SOFT}::test_two_registrations_that_were_sent_at_once_prove_no_death",
         "src/highwater/controller/death.py",
-        "return self._refused.get(connection) == _claim(incarnation, existing)",
-        "return self._refused.setdefault(connection, 0) == _claim(incarnation, existing) "
-        "or bool(self.refused(connection, incarnation, existing))",
+        "return claim == _claim(incarnation, existing) and received > since",
+        "return claim == _claim(incarnation, existing)",
     ),
     Mutation(
         "F245",
@@ -64,7 +63,7 @@ MUTATIONS = [
     Mutation(
         "F271",  # what the last life of the own broker led waits until it has opened its logs
         "tests/scenarios/test_b_controller.py::"
-        "test_what_the_last_life_of_the_controllers_own_broker_led_is_led_by_others_while_it_opens_its_logs",
+        "test_others_lead_the_partitions_of_the_controllers_own_broker_while_it_opens_its_logs",
         "src/highwater/active_controller/broker_watch.py",
         "self.liveness.presume_dead(before.id, before.epoch)",
         "self.liveness._sessions.pop(before.id)\nself.liveness.begin_missing = lambda brokers, now: None",

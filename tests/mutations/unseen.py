@@ -91,13 +91,13 @@ UNSEEN = [
     Unseen(f"{SRC}partition/partition.py", "REMEMBERED = 8", "it bounds what is remembered: one more is as good"),
     Unseen(
         f"{SRC}partition/partition.py",
-        "self.told_high_watermark: Offset = -1",
-        "whatever is below zero says that nothing was told",
+        "self.leader_high_watermark: Offset = -1",
+        "whatever is below zero means that the leader sent none yet",
     ),
     Unseen(
         f"{SRC}partition/partition.py",
-        "self.told_high_watermark = -1",
-        "whatever is below zero says that nothing was told",
+        "self.leader_high_watermark = -1",
+        "whatever is below zero means that the leader sent none yet",
     ),
     Unseen(
         f"{SRC}quorum/core.py",
@@ -207,13 +207,13 @@ UNSEEN = [
     ),
     Unseen(
         f"{SRC}coordinator/tenure.py",
-        "if self.standing is not Standing.LOADING:",
-        "whatever comes of it asks for the standing again",
+        "if self.state is not TenureState.LOADING:",
+        "whatever comes of it asks for the state again",
     ),
     Unseen(
         f"{SRC}coordinator/tenure.py",
-        "if self.standing is not Standing.ACTIVE:",
-        "whatever comes of it asks for the standing again",
+        "if self.state is not TenureState.ACTIVE:",
+        "whatever comes of it asks for the state again",
     ),
     Unseen(
         f"{SRC}coordinator/loading.py",
@@ -258,7 +258,7 @@ UNSEEN = [
     ),
     Unseen(
         f"{SRC}log/compaction/swap.py",
-        "await synced(world, [], directory)  # or the next start may have to rename it again",
+        "await synced(world, [], directory)  # otherwise the next start may have to rename it again",
         "what a power cut takes back is done again by the next start",
     ),
     Unseen(
@@ -308,7 +308,7 @@ UNSEEN = [
     ),
     Unseen(
         f"{SRC}log/store.py",
-        "ABSENT_TOLD = 20",
+        "ABSENT_NAMED = 20",
         "it bounds the lines of a log",
     ),
     Unseen(
@@ -328,7 +328,7 @@ UNSEEN = [
     ),
     Unseen(
         f"{SRC}log/compaction/interrupted.py",
-        "if told:",
+        "if done:",
         "what a power cut brings back is removed again by the next start",
     ),
     Unseen(f"{SRC}log/compaction/rewrite.py", "SLOT_BYTES = 24", "it bounds memory: a little less is as good"),

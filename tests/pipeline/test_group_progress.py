@@ -24,7 +24,7 @@ def at(offset: int) -> Positions:
     return Positions({}, {PARTITION: Position(offset)})
 
 
-def test_a_consumer_in_the_group_of_a_query_is_told_of_once_and_stops_nothing(
+def test_a_consumer_in_the_group_of_a_query_is_logged_once_and_stops_nothing(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.create_topic("watched")

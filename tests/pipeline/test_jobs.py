@@ -52,11 +52,11 @@ def test_a_cluster_that_is_away_is_named_and_waited_for(tmp_path: Path) -> None:
     assert said == f"the query failed 3 times in a row, at last with: {cause}\nthe whole story: {job.log_file}"
     troubles = [line for line in on_the_way if cause in line]
     assert troubles == [f"{cause} (again in {wait} s; the whole story: {job.log_file})" for wait in ("0.01", "0.02")]
-    assert (job.standing.state, job.standing.trouble, job.standing.restarts) == ("failed", cause, 2)
+    assert (job.status.state, job.status.trouble, job.status.restarts) == ("failed", cause, 2)
     assert "Traceback" in job.log_file.read_text()
 
 
-def test_what_would_fail_again_is_not_tried_again(strict: Cluster, tmp_path: Path) -> None:
+def test_a_failure_that_would_repeat_is_not_retried(strict: Cluster, tmp_path: Path) -> None:
     said, _, job = outcome(tmp_path, strict.bootstrap_servers, dead_letters="orders.bad")
     assert said.startswith("the query failed: the cluster has no topic orders.bad, which the dead letters go to")
-    assert job.standing.restarts == 0
+    assert job.status.restarts == 0

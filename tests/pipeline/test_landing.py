@@ -192,7 +192,7 @@ def test_a_column_that_no_table_can_hold_is_refused_before_any_task(spark: Spark
         rows.write.format(SINK).option("table", "delta").mode("append").save(str(path))
 
 
-def test_whoever_reads_by_the_format_that_writes_is_told_what_reads(spark: SparkSession) -> None:
+def test_reading_with_the_write_format_names_the_format_that_reads(spark: SparkSession) -> None:
     told = "BadOption: highwater-table only writes tables: read this one with deltalake.DeltaTable('lake/orders')"
     for reading in (spark.read, spark.readStream):
         with pytest.raises(PySparkException, match=re.escape(told)):

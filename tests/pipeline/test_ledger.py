@@ -54,7 +54,7 @@ def test_a_row_that_is_there_twice_is_doubled_and_named() -> None:
     assert problem.startswith("delta: 1 doubled, the first is ") and "b'0/4'" in problem
 
 
-def test_a_row_that_nobody_sent_is_foreign_and_named() -> None:
+def test_a_row_that_was_not_sent_is_foreign_and_named() -> None:
     [problem] = account([*ROWS, Read(PLACES[0], 10, b"of nobody")]).problems
     assert problem.startswith("delta: 1 foreign, the first is ") and "of nobody" in problem
 
@@ -87,7 +87,7 @@ def test_a_fault_that_was_left_out_is_a_problem_though_the_table_is_right() -> N
         check([account(ROWS), left_out])
 
 
-def test_a_fault_that_nobody_promised_is_refused() -> None:
+def test_a_fault_that_was_not_promised_is_refused() -> None:
     with pytest.raises(ValueError, match="nobody promised 'a flood'"):
         Ledger(KILL).happened("a flood", "wet")
 

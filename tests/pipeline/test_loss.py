@@ -112,7 +112,7 @@ def test_a_topic_that_is_gone_is_said_to_be_gone(servers: str, topic: str, fail:
 
 
 @FAIL
-def test_a_reader_that_retention_overtakes_is_told_what_it_missed(
+def test_a_reader_that_retention_overtakes_learns_what_it_missed(
     servers: str, topic: str, fail: bool, produce: Produce, caplog: pytest.LogCaptureFixture
 ) -> None:
     create(servers, topic)

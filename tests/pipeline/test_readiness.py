@@ -109,6 +109,6 @@ def test_two_addresses_of_one_cluster_are_no_way_into_a_loop(strict: Cluster, tm
     check_clusters(definition(tmp_path, one, {"topic": "copies", "bootstrap_servers": two}))
 
 
-def test_a_cluster_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+def test_a_missing_cluster_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(ClientFailure, match="127.0.0.1:1"):
         check_clusters(definition(tmp_path, "127.0.0.1:1", {"table": "parquet", "path": "table"}))

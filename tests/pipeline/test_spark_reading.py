@@ -125,7 +125,7 @@ def test_columns_that_are_not_asked_for_are_left_out(spark: SparkSession, server
     assert sorted(row["offset"] for row in frame.collect()) == list(range(150))
 
 
-def test_a_wrong_option_is_told_before_any_task_runs(spark: SparkSession, cluster: Cluster) -> None:
+def test_a_wrong_option_is_reported_before_any_task_runs(spark: SparkSession, cluster: Cluster) -> None:
     reader = spark.read.format("highwater").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
     with pytest.raises(Exception, match="startingofsets .*did you mean startingOffsets"):
         reader.option("subscribe", "t").option("startingOfsets", "earliest").load().collect()

@@ -184,7 +184,7 @@ def test_a_batch_query_writes_every_column(spark: SparkSession, cluster: Cluster
     }
 
 
-def test_what_cannot_be_written_is_refused_before_any_task(spark: SparkSession, cluster: Cluster) -> None:
+def test_columns_that_cannot_be_written_are_refused_before_any_task(spark: SparkSession, cluster: Cluster) -> None:
     servers = cluster.bootstrap_servers
 
     def write(column: str, mode: str, **options: str) -> None:

@@ -10,7 +10,7 @@ from highwater.metadata.topics import PartitionImage
 from highwater.model import TopicPartition
 from highwater.node import Node
 from highwater.partition.partition import Partition
-from highwater.sim.cluster import Member, SimCluster
+from highwater.sim.cluster import SimCluster, SimNode
 from highwater.sim.simulation import Simulation
 from highwater.sim.storage import Storage
 from highwater.sim.view import Observer
@@ -36,7 +36,7 @@ class Sights:
     def storage(self, name: str) -> Storage:
         return self.sim.storage(name)
 
-    def member(self, name: str) -> Member:
+    def member(self, name: str) -> SimNode:
         return self.cluster.members[name]
 
     def node(self, name: str) -> Node:

@@ -122,7 +122,7 @@ def test_a15_nothing_above_the_high_watermark_is_read_wherever_a_segment_ends() 
         assert len(stage.log("n2").segments) > 5
 
 
-def test_a16_a_new_leader_that_does_not_know_what_is_committed_does_not_tell_an_older_end() -> None:
+def test_a16_a_new_leader_that_does_not_know_what_is_committed_does_not_answer_an_older_end() -> None:
     """m2 is acknowledged, and on all three replicas; the followers have not heard that it is committed. Whoever is
     elected among them says OFFSET_NOT_AVAILABLE until the other has fetched, never the end of before."""
     with Stage(4) as stage:

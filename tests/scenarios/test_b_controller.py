@@ -53,7 +53,7 @@ def test_b12_live_brokers_are_not_fenced_by_a_controller_that_was_slow_itself() 
         stage.until(lambda: registration(stage, 3).fenced)
 
 
-def test_b13_nobody_acts_on_an_isr_change_that_its_controller_did_not_live_to_commit() -> None:
+def test_b13_no_broker_acts_on_an_isr_change_that_its_controller_did_not_live_to_commit() -> None:
     """Setup: leader 4 asks for 5 to be dropped, and a write waits for that. Fault: the controller, cut off from its
     voters, appends the change and dies. Must hold: nobody acted on it; what its successor decides is in force."""
     with Stage(5, voters=3, watched=True) as stage:
@@ -89,7 +89,7 @@ def test_b13_nobody_acts_on_an_isr_change_that_its_controller_did_not_live_to_co
         assert stage.read() == [b"a", b"b"]
 
 
-def test_what_the_last_life_of_the_controllers_own_broker_led_is_led_by_others_while_it_opens_its_logs(
+def test_others_lead_the_partitions_of_the_controllers_own_broker_while_it_opens_its_logs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A recovery of large logs takes minutes, and the broker registers only after it."""

@@ -215,7 +215,7 @@ def test_b6_a_producer_is_answered_once_the_laggards_have_left_the_isr() -> None
         assert LAG_SECONDS <= stage.now - begun <= 2 * LAG_SECONDS
 
 
-def test_b7_below_min_insync_replicas_nothing_is_committed_and_nobody_sees_more() -> None:
+def test_b7_below_min_insync_replicas_nothing_is_committed_and_no_reader_sees_more() -> None:
     """Setup: min.insync.replicas 2, all in sync. Fault: the leader loses both followers. Must hold: the high watermark
     is frozen, writes with acks=all are refused, readers see nothing new (KAFKA-15583)."""
     with Stage(4, watched=True) as stage:

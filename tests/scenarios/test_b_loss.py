@@ -175,7 +175,7 @@ def coordinates(stage: Stage, name: str) -> bool:
     return broker is not None and any(broker.groups.shards.active)
 
 
-def test_every_broker_tells_of_partitions_that_nobody_leads() -> None:
+def test_every_broker_reports_partitions_without_a_leader() -> None:
     """Also of those that it has no replica of: who has one may be down."""
     with Stage(3) as stage:
         stage.create(ORDERS, replicas=(2,))

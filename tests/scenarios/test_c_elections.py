@@ -41,7 +41,7 @@ async def ask_vote(stage: Stage, voter: str, candidate: ReplicaKey, epoch: int, 
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_c1_a_vote_is_synced_before_it_is_told_so_a_power_cut_does_not_bring_a_second_one(seed: int) -> None:
+def test_c1_a_vote_is_synced_before_it_is_answered_so_a_power_cut_does_not_bring_a_second_one(seed: int) -> None:
     """A voter alone, asked for its vote; its power is cut the moment the answer is there; asked again by another
     candidate in the same epoch: it must remember, or the epoch might have two leaders."""
     with Stage(3, voters=3, seed=seed, starts=False) as stage:

@@ -27,7 +27,7 @@ def half() -> list[Message]:
     ]
 
 
-def test_c11_a_batch_that_cannot_be_applied_stops_whoever_commits_it_and_none_of_it_is_ever_seen() -> None:
+def test_c11_a_batch_that_cannot_be_applied_stops_the_node_that_commits_it_and_is_never_seen() -> None:
     """A batch whose second record contradicts the metadata is committed, as a controller with a bug would write it:
     a node that is to apply it stops, and so does the next leader. Not one goes on with half of it, or without it."""
     with Stage(3, voters=3, expects_failures=True) as stage:
@@ -46,7 +46,7 @@ def test_c11_a_batch_that_cannot_be_applied_stops_whoever_commits_it_and_none_of
 
 
 def test_c11_a_decision_that_cannot_be_applied_is_not_even_written() -> None:
-    """The same batch, decided by the active controller: whoever asked for it is refused, the log has nothing of it, and
+    """The same batch, decided by the active controller: the client is refused, the log has nothing of it, and
     the controller goes on."""
     with Stage(3, voters=3) as stage:
         active = controller(stage)

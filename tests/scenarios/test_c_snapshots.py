@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
+import pytest
+
 from highwater.metadata.cluster import MetadataImage
+from highwater.quorum import LogPosition
+from highwater.raft_node import installing
+from highwater.raft_node.raft_node import RaftNode
 from highwater.raft_node.snapshots import image_of, read_snapshot, snapshot_name
 from highwater.sim.cluster import CLUSTER_ID
 from highwater.sim.disk import SimDisk
@@ -15,10 +21,14 @@ from tests.scenarios.metadata import (
     controller,
     create,
     create_topic,
+    failures,
+    has_quorum,
+    leaders,
     others,
     raft,
     snapshots,
     state,
+    topics,
 )
 from tests.scenarios.stage import Stage
 
@@ -146,3 +156,122 @@ def test_c9_a_broken_snapshot_is_never_used_and_all_states_at_one_offset_are_equ
         stage.until(lambda: agree(stage, *names))
         assert stage.said(writer, "is damaged and not used")
         assert not any("zz" in name for name in raft(stage, writer).committed.topics.by_name)
+
+
+def take_no_snapshots(stage: Stage, name: str) -> None:
+    """As by the defaults, which let 20 MB of records or an hour pass."""
+    raft(stage, name).snapshotter._due = lambda: False  # type: ignore[method-assign]
+
+
+def start_without_snapshots(stage: Stage, name: str) -> None:
+    stage.start(name, waits=False)
+    stage.until(lambda: has_quorum(stage, name))
+    take_no_snapshots(stage, name)
+
+
+def test_a_voter_that_is_killed_between_a_fetched_snapshot_and_the_cut_of_its_log_starts_again() -> None:
+    """It led once and has a tail that nobody else has: longer than the snapshot, and of an older epoch."""
+    with Stage(3, voters=3, log_flush_offset_checkpoint_interval_ms=1000, **SMALL) as stage:
+        deposed = controller(stage)
+        stage.isolate(deposed)
+        stage.begin(create_topic(stage, deposed, "never", partitions=300))
+        stage.until(lambda: any(name in leaders(stage) for name in others(stage, deposed)))
+        leading = next(name for name in leaders(stage) if name != deposed)
+        (whole,) = others(stage, deposed, leading)
+        take_no_snapshots(stage, whole)
+        stage.until(lambda: stage.cluster.active_controller() == leading)
+        made = 0
+        while snapshots(stage, leading)[0].epoch < raft(stage, leading).epoch:
+            create(stage, leading, f"t{made}")
+            made += 1
+        assert raft(stage, deposed).log.durable_end > raft(stage, leading).log.durable_end
+        stage.pass_time(1.0)  # the recovery point of the deposed leader is beyond the others' logs
+
+        point = stage.sim.crash_at(deposed, matching("rename", "*.checkpoint.part -> *.checkpoint"), phase="after")
+        stage.heal()
+        stage.until(lambda: point.hit)
+        stage.kill(deposed)
+        stage.kill(leading)  # now the one that has the whole log leads, and says how far back they differ
+        point = stage.sim.crash_at(deposed, matching("append", "*__cluster_metadata-0/*.log"), phase="after")
+        stage.start(deposed, waits=False)
+        stage.until(lambda: point.hit)
+        stage.kill(deposed)  # before another recovery point was written
+        stage.start(deposed, waits=False)
+        stage.until(lambda: has_quorum(stage, deposed) and agree(stage, deposed, whole))
+        stage.start(leading)
+        stage.until(lambda: agree(stage, *stage.cluster.names))
+        assert "never" not in topics(stage, deposed)
+        assert not failures(stage)
+
+
+@pytest.mark.parametrize("older", ["removed", "left behind"])
+def test_a_leader_that_took_a_snapshot_once_and_started_again_lets_new_nodes_in(older: str) -> None:
+    """The snapshots before the one that it took are out of its log's reach. One of them would have the leader send each
+    new node for the same snapshot again and again."""
+    with Stage(4, voters=3, starts=False, **SMALL) as stage:
+        stage.start("n1", "n2", "n3")
+        active = controller(stage)
+        late = others(stage, active, "n4")[0]
+        stage.kill(late)
+        end = raft(stage, active).log.durable_end
+        made = 0
+        while raft(stage, active).log.start_offset <= end:
+            create(stage, active, f"t{made}")
+            made += 1
+        storage = stage.storage(late)
+        removals = storage.fail("unlink", "*.checkpoint", errno.EIO, times=1) if older == "left behind" else None
+        start_without_snapshots(stage, late)
+        stage.until(lambda: agree(stage, "n1", "n2", "n3"))
+        stage.until(lambda: snapshots(stage, late)[0].offset > end if removals is None else removals.struck)
+        assert snapshots(stage, late)[0].offset == (raft(stage, late).log.start_offset if removals is None else 0)
+        stage.kill(late)
+        start_without_snapshots(stage, late)
+        assert snapshots(stage, late)[0].offset > end
+        stage.until(lambda: agree(stage, "n1", "n2", "n3"))
+        while late not in leaders(stage):
+            for name in leaders(stage):
+                raft(stage, name).resign(raft(stage, name).epoch)
+            stage.pass_time(3)
+        stage.start("n4")
+        stage.until(lambda: agree(stage, *stage.cluster.names))
+
+
+def test_a_voter_that_fetches_a_snapshot_while_the_leader_changes_fetches_one_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The request to the old leader ends while the snapshot of the new one is fetched, and must not end that, too."""
+    monkeypatch.setattr(installing, "PIECE_BYTES", 2)
+    begun: list[LogPosition] = []
+    fetch_snapshot = RaftNode._fetch_snapshot
+
+    def counted(node: RaftNode, position: LogPosition) -> None:
+        begun.append(position)
+        fetch_snapshot(node, position)
+
+    monkeypatch.setattr(RaftNode, "_fetch_snapshot", counted)
+    small = SMALL | {"metadata_log_max_record_bytes_between_snapshots": 4000, "metadata_max_retention_bytes": 6000}
+    with Stage(3, voters=3, controller_quorum_request_timeout_ms=4000, **small) as stage:
+        old = controller(stage)
+        new, late = others(stage, old)
+        stage.kill(late)
+        end = raft(stage, old).log.durable_end
+        made = 0
+        while min(raft(stage, name).log.start_offset for name in (old, new)) <= end:
+            create(stage, old, f"t{made}")
+            made += 1
+        for name in (old, new):
+            take_no_snapshots(stage, name)
+        stage.start(late, waits=False)
+        stage.until(lambda: pieces(stage, late))
+        stage.isolate(old)
+        stage.until(lambda: new in leaders(stage))
+        stage.until(lambda: len(begun) == 2)
+        stage.until(lambda: agree(stage, new, late))
+        assert len(begun) == 2
+        assert not stage.said(late, "is damaged")
+        assert not pieces(stage, late)
+
+
+def pieces(stage: Stage, name: str) -> list[str]:
+    """Snapshots that are being fetched."""
+    return [each for each in stage.storage(name).directory(METADATA).entries if each.endswith(".part")]

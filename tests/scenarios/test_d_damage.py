@@ -167,7 +167,7 @@ def test_a_leader_whose_disk_fails_is_followed_by_another_at_once() -> None:
         assert stage.read()[-1] == b"more"
 
 
-def test_d3_a_leader_epoch_that_nobody_ever_gave_is_damage_and_the_log_is_fetched_anew() -> None:
+def test_d3_a_leader_epoch_that_never_was_is_damage_and_the_log_is_fetched_anew() -> None:
     """No checksum covers a batch's leader epoch. Its replica would ask for what follows that epoch for ever."""
     with Stage(3, watched=True) as stage:
         stored(stage)

@@ -61,7 +61,7 @@ def test_d14_deleted_records_stay_deleted_whichever_replica_leads_after_both_die
 
 
 @pytest.mark.parametrize("leap", list(LEAPS))
-def test_d15_a_wall_clock_that_is_a_year_off_deletes_nothing_rolls_nothing_and_fences_nobody(leap: str) -> None:
+def test_d15_a_wall_clock_that_is_a_year_off_deletes_nothing_rolls_nothing_and_fences_no_broker(leap: str) -> None:
     with Stage(3, log_retention_check_interval_ms=1000, log_initial_task_delay_ms=1000) as stage:
         stage.create(replicas=(2, 3))
         stage.send(*(b"m%d" % number for number in range(10)))

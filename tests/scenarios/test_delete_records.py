@@ -25,7 +25,7 @@ WEEKS_MS = 2**31 - 1
 LOG_STARTS = PurePath("/data/log-start-offset-checkpoint")
 
 
-def test_nobody_looks_for_the_low_watermark_once_who_asked_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_low_watermark_is_not_checked_after_the_client_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
     true = Partition.low_watermark.fget
     assert true is not None
@@ -63,7 +63,7 @@ def raised_in_vain(stage: Stage) -> None:
     stage.until(lambda: all(stage.log(name).log_start == 5 for name in others) and fault.struck)
 
 
-def test_the_next_leader_is_not_told_of_a_log_start_before_it_is_durable() -> None:
+def test_the_next_leader_does_not_learn_a_log_start_before_it_is_durable() -> None:
     """It would call the records deleted, and a power cut would bring them back."""
     with Stage(4, watched=True) as stage:
         stage.create(replicas=(2, 4, 3))
@@ -130,10 +130,10 @@ def test_a_replica_that_comes_back_with_a_tail_to_cut_hears_of_deleted_records()
         stage.heal()
         stage.until(lambda: set(stage.image().isr) == {2, 3})
         stage.until(lambda: stage.log("n2").log_start == 5)
-        stage.until(lambda: stage.partition("n2").told_high_watermark == 6)
+        stage.until(lambda: stage.partition("n2").leader_high_watermark == 6)
 
 
-def test_a_leader_that_follows_another_tells_no_log_start_that_is_not_durable() -> None:
+def test_a_leader_that_follows_another_sends_no_log_start_that_is_not_durable() -> None:
     """n2 raised it as a leader, and had no room to write it down."""
     with Stage(3) as stage:
         filled(stage, flush_messages=1)
@@ -152,7 +152,7 @@ def test_a_leader_that_follows_another_tells_no_log_start_that_is_not_durable() 
         assert b"orders 0 5\n" in (stage.storage("n2").durable_bytes(LOG_STARTS) or b"")
 
 
-def test_a_follower_whose_retention_is_ahead_of_its_leader_tells_so() -> None:
+def test_a_follower_whose_retention_is_ahead_of_its_leader_reports_it() -> None:
     """The leader's own raise is then no news to it: a DeleteRecords would wait for it in vain."""
     with Stage(3) as stage:
         filled(stage, internal_segment_bytes=100, retention_ms=-1)
@@ -181,7 +181,7 @@ def test_a_replica_that_was_down_meanwhile_joins_only_once_it_has_deleted_them_t
         assert stage.log("n3").log_start == 5
 
 
-def test_what_an_eligible_leader_that_is_down_still_has_is_not_called_deleted() -> None:
+def test_records_that_an_eligible_leader_still_has_are_not_called_deleted() -> None:
     """It may be elected cleanly when it comes back alone, and would show the records again."""
     with Stage(4) as stage:
         stage.create(ORDERS, replicas=(2, 3, 4), min_insync_replicas=2)
@@ -199,7 +199,7 @@ def test_what_an_eligible_leader_that_is_down_still_has_is_not_called_deleted() 
         assert stage.log("n4").log_start == 5
 
 
-def test_a_log_start_that_is_written_down_after_a_cut_is_told_nevertheless() -> None:
+def test_a_log_start_that_is_written_down_after_a_cut_is_sent_nevertheless() -> None:
     """The disk of n2 is full while records are deleted, and n2 then has a tail to cut. It joins once there is room."""
     with Stage(3) as stage:
         filled(stage)

@@ -78,7 +78,7 @@ def test_e2_five_batches_in_segments_of_their_own_are_known_after_the_end_of_eve
     ended: Callable[..., None],
 ) -> None:
     """Setup: leader 2 and follower 3 have five batches, and segments were rolled between them; none was answered.
-    Fault: all nodes end at once, and the client sends the five again. Must hold: whoever leads answers each with its
+    Fault: all nodes end at once, and the client sends the five again. Must hold: the leader answers each with its
     first offset and writes none, nor gives an error on which a client gives up."""
     with Stage(3) as stage:
         stage.create(replicas=(2, 3), internal_segment_bytes=100, flush_messages=1)

@@ -74,7 +74,25 @@ def test_retention_that_fails_at_one_partition_goes_on_at_the_others_and_at_the_
         stage.until(lambda: stage.log("n2").log_start >= 3)
 
 
-def test_a_controller_whose_clockwork_fails_once_still_fences_who_is_silent() -> None:
+def test_upkeep_that_fails_at_one_partition_goes_on_at_the_others() -> None:
+    changes = {"producer_id_expiration_check_interval_ms": 1000, "producer_id_expiration_ms": 1000}
+    with forgiving(**changes) as stage:
+        for tp in (ORDERS, OTHER):
+            stage.create(tp, replicas=(2,))
+        logs = [partition.log for partition in stage.node("n2").broker.hosted]
+        looked_at: list[TopicPartition] = []
+
+        def mistaken(now: int, after: int) -> None:
+            raise MISTAKE
+
+        logs[0].producers.expire = mistaken  # type: ignore[method-assign]
+        logs[1].producers.expire = lambda now, after: looked_at.append(logs[1].partition)  # type: ignore[method-assign]
+        stage.until(lambda: len(looked_at) >= 2)
+        assert failed(stage, "n2", "partition") >= 2
+        assert failed(stage, "n2", "periodic") == 0
+
+
+def test_a_controller_whose_clockwork_fails_once_still_fences_silent_brokers() -> None:
     with forgiving(voters=1, broker_session_timeout_ms=2000) as stage:
         stage.create(ORDERS, replicas=(2, 3))
         controller = stage.node("n1").controller
@@ -314,7 +332,7 @@ def test_a_follower_that_meets_a_mistake_at_one_partition_goes_on_with_the_other
         assert (stage.values("n3"), stage.values("n3", OTHER)) == ([b"two"], [b"one"])
 
 
-def test_of_those_who_wait_for_a_commit_one_that_fails_costs_the_others_nothing() -> None:
+def test_a_failing_callback_for_a_commit_does_not_affect_the_others() -> None:
     with forgiving() as stage:
         stage.create(ORDERS, replicas=(2, 3))
         told: list[Code] = []
@@ -331,7 +349,7 @@ def test_of_those_who_wait_for_a_commit_one_that_fails_costs_the_others_nothing(
         assert sorted(decided(stage).isr) == [2, 3]
 
 
-def test_a_mistake_while_a_fetch_is_made_holds_nobody_up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_while_a_fetch_is_made_delays_no_other_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fetch counts as on its way by then. Another one follows on another connection."""
     true, struck, armed = Followed.place, [0], [False]
 

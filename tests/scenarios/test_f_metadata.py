@@ -40,7 +40,7 @@ def test_a_write_that_fails_within_an_answer_is_done_again_from_there(nth: int, 
         assert set(TOPICS) <= set(stage.node("n2").raft.committed.topics.by_name)
 
 
-def test_a_full_disk_is_told_of_once_a_minute_however_often_the_metadata_is_fetched_again() -> None:
+def test_a_full_disk_is_logged_once_a_minute_however_often_the_metadata_is_fetched_again() -> None:
     with Stage() as stage:
         miss_decisions(stage)
         fault = stage.storage("n2").fail("append", METADATA, errno.ENOSPC, times=None)
@@ -53,7 +53,7 @@ def test_a_full_disk_is_told_of_once_a_minute_however_often_the_metadata_is_fetc
         stage.until(lambda: set(TOPICS) <= set(stage.node("n2").raft.committed.topics.by_name))
 
 
-def test_a_controller_without_room_for_its_decisions_tells_of_it_once_a_minute() -> None:
+def test_a_controller_without_room_for_its_decisions_logs_it_once_a_minute() -> None:
     with Stage() as stage:
         fault = stage.storage("n1").fail("append", METADATA, errno.ENOSPC, times=None)
         stage.pass_time(20.0)

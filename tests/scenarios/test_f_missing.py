@@ -109,7 +109,7 @@ def test_a_deleted_log_whose_files_cannot_be_put_aside_goes_later_and_then_a_new
         assert stage.values("n2") == [b"new"]
 
 
-def test_a_deleted_log_whose_files_cannot_be_put_aside_is_gone_though_nobody_wants_its_name() -> None:
+def test_a_deleted_log_whose_files_cannot_be_put_aside_is_gone_though_its_name_is_not_wanted() -> None:
     with Stage() as stage:
         stage.create(ORDERS, replicas=(2,), file_delete_delay_ms=0)
         stage.send(b"old")
@@ -181,7 +181,7 @@ def test_a_log_that_could_not_be_opened_does_not_delay_the_next_one_of_its_name(
         stage.until(lambda: stage.has("n2") and stage.leads("n2"), 10)
 
 
-def test_who_is_tried_again_sooner_causes_no_second_look_at_the_others(
+def test_an_earlier_retry_of_one_replica_does_not_retry_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks: list[float] = []

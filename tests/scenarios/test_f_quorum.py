@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 import pytest
 
+from highwater.active_controller.active_controller import NO_ROOM_SECONDS
 from highwater.errors import Code
 from highwater.log.names import META_PROPERTIES
 from highwater.quorum.core import LONGEST_LEAP
@@ -57,7 +58,7 @@ def leap(stage: Stage, name: str, candidate: int, times: int) -> None:
     ("operation", "code"),
     [("open", errno.EMFILE), ("create", errno.EMFILE), ("create", errno.ENOSPC), ("append", errno.ENOSPC)],
 )
-def test_a_vote_that_cannot_be_written_yet_is_told_once_it_is(operation: Operation, code: int) -> None:
+def test_a_vote_that_cannot_be_written_yet_is_answered_once_it_is(operation: Operation, code: int) -> None:
     """Of three voters one is dead, so the vote of each of the others is needed."""
     with Stage(3, voters=3, watched=False) as stage:
         leader = next(name for name in NAMES if stage.node(name).controller.is_active)  # type: ignore[union-attr]
@@ -220,6 +221,19 @@ def test_a_controller_whose_disk_stays_full_gives_way_to_one_that_has_room() -> 
         stage.storage(full).mend()
         stage.start("n4")
         stage.until(lambda: len(stage.image().isr) == 2)
+
+
+def test_a_controller_that_had_room_in_between_does_not_give_way() -> None:
+    """Only a disk that stays full counts, not two moments without room."""
+    with Stage(3, voters=3, watched=True) as stage:
+        name = active(stage)
+        assert name is not None
+        epoch = stage.node(name).raft.epoch
+        for _ in range(2):
+            fault = stage.storage(name).fail("append", METADATA_LOG, errno.ENOSPC, times=1)
+            stage.until(lambda fault=fault: fault.struck == 1)  # type: ignore[misc]
+            stage.pass_time(2 * NO_ROOM_SECONDS)
+        assert (active(stage), stage.node(name).raft.epoch) == (name, epoch)
 
 
 def test_the_only_controller_waits_until_its_disk_has_room() -> None:

@@ -60,7 +60,7 @@ def test_a_disk_that_fails_while_a_log_is_cut_takes_that_log_offline_and_not_the
         assert stage.values("n2") == stage.values("n3")
 
 
-def test_what_came_before_a_batch_that_could_not_be_written_is_acknowledged_only_once_it_is_synced() -> None:
+def test_records_before_a_failed_batch_are_acknowledged_only_after_their_sync() -> None:
     """Flush mode. Of two batches in one answer the disk takes the first; the next fetch would acknowledge that one."""
     with Stage(3, watched=True, knobs=SLOW_SYNCS, replica_lag_time_max_ms=60_000) as stage:
         stage.create(replicas=(2, 3), flush_messages=1)
@@ -82,7 +82,7 @@ def test_what_came_before_a_batch_that_could_not_be_written_is_acknowledged_only
         stage.until(lambda: stage.log("n3").high_watermark == 3)
 
 
-def test_what_could_not_be_synced_is_never_acknowledged() -> None:
+def test_records_that_could_not_be_synced_are_never_acknowledged() -> None:
     with Stage(3, watched=True, replica_lag_time_max_ms=60_000) as stage:
         stage.create(replicas=(2, 3), flush_messages=1)
         stage.send(b"v0")
@@ -169,7 +169,7 @@ def test_a_full_disk_that_holds_a_truncation_up_holds_nothing_else_up() -> None:
         assert stage.values("n2") == stage.values("n3")
 
 
-def test_a_cut_that_nobody_means_any_more_does_not_keep_a_full_disk_from_the_next_role() -> None:
+def test_a_cut_that_is_obsolete_does_not_keep_a_full_disk_from_the_next_role() -> None:
     """n2 has no room for the recovery point, which is written before the cut. Then its leader goes: n2 takes up that
     there is none, though the disk stays full."""
     with Stage(3) as stage:
@@ -186,7 +186,7 @@ def test_a_cut_that_nobody_means_any_more_does_not_keep_a_full_disk_from_the_nex
         assert stage.values("n2") == stage.values("n3")
 
 
-def test_a_log_that_nobody_means_to_begin_anew_any_more_stays_as_it_is() -> None:
+def test_a_log_whose_new_beginning_is_obsolete_stays_as_it_is() -> None:
     with Stage(3) as stage:
         stage.create(replicas=(2, 3))
         stage.send(b"v0")

@@ -33,7 +33,7 @@ def test_a_broker_fetches_nothing_before_it_has_applied_its_own_registration() -
         assert stage.log("n3").log_end == 10
 
 
-def test_what_an_incarnation_that_lost_its_tail_had_fetched_does_not_count_for_it() -> None:
+def test_fetches_before_a_lost_tail_do_not_count_for_the_next_incarnation() -> None:
     with Stage(3, watched=True, replica_lag_time_max_ms=30_000) as stage:
         stage.create(replicas=(2, 3))
         for at in range(10):
@@ -51,7 +51,7 @@ def test_what_an_incarnation_that_lost_its_tail_had_fetched_does_not_count_for_i
         assert stage.log("n3").log_end == 10
 
 
-def test_a_follower_that_does_not_tell_its_broker_epoch_is_refused() -> None:
+def test_a_follower_that_does_not_send_its_broker_epoch_is_refused() -> None:
     with Stage(3) as stage:
         stage.create(replicas=(2, 3))
         stage.send(b"v")

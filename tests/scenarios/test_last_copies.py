@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 from pathlib import PurePath
 
+import pytest
+
 from highwater.errors import Code
 from highwater.log.scan import BadBatch
 from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.model import NO_NODE, TopicPartition
+from highwater.wire import records
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord
 from tests.scenarios.mishaps import decided, delete_topic, replace_disk
 from tests.scenarios.stage import ORDERS, Stage
@@ -63,7 +66,7 @@ def alone_in_sync(stage: Stage, **configs: object) -> None:
     stage.until(lambda: set(decided(stage).isr) == {2})
 
 
-def test_a_damaged_log_is_kept_while_those_who_have_all_of_it_are_dead() -> None:
+def test_a_damaged_log_is_kept_while_the_replicas_with_everything_are_dead() -> None:
     """3 is in the ISR and dead, which nobody knows yet. So 2 may begin anew; but 3 never comes back."""
     with Stage(3, broker_session_timeout_ms=9_000) as stage:
         begin_anew_beside_the_dead(stage)
@@ -322,3 +325,86 @@ def test_a_replica_that_was_fetched_anew_and_failed_as_the_last_copy_leads_again
         stage.start("n3")
         stage.until(lambda: stage.leads("n3"))
         assert stage.values("n3") == [*SENT, b"more"]
+
+
+def test_a_start_that_ends_before_it_has_registered_leaves_a_clean_stop_clean() -> None:
+    """2 stopped in order and is in the ELR; 3, which led after it, is gone. 2 is the only one that can lead."""
+    with Stage(4, broker_session_timeout_ms=1500) as stage:
+        stage.create(replicas=(2, 3), min_insync_replicas=2)
+        stage.send(b"a")
+        stage.stop("n2")
+        stage.until(lambda: decided(stage).leader == 3)
+        stage.kill("n3")
+        stage.until(lambda: decided(stage).leader == NO_NODE)
+        assert 2 in decided(stage).elr
+
+        stage.start("n2", waits=False)
+        stage.until(lambda: has_opened_its_logs(stage, "n2"))
+        stage.cut("n1", "n2")
+        stage.pass_time(0.3)
+        assert stage.node("n2").broker.lifecycle.epoch < 0
+        stage.stop("n2")
+        stage.heal()
+        stage.start("n2")
+        stage.until(lambda: decided(stage).leader == 2)
+        assert stage.values("n2") == [b"a"]
+
+
+def has_opened_its_logs(stage: Stage, name: str) -> bool:
+    node = stage.member(name).node
+    return node is not None and node.role is not None and node.role._publishing is not None
+
+
+LOST = [
+    "a checkpoint and a log rot",
+    "a log is removed",
+    "a log is shorter",
+    "the first segment is removed",
+    "the first segment is removed with its indexes",
+    "a segment in the middle is removed with its indexes",
+]
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_a_broker_that_lost_something_after_a_clean_stop_is_not_eligible_to_lead(what: str) -> None:
+    """2 stopped in order and is in the ELR; 3, which led after it, is gone. What 2 acknowledged is no longer there."""
+    with Stage(4, broker_session_timeout_ms=1500, expects_failures=True) as stage:
+        stage.create(replicas=(2, 3), min_insync_replicas=2, internal_segment_bytes=70)
+        for value in (b"a", b"b", b"c"):
+            stage.send(value)
+        stage.stop("n2")
+        stage.until(lambda: decided(stage).leader == 3)
+        stage.kill("n3")
+        stage.until(lambda: decided(stage).leader == NO_NODE)
+        assert 2 in decided(stage).elr
+
+        storage, log = stage.storage("n2"), PurePath(f"/data/{ORDERS}/{0:020d}.log")
+        if what == "a log is removed":
+            del storage.directory(PurePath("/data")).entries[str(ORDERS)]
+        elif what == "a log is shorter":
+            remove_segment(stage, "n2", 2)
+        elif what == "the first segment is removed":
+            del storage.directory(log.parent).entries[log.name]
+        elif what == "the first segment is removed with its indexes":
+            remove_segment(stage, "n2", 0)
+        elif what == "a segment in the middle is removed with its indexes":
+            remove_segment(stage, "n2", 1)
+        else:
+            log = log.with_name(f"{2:020d}.log")
+            *_, (last, _, _) = records.walk(memoryview(bytes(storage.file(log).data)))
+            storage.damage(log, last + 63, b"\xff\xff")
+            storage.damage(PurePath("/data/recovery-point-offset-checkpoint"), 0, b"x")
+        stage.start("n2", waits=False)
+        stage.until(lambda: stage.serves("n2"))
+        stage.pass_time(5)
+        assert decided(stage).leader == NO_NODE
+        assert decided(stage).elr == (3,)
+        stage.start("n3")
+        stage.until(lambda: decided(stage).leader == 3)
+        assert stage.values("n3") == [b"a", b"b", b"c"]
+
+
+def remove_segment(stage: Stage, name: str, base_offset: int) -> None:
+    entries = stage.storage(name).directory(PurePath(f"/data/{ORDERS}")).entries
+    for each in [each for each in entries if each.startswith(f"{base_offset:020d}.")]:
+        del entries[each]

@@ -68,7 +68,7 @@ def test_a_fetch_of_the_lost_log_that_arrives_after_all_does_not_speak_for_the_e
         assert stage.values("n3") == stage.values("n2")
 
 
-def test_a_log_that_is_damaged_again_before_it_is_told_of_goes_in_another_epoch() -> None:
+def test_a_log_that_is_damaged_again_before_it_is_reported_goes_in_another_epoch() -> None:
     """The replica is still marked as lost when the log in its place is damaged, too. News of another replica make the
     broker look at it; the last fetch of the second log is on its way, and must not speak for a third."""
     with Stage(4, watched=True, replica_lag_time_max_ms=60_000, replica_socket_timeout_ms=60_000) as stage:
@@ -117,7 +117,7 @@ def test_a_follower_that_has_all_comes_back_into_the_isr_without_a_new_record() 
         stage.send(b"w")
 
 
-def test_a_follower_whose_disk_fails_leaves_the_isr_once_and_nobody_waits_for_it() -> None:
+def test_a_follower_whose_disk_fails_leaves_the_isr_once_and_no_write_waits_for_it() -> None:
     with Stage(3, watched=True, replica_lag_time_max_ms=30_000) as stage:
         stage.create(replicas=(2, 3))
         stage.send(b"before")

@@ -75,7 +75,7 @@ def test_a_shrink_in_the_same_metadata_as_a_raised_bound_counts_by_the_new_one()
         kept_by_who_is_elected(stage, sent)
 
 
-def test_another_bound_while_nobody_leads_does_not_make_the_partition_leaderless_for_good() -> None:
+def test_another_bound_while_no_replica_leads_does_not_make_the_partition_leaderless_for_good() -> None:
     """Just then an operator tries it. The ELR means nothing under another bound, but it alone tells who may lead."""
     with Stage(4, broker_session_timeout_ms=1500) as stage:
         three_in_sync(stage)
@@ -93,7 +93,7 @@ def test_another_bound_while_nobody_leads_does_not_make_the_partition_leaderless
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_lower_bound_while_nobody_leads_lets_the_eligible_lead_and_whoever_comes_back_join(clean: bool) -> None:
+def test_a_lower_bound_without_a_leader_lets_an_eligible_replica_lead_and_others_join(clean: bool) -> None:
     """The last member of the ELR stays dead. What is written then is acknowledged by the leader alone, so that one is
     not eligible any more."""
     with Stage(4, broker_session_timeout_ms=1500) as stage:
@@ -118,7 +118,7 @@ def test_a_lower_bound_while_nobody_leads_lets_the_eligible_lead_and_whoever_com
         stage.send(b"v3")
 
 
-def test_who_stopped_in_order_leads_again_after_another_bound_was_set_meanwhile() -> None:
+def test_a_broker_that_stopped_cleanly_leads_again_after_the_bound_was_changed() -> None:
     with Stage(4, broker_session_timeout_ms=1500) as stage:
         three_in_sync(stage)
         stage.stop("n4")

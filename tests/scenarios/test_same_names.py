@@ -89,7 +89,7 @@ def test_no_log_is_made_while_checkpoints_speak_of_another_one_of_its_name() -> 
         assert b"orders" not in stage.storage("n2").file(PurePath("/data/log-start-offset-checkpoint")).data
 
 
-def test_who_looks_again_amid_the_deletion_of_a_large_topic_does_not_bring_it_back() -> None:
+def test_a_second_look_during_the_deletion_of_a_large_topic_does_not_restore_it() -> None:
     """A broker gives way while it drops the partitions. The image before that is not applied after the new one."""
     many, late = TopicPartition("many", 59), TopicPartition("many", 50)
     with Stage(3) as stage:
@@ -109,7 +109,7 @@ def test_who_looks_again_amid_the_deletion_of_a_large_topic_does_not_bring_it_ba
         assert len(hosted) == 0
 
 
-def test_a_topic_whose_directory_somebody_has_removed_can_be_deleted_and_made_again() -> None:
+def test_a_topic_whose_directory_was_removed_can_be_deleted_and_made_again() -> None:
     with Stage(3, expects_failures=True) as stage:
         stage.create(replicas=(2, 3))
         stage.send(b"old")

@@ -46,7 +46,7 @@ def test_the_command_runs_seeds_and_sums_them_up() -> None:
     assert (ran.exit_code, "seeds     2, failed []" in ran.output) == (0, True), ran.output
 
 
-def test_the_command_tells_the_story_of_a_seed() -> None:
+def test_the_command_prints_the_story_of_a_seed() -> None:
     faults_alone = CliRunner().invoke(command, ["--seed", "4", "--seconds", "1"])
     whole = CliRunner().invoke(command, ["--seed", "4", "--seconds", "1", "--timeline"])
     assert (faults_alone.exit_code, whole.exit_code) == (0, 0)
@@ -75,7 +75,7 @@ class _NeverContent(OneQuorumLeader):
             raise Violation(self, "crafted")
 
 
-def test_a_failing_seed_is_told_with_its_schedule_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_seed_is_reported_with_its_schedule_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_module, "all_invariants", lambda: [_NeverContent()])
     for arguments in (["--seed", "4", "--seconds", "2"], ["--seeds", "1", "--first", "4", "--seconds", "2"]):
         ran = CliRunner().invoke(command, arguments)
@@ -86,7 +86,7 @@ def test_a_failing_seed_is_told_with_its_schedule_and_exit_code(monkeypatch: pyt
     assert of_disks.output.rstrip().endswith("highwater sim --seed 4 --profile disks")
 
 
-def test_what_is_wrong_for_one_callback_only_is_seen() -> None:
+def test_a_violation_that_lasts_for_one_callback_is_seen() -> None:
     """The high watermark of a replica is taken back in one callback of its node, and put right in the very next."""
     trial = Trial(SEED, 2.0)
 

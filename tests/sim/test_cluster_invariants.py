@@ -16,7 +16,7 @@ from highwater.metadata.topics import TopicImage, TopicsImage
 from highwater.model import NO_NODE, NodeId, TopicPartition, Uuid
 from highwater.sim import invariants
 from highwater.sim.invariants import Invariant, Violation, all_invariants
-from highwater.sim.view import Batch, ClusterView, NodeView, QuorumView, ReplicaView, Told
+from highwater.sim.view import Batch, ClusterView, NodeView, QuorumView, ReplicaView, ReportedEnd
 
 TP = TopicPartition("t", 0)
 TOPIC = Uuid(b"t" * 16)
@@ -78,7 +78,7 @@ def node(number: int, seen: MetadataImage) -> NodeView:
 def healthy(seen: MetadataImage | None = None) -> ClusterView:
     truth = seen or image()
     nodes = tuple(node(number, truth) for number in NODES)
-    return ClusterView(nodes, truth, acked={TP: 10}, told={TP: Told(5, 10)})
+    return ClusterView(nodes, truth, acked={TP: 10}, reported_ends={TP: ReportedEnd(5, 10)})
 
 
 def with_node(number: int, **changes: object) -> ClusterView:
@@ -138,7 +138,7 @@ CRAFTED: list[tuple[Callable[[], Invariant], ClusterView]] = [
     (invariants.OneFetcher, with_replica(1, fetchers=1)),
     (invariants.BrokerEpochsRise, healthy(image(offset=101, brokers=[broker(1), broker(2), broker(3, epoch=6)]))),
     (invariants.AckedIsCommitted, replace(healthy(), acked={TP: 11})),
-    (invariants.ReadersNeverGoBack, replace(healthy(), told={TP: Told(6, 9)})),
+    (invariants.ReadersNeverGoBack, replace(healthy(), reported_ends={TP: ReportedEnd(6, 9)})),
 ]
 
 
@@ -179,7 +179,7 @@ def test_a_log_is_in_trouble_only_where_its_disk_is() -> None:
         invariant.trouble(healthy().nodes[0], TP, damaged, is_harmed=False)
 
 
-def test_a_broker_that_has_not_registered_its_life_yet_is_counted_on_by_nobody() -> None:
+def test_a_broker_that_has_not_registered_its_life_yet_is_not_counted_on() -> None:
     lost = FOLLOWER._replace(log_end=9, high_watermark=9, durable_end=9)
     view = with_node(3, broker_epoch=-1, replicas={TP: lost})
     for make in (invariants.IsrHoldsCommitted, invariants.FlushedIsrHoldsCommitted):
@@ -188,10 +188,10 @@ def test_a_broker_that_has_not_registered_its_life_yet_is_counted_on_by_nobody()
         invariant.check(view)
 
 
-def test_an_old_leader_may_tell_an_old_end() -> None:
+def test_an_old_leader_may_answer_an_old_end() -> None:
     invariant = invariants.ReadersNeverGoBack()
     invariant.check(healthy())
-    invariant.check(replace(healthy(), told={TP: Told(4, 9)}))
+    invariant.check(replace(healthy(), reported_ends={TP: ReportedEnd(4, 9)}))
 
 
 EXCUSED = {"HighWatermarkRises", "IsrHoldsCommitted", "FlushedIsrHoldsCommitted", "LeaderComplete", "LogMatching"}

@@ -44,7 +44,7 @@ async def replaced_unsynced(world: World, path: PurePath, data: bytes, where: Pl
 
 
 @pytest.mark.slow
-def test_a_high_watermark_that_waits_for_nobody_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_high_watermark_that_waits_for_no_replica_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def hasty(leader: Leader, now: float) -> int:
         leader.high_watermark = max(leader.end, leader.high_watermark)
         return COMMITTED
@@ -67,7 +67,7 @@ def test_a_vote_that_is_not_synced_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_a_leader_that_does_not_count_who_may_already_be_in_the_isr_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_does_not_count_possible_isr_members_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Leader, "maximal_isr", property(lambda leader: leader.isr))
     assert "MaximalIsr" in first_finding()
 

@@ -72,7 +72,7 @@ def test_no_last_answer_lists_the_dead() -> None:
         assert ask(stage, times=3)[0] == [(ALL, 3), (LEFT, 3), (LEFT, 3)]
 
 
-def test_who_asks_late_hears_nothing_of_the_dead() -> None:
+def test_a_late_metadata_request_does_not_list_the_dead_broker() -> None:
     with bereft() as stage:
         stage.pass_time(RECENT_SECONDS)
         assert ask(stage)[0] == [(LEFT, 3), (LEFT, 3)]

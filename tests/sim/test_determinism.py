@@ -40,7 +40,7 @@ def test_different_seeds_have_different_traces() -> None:
     assert len({toy.run(seed).trace_hash for seed in range(20)}) == 20
 
 
-def test_a_trace_is_told_apart_by_every_part_of_an_event() -> None:
+def test_every_part_of_an_event_distinguishes_a_trace() -> None:
     def digest(at: float = 1.0, node: str = "a", kind: str = "send", subject: str = "b", note: str = "3") -> str:
         trace = Trace(lambda: at)
         trace.record(node, kind, subject, note)

@@ -181,7 +181,7 @@ def test_rounds_do_not_overlap() -> None:
         assert answered == pytest.approx([0.01, 0.02, 0.03])
 
 
-def test_a_round_reports_the_error_to_those_who_asked_for_the_file(sim: Simulation, world: SimWorld) -> None:
+def test_a_round_reports_the_error_to_the_callers_for_that_file(sim: Simulation, world: SimWorld) -> None:
     async def scenario() -> None:
         good, bad = world.disk.open(DATA / "good", create=True), world.disk.open(DATA / "bad", create=True)
         sim.storage("a").fail("sync", "*/bad")

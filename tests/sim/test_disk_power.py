@@ -313,7 +313,7 @@ def test_a_truncation_during_a_round_does_not_confuse_it() -> None:
         sim.run(scenario())
 
 
-def test_a_crash_during_a_round_keeps_an_arbitrary_part_and_answers_nobody() -> None:
+def test_a_crash_during_a_round_keeps_an_arbitrary_part_and_answers_no_request() -> None:
     seen = set()
     for seed in range(60):
         sim, world = begin(seed)
@@ -347,7 +347,7 @@ def test_the_power_cut_after_a_kill_takes_what_the_kernel_still_held() -> None:
     assert len(seen) > 5
 
 
-def test_rot_is_found_by_those_who_look() -> None:
+def test_a_check_finds_rotten_bytes() -> None:
     sim, world = begin(1)
     with sim:
         world.disk.open(LOG, create=True).append(b"0123456789")

@@ -11,7 +11,7 @@ from highwater.model import Endpoint, NodeId
 from tests.scenarios.stage import Stage
 
 SESSION_MS = 60_000
-"""Longer than any of these stories: whoever is fenced here is fenced by proof."""
+"""Longer than any of these stories: a broker that is fenced here is fenced by proof."""
 TWO_LISTENERS = {
     "listeners": "EXTERNAL://127.0.0.1:700{id},PLAINTEXT://127.0.0.1:900{id},CONTROLLER://127.0.0.1:950{id}",
     "advertised_listeners": "EXTERNAL://localhost:29092,PLAINTEXT://127.0.0.1:900{id}",
@@ -46,7 +46,7 @@ def test_a_live_broker_whose_first_listener_is_for_other_machines_is_not_fenced_
         stage.holds_for(1.0, lambda: not is_fenced(stage, int(victim[1:])))
 
 
-def test_a_new_controller_proves_nobody_dead_by_a_listener_that_is_for_other_machines() -> None:
+def test_a_new_controller_proves_no_broker_dead_by_a_listener_for_other_machines() -> None:
     with Stage(3, voters=3, broker_session_timeout_ms=SESSION_MS, **TWO_LISTENERS) as stage:
         stage.create(replicas=(1, 2, 3))
         old = stage.cluster.active_controller()

@@ -23,7 +23,7 @@ def drawn(profile: str, seed: int) -> list[Fault]:
 def test_a_schedule_is_drawn_from_its_seed_alone_and_can_be_read() -> None:
     assert drawn("all", 7) == drawn("all", 7) != drawn("all", 8)
     for fault in drawn("all", 7):
-        assert fault.verb in fault.text() and fault.whom in fault.text()
+        assert fault.verb in fault.text() and fault.target in fault.text()
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -47,7 +47,7 @@ def test_a_cluster_comes_through_every_fault_of_a_family(family: str) -> None:
     assert sum(trial.nemesis.struck.values()) >= len(FAMILIES[family]) / 2
 
 
-def test_while_a_disk_has_lost_something_nobody_else_crashes() -> None:
+def test_while_a_disk_has_lost_something_no_other_node_crashes() -> None:
     """Or what one member of an ISR kept would not be kept: that is all that is promised."""
     faults = [
         Fault(1.0, "damage bytes of", LEADER, 0.1, 0.1),
@@ -91,7 +91,7 @@ def test_a_node_that_gives_up_is_excused_where_its_metadata_could_not_be_kept_an
     assert found is None or "n1 gave up" in found.faults[0]
 
 
-def test_health_tells_what_is_not_well() -> None:
+def test_health_names_what_is_not_well() -> None:
     with Stage(3) as stage:
         stage.create(replicas=(2, 3))
         stage.until(lambda: not unhealthy(stage.cluster, stage.truth))

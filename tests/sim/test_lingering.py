@@ -24,7 +24,7 @@ from tests.scenarios.stage import Pending, Stage
 AT_ONCE = 0.03
 """A request's way to a node and back."""
 LEFT = "n3"
-"""Whom the client asks."""
+"""The broker that the client asks."""
 OTHERS = TopicPartition("others", 0)
 COORDINATOR = FindCoordinatorRequest(key_type=0, coordinator_keys=["readers"])
 M = TypeVar("M", bound=Message)
@@ -87,7 +87,7 @@ def test_without_a_controller_a_group_hears_at_once_that_there_is_no_coordinator
 
 
 @pytest.mark.parametrize("dead_for", [0.0, 0.1, 1.0, 5.0])
-def test_who_looks_for_a_coordinator_in_vain_reads_on_from_the_leader_that_is_left(dead_for: float) -> None:
+def test_a_consumer_that_finds_no_coordinator_keeps_reading_from_the_live_leader(dead_for: float) -> None:
     with last_of_three() as stage:
         stage.pass_time(dead_for)
         begun, looking = stage.now, begin(stage, COORDINATOR, FindCoordinatorResponse)
@@ -98,7 +98,7 @@ def test_who_looks_for_a_coordinator_in_vain_reads_on_from_the_leader_that_is_le
 
 
 @pytest.mark.parametrize("dead_for", [0.0, 0.1, 1.0, 5.0])
-def test_who_asks_for_a_dead_leader_reads_on_from_one_that_lives(dead_for: float) -> None:
+def test_a_consumer_of_a_dead_leader_keeps_reading_from_a_live_one(dead_for: float) -> None:
     with last_of_three() as stage:
         stage.pass_time(dead_for)
         begun, asking = stage.now, begin(stage, about("orders", "others"), MetadataResponse)
@@ -122,7 +122,7 @@ def test_a_fetch_that_waits_for_records_and_metadata_behind_it_are_answered_toge
         assert asking.result[1] - waiting.result < AT_ONCE / 10
 
 
-def test_nobody_waits_for_the_proof_of_a_death_that_nobody_can_give() -> None:
+def test_a_metadata_request_does_not_wait_for_a_proof_that_cannot_come() -> None:
     """The last broker dials the dead one again and again; it learns nothing new by that."""
     with last_of_three() as stage:
         stage.pass_time(PATIENCE_SECONDS + DOUBT_SECONDS)
@@ -132,7 +132,7 @@ def test_nobody_waits_for_the_proof_of_a_death_that_nobody_can_give() -> None:
 
 
 @pytest.mark.parametrize("dead_for", [0.0, 0.1, 1.0, 5.0])
-def test_a_topic_that_no_controller_can_make_is_told_to_be_unknown_at_once(dead_for: float) -> None:
+def test_a_topic_that_no_controller_can_make_is_answered_as_unknown_at_once(dead_for: float) -> None:
     with last_of_three() as stage:
         stage.pass_time(dead_for)
         answer, seconds = answered_in(stage, about("new"), MetadataResponse)
@@ -154,7 +154,7 @@ def test_while_a_topic_is_being_made_nothing_waits_behind_the_question_for_it(re
         assert stage.now - begun < AT_ONCE
 
 
-def test_a_group_that_comes_first_is_told_its_coordinator_in_one_answer() -> None:
+def test_a_group_that_comes_first_learns_its_coordinator_in_one_answer() -> None:
     with Stage(3, voters=1) as stage:
         answer, _ = answered_in(stage, COORDINATOR, FindCoordinatorResponse)
         assert answer.coordinators[0].error_code == Code.NONE

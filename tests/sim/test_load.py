@@ -17,7 +17,7 @@ class Deaf:
     def acked(self, tp: TopicPartition, end: int) -> None:
         pass
 
-    def told(self, tp: TopicPartition, epoch: int, end: int) -> None:
+    def end_reported(self, tp: TopicPartition, epoch: int, end: int) -> None:
         pass
 
     def is_deposed(self, tp: TopicPartition, broker: Endpoint) -> bool:
@@ -54,17 +54,17 @@ def test_a_run_that_kept_everything_is_fine() -> None:
         ([b"a", b"c"], (1,), "the audit finds inconsistent"),
     ],
 )
-def test_what_is_missing_doubled_or_moved_is_told(left: list[bytes], read: tuple[int, ...], wrong: str) -> None:
+def test_missing_doubled_and_moved_records_are_reported(left: list[bytes], read: tuple[int, ...], wrong: str) -> None:
     assert wrong in verdict(load(left, read=read))
 
 
-def test_a_gap_is_told() -> None:
+def test_a_gap_is_reported() -> None:
     made = load([b"a", b"b"])
     made.whole[TP] = Page([Read(TP, 0, b"a"), Read(TP, 2, b"b")], 3, 3, 0)
     assert "the offsets have gaps" in verdict(made)
 
 
-def test_what_an_unclean_election_gave_up_is_counted_and_not_called_lost() -> None:
+def test_records_that_an_unclean_election_gave_up_are_counted_and_not_called_lost() -> None:
     made = load([b"a"], read=(0, 1))
     assert verdict(made, lossy=True) == ""
     assert (made.seen["acked and judged"], made.seen["given up"]) == (1, 1)
@@ -74,11 +74,11 @@ def test_what_an_unclean_election_gave_up_is_counted_and_not_called_lost() -> No
     ("left", "wrong"),
     [([b"a", b"a"], "duplicated"), ([b"b", b"a"], "reordered"), ([b"a", b"c"], "foreign")],
 )
-def test_what_an_unclean_election_left_is_whole_unique_and_in_order(left: list[bytes], wrong: str) -> None:
+def test_records_that_an_unclean_election_left_are_whole_unique_and_in_order(left: list[bytes], wrong: str) -> None:
     assert f"the audit finds {wrong}" in verdict(load(left), lossy=True)
 
 
-def test_who_was_elected_uncleanly_may_have_had_a_record_elsewhere_than_it_was_acknowledged() -> None:
+def test_an_unclean_leader_may_have_a_record_at_another_offset_than_acknowledged() -> None:
     """A batch was sent to it first, which was not acknowledged then; the next leader had it behind another one's."""
     made = load([b"a", b"b"], (b"a", b"given up", b"b"))
     assert verdict(made, lossy=True) == ""
@@ -92,18 +92,18 @@ def beginning_at(start: int, made: Load) -> Load:
     return made
 
 
-def test_what_was_asked_to_be_deleted_is_not_missed_and_nothing_beyond_it_may_go() -> None:
+def test_deleted_records_are_not_missed_and_no_others_may_be_missing() -> None:
     sent = (b"a", b"b", b"c")
     made = beginning_at(2, load([*sent], sent, read=(1,)))
     assert verdict(made, permitted=Permitted(deleted={TP: 2})) == ""
     assert (made.seen["deleted unread"], made.seen["acked and judged"]) == (1, 2)
-    assert "begins at 2, and nobody asked for that" in verdict(
+    assert "begins at 2, and no client asked for that" in verdict(
         beginning_at(2, load([*sent], sent)), permitted=Permitted(deleted={TP: 1})
     )
     assert verdict(beginning_at(2, load([*sent], sent)), permitted=Permitted(retained={"t"})) == ""
 
 
-def test_what_lies_behind_the_deleted_records_is_judged_as_ever() -> None:
+def test_records_after_the_deleted_ones_are_judged_as_before() -> None:
     sent = (b"a", b"b", b"c")
     permitted = Permitted(deleted={TP: 1})
     assert "the audit finds lost" in verdict(beginning_at(1, load([b"a", b"b"], sent)), permitted=permitted)

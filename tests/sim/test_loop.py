@@ -155,7 +155,7 @@ def test_waiting_for_a_condition_ends_when_it_holds_or_the_limit_is_reached(sim:
     sim.run(scenario(), until=lambda: sim.now >= 2.5)
 
 
-def test_an_error_that_nobody_catches_fails_the_run(sim: Simulation) -> None:
+def test_an_error_that_is_not_caught_fails_the_run(sim: Simulation) -> None:
     world = sim.world("a")
     world.clock.call_later(1, _raise)
     with pytest.raises(NodeFailed, match="a: .*KeyError"):

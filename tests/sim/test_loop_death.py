@@ -125,7 +125,7 @@ def test_no_code_of_a_crashed_node_runs_again(sim: Simulation) -> None:
     assert sim.restart("a").disk.list(DATA) == ["log"]
 
 
-def test_what_wakes_a_task_of_a_dead_node_wakes_nobody(sim: Simulation) -> None:
+def test_an_event_for_a_task_of_a_dead_node_wakes_no_task(sim: Simulation) -> None:
     world = sim.world("a")
     ran: list[str] = []
 

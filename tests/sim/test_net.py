@@ -85,7 +85,7 @@ def test_the_window_bounds_what_a_stopped_reader_costs_the_network() -> None:
         sim.run(scenario())
 
 
-def test_an_error_in_a_protocol_closes_its_connection_and_is_told() -> None:
+def test_an_error_in_a_protocol_closes_its_connection_and_is_reported() -> None:
     class Broken(End):
         def buffer_updated(self, nbytes: int) -> None:
             raise ValueError("cannot parse this")

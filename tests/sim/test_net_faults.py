@@ -193,7 +193,7 @@ def test_a_process_killed_with_bytes_unread_resets_its_connections() -> None:
         sim.run(scenario())
 
 
-def test_what_a_killed_process_had_given_to_its_kernel_still_arrives() -> None:
+def test_bytes_that_a_killed_process_gave_to_its_kernel_still_arrive() -> None:
     with Simulation(1, Knobs(window=500)) as sim:
 
         async def scenario() -> None:

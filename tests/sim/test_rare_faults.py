@@ -28,7 +28,7 @@ RARE = {
     "metadata": Rare(
         6,
         {
-            "failed writes of metadata": 10,
+            "failed writes of metadata": 8,
             "failed writes of metadata of a leader": 3,
             "failed writes of metadata of the controller": 3,
             "slow disks": 10,
@@ -36,7 +36,7 @@ RARE = {
     ),
     "incarnations": Rare(6, {"power cuts before registration": 2, "kills before registration": 2}),
     "rot": Rare(6, {"damaged bytes": 3}),
-    "disks": Rare(8, {"failed reads": 2}, {"unknown": 4}),
+    "disks": Rare(16, {"failed reads": 2}, {"unknown": 1}),
     "deletions": Rare(8, {}, {"deleted unread": 2}),
     "bounds": Rare(8, {"bounds changed": 20}),
 }

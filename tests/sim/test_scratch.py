@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from highwater.errors import Code
 from highwater.model import TopicPartition
 from highwater.sim.health import unhealthy
 from highwater.sim.scratch import NAMES, Scratch
+from tests.scenarios.mishaps import delete_topic
 from tests.scenarios.stage import Stage
 
 SECONDS = 4.0
@@ -34,7 +37,7 @@ def lose(stage: Stage) -> None:
     assert stage.run(stage.client.delete_records(leader, -1, TP)) is Code.NONE
 
 
-def test_a_record_that_the_last_life_of_a_topic_has_lost_is_told() -> None:
+def test_a_record_that_the_last_life_of_a_topic_has_lost_is_reported() -> None:
     with Stage() as stage:
         scratch = Scratch(stage.cluster)
         for _ in ("created", "deleted", "created"):
@@ -45,7 +48,7 @@ def test_a_record_that_the_last_life_of_a_topic_has_lost_is_told() -> None:
         assert audit(stage, scratch) == [f"{TP}: lost {lost}, of an earlier life []"]
 
 
-def test_a_record_is_asked_for_as_long_as_nobody_knows_that_its_topic_was_deleted() -> None:
+def test_a_record_is_asked_for_until_it_is_known_that_its_topic_was_deleted() -> None:
     """The deletion never arrives, and the client is not told so."""
     with Stage() as stage:
         scratch = Scratch(stage.cluster)
@@ -80,3 +83,22 @@ def test_what_an_earlier_life_of_a_topic_took_is_not_asked_for() -> None:
         stage.heal()
         stage.until(lambda: not unhealthy(stage.cluster, stage.truth))
         assert audit(stage, scratch) == []
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_topic_that_goes_is_reported_unless_a_deletion_of_it_got_no_response(answered: bool) -> None:
+    """A node may forward a deletion long after its client gave up, and after a creation found the topic there."""
+    with Stage() as stage:
+        scratch = Scratch(stage.cluster)
+        assert turn_over(stage, scratch)
+        if not answered:
+            for name in stage.cluster.names:
+                stage.cut(name, "client", one_way=True)
+            deletion = stage.begin(scratch.turn_over(stage.client.client, Random(DRAW), SECONDS))
+            stage.until(lambda: deletion.failed)
+            stage.heal()
+            stage.until(lambda: TP.topic not in stage.truth.topics.by_name)
+            stage.create(LAST, replicas=(2, 3))
+            assert not turn_over(stage, scratch)  # it finds that the topic is there
+        stage.run(delete_topic(stage.client, TP.topic))
+        assert list(scratch.wrong(stage.truth)) == ([f"{TP.topic}: created, and is not there"] if answered else [])

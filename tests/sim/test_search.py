@@ -10,7 +10,7 @@ from highwater.sim.search import exploring
 from highwater.sim.search.exploring import explore
 from highwater.sim.search.scope import SCOPES
 from highwater.sim.search.steps import Steps
-from highwater.sim.search.story import tell
+from highwater.sim.search.story import sentences
 
 STATES = {
     "pair": 10_000,
@@ -40,7 +40,7 @@ def test_every_scope_is_searched() -> None:
 @pytest.mark.parametrize("name", SCOPES)
 def test_no_order_of_events_breaks_a_promise(name: str) -> None:
     found = explore(SCOPES[name], STATES[name])
-    assert found.violation is None, "\n".join(tell(found))
+    assert found.violation is None, "\n".join(sentences(found))
     assert found.is_whole or found.states == STATES[name]
 
 
@@ -57,7 +57,7 @@ def test_the_same_search_visits_the_same_states() -> None:
 
 def test_the_story_of_a_scope_begins_with_its_opening(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploring, "broken", lambda state: "all is lost")
-    told = list(tell(explore(SCOPES["pair-repeated"])))
+    told = list(sentences(explore(SCOPES["pair-repeated"])))
     assert told[:4] == [
         "In the beginning: 1 leads in epoch 0, ISR 1.",
         "  1. A fetch of broker 2 arrives at broker 1.",
@@ -78,7 +78,7 @@ def test_a_counterexample_is_a_shortest_story_that_a_person_can_read(monkeypatch
     written = Steps._do_write
     monkeypatch.setattr(Steps, "_do_write", hasty)
     found = explore(SCOPES["pair"], 1_000)
-    assert list(tell(found)) == [
+    assert list(sentences(found)) == [
         "In the beginning: 1 leads in epoch 0, ISR 1,2.",
         "  1. A client writes batch a to broker 1, which ends at 1. a is acknowledged.",
         "     Then a was acknowledged, and broker 2, which may lead, does not have it.",

@@ -44,7 +44,7 @@ def left(branches: Branches) -> list[str]:
     return [f"{branch.line}: {branch.what}" for branch in branches.left]
 
 
-def test_what_was_not_called_is_told_without_its_branches(tmp_path: Path) -> None:
+def test_a_function_that_was_not_called_is_named_without_its_branches(tmp_path: Path) -> None:
     branches = Branches((loaded(tmp_path),))
     assert left(branches) == [
         "3: opens is never called",

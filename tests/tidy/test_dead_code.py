@@ -15,7 +15,7 @@ EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 EXCEPTIONS = {
     "highwater.cluster.cluster.Cluster.get_bootstrap_server": "the name that testcontainers gives it, for users",
-    "highwater.sim.simulation.Simulation.advance": "how whoever writes a test lets virtual time pass",
+    "highwater.sim.simulation.Simulation.advance": "how the author of a test lets virtual time pass",
     "highwater.sim.simulation.Simulation.drift_clock": "a fault that a test may cause in the simulated world",
     "highwater.sim.simulation.Simulation.stall": "a fault that a test may cause in the simulated world",
 }
@@ -53,7 +53,7 @@ FOUND_BY_NAME = (
     (re.compile(r"highwater\.cli\.\w+\.command"), "highwater/cli/__init__.py"),
     (re.compile(r"highwater\.pytest_plugin\.pytest_\w+"), "pytest"),
 )
-"""What is imported by the name of its module, and by whom."""
+"""Functions that are found by the name of their module, and the file that looks for them."""
 
 
 def is_called_from_outside(declaration: Declaration) -> bool:
@@ -79,7 +79,7 @@ def test_nothing_is_declared_that_the_program_does_not_use() -> None:
     assert sorted(EXCEPTIONS.keys() - found) == [], "exceptions that are none any more"
 
 
-def test_the_rule_tells_what_is_used_from_what_is_not() -> None:
+def test_the_rule_distinguishes_what_is_used_from_what_is_not() -> None:
     trees = {
         "highwater.one": ast.parse(
             "LIMIT = 3\nUNREAD = 4\n"

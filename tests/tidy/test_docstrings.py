@@ -125,7 +125,7 @@ def test_every_name_in_a_docstring_exists() -> None:
     assert EXCEPTIONS.keys() - {quoted for _, _, quoted in found} == set(), "exceptions that are none any more"
 
 
-def test_the_rule_tells_names_that_exist_from_those_that_do_not() -> None:
+def test_the_rule_distinguishes_names_that_exist_from_those_that_do_not() -> None:
     trees = {
         "src/one.py": ast.parse(
             'class Log:\n    """`end`, `Log.end`, `Log.start`, `gone`, `retention.ms`, `two`"""\n'

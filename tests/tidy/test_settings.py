@@ -83,7 +83,7 @@ def test_every_topic_setting_that_is_not_listed_as_doing_nothing_is_read_by_the_
     assert not unread, "accepted, not listed in docs/divergence.md, and read by nobody: " + ", ".join(unread)
 
 
-def test_what_does_nothing_is_listed_as_a_divergence() -> None:
+def test_every_setting_without_effect_is_listed_as_a_divergence() -> None:
     inert = {name for name, setting in SETTINGS.items() if setting.inert}
     inert |= {
         name
@@ -93,7 +93,7 @@ def test_what_does_nothing_is_listed_as_a_divergence() -> None:
     assert inert <= LISTED, sorted(inert - LISTED)
 
 
-def test_what_is_refused_is_listed_as_a_divergence() -> None:
+def test_every_refused_setting_is_listed_as_a_divergence() -> None:
     refused = UNSUPPORTED | UNSUPPORTED_TOPIC_SETTINGS | {f"{prefix}*" for prefix in UNSUPPORTED_PREFIXES}
     assert refused <= LISTED, sorted(refused - LISTED)
 

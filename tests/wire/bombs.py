@@ -12,10 +12,10 @@ PARTS = 32
 """Streams one after the other: together they inflate to two gigabytes."""
 
 
-def zstd_of_runs(window_log: int) -> bytes:
-    """One zstd frame of 16 384 run-length blocks of 128 KiB each: two gigabytes in 64 KiB."""
+def zstd_of_runs(window_log: int, blocks: int = 16_384) -> bytes:
+    """One zstd frame of run-length blocks of 128 KiB each: 16 384 are two gigabytes in 64 KiB."""
     block = ((128 << 10) << 3 | 1 << 1).to_bytes(3, "little") + b"\0"
-    return b"\x28\xb5\x2f\xfd" + bytes([0, (window_log - 10) << 3]) + block * 16_384 + (1).to_bytes(3, "little")
+    return b"\x28\xb5\x2f\xfd" + bytes([0, (window_log - 10) << 3]) + block * blocks + (1).to_bytes(3, "little")
 
 
 def bomb(name: str) -> tuple[Codec, bytes]:

@@ -94,6 +94,14 @@ def test_a_level_changes_the_size_and_not_the_contents(codec: Codec, weak: int, 
     assert decompress(codec, small, MIB) == decompress(codec, large, MIB) == plain
 
 
+def test_the_highest_levels_of_zstd_are_for_batches_of_usual_sizes() -> None:
+    """For 16 MB they would take 300 MB of memory."""
+    usual = b"".join(b"%d" % (number * number) for number in range(50_000))
+    large = b"".join(b"%d" % (number * number) for number in range(250_000))
+    assert compress(Codec.ZSTD, usual, 19) != compress(Codec.ZSTD, usual, 9)
+    assert compress(Codec.ZSTD, large, 19) == compress(Codec.ZSTD, large, 9)
+
+
 def test_gzip_level_minus_one_is_its_default() -> None:
     assert compress(Codec.GZIP, b"abc" * 100, -1) == compress(Codec.GZIP, b"abc" * 100)
 

@@ -133,7 +133,7 @@ def test_what_a_peer_is_trusted_with_at_once_is_bounded() -> None:
     assert reader.held == 2 * 1024 * 1024
 
 
-def test_the_claim_tells_beforehand_what_reading_on_will_take() -> None:
+def test_the_claim_is_what_reading_on_will_take() -> None:
     reader = FrameReader(ChunkPool())
     feed(reader, struct.pack(">i", MAX_FRAME) + bytes(2 * CHUNK - 4), CHUNK)
     held, claim = reader.held, reader.claim

@@ -10,6 +10,7 @@ import pytest
 from highwater.errors import Code
 from highwater.wire import compression, records
 from highwater.wire.records import Refused, Rules, Validated, validate_append
+from tests.wire.bombs import zstd_of_runs
 from tests.wire.record_samples import CODECS, some_records
 
 NOW = 1_700_000_000_000
@@ -177,6 +178,16 @@ def test_a_bomb_is_too_large(codec: int) -> None:
     refused = refusal(batch, Rules(inflate_limit=1 << 20))
     assert refused.code == Code.MESSAGE_TOO_LARGE
     assert isinstance(refused.__cause__, compression.TooLarge)
+
+
+@pytest.mark.parametrize(
+    ("window_log", "code"), [(17, Code.INVALID_RECORD), (23, Code.INVALID_RECORD), (24, Code.MESSAGE_TOO_LARGE)]
+)
+def test_half_as_much_is_too_large_where_zstd_has_all_of_it_in_its_window_too(window_log: int, code: Code) -> None:
+    batch = bytearray(records.build([(NOW, b"", b"", ())], codec=4))
+    batch[records.HEADER_SIZE :] = zstd_of_runs(window_log, 6)  # no records, but that shows later
+    records.seal(batch, 0, len(batch))
+    assert refusal(batch, Rules(inflate_limit=1 << 20)).code == code
 
 
 def test_the_broker_itself_may_append_control_batches_and_they_keep_their_codec() -> None:

@@ -1,7 +1,7 @@
-"""The active controller: decides on `head`, which has what is not committed yet; answers when it is.
+"""The active controller decides on `head`, which includes uncommitted records, and answers when they are committed.
 
-Two CreateTopics of one name must not both succeed, so the second sees the first before it is committed. On
-resignation `head` is forgotten, and whoever waits is told that this is not the controller any more.
+Two CreateTopics requests for one name must not both succeed, so the second one sees the first before it is committed.
+When the controller resigns, `head` is dropped and all waiting requests are answered with NOT_CONTROLLER.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from highwater.world import World
 R = TypeVar("R")
 REMEMBERED = 100
 NO_ROOM_SECONDS = 2.0
-"""How long a controller that cannot write its decisions waits for room before it resigns."""
-TOLD_AT_ONCE = 20
-"""Changes of state between two turns of the loop: what was decided for a thousand partitions waits for no words."""
+"""How long a controller that cannot write its decisions waits for free disk space before it resigns."""
+LOGGED_AT_ONCE = 20
+"""The most state changes that are logged in one turn of the loop. Decisions do not wait for the log of thousands."""
 _log = logging.getLogger(__name__)
 _state_change_log = logging.getLogger("highwater.state_change")
 
@@ -64,15 +64,15 @@ class ActiveController:
         self._docket = Docket(world)
         self._gained: Leadership | None = None
         self.last_append = 0.0
-        """When it wrote last, or was activated."""
+        """When it last appended a record, or became active."""
         self._no_room_since: float | None = None
-        """When a decision could not be written; None since one could."""
+        """Since when decisions cannot be written; None if the last one could."""
         session_seconds = config.get(BROKER_SESSION_TIMEOUT_MS) / 1000
         self.watch = BrokerWatch(self, session_seconds, config.inter_broker_listener_of_all)
         self._clockwork = Clockwork(self)
         self.changes: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
-        """The last ones that were decided here, with the time of each."""
-        self._untold: deque[Iterator[str]] = deque()
+        """The last state changes that were decided here, each with its time."""
+        self._unlogged: deque[Iterator[str]] = deque()
         self.unclean_elections = 0
 
     @property
@@ -81,12 +81,12 @@ class ActiveController:
 
     @property
     def epoch(self) -> Epoch | None:
-        """The quorum epoch that its decisions are written in."""
+        """The quorum epoch in which its decisions are written."""
         return self._epoch
 
     @property
     def log_end(self) -> Offset:
-        """Where the next record goes."""
+        """The offset of the next record."""
         return self.raft.log_end
 
     @property
@@ -96,13 +96,13 @@ class ActiveController:
 
     @property
     def config(self) -> NodeConfig:
-        """With the dynamic settings of the head image, or of the last one where it is active no longer."""
+        """The settings with the dynamic ones of the head image, or of the last head image if it is no longer active."""
         if self._head is None:
             return self._config
         before, self._config = self._config, in_force(self._config, self._head)
         for why in () if self._config.is_broker else self._config.ignored:  # a broker of this node says it itself
             if why not in before.ignored:
-                _log.error("controller %d leaves out settings that do not suit it: %s", self._config.node_id, why)
+                _log.error("controller %d ignores settings that it cannot use: %s", self._config.node_id, why)
         return self._config
 
     def decide(
@@ -112,16 +112,15 @@ class ActiveController:
         written: Callable[[Any], None] = lambda decided: None,
         takes_long: bool = False,
     ) -> None:
-        """Decide now, or once what is under way is decided; answer when everything that the decision rests on is
-        committed. None: not the controller.
+        """Decide now, or after the decision that is under way. Calls `answer` when everything that the decision depends
+        on is committed; with None if this is not the controller.
 
-        `decision` changes nothing. What is to be remembered of it is for `written`, which is called once its records
-        are in the log."""
+        `decision` changes nothing. `written` is called when the records are in the log: it may change soft state."""
         case = Case(partial(self._deciding, partial(_at_once, decision), answer, written), partial(answer, None))
         self._docket.add(case, takes_long)
 
     def deliberate(self, decision: Callable[[], Deciding[R]], answer: Callable[[R | None], None]) -> None:
-        """The same, by pieces."""
+        """As `decide`, for a decision that is made in pieces."""
         self._docket.add(Case(partial(self._deciding, decision, answer), partial(answer, None)), takes_long=True)
 
     def _deciding(
@@ -141,7 +140,7 @@ class ActiveController:
         self._answer_later(answer, decided.response)
 
     def decide_alone(self, decide: Callable[[], Pieces[None]]) -> None:
-        """What nobody asked for: nobody is told where it is given up."""
+        """A decision of the controller's own. There is no request to answer if it is given up."""
         self._docket.add(Case(decide, lambda: None))
 
     def _answer_later(self, answer: Callable[[Any], None], response: Any) -> None:
@@ -151,13 +150,13 @@ class ActiveController:
             answer(response)
 
     def _answer(self, answer: Callable[[Any], None], response: Any) -> None:
-        """One of many that wait: what becomes of it is no concern of the others."""
+        """Answers one of many waiting requests: a failure must not affect the others."""
         with self.world.failures.boundary("connection", "an answer of the controller"):
             answer(response)
 
     def append(self, records: list[Message], why: str) -> Pieces[bool]:
-        """Batch by batch: what must stay together was checked where it was decided. False where one could not be
-        written: whoever asked may ask again."""
+        """Appends the records batch by batch. The decision has checked the size of what must stay together. False if a
+        batch could not be written: the client may try again."""
         try:
             for batch in (yield from cut(records)):
                 if not (yield from self._append_batch(list(batch), why)):
@@ -168,16 +167,18 @@ class ActiveController:
         return True
 
     def _append_batch(self, records: list[Message], why: str) -> Pieces[bool]:
-        """False where the disk is full, or another leads the quorum by now: nothing of it was decided."""
+        """False if the disk is full or another node leads the quorum by now: then nothing was decided."""
         assert self._epoch is not None
         before, epoch, end = self.head, self._epoch, self.raft.log_end
-        # Applied before it is written: every node would fail on a record that cannot be, again and again.
+        # The records are applied before they are written. Every node would fail again and again on a record that
+        # cannot be applied.
         head, _ = yield from applying(before, records, end + len(records) - 1, epoch)
         encoded = yield from encoding(records)
         if self._epoch != epoch or self.raft.epoch != epoch or self.raft.log_end != end:
             return False
         written = False
-        with self.world.failures.boundary("node", "the metadata log", self.raft.fail):  # who knows what it holds now
+        # After a failure here the content of the log is unknown, so the node ends.
+        with self.world.failures.boundary("node", "the metadata log", self.raft.fail):
             try:
                 self.raft.append(records, encoded, epoch)
                 written = True
@@ -191,14 +192,14 @@ class ActiveController:
         self._head = head
         self.last_append = self.world.clock.monotonic()
         self.unclean_elections += unclean_elections(records)
-        self._untold.append(state_changes(before, records, why))
-        if len(self._untold) == 1:
-            self._tell_some()
+        self._unlogged.append(state_changes(before, records, why))
+        if len(self._unlogged) == 1:
+            self._log_some_changes()
         return True
 
     def _give_way(self, epoch: Epoch) -> None:
-        """A decision could not be written. Where that lasts, another voter may have room: this one would lead on, and
-        decide nothing."""
+        """A decision could not be written. If that lasts, this controller resigns: another voter may have room, while
+        this one would stay leader and decide nothing."""
         now = self.world.clock.monotonic()
         if self._no_room_since is None:
             self._no_room_since = now
@@ -207,24 +208,24 @@ class ActiveController:
             _log.error("another controller may have room for its decisions: this one resigns")
             self.raft.resign(epoch)
 
-    def _tell_some(self) -> None:
-        for _ in range(TOLD_AT_ONCE):
+    def _log_some_changes(self) -> None:
+        for _ in range(LOGGED_AT_ONCE):
             change = None
             with self.world.failures.boundary("callback", "the log of state changes"):
-                change = next(self._untold[0], None)
+                change = next(self._unlogged[0], None)
             if change is not None:
-                self._tell(change)
+                self._log_change(change)
                 continue
-            self._untold.popleft()
-            if not self._untold:
+            self._unlogged.popleft()
+            if not self._unlogged:
                 return
-        self.world.clock.call_soon(self._tell_some)
+        self.world.clock.call_soon(self._log_some_changes)
 
-    def _tell(self, change: str) -> None:
+    def _log_change(self, change: str) -> None:
         self.changes.append((self.world.clock.monotonic(), change))
         _state_change_log.info("%s", change)
 
-    # What the quorum tells
+    # Callbacks of the quorum
 
     def leadership_changed(self, leadership: Leadership) -> None:
         if leadership.epoch_start is None:
@@ -244,9 +245,9 @@ class ActiveController:
             self._answer(answer, response)
 
     def _activate(self, epoch: Epoch) -> None:
-        """Everything of earlier epochs is applied: from here on decisions are ours."""
+        """Everything of earlier epochs is applied: this controller decides from now on."""
         _log.info("active controller of epoch %d", epoch)
-        self._tell(f"controller {self._config.node_id} is active in epoch {epoch}: the quorum elected it")
+        self._log_change(f"controller {self._config.node_id} is active in epoch {epoch}: the quorum elected it")
         self._epoch = epoch
         self._head = self.raft.committed
         self._no_room_since = None
@@ -258,13 +259,14 @@ class ActiveController:
     def _begin_epoch(self, epoch: Epoch) -> Pieces[None]:
         records = activation_records(self.head, self._bootstrap, self._config)
         if records and not (yield from self.append(records, "a cluster's first records")):
-            self.raft.resign(epoch)  # whoever is elected next writes them, once there is room
+            self.raft.resign(epoch)  # the next controller writes them, when there is room
 
     def _resign(self) -> None:
         if self._head is None:
             return
         _log.info("no longer the active controller")
-        self._tell(f"controller {self._config.node_id} is active no longer: it lost epoch {self._epoch} of the quorum")
+        own = self._config.node_id
+        self._log_change(f"controller {own} is active no longer: it lost epoch {self._epoch} of the quorum")
         self._head = self._epoch = None
         self._clockwork.stop()
         waiting, self._waiting = self._waiting, deque()

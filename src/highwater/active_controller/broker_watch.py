@@ -1,7 +1,8 @@
-"""The active controller's watch over brokers: who is heard of, who may be dead, and the fencing of those who are.
+"""How the active controller watches brokers: it notes heartbeats, probes brokers that may be dead, and fences dead
+ones.
 
-`highwater.controller` judges what is seen here: sessions that end (`Liveness`), connections that close and ports that
-refuse (`Suspicion`), and brokers that start again in a directory whose lock they hold (`Succession`).
+`highwater.controller.death` judges the evidence: sessions that end (`Liveness`), connections that close and ports that
+refuse (`Suspicion`), and brokers that start again with the lock of the same directory (`Succession`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class BrokerWatch:
         self._suspicion = Suspicion()
         self._succession = Succession()
         self._watched: dict[Connected, tuple[NodeId, int]] = {}
-        """Connections that brokers send their heartbeats on: one that closes is a hint."""
+        """The connections on which brokers send their heartbeats. If one closes, that is a hint."""
         self._fencings: set[tuple[NodeId, int]] = set()
 
     def activate(self, own: NodeId, is_broker: bool) -> None:
@@ -46,17 +47,18 @@ class BrokerWatch:
         self.liveness.activate(brokers, self._world.clock.monotonic())
         before = brokers.get(own)
         if before is not None and is_broker:
-            # This process is that broker: whatever ran under its id before it took the directory's lock is dead. But it
-            # may take long to open its logs and register: what the dead one led is led by others after a session.
+            # This process is that broker and holds the lock of its directory, so the incarnation before it is dead. But
+            # this broker may take long to open its logs and register. So the session of the dead one still ends in
+            # time, and others lead its partitions then.
             self.liveness.presume_dead(before.id, before.epoch)
         for broker in brokers.by_id.values():
-            # A new controller has no connections to lose: it asks at once.
+            # A new controller has no connections whose end would be a hint, so it probes at once.
             if not broker.fenced and broker.id != own:
                 self._probe(broker.id, broker.epoch)
 
     def heard(self, connection: Connected, broker: NodeId, epoch: int, metadata_offset: int) -> None:
-        """A heartbeat came on this connection, whose end is a hint that the broker is dead. It counts whether or not
-        what it leads to can be written, and however long that has to wait."""
+        """A heartbeat came on this connection; if the connection closes later, that is a hint that the broker is dead.
+        The heartbeat counts at once, even if its records have to wait or cannot be written."""
         registration = self._registration(broker)
         if registration is None or registration.epoch != epoch:
             return
@@ -68,29 +70,26 @@ class BrokerWatch:
 
     @property
     def is_fencing(self) -> bool:
-        """Whether a broker is being fenced. It takes several turns, and until the last one the broker counts as active:
-        what elects it then, from what it has just left, gives that turn work without end."""
+        """Whether a broker is being fenced. That takes several turns, and until the last one the broker counts as
+        active. An election in between could elect it again, and the fencing would never end."""
         return bool(self._fencings)
 
     def entered(self, broker: NodeId, epoch: int, state: BrokerState) -> None:
-        """What a heartbeat led to is in the log."""
+        """The records of a heartbeat are in the log."""
         self.liveness.entered(broker, epoch, state, self._controller.log_end - 1)
 
-    def outlives(self, connection: Connected, incarnation: Uuid, existing: BrokerRegistration) -> bool:
-        """Whether a broker that wants to register has proven that the incarnation in its way is dead."""
-        return self._succession.outlives(connection, incarnation, existing)
+    def outlives(self, connection: Connected, incarnation: Uuid, existing: BrokerRegistration, received: float) -> bool:
+        """Whether a broker that registers has proven that the registered incarnation is dead."""
+        return self._succession.outlives(connection, incarnation, existing, received)
 
-    def refused(self, connection: Connected, incarnation: Uuid, broker: int) -> None:
-        """Its registration is refused on this connection, since another incarnation is in its way."""
-        existing = self._registration(broker)
-        if existing is None:
-            return
+    def refused(self, connection: Connected, incarnation: Uuid, existing: BrokerRegistration) -> None:
+        """A registration is refused on this connection because of the incarnation `existing`."""
         if not self._succession.has_refused(connection):
             connection.on_close(lambda: self._succession.closed(connection))
-        self._succession.refused(connection, incarnation, existing)
+        self._succession.refused(connection, incarnation, existing, self._world.clock.monotonic())
 
     def fence_silent(self, due: float, now: float) -> None:
-        """By a timer that should have come at `due`: fence brokers that were silent for longer than their session."""
+        """Fences brokers whose session is over. Called by a timer that was due at `due`."""
         if was_stalled(due, now):
             self.liveness.extend(now)
         self.liveness.begin_missing(self._controller.head.brokers, now)
@@ -115,7 +114,7 @@ class BrokerWatch:
         if self._unfenced(broker, epoch) is None:
             return
         if not dead:
-            _log.info("broker %d of epoch %d lost its connection, but its address is taken", broker, epoch)
+            _log.info("broker %d of epoch %d lost its connection, but its address still answers", broker, epoch)
             return
         unfenced = sum(1 for each in self._controller.head.brokers.by_id.values() if not each.fenced)
         if self._suspicion.proven(broker, epoch, self._world.clock.monotonic(), unfenced):
@@ -138,7 +137,7 @@ class BrokerWatch:
         self._controller.decide_alone(partial(self._fencing, broker, epoch, why, silent, by_proof))
 
     def _fencing(self, broker: NodeId, epoch: int, why: str, silent: Sequence[NodeId], by_proof: bool) -> Pieces[None]:
-        """In slices: a broker may have thousands of replicas, and heartbeats of the others wait for their turn."""
+        """Fences the broker in slices: it may have thousands of replicas, and heartbeats of other brokers wait."""
         controller = self._controller
         self._fencings.discard((broker, epoch))
         if not controller.is_active:

@@ -1,4 +1,5 @@
-"""What the active controller does by itself, by the clock: fence the silent, give leadership back, and say nothing."""
+"""The active controller's timer: it fences silent brokers, elects preferred leaders and appends NoOp records when
+idle."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from highwater.active_controller.active_controller import ActiveController
 
 LOOK_SECONDS: Final = 0.5
-"""How often it looks whom to fence and elect, however seldom an idle controller writes."""
+"""The longest time between two checks for fencings and elections, even if an idle controller writes less often."""
 PAUSE_SECONDS: Final = 0.05
-"""Until an election that waits for a fencing is looked at again."""
+"""How long an election waits for a fencing before it tries again."""
 _Election = Callable[[MetadataImage, NodeConfig], list[Message]]
 
 
@@ -71,7 +72,7 @@ class Clockwork:
             yield from self._controller.append([NoOpRecord()], "")
 
     def _elect_by_the_clock(self, now: float) -> None:
-        """Leadership goes back to preferred replicas, and where that is allowed to unclean ones, now and then."""
+        """Now and then, elects preferred leaders, and unclean ones for topics that allow it."""
         if now >= self._rebalance_at:
             self._rebalance_at = now + rebalance_interval(self._controller.config)
             self._elect_some(rebalance, "leadership goes back to preferred replicas")
@@ -83,7 +84,7 @@ class Clockwork:
         self._controller.decide_alone(partial(self._electing, elect, why))
 
     def _electing(self, elect: _Election, why: str) -> Pieces[None]:
-        """And the rest, if there is any, in the next turn: not all at once, and not an interval later."""
+        """Holds some elections now. The rest follows in the next turns, before the next interval."""
         if not self._controller.is_active:
             return
         if self._controller.watch.is_fencing:

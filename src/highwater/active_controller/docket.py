@@ -1,7 +1,7 @@
-"""What the controller has to decide, one thing after the other.
+"""The queue of the controller's decisions: one is made after the other.
 
-A decision that takes long is made by pieces, with a turn of the loop between them. It rests on the head image from its
-first piece to its last, so all else that would change that image waits until it is made or given up.
+A long decision is made in pieces, with a turn of the loop between them. It depends on the head image from its first
+piece to its last. So every other decision waits until it is made or given up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OVER: Final = object()
 class Case(NamedTuple):
     begin: Callable[[], Pieces[None]]
     give_up: Callable[[], None]
-    """Called where it is not brought to its end: nothing of it is decided."""
+    """Called if the case is not finished: nothing of it is decided."""
 
 
 class Docket:
@@ -27,7 +27,7 @@ class Docket:
         self._world = world
         self._waiting: deque[Case] = deque()
         self._long: deque[Case] = deque()
-        """Those that take long. They come last: heartbeats and elections wait for one of them at most."""
+        """Long cases. They come last, so heartbeats and elections wait for one of them at most."""
         self._under_way: tuple[Case, Pieces[None]] | None = None
 
     @property
@@ -35,15 +35,15 @@ class Docket:
         return self._under_way is None and not self._waiting and not self._long
 
     def add(self, case: Case, takes_long: bool = False) -> None:
-        """Begun at once where nothing is in its way, and done on return if one piece is enough; what that raises is
-        raised here."""
+        """Begins the case at once if the queue is empty. If one piece is enough, the case is done on return. An
+        exception of the first piece is raised here."""
         if self.is_free:
             self._advance(case, case.begin())
         else:
             (self._long if takes_long else self._waiting).append(case)
 
     def give_up(self) -> None:
-        """All of it: it is decided here no longer."""
+        """Gives up all cases, because this is no longer the controller."""
         cases, self._waiting, self._long = self._waiting + self._long, deque(), deque()
         if self._under_way is not None:
             cases.appendleft(self._under_way[0])
@@ -53,7 +53,7 @@ class Docket:
                 case.give_up()
 
     def _advance(self, case: Case, pieces: Pieces[None]) -> None:
-        """By one piece."""
+        """Makes one piece."""
         under_way = self._under_way = case, pieces
         goes_on = False
         try:
@@ -76,6 +76,6 @@ class Docket:
             self._advance_alone(case, case.begin())
 
     def _advance_alone(self, case: Case, pieces: Pieces[None]) -> None:
-        """Whoever asked has returned: a mistake ends this case, and the others are gone on with."""
+        """Makes one piece without a caller that could handle an exception: it ends this case only."""
         with self._world.failures.boundary("connection", "a decision of the controller", lambda _: case.give_up()):
             self._advance(case, pieces)

@@ -31,7 +31,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: DeleteTop
         ctx.respond(_refused(request, Code.NOT_CONTROLLER, ctx.version))
         return
     yield from decide_in_pieces(
-        partial(controller.decide, takes_long=True),  # in the order of other changes of topics
+        partial(controller.decide, takes_long=True),  # so that it keeps its order with other changes of topics
         ctx,
         in_pieces(controller.head, request),
         lambda piece: delete_topics(controller.head, piece, ctx.version, controller.config, ctx.authorize),

@@ -17,7 +17,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: ElectLead
     def answer(response: ElectLeadersResponse | None) -> None:
         answered = response or refused(request, Code.NOT_CONTROLLER, ctx.version)
         if ctx.version == 0:
-            answered.error_code = Code.NONE  # has no place there; the partitions have their own
+            answered.error_code = Code.NONE  # version 0 has no such field; the partitions have their own codes
         ctx.respond(answered)
 
     if not ctx.authorize("Alter", "Cluster", "kafka-cluster"):

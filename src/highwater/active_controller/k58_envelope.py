@@ -1,4 +1,4 @@
-"""Envelope (58): a request that a broker passes on, with the client who made it (KIP-590)."""
+"""Envelope (58): a client's request that a broker forwards, with the client's principal and address (KIP-590)."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from highwater.wire.messages.request_header import RequestHeader
 from highwater.world import FileSlice
 
 _WRAPPING: Final = 128 << 10
-"""More than a principal, an address and two headers with their client ids have."""
+"""More bytes than a principal, an address and two headers with their client ids take."""
 API = Api(58, (0, 0), EnvelopeRequest, most_bytes=MOST_BYTES + _WRAPPING)
 log = logging.getLogger(__name__)
 
 
 class _Inner:
-    """The slot of the request inside: its answer goes into the envelope's."""
+    """The slot of the inner request: its response goes into the envelope's response."""
 
     parts = None
-    """As of the answer of a connection: it is given to the one outside."""
+    """A slot of a connection holds its response here. This one passes it on to the envelope at once."""
 
     def __init__(self, outer: RequestContext) -> None:
         self._outer = outer
         self.place: Place | None = None
-        """Where it is large: left when it is answered."""
+        """The room that a large request takes; it is left when the request is answered."""
 
     def fail(self, reason: CloseReason) -> None:
         self.refuse(Code.UNKNOWN_SERVER_ERROR)
@@ -55,13 +55,13 @@ class _Inner:
         self.refuse(Code.INVALID_REQUEST)
 
     def mute(self) -> None:
-        """Other requests of the same broker need not wait."""
+        """Nothing to do: other requests of the same broker need not wait."""
 
     def unmute(self) -> None:
-        """They did not wait."""
+        """Nothing to do: other requests did not wait."""
 
     def linger(self, give_way: Callable[[], None]) -> None:
-        """Nothing waits behind it."""
+        """Nothing to do: no request waits behind this one."""
 
     def refuse(self, code: Code) -> None:
         self._answer(EnvelopeResponse(error_code=code))
@@ -78,7 +78,7 @@ class _Inner:
 
 
 class _InnerContext(RequestContext):
-    """Of the request inside. What is done for it later, such as making its answer, may be cut short, too."""
+    """The context of the inner request. Later work for it, such as building its response, may be cut short, too."""
 
     __slots__ = ()
     slot: _Inner
@@ -88,8 +88,8 @@ class _InnerContext(RequestContext):
 
 
 def handle(controller: ActiveController, ctx: RequestContext, request: EnvelopeRequest) -> Work | None:
-    """Of larger ones few are opened at a time: what is inside is in memory several times until it is decided. The
-    others wait, and what comes behind them on the same connection, such as heartbeats, does not."""
+    """Only a few large envelopes are opened at a time: their content is in memory several times until it is decided.
+    Further large ones wait. Requests behind them on the same connection, such as heartbeats, do not."""
     slot = _Inner(ctx)
     work = _to_its_end(_opening(controller, ctx, request, slot), slot)
     if len(request.request_data) <= CHUNK:
@@ -100,7 +100,8 @@ def handle(controller: ActiveController, ctx: RequestContext, request: EnvelopeR
 
 
 def _to_its_end(work: Work, slot: _Inner) -> Work:
-    """Where it ends before its time, by a mistake or with its connection, nobody answers it."""
+    """Leaves the room of a large request even if the work is cut short by an exception or a closed connection: then no
+    response would do so."""
     with ExitStack() as cut_short:
         cut_short.callback(slot.leave)
         yield from work
@@ -135,8 +136,8 @@ def _opening(controller: ActiveController, ctx: RequestContext, request: Envelop
 def _opened(
     ctx: RequestContext, request: EnvelopeRequest, slot: _Inner
 ) -> tuple[Registered, RequestContext, memoryview]:
-    """The body of the request inside, with whoever made it; raises KafkaError or Malformed. Only what brokers pass on
-    may be inside."""
+    """The inner request: its API, its context with the client's principal, and its body. Raises KafkaError or
+    Malformed. Only APIs that brokers forward may be inside."""
     data = memoryview(request.request_data)
     if len(data) < 4:
         raise Malformed("an envelope without a request")
@@ -169,7 +170,7 @@ def _opened(
 def _decoded(
     controller: ActiveController, found: Registered, body: memoryview, version: int
 ) -> Generator[Pause, None, Any]:
-    """Off the loop where it has many elements, as if it had come without an envelope."""
+    """Decodes the inner request; off the event loop if it has many elements, as for a request without an envelope."""
     try:
         return found.decode(body, version, ELEMENTS_AT_ONCE)
     except TooMany:

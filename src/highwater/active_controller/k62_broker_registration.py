@@ -1,10 +1,11 @@
-"""BrokerRegistration (62): a broker makes itself known. It stays fenced until it has caught up."""
+"""BrokerRegistration (62): a broker registers. It stays fenced until it has caught up."""
 
 from __future__ import annotations
 
 from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.registration import register_broker
 from highwater.errors import Code
+from highwater.metadata.brokers import BrokerRegistration
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.quorum import KRAFT_VERSION
@@ -15,9 +16,17 @@ API = Api(62, (0, 4), BrokerRegistrationRequest)
 
 
 def handle(controller: ActiveController, ctx: RequestContext, request: BrokerRegistrationRequest) -> None:
+    in_the_way: BrokerRegistration | None = None
+
+    def outlives(existing: BrokerRegistration) -> bool:
+        nonlocal in_the_way
+        in_the_way = existing
+        return controller.watch.outlives(ctx.connection, request.incarnation_id, existing, ctx.received)
+
     def answer(response: BrokerRegistrationResponse | None) -> None:
-        if response is not None and response.error_code == Code.DUPLICATE_BROKER_REGISTRATION:
-            controller.watch.refused(ctx.connection, request.incarnation_id, request.broker_id)
+        is_duplicate = response is not None and response.error_code == Code.DUPLICATE_BROKER_REGISTRATION
+        if is_duplicate and in_the_way is not None:
+            controller.watch.refused(ctx.connection, request.incarnation_id, in_the_way)
         ctx.respond(response or BrokerRegistrationResponse(error_code=Code.NOT_CONTROLLER))
 
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
@@ -33,7 +42,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerReg
             controller.world.clock.monotonic(),
             controller.log_end,
             KRAFT_VERSION,
-            lambda existing: controller.watch.outlives(ctx.connection, request.incarnation_id, existing),
+            outlives,
         ),
         answer,
     )

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat (63): a broker is alive, and may be let in, or let go."""
+"""BrokerHeartbeat (63): a broker is alive; it may be unfenced, fenced or allowed to shut down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UnregisterBroker (64): a broker is gone for good."""
+"""UnregisterBroker (64): a broker is removed for good."""
 
 from __future__ import annotations
 

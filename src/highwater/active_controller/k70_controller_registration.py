@@ -1,4 +1,4 @@
-"""ControllerRegistration (70): a controller makes its endpoints and features known (KIP-919)."""
+"""ControllerRegistration (70): a controller registers its endpoints and features (KIP-919)."""
 
 from __future__ import annotations
 

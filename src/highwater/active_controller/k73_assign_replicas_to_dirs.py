@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (73): a broker tells in which directory its replicas lie (KIP-858)."""
+"""AssignReplicasToDirs (73): a broker reports which directories hold its replicas (KIP-858)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class ControllerMetrics:
         self._controller = controller
 
     def collect(self) -> Iterator[Family]:
-        """As committed: every controller tells the same, a moment apart."""
+        """From the committed image: every controller reports the same, with a short delay."""
         image = self._raft.committed
         partitions = offline = 0
         for _, _, partition in image.topics.each_partition():
@@ -24,14 +24,14 @@ class ControllerMetrics:
         brokers = image.brokers.by_id.values()
         fenced = sum(broker.fenced for broker in brokers)
         imbalanced = sum(1 for _ in image.topics.astray())
-        told = "kafka_controller_kafkacontroller_"
-        yield gauge(told + "activecontrollercount", "1 on the active controller.", int(self._controller.is_active))
-        yield gauge(told + "activebrokercount", "Brokers that are not fenced.", len(brokers) - fenced)
-        yield gauge(told + "fencedbrokercount", "Brokers that are fenced.", fenced)
-        yield gauge(told + "globaltopiccount", "Topics of the cluster.", len(image.topics.by_name))
-        yield gauge(told + "globalpartitioncount", "Partitions of the cluster.", partitions)
-        yield gauge(told + "offlinepartitionscount", "Partitions without a leader.", offline)
-        yield gauge(told + "preferredreplicaimbalancecount", "Partitions not led by their first replica.", imbalanced)
+        prefix = "kafka_controller_kafkacontroller_"
+        yield gauge(prefix + "activecontrollercount", "1 on the active controller.", int(self._controller.is_active))
+        yield gauge(prefix + "activebrokercount", "Brokers that are not fenced.", len(brokers) - fenced)
+        yield gauge(prefix + "fencedbrokercount", "Brokers that are fenced.", fenced)
+        yield gauge(prefix + "globaltopiccount", "Topics of the cluster.", len(image.topics.by_name))
+        yield gauge(prefix + "globalpartitioncount", "Partitions of the cluster.", partitions)
+        yield gauge(prefix + "offlinepartitionscount", "Partitions without a leader.", offline)
+        yield gauge(prefix + "preferredreplicaimbalancecount", "Partitions not led by their first replica.", imbalanced)
         yield counter(
             "kafka_controller_controllerstats_uncleanleaderelections",
             "Leaders elected from outside the ISR and ELR, by this controller.",

@@ -1,4 +1,4 @@
-"""Requests that name many things: decided piece by piece, each in a turn of its own, and answered as one."""
+"""Large requests are decided piece by piece, each in a turn of its own, and get one response."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def decide_in_pieces(
     whole: R,
     rows: Callable[[R], list[S]],
 ) -> Work:
-    """`decide` is the controller's, for what is decided at once or for what takes long. `whole` is the answer: it gets
-    the rows of the pieces' answers in the pieces' order, once all of it is committed. `refused` words the answer for a
-    piece that came to a controller that is active no longer."""
+    """`decide` is `ActiveController.decide` or `ActiveController.deliberate`. `whole` is the response: it gets the rows
+    of all pieces in their order, when all are committed. `refused` makes the response for a piece that this controller
+    did not decide because it is no longer active."""
     decided: dict[int, R] = {}
 
     def take(at: int, piece: P) -> None:

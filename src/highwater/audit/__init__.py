@@ -1,4 +1,9 @@
-"""The verdict on a run: from what was sent, acknowledged and read to what was lost, doubled or out of order. Pure."""
+"""The verdict on a run: from what was sent, acknowledged and read to what was lost, doubled or out of order.
+
+The package is pure and uses only `model`. The demo, the test fixtures and the simulation give it their histories.
+
+Start with `history` (what clients saw), then `judging` and `verdict`.
+"""
 
 from highwater.audit.history import History, Outcome, Read, Sent
 from highwater.audit.judging import judge

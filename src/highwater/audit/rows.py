@@ -11,8 +11,8 @@ from highwater.audit.verdict import Verdict
 from highwater.model import TopicPartition
 
 _PAGE = 1 << 16
-_TAKEN, _TOLD = 1, 2
-"""Of a place in the log: by a row; by several that differ, which has been told."""
+_TAKEN, _REPORTED = 1, 2
+"""The states of a place in the log: one row has it; or several different rows have it, which has been reported."""
 
 
 def judge_rows(
@@ -71,7 +71,7 @@ class RowsInParts:
         for (partition, offset), different in values.items():
             page = self._places.setdefault((partition, offset // _PAGE), bytearray(_PAGE))
             at = offset % _PAGE
-            before, page[at] = page[at], _TOLD if page[at] or len(different) > 1 else _TAKEN
-            if page[at] == _TOLD and before != _TOLD:
+            before, page[at] = page[at], _REPORTED if page[at] or len(different) > 1 else _TAKEN
+            if page[at] == _REPORTED and before != _REPORTED:
                 found.append((partition, offset, sorted(different)))
         return found

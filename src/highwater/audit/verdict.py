@@ -26,7 +26,7 @@ class Verdict:
     resurrected: list[Sent] = field(default_factory=list)
     """Read, though the broker had refused them."""
     foreign: list[tuple[TopicPartition, int, bytes]] = field(default_factory=list)
-    """Read, though nobody sent them."""
+    """Read, though no producer sent them."""
     misplaced: list[Sent] = field(default_factory=list)
     """Read elsewhere than the acknowledgement named."""
     unseen: list[Sent] = field(default_factory=list)

@@ -1,11 +1,17 @@
-"""The Kafka face: one handler file per API key, and what applies new metadata to this node.
+"""The broker: one handler file for each API key, and the parts that apply new metadata to this node.
 
-The death of a broker is decided by the active controller alone (`highwater.controller.death`). Others only bring
-evidence, or bridge the moment until it is decided:
+The package may use every part below it (`partition`, `coordinator`, `groups`, `log`, `net`), but not
+`highwater.controller`: it talks to the controller by requests only.
 
-- `highwater.net.probe` dials an address until it has refused twice: that proves that a process is gone. It is asked
-  about brokers by the controller's `broker_watch`, and about the quorum's leader by `leader_watch`.
-- `doubts`: this broker lost a connection with another. Clients that ask who leads wait for the little while that the
-  controller needs; nothing is decided by it.
-- `departed`: the controller has fenced a broker just now. Clients that had to do with it are told in two steps.
+Start with `broker` (the parts of a broker), `publisher` (how a new metadata image is applied) and a handler such as
+`k00_produce`. `role` holds the start and the stop.
+
+Only the active controller decides that a broker is dead (`highwater.controller.death`). The following modules only
+collect evidence, or bridge the time until the decision:
+
+- `highwater.net.probe` connects to an address until it is refused twice: that proves that the process is dead. The
+  controller's `broker_watch` uses it for brokers, and `leader_watch` uses it for the leader of the quorum.
+- `doubts`: this broker lost a connection to another broker. Clients that ask for metadata wait for the short time that
+  the controller needs. It decides nothing.
+- `departed`: the controller has just fenced a broker. Its clients get the news in two steps.
 """

@@ -1,5 +1,5 @@
-"""The metadata that a broker goes by: the image that it has applied, the settings that follow from it, and look-ups in
-both. It is made before every other part of a broker, and passed down to those that need it."""
+"""The metadata that a broker uses: the image that it has applied, the settings that follow from it, and look-ups in
+both. It is made before every other part of a broker, and is passed to the parts that need it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from highwater.model import NodeId, Uuid
 from highwater.net.deadlines import Deadline, DeadlineQueue
 
 APPLYING_SECONDS = 10.0
-"""What an answer of the controller waits at most until this broker has applied what it tells of."""
+"""The longest time that a response of the controller waits until this broker has applied the same decision."""
 _log = logging.getLogger(__name__)
 
 
@@ -36,21 +36,21 @@ class AppliedMetadata:
         self.config = config
         """The broker's settings, dynamic ones included."""
         self.image = MetadataImage(cluster_id)
-        """The newest metadata that this node has applied: what clients are told."""
+        """The newest metadata that this node has applied. Clients get their answers from it."""
         self.coming_image = self.image
-        """The metadata that is being applied, or was last: settings and who may be in an ISR are read there."""
+        """The metadata that is being applied, or was applied last. Settings are read from it."""
         self.fetch_max_bytes = config.get(FETCH_MAX_BYTES)
         self._deadlines = deadlines
         self._resolved_for = config
         self._resolved: dict[tuple[tuple[str, str], ...], LogConfig] = {}
         self._reached: dict[str, tuple[BrokersImage, frozenset[int]]] = {}
         self._applying: list[Deadline] | None = None
-        """Callers that wait while newer metadata is known and not applied yet; None while there is none."""
+        """Callers that wait until newer metadata is applied; None if no newer metadata is known."""
 
     # Changes
 
     def adopt_settings(self, image: MetadataImage) -> bool:
-        """Begin to apply this image with its settings; whether any of this broker's own changed."""
+        """Begins to apply this image: takes over its settings. Returns whether any setting of this broker changed."""
         own, default = image.configs.of(broker_resource(self.node_id)), image.configs.of(CLUSTER_DEFAULT)
         before, self.config = self.config, self.config.adopting(own, default)
         self.coming_image = image
@@ -58,12 +58,12 @@ class AppliedMetadata:
             return False
         for why in self.config.ignored:
             if why not in before.ignored:
-                _log.error("broker %d leaves out settings that do not suit it: %s", self.node_id, why)
+                _log.error("broker %d ignores settings that it cannot use: %s", self.node_id, why)
         self.fetch_max_bytes = self.config.get(FETCH_MAX_BYTES)
         return True
 
     def install(self, image: MetadataImage) -> MetadataImage:
-        """The roles that this image gives are taken: clients are told of it from now on. Returns the one before."""
+        """The roles of this image are in place: clients get it from now on. Returns the image before."""
         before, self.image = self.image, image
         return before
 
@@ -78,8 +78,9 @@ class AppliedMetadata:
             deadline.fire()
 
     def when_applied(self, callback: Callable[[], None]) -> None:
-        """What was decided a moment ago shall be seen by the client that asked for it, through this broker at least.
-        But a broker that is slow to apply it, or cannot, does not hold the controller's answer back."""
+        """Calls `callback` when the newest known metadata is applied. So a client that changed something sees the
+        change, at least through this broker. But a broker that is slow to apply it does not hold the response back for
+        ever."""
         if self._applying is None:
             callback()
         else:
@@ -88,8 +89,8 @@ class AppliedMetadata:
     # Look-ups
 
     def registered_epoch(self, incarnation: Uuid) -> int:
-        """Of this broker's registration once it is applied, else -1: by then its last incarnation is out of every
-        ISR."""
+        """The epoch of this broker's registration when it is applied, or else -1. By then its last incarnation is out
+        of every ISR."""
         known = self.image.brokers.get(self.node_id)
         return known.epoch if known is not None and known.incarnation == incarnation else -1
 
@@ -97,7 +98,7 @@ class AppliedMetadata:
         return name in self.image.topics.by_name
 
     def topic(self, topic: str | Uuid) -> TopicImage | None:
-        """By name, or by id where it is given as bytes."""
+        """Finds a topic by name, or by id if `topic` is bytes."""
         topics = self.image.topics
         return topics.by_name.get(topic) if isinstance(topic, str) else topics.by_id.get(topic)
 
@@ -112,7 +113,7 @@ class AppliedMetadata:
         return None if known is None else known.partitions.get(index)
 
     def not_hosted(self, topic: str | Uuid, index: int) -> Code:
-        """Why a partition that is not here cannot be served."""
+        """The error for a partition that this broker does not host."""
         known = self.topic(topic)
         if known is None and not isinstance(topic, str):
             return Code.UNKNOWN_TOPIC_ID
@@ -124,7 +125,7 @@ class AppliedMetadata:
         return Code.NOT_LEADER_OR_FOLLOWER
 
     def log_config(self, topic: str) -> LogConfig:
-        """Worked out once for all topics with the same settings of their own: most have none."""
+        """Computed once for all topics with the same own settings: most have none."""
         if self._resolved_for is not self.config:
             self._resolved_for, self._resolved = self.config, {}
         overrides = self.coming_image.configs.of(topic_resource(topic))
@@ -135,7 +136,7 @@ class AppliedMetadata:
         return resolved
 
     def _usable(self, topic: str, overrides: Mapping[str, str]) -> LogConfig:
-        """A value that this release cannot read, in a directory that another one wrote, counts as not set."""
+        """A value that this release cannot read counts as not set: another release may have written it."""
         try:
             return LogConfig.resolve(self.config, overrides)
         except ConfigError as problem:
@@ -151,7 +152,7 @@ class AppliedMetadata:
         return True
 
     def reached_through(self, listener: str) -> frozenset[int]:
-        """The brokers that have this listener, alive or not; worked out once while no broker changes."""
+        """The brokers that have this listener, alive or not. It is computed again only when a broker changes."""
         brokers = self.image.brokers
         known = self._reached.get(listener)
         if known is None or known[0] is not brokers:
@@ -160,7 +161,7 @@ class AppliedMetadata:
         return known[1]
 
     def node_endpoints(self, nodes: Iterable[int], listener: str) -> list[NodeEndpoint]:
-        """Where these brokers are reached by a client that came through `listener`; those without it are left out."""
+        """The endpoints of these brokers on `listener`. Brokers without that listener are left out."""
         found = []
         for node in sorted(set(nodes)):
             registration = self.image.brokers.get(node)

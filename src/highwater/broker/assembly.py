@@ -1,4 +1,4 @@
-"""Makes the parts of a broker in the order of their needs."""
+"""Makes the parts of a broker, each after those that it needs."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ def assemble(
         sessions=FetchSessions(sessions, world.random("fetch-sessions")),
         producer_ids=ProducerIds(node_id, controller, broker_epoch, clock.monotonic),
         auto_creation=AutoCreation(
-            clock, controller, lambda: metadata.config.get(settings.REQUEST_TIMEOUT_MS), metadata.knows_topic
+            world, controller, lambda: metadata.config.get(settings.REQUEST_TIMEOUT_MS), metadata.knows_topic
         ),
     )
 
 
 def _troubled(hosted: Hosted, groups: GroupCoordinator, directories: ReplicaDirectories) -> Callable[[Log], None]:
-    """What is done about a log that failed, or is damaged: others are asked to take over."""
+    """The callback for a log that failed or is damaged: it asks the controller to let other replicas take over."""
 
     def troubled(log: Log) -> None:
         partition = hosted.get(log.partition)

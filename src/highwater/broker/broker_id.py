@@ -1,4 +1,4 @@
-"""The broker that a client names as a resource."""
+"""Parses a broker id that a client sends as a resource name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def broker_id(name: str, kind: str) -> int:
-    """As Java reads an integer, or INVALID_REQUEST in Kafka's words; `kind` is what it calls the id there."""
+    """Parses the id as Java does. Raises INVALID_REQUEST with Kafka's message; `kind` is Kafka's word for the id."""
     if not _INTEGER.fullmatch(name):
         raise KafkaError(Code.INVALID_REQUEST, f"{kind} id must be an integer, but it is: {name}")
     return int(name)

@@ -1,4 +1,4 @@
-"""What a broker tells of compaction: how dirty its logs are, what is being cleaned, and what could not be."""
+"""The report of compaction: how dirty the logs are, what is being cleaned, and what could not be cleaned."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from highwater.partition.partition import Partition
 
 
 def describe_cleaner(broker: Broker) -> dict[str, Any]:
-    """For /status, of the node as a whole."""
+    """For /status: the cleaner of the whole node."""
     account, get = broker.cleaner.account, broker.metadata.config.get
     return {
         "enabled": get(settings.LOG_CLEANER_ENABLE),
@@ -81,7 +81,7 @@ def _setback(setback: Setback, now: float) -> dict[str, Any]:
 
 
 def cleaner_families(broker: Broker, hosted: list[Partition]) -> Iterator[Family]:
-    """Kafka's own, of its LogCleaner and LogCleanerManager; and what those do not tell."""
+    """The metrics of Kafka's LogCleaner and LogCleanerManager, and further ones that Kafka does not have."""
     compacted = [each for each in hosted if each.log.config.compact]
     dirt = [(each, broker.cleaner.dirt_of(each.log)) for each in compacted]
     yield from _last_cleanings(broker.cleaner.account)
@@ -103,7 +103,7 @@ def cleaner_families(broker: Broker, hosted: list[Partition]) -> Iterator[Family
 
 
 def _last_cleanings(account: Account) -> Iterator[Family]:
-    """Of each log the last one, where Kafka takes the last one of each thread."""
+    """From the last cleaning of each log. Kafka uses the last one of each thread."""
     passes = list(account.passes.values())
     read, written = sum(each.cleaned.bytes.read for each in passes), sum(each.cleaned.bytes.written for each in passes)
     fullest = max((each.cleaned.table_share for each in passes), default=0)

@@ -1,4 +1,5 @@
-"""The way from a broker to the active controller: found anew when it moves, asked again when an answer is lost."""
+"""A broker's connection to the active controller. It follows the controller when it moves, and repeats lost
+requests."""
 
 from __future__ import annotations
 
@@ -41,17 +42,17 @@ class _Call:
         self.deadline: Deadline | None = None
 
     def done(self, answer: Any) -> None:
-        """Its deadline goes with it, or the request, which may be large, would be kept until then."""
+        """Also cancels the deadline: otherwise the request, which may be large, would be kept until then."""
         if self.deadline is not None:
             self.deadline.cancel()
         self._done(answer)
 
 
 class ControllerChannel:
-    """Requests go out in order over one connection. Each `done` is called once: with an answer or with None.
+    """Requests are sent in order over one connection. Each `done` is called once: with a response or with None.
 
-    A request whose connection broke is sent again while its time lasts: what brokers ask of the controller may be
-    asked twice. An answer NOT_CONTROLLER counts as no answer.
+    If the connection breaks, a request is sent again while its time lasts: all requests of brokers to the controller
+    may be repeated. The response NOT_CONTROLLER counts as no response.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class ControllerChannel:
         self._closed = False
         self._retrying = False
         self.on_unreached: Callable[[], None] = lambda: None
-        """Called at each try to reach the controller that fails."""
+        """Called each time the controller could not be reached."""
 
     def ask(
         self,
@@ -86,8 +87,8 @@ class ControllerChannel:
         seconds: float,
         patience: float | None = None,
     ) -> None:
-        """After `seconds` there is no answer. After `patience`, if that is given, it waits only for a controller that
-        has the request already, and is put to no other."""
+        """After `seconds` the request has failed. After `patience`, if given, it is sent to no other controller; it
+        only waits for one that has the request already."""
         if self._closed:
             self._world.clock.call_soon(done, None)
             return
@@ -100,11 +101,11 @@ class ControllerChannel:
 
     @property
     def reaches_controller(self) -> bool:
-        """Whether an answer may come soon: one is known, and the last try to reach it did not fail."""
+        """Whether a response may come soon: a controller is known, and the last connection attempt did not fail."""
         return self._controller() is not None and not self._failed_dials
 
     def controller_moved(self) -> None:
-        """Another one is known: what the old one, which may be stopped or cut off, does not answer is asked of it."""
+        """Another controller is known. Open requests are sent to it: the old one may be stopped or cut off."""
         self._failed_dials = 0
         if self._connection is not None and self._connection.peer != self._controller():
             self._connection.close()
@@ -168,7 +169,7 @@ class ControllerChannel:
         self._pump()
 
     def _send_safely(self, connection: ClientConnection, call: _Call) -> None:
-        """One request that cannot be made is no reason to lose the others."""
+        """If one request cannot be sent, the others still are."""
         name = type(call.request).__name__
         with self._world.failures.boundary("callback", name, lambda _: call.done(None)):
             self._send(connection, call)

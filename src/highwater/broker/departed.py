@@ -1,10 +1,10 @@
-"""Brokers fenced a moment ago, and how a client that had to do with them is told: leaders first, then the loss.
+"""Brokers that were fenced a moment ago, and how their clients learn it: first the new leaders, then the loss.
 
-librdkafka lets go of a broker that Metadata does not list, and where the same answer moves a partition away from it,
-the partition may be left without a leader, to be asked about again half a second later. Who loses a broker mostly asks
-twice at once, for the broker and for the partition: the first answer then still lists it, the second does not. No
-last answer lists it: who keeps a broker keeps its reconnect backoff, which grows with each connection to it, and would
-come back to a restarted one seconds late.
+librdkafka drops a broker that is not in the Metadata response. If the same response moves a partition away from that
+broker, librdkafka may leave the partition without a leader and ask again half a second later. A client that loses a
+broker usually sends two Metadata requests at once: one for the broker and one for the partition. So the first response
+still lists the broker, and the second one does not. The last response never lists it: a client that keeps a broker also
+keeps its reconnect backoff, which grows with each attempt. It would come back to a restarted broker seconds late.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from highwater.net.context import Connected
 from highwater.world import Clock
 
 RECENT_SECONDS = 0.1
-"""Who asks later than this after a fencing is simply told how things are."""
+"""A request that comes later than this after a fencing gets the plain metadata."""
 SECOND_ANSWER_SECONDS = 0.005
-"""What lies between both answers: a client moves its partitions in far less."""
+"""The time between both responses: a client moves its partitions in far less."""
 
 
 class Departed:
@@ -26,41 +26,41 @@ class Departed:
         self._clock = clock
         self._recent: dict[NodeId, float] = {}
         self._asked: dict[Connected, int] = {}
-        """Questions that are not answered yet."""
-        self._told: dict[Connected, float] = {}
-        """When those who asked twice since the last fencing had their first answer."""
+        """The number of Metadata requests that are not answered yet."""
+        self._first_answers: dict[Connected, float] = {}
+        """When a client that asked twice since the last fencing got its first response."""
 
     def note(self, broker: NodeId) -> None:
-        """It is fenced now, and neither was it before nor had it said that it would stop."""
+        """The broker has just been fenced: it was active before and had not asked to shut down."""
         fenced_at = self._recent[broker] = self._clock.monotonic()
-        self._told.clear()
+        self._first_answers.clear()
         self._clock.call_later(RECENT_SECONDS, self._forget, broker, fenced_at)
 
     def asked(self, connection: Connected) -> None:
-        """Each question is told once, later."""
+        """A Metadata request came. `answer` or `hurried` follows once for it."""
         self._asked[connection] = self._asked.get(connection, 0) + 1
 
     def hurried(self, connection: Connected) -> None:
-        """A question is answered at once, as things are: something else would wait for it."""
+        """A request is answered at once with the plain metadata, because another response would wait for it."""
         self._answered(connection)
 
-    def tell(self, connection: Connected, answer: Callable[[Collection[NodeId]], None]) -> None:
-        """`answer` gets the fenced brokers that it is to list nonetheless."""
+    def answer(self, connection: Connected, respond: Callable[[Collection[NodeId]], None]) -> None:
+        """Calls `respond` with the fenced brokers that the response must list nevertheless."""
         more = self._answered(connection)
         if not self._recent:
-            answer(())
+            respond(())
             return
-        now, told_at = self._clock.monotonic(), self._told.get(connection)
-        if told_at is None and more:
-            self._told[connection] = now
-            answer(list(self._recent))
-        elif told_at is not None and now < told_at + SECOND_ANSWER_SECONDS:
-            self._clock.call_later(told_at + SECOND_ANSWER_SECONDS - now, answer, ())
+        now, first_at = self._clock.monotonic(), self._first_answers.get(connection)
+        if first_at is None and more:
+            self._first_answers[connection] = now
+            respond(list(self._recent))
+        elif first_at is not None and now < first_at + SECOND_ANSWER_SECONDS:
+            self._clock.call_later(first_at + SECOND_ANSWER_SECONDS - now, respond, ())
         else:
-            answer(())
+            respond(())
 
     def _answered(self, connection: Connected) -> bool:
-        """Whether a further question of this connection waits."""
+        """Whether a further request of this connection waits."""
         left = self._asked.pop(connection) - 1
         if left:
             self._asked[connection] = left
@@ -70,4 +70,4 @@ class Departed:
         if self._recent.get(broker) == fenced_at:
             del self._recent[broker]
         if not self._recent:
-            self._told.clear()
+            self._first_answers.clear()

@@ -1,7 +1,8 @@
-"""Leaders that may just have died: whoever asks about them is kept waiting for the little while it takes to know.
+"""Leaders that may just have died. Requests for their metadata wait for the short time until that is known.
 
-A client that loses its leader asks for metadata within a millisecond, before anyone can have elected another. Told the
-old leader it would come back after a second; told the truth some milliseconds later it goes on at once.
+A client that loses its leader asks for metadata within a millisecond, before another leader can be elected. If the
+response named the old leader, the client would ask again a second later. If the response comes some milliseconds later
+and names the new leader, the client continues at once.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from highwater.world import Clock
 HINT_SECONDS = 0.01
 """A dying process closes its connections one after the other, ours perhaps after the client's."""
 ACQUAINTED_SECONDS = 0.2
-"""Who has been connected for so long and asks again may have lost something; who has just come has not."""
+"""A client that has been connected for this long and asks again may have lost its leader; a new client has not."""
 DOUBT_SECONDS = 0.3
-"""Longer than a fencing by proof and an election take, shorter than anyone would notice."""
+"""Longer than a fencing by proof and an election take, and too short for a client to notice."""
 PATIENCE_SECONDS = 1.0
-"""What a question waits at most, and what a doubt lasts: hints that follow each other for longer than this, with nobody
-to fence the broker, tell nothing new."""
+"""The longest time that a request waits, and that a doubt lasts. If hints follow each other for longer than this and
+the broker is not fenced, they mean nothing new."""
 
 
 class _Question(NamedTuple):
@@ -34,13 +35,14 @@ class Doubts:
         self._clock = clock
         self._casts = 0
         self._doubted: dict[NodeId, int] = {}
-        """By the last cast, whose end is theirs: by the clock, a timer may come a hair too early to end it."""
+        """Doubted brokers with the number of the last doubt: the timer of that doubt ends it. The clock is not used,
+        because a timer may fire a little too early."""
         self._hinted: dict[NodeId, tuple[float, float]] = {}
-        """When the first and the last of an unbroken row of hints came."""
+        """The times of the first and the last of a series of hints."""
         self._waiting: list[_Question] = []
 
     def cast(self, broker: NodeId) -> None:
-        """A connection with this broker was lost, or is refused: a hint."""
+        """A connection to this broker was lost or refused, which is a hint."""
         now = self._clock.monotonic()
         first, last = self._hinted.get(broker, (now, now))
         if now - last >= DOUBT_SECONDS:
@@ -55,7 +57,7 @@ class Doubts:
     def ask(
         self, leaders: Callable[[], Collection[NodeId]], connected_at: float | None, answer: Callable[[], None]
     ) -> None:
-        """`answer` as soon as there is no doubt about any of those who lead by then."""
+        """Calls `answer` as soon as there is no doubt about any of the `leaders` at that time."""
         question = _Question(leaders, self._clock.monotonic(), answer)
         if connected_at is None or question.asked_at - connected_at < ACQUAINTED_SECONDS or not leaders():
             self._look(question)
@@ -70,13 +72,13 @@ class Doubts:
             question.answer()
 
     def settle(self) -> None:
-        """Newer metadata is there: it has the answer, or the next one will."""
+        """Newer metadata is applied. It may end the wait of some requests."""
         waiting, self._waiting = self._waiting, []
         for question in waiting:
             self._look(question)
 
     def clear(self, broker: NodeId) -> None:
-        """It is known again what became of it: fenced, or heard of."""
+        """The state of the broker is known again: it was fenced, or it registered."""
         self._doubted.pop(broker, None)
         self._hinted.pop(broker, None)
 

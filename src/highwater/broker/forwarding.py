@@ -1,4 +1,4 @@
-"""Admin writes go from any broker to the active controller, inside an Envelope that names who asked (KIP-590)."""
+"""Forwards admin requests from any broker to the active controller, in an Envelope that names the client (KIP-590)."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from highwater.wire.messages.request_header import RequestHeader
 from highwater.world import Buffer
 
 FORWARD_SECONDS = 60.0
-"""Kafka's own, over all tries; a single try has controller.socket.timeout.ms."""
+"""As in Kafka, for all attempts; a single attempt has controller.socket.timeout.ms."""
 UNREACHED_SECONDS = 10.0
-"""How long a request looks for a controller. An election takes a second or two: if several of them have brought none,
-nobody knows when there will be one, and the client is told. It may ask again."""
+"""How long a request looks for a controller. An election takes a second or two. If several elections brought none, it
+is unknown when there will be one, so the client gets an error and may ask again."""
 _PRINCIPAL_VERSION = 0
 M = TypeVar("M", bound=Message)
 
 
 class Asked(NamedTuple, Generic[M]):
-    """A request to be passed on: what it says, and the body that said so. To encode it anew would take as long as all
-    the rest, and as much memory again."""
+    """A request to forward: decoded, and as the bytes that came. To encode it again would double the time and the
+    memory."""
 
     request: M
     body: Buffer
 
 
 def as_it_came(api: Api) -> Api:
-    """A forwarded API on a broker: its requests are kept as they came."""
+    """A forwarded API on a broker: the bytes of its requests are kept."""
 
     def decode(body: memoryview, version: int, *most_elements: int) -> Asked[Message]:
         return Asked(api.request.decode(body, version, *most_elements), body)
@@ -60,19 +60,20 @@ def forward(
     body: Buffer,
     completed: Callable[[Any], Message] | None = None,
 ) -> None:
-    """Send the request on and the controller's answer back, each as it is. If no answer comes, the request is refused
-    by the body that was sent: what it was decoded to may be large, and is not kept.
+    """Forwards the request and returns the controller's response, both unchanged. If there is no response, the refusal
+    is made from the bytes that were sent: the decoded request may be large and is not kept.
 
-    Where only a part was sent on, `completed` makes the whole answer from the controller's, or from the refusal.
+    If only a part was forwarded, `completed` makes the whole response from the controller's response or from the
+    refusal.
 
-    Of larger ones few are passed on at a time, and the others wait.
+    Only a few large requests are forwarded at a time; others wait.
     """
     if len(body) <= CHUNK:
         _send(api, broker, ctx, body, completed, lambda: None)
         return
 
     def begin() -> None:
-        """In the turn of whoever made room: what is wrong with this one is no concern of his."""
+        """Runs in the turn of the request that made room, and must not raise into it."""
         with broker.world.failures.boundary("connection", "a request to be passed on", give_up):
             _send(api, broker, ctx, body, completed, place.leave)
 
@@ -121,7 +122,7 @@ def _send(
     def refuse(code: Code) -> None:
         sent = api.request.decode(memoryview(envelope.request_data)[len(before) :], ctx.version)
         refused = api.refusal(sent, code, ctx.version)
-        assert refused is not None, "whoever asks to change the cluster expects an answer"
+        assert refused is not None, "every forwarded API has a response"
         ctx.respond(refused if completed is None else completed(refused))
 
     def respond(whole: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Answers that come one by one and leave as one."""
+"""Collects answers that come one by one, and passes them on together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Gathering(Generic[T]):
-    """`done` is called once all places are filled, with what fills them, in the places' order."""
+    """Calls `done` when all places are filled, with their values in the order of the places."""
 
     def __init__(self, places: int, done: Callable[[list[T]], None]) -> None:
         self._filled: dict[int, T] = {}
@@ -19,7 +19,7 @@ class Gathering(Generic[T]):
             done([])
 
     def place(self, index: int) -> Callable[[T], None]:
-        """What fills this place."""
+        """Returns a function that fills this place."""
 
         def fill(value: T) -> None:
             self._filled[index] = value

@@ -1,4 +1,4 @@
-"""The group coordinator as a broker has it: the shards of `__consumer_offsets` that it leads, and who asks them."""
+"""The group coordinator of a broker: the shards of `__consumer_offsets` that it leads, and the requests to them."""
 
 from __future__ import annotations
 
@@ -52,11 +52,12 @@ class GroupCoordinator:
             config.get(settings.OFFSETS_TOPIC_COMPRESSION_CODEC),
         )
 
-    # What the metadata brings
+    # Changes of metadata
 
     def role_changed(self, partition: Partition, image: MetadataImage) -> None:
-        """`image` is what gives it the role. It is no older than what any earlier coordinator of these groups acted on,
-        so a topic that has offsets and is not in it was deleted, perhaps while nobody coordinated them."""
+        """`image` gives the partition its role. It is not older than the image of any earlier coordinator of these
+        groups. So a topic that has offsets and is not in `image` was deleted, perhaps while there was no
+        coordinator."""
         tenure = self.shards.role_changed(partition) if partition.tp.topic == OFFSETS_TOPIC else None
         if tenure is not None:
             tenure.when_active(lambda shard: shard.topics_are(lambda name: _id_of(image, name)))
@@ -66,7 +67,7 @@ class GroupCoordinator:
             self.shards.removed(partition)
 
     def topics_deleted(self, topics: Iterable[TopicImage]) -> None:
-        """Offsets of a topic that is gone are of no use to one of the same name."""
+        """Offsets of a deleted topic must not be used for a new topic of the same name."""
         gone = {topic.name: topic.id for topic in topics}
         for tenure in self.shards if gone else ():
             tenure.when_active(lambda shard: shard.topics_deleted(gone))
@@ -82,7 +83,7 @@ class GroupCoordinator:
         return partition_for(group_id, count)
 
     def tenure_of(self, group_id: str) -> Tenure[GroupShard]:
-        """KafkaError where this broker does not coordinate the group, or not yet."""
+        """Raises KafkaError if this broker does not coordinate the group, or not yet."""
         return self.shards.tenure(self.index_of(group_id))
 
     def ask(
@@ -93,8 +94,8 @@ class GroupCoordinator:
         refused: Callable[[Code], R],
         reply: Callable[[R], None],
     ) -> None:
-        """Have the group's shard act on a request. `reply` is called once, perhaps much later: with the shard's answer,
-        or with what `refused` makes of an error."""
+        """Lets the group's shard handle a request. `reply` is called once, perhaps much later: with the shard's
+        response, or with the response that `refused` makes from an error."""
         try:
             tenure = self.tenure_of(group_id)
         except KafkaError as failed:
@@ -110,7 +111,8 @@ class GroupCoordinator:
         act: Callable[[GroupShard, Caller, Now], Sequence[Effect]],
         refused: Callable[[Code], Message],
     ) -> None:
-        """As `ask`, of one who is or wants to be in the group: it must name one, and may read it."""
+        """As `ask`, for a client that is or wants to be a member. It must name a group, and must be allowed to read
+        it."""
         if not group_id:
             ctx.respond(refused(Code.INVALID_GROUP_ID))
         elif not ctx.authorize("Read", "Group", group_id):
@@ -122,7 +124,7 @@ class GroupCoordinator:
 
     @property
     def kept(self) -> int:
-        """Bytes of memory that all groups and offsets take that are coordinated here."""
+        """The memory of all groups and offsets that this broker coordinates, in bytes."""
         return sum(tenure.machine.size for tenure in self.shards)
 
     def _has_room(self, more: int) -> bool:
@@ -130,7 +132,7 @@ class GroupCoordinator:
             return True
         line = f"groups and offsets take {MOST_KEPT >> 20} MiB, the most that they may: new ones are refused"
         if self._failures.is_news(line):
-            _log.warning("%s. Delete groups that nobody uses, or lower offsets.retention.minutes", line)
+            _log.warning("%s. Delete unused groups, or lower offsets.retention.minutes", line)
         return False
 
     # The topic
@@ -151,7 +153,7 @@ class GroupCoordinator:
 
 
 def _answer(token: Token, response: Struct) -> None:
-    assert callable(token), "a caller is named by its way to be answered"
+    assert callable(token), "the token of a caller is the function that answers it"
     token(response)
 
 
@@ -173,7 +175,7 @@ def _settings(config: NodeConfig) -> GroupSettings:
 
 
 def _uuid(random: bytes) -> str:
-    """One of random bytes (version 4), as text."""
+    """A version 4 UUID of these random bytes, as text."""
     drawn = bytearray(random)
     drawn[6], drawn[8] = drawn[6] & 0x0F | 0x40, drawn[8] & 0x3F | 0x80
     text = drawn.hex()
@@ -181,7 +183,7 @@ def _uuid(random: bytes) -> str:
 
 
 def _java_host(host: str) -> str:
-    """As Java prints an address: after a slash, and nothing of IPv6 left out."""
+    """The address as Java prints it: after a slash, and IPv6 without abbreviation."""
     text, percent, scope = host.partition("%")
     address = ip_address(text)
     if isinstance(address, IPv6Address):

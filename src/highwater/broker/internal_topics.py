@@ -1,4 +1,4 @@
-"""Topics that belong to the cluster itself; clients are told so that they can leave them out."""
+"""Topics that belong to the cluster itself. Responses mark them, so that clients can leave them out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterPartition on its way: the ISR changes that this broker's leaders ask for, gathered into one request."""
+"""Sends the ISR changes of this broker's leaders to the controller, many in one AlterPartition request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from highwater.world import World
 RETRY_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
 AT_ONCE = 500
-"""Partitions in one request: the controller decides on all of them before it does anything else."""
+"""The most partitions in one request: the controller decides on all of them before it does anything else."""
 _log = logging.getLogger(__name__)
 
 UNKNOWN_EPOCH = -1
@@ -32,8 +32,8 @@ Asked = tuple[Partition, Leader, Proposal]
 
 
 class IsrChanges:
-    """One request under way; what it has no room for, and what is asked for meanwhile, goes into the next. An answer
-    that is lost is asked for again: the controller knows a repeated change (KAFKA-14144)."""
+    """There is one request at a time. Proposals that it has no room for, or that come meanwhile, go into the next one.
+    If a response is lost, the proposals are sent again: the controller recognises a repeated change (KAFKA-14144)."""
 
     def __init__(
         self,
@@ -90,21 +90,21 @@ class IsrChanges:
             request, AlterPartitionResponse, lambda answer: self._answered(asked, answer), PATIENCE_SECONDS
         )
 
-    def _epoch_of(self, member: NodeId, told: int | None) -> int:
+    def _epoch_of(self, member: NodeId, proposed: int | None) -> int:
         if member == self._local:
             return self._broker_epoch()
-        return UNKNOWN_EPOCH if told is None else told
+        return UNKNOWN_EPOCH if proposed is None else proposed
 
     def _answered(self, asked: dict[tuple[Uuid, int], Asked], answer: AlterPartitionResponse | None) -> None:
         if answer is None or answer.error_code:
             why = "no answer" if answer is None else code_of(answer.error_code).name
-            _log.warning("the controller did not take %d changes of ISRs: %s", len(asked), why)
+            _log.warning("the controller did not accept %d changes of ISRs: %s", len(asked), why)
             self._again(asked)
             return
         again: dict[tuple[Uuid, int], Asked] = {}
-        told = {(topic.topic_id, row.partition_index): row for topic in answer.topics for row in topic.partitions}
+        rows = {(topic.topic_id, row.partition_index): row for topic in answer.topics for row in topic.partitions}
         for key, each in asked.items():
-            row = told.get(key)
+            row = rows.get(key)
             if row is None or meaning_of(code := code_of(row.error_code)) is Meaning.UNANSWERED:
                 again[key] = each
                 continue

@@ -1,4 +1,4 @@
-"""Produce (0): append batches, and answer as `acks` asks: at once, or when all of them are committed.
+"""Produce (0): appends batches, and answers as `acks` asks: at once, or when all batches are committed.
 
 v3 is the first with record batches of magic 2; v7 allows zstd, v8 names single records, v10 hints at the leader
 (KIP-951), v13 names topics by id.
@@ -18,11 +18,12 @@ from highwater.net.registry import ANY_BYTES, MOST_ELEMENTS, Api
 from highwater.net.turns import Pause, Work, elsewhere
 from highwater.partition.partition import Partition
 from highwater.wire import produce
+from highwater.wire.framing import CHUNK
 from highwater.wire.messages.produce_request import ProduceRequest
 from highwater.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from highwater.wire.produce import ProduceRequestFlat
 from highwater.wire.records.append import Laborious, Refused, Rules, Validated, validate_append
-from highwater.world import Disk, Step
+from highwater.world import Buffer, Disk, Step
 
 
 def _all_refused(request: ProduceRequestFlat, code: Code, version: int) -> ProduceResponse | None:
@@ -53,7 +54,7 @@ API = Api(
     refuse=_all_refused,
 )
 ADMIN_CLIENT = "__admin_client"
-"""What a client calls itself that may write where coordinators keep their records, as in Kafka."""
+"""The client id that may write to the internal topics of coordinators, as in Kafka."""
 _LEADER_HINTS_FROM = 10
 _NO_RECORDS = memoryview(b"")
 
@@ -61,7 +62,7 @@ Row = tuple[int, int, int, int, int, list[tuple[int, str]] | None, str | None, t
 
 
 def handle(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) -> Work | None:
-    """Nearly always done in the first slice, and then without the cost of work that goes on."""
+    """Nearly always done in the first slice, which avoids the cost of resumed work."""
     work, monotonic = _appended(broker, ctx, request), broker.world.clock.monotonic
     until = ctx.connection.until
     for pause in work:
@@ -106,11 +107,12 @@ def _appended(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) 
 
 
 def _append_later(answer: _Answer, topic: str | Uuid, index: int, records: memoryview, now_ms: int) -> Work:
-    """Checked off the loop first. Later requests of the connection wait, so that its batches keep their order."""
+    """Checks the batch off the event loop first. Later requests of the connection wait, so that batches keep their
+    order."""
     partition = answer.broker.hosted.find(topic, index)
     assert partition is not None, "it was there a moment ago"
     checked = yield from elsewhere(
-        answer.broker.world, _check, bytes(records), partition.rules, now_ms, where="inflating"
+        answer.broker.world, _check, _kept(records), partition.rules, now_ms, where="inflating"
     )
     if isinstance(checked, Refused):
         answer.topics[-1][1].append(_refused(index, checked))
@@ -120,9 +122,15 @@ def _append_later(answer: _Answer, topic: str | Uuid, index: int, records: memor
         _append(answer, topic, index, checked, now_ms)
 
 
-def _check(disk: Disk, records: bytes, rules: Rules, now_ms: int) -> Generator[Step, None, Validated | Refused]:
-    """What is refused is given back, not raised, and without its trace: the frames there hold what was inflated, and
-    would be held themselves until the next collection of garbage."""
+def _kept(records: memoryview) -> Buffer:
+    """The batch as it is kept while it waits. A slice of a small frame would keep its whole chunk in memory, so it is
+    copied. A large frame has its memory to itself."""
+    return bytes(records) if len(records) < CHUNK else records
+
+
+def _check(disk: Disk, records: Buffer, rules: Rules, now_ms: int) -> Generator[Step, None, Validated | Refused]:
+    """Returns a refusal instead of raising it, and without its traceback. The frames of a traceback would keep the
+    decompressed data alive until the next garbage collection."""
     yield Step()
     try:
         return validate_append(records, rules, now_ms)
@@ -172,7 +180,7 @@ def _failed(
 
 
 class _Answer:
-    """One response: counted down as its partitions commit, or sent when its time is over."""
+    """One response. It is sent when all its partitions have committed, or when its time is over."""
 
     __slots__ = ("_begun", "_deadline", "_left", "_sent", "acks", "broker", "ctx", "topics")
 
@@ -184,7 +192,7 @@ class _Answer:
         self._left: dict[tuple[int, int], list[Row]] = {}
         self._deadline: Deadline | None = None
         self._begun = False
-        """All partitions are appended to. Before that some may commit while others are still to come."""
+        """All batches are appended. Before that, some partitions may commit while others are not appended yet."""
         self._sent = False
 
     def wait_for_commit(self, partition: Partition, end: int, rows: list[Row], at: int) -> None:
@@ -193,7 +201,7 @@ class _Answer:
         partition.when_committed(end, lambda code: self._committed(key, code, partition))
 
     def wait_for_sync(self, partition: Partition, end: int, rows: list[Row], at: int) -> None:
-        """flush.messages=1 holds for every acknowledgement, that of the leader alone too."""
+        """flush.messages=1 applies to every acknowledgement, also to acks=1."""
         key = (id(rows), at)
         self._left[key] = rows
         partition.when_durable(end, lambda: self._synced(key, partition))
@@ -201,12 +209,12 @@ class _Answer:
     def _committed(self, key: tuple[int, int], code: Code, partition: Partition) -> None:
         if code is Code.NONE and not partition.require_leader().enough_in_sync:
             code = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        self._told(key, code)
+        self._settle(key, code)
 
     def _synced(self, key: tuple[int, int], partition: Partition) -> None:
-        self._told(key, Code.NONE if partition.log.offline is None else Code.KAFKA_STORAGE_ERROR)
+        self._settle(key, Code.NONE if partition.log.offline is None else Code.KAFKA_STORAGE_ERROR)
 
-    def _told(self, key: tuple[int, int], code: Code) -> None:
+    def _settle(self, key: tuple[int, int], code: Code) -> None:
         rows = self._left.pop(key, None)
         if rows is None:
             return

@@ -1,4 +1,5 @@
-"""Fetch (1): read from where each reader is, at once if there is enough, else when there is or its time is over.
+"""Fetch (1): reads from each partition's offset. It answers at once if there is enough, or waits until there is, or
+until its time is over.
 
 v4 isolation levels, v7 sessions (KIP-227), v11 the reader's rack, v12 leader epochs and divergence, v13 topics by id,
 v15 the replica in a tagged field, v16 leader hints (KIP-951), v17 directories, v18 the reader's high watermark.
@@ -37,12 +38,12 @@ _BY_ID_FROM = 13
 _LEADER_HINTS_FROM = 16
 _SESSIONS_FROM = 7
 _AT_ONCE = 200
-"""Partitions that a fetch may name or have news of to be answered in one turn of the loop."""
+"""If a fetch names at most this many partitions, it is answered in one turn of the loop."""
 _PER_PIECE = 50
 _FOLLOWERS_FROM = 15
-"""Older versions do not tell the follower's broker epoch: what an incarnation said would count for the next."""
+"""Older versions lack the follower's broker epoch. The fetches of one incarnation would count for the next one."""
 MOST_LOCATING = 16
-"""Places of one fetch that are looked for at a time, however many partitions it names."""
+"""The most positions of one fetch that are looked up on disk at a time."""
 
 
 def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> Work | None:
@@ -83,7 +84,7 @@ def _updated(session: FetchSession, request: FetchRequestFlat) -> Iterator[None]
 
 
 def _session(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> tuple[FetchSession, bool]:
-    """The session to answer from, and whether the answer is a full one."""
+    """The session of the fetch, and whether the response must name all partitions."""
     by_id = ctx.version >= _BY_ID_FROM
     now = broker.world.clock.monotonic()
     if request.session_epoch == FINAL_EPOCH or ctx.version < _SESSIONS_FROM:
@@ -98,7 +99,7 @@ def _session(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> 
 
 
 def _begun(broker: Broker, ctx: RequestContext, request: FetchRequestFlat, by_id: bool) -> FetchSession:
-    """It ends with its connection: whoever comes back begins another, and nobody is told of news in the meantime."""
+    """Begins a session. It ends with its connection: a client that comes back begins a new one."""
     partitions = sum(len(named) for _, named in request.topics)
     session = broker.sessions.create(by_id, request.replica_id >= 0, broker.world.clock.monotonic(), partitions)
     connection, replica = ctx.connection, request.replica_id
@@ -154,10 +155,11 @@ class _Fetch:
         self._deadline: Deadline | None = None
         self._woken = False
         self._hurried = False
-        """It waits for nothing but what is being looked up."""
+        """The fetch waits only for positions that are being looked up."""
         self._locating = 0
         self._reading = self._again = self._late = False
-        """By turns: meanwhile there may be news, or the time may be over."""
+        """A long read takes several turns (`_reading`). Meanwhile there may be news (`_again`), or its time may be over
+        (`_late`)."""
 
     def after(self, updates: Iterator[None]) -> Work:
         try:
@@ -168,7 +170,7 @@ class _Fetch:
             self.begin()
 
     def refuse(self, code: Code) -> None:
-        """Its session may not grow: the client is to begin anew."""
+        """The session may not grow, so the client must begin a new one."""
         self.broker.sessions.remove(self.session)
         _refuse(self.ctx, code)
 
@@ -183,13 +185,13 @@ class _Fetch:
             self._attempt(False)
 
     def _attempt(self, at_once: bool) -> None:
-        """Answer if there is enough, an error or nothing to wait for; else wait for it."""
+        """Answers if there is enough, an error or nothing to wait for. Otherwise the fetch waits."""
         entries = self.session.entries if self._full else self.session.dirty
         if len(entries) <= _AT_ONCE:
             try:
                 for _ in self._try(at_once):
                     """They are few."""
-            except Exception as failed:  # noqa: BLE001 the boundary of this request, also where nobody called it
+            except Exception as failed:  # noqa: BLE001 the boundary of this request, even if a callback runs it
                 self.hang_up()
                 self.ctx.failed(failed)
         else:
@@ -223,11 +225,11 @@ class _Fetch:
                 row = self._read(entry, room, total == 0)
             except WouldBlock as blocked:
                 if self._locating == MOST_LOCATING:
-                    break  # it is this one's turn when a place is found
+                    break  # this entry has its turn when another position is found
                 self._locate(entry, blocked.offset)
                 continue
             if not entry.is_watching:
-                entry.bind(entry.partition)  # its own look told it of something
+                entry.bind(entry.partition)  # reading it has notified it of a change
             rows[entry] = row
             total += row.size
             urgent = urgent or row.error is not Code.NONE or row.diverging is not None
@@ -261,7 +263,7 @@ class _Fetch:
             return FetchRow(failed.code)
 
     def _locate(self, entry: FetchEntry, offset: int) -> None:
-        """The place is not in memory: a job finds it while this fetch waits."""
+        """The position is not in memory. A job looks it up while this fetch waits."""
         assert entry.partition is not None
         self.session.dirty.pop(entry, None)
         self._locating += 1
@@ -312,7 +314,8 @@ class _Fetch:
                     entry.partition.replication_bytes_out += row.size
                 else:
                     entry.partition.bytes_out += row.size
-                # Who filled this answer comes last in the next, or others would starve (KAFKA-12330).
+                # A partition that filled this response comes last in the next one, or others would starve
+                # (KAFKA-12330).
                 session.dirty.pop(entry, None)
                 session.dirty[entry] = None
             if self._full or self._is_news(entry, row):
@@ -326,16 +329,16 @@ class _Fetch:
         version = self.ctx.version
         nodes = self.broker.metadata.node_endpoints(hinted, self.ctx.listener) if version >= _LEADER_HINTS_FROM else []
         session_id = session.id
-        told = list(topics.items())
+        rows_by_topic = list(topics.items())
         self.ctx.respond_parts(
-            (yield from fetch.encode_by_turns(version, self.ctx.throttle_ms, 0, session_id, told, nodes))
+            (yield from fetch.encode_by_turns(version, self.ctx.throttle_ms, 0, session_id, rows_by_topic, nodes))
         )
         if session_id == 0:
             session.close()
         self._line.leave(self)
 
     def _empty(self, entry: FetchEntry) -> FetchRow:
-        """A full answer names every partition, also one with nothing new or one still being looked up."""
+        """A full response names every partition, even one without news or one that is still being looked up."""
         partition = entry.partition
         if partition is None:
             return FetchRow(Code.NONE)

@@ -1,4 +1,4 @@
-"""ListOffsets (2): the first, the last, or the first offset at or after a time; v7 the one with the largest time."""
+"""ListOffsets (2): the first offset, the last, or the first at or after a timestamp; v7 also the largest timestamp."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def handle(broker: Broker, ctx: RequestContext, request: ListOffsetsRequest) -> 
 
 
 class _Answer:
-    """Times are looked up in jobs: the response goes out with the last of them."""
+    """Timestamps are looked up in jobs. The response is sent after the last of them."""
 
     def __init__(self, broker: Broker, ctx: RequestContext, committed_only: bool, for_replica: bool) -> None:
         self._broker = broker
@@ -80,7 +80,7 @@ class _Answer:
         self._for_replica = for_replica
         self._running = 0
         self._searches: deque[Callable[[], None]] = deque()
-        """Those that wait for the one before them: however long a request is, it takes one thread at a time."""
+        """Searches that wait for the one before them: even a long request takes one thread at a time."""
         self.response = ListOffsetsResponse(throttle_time_ms=ctx.throttle_ms)
 
     def look_up(self, topic: str, asked: ListOffsetsPartition, row: ListOffsetsPartitionResponse) -> None:
@@ -103,7 +103,8 @@ class _Answer:
             self._search(partition, when, row)
 
     def _end(self, partition: Partition) -> int:
-        """The end of what this reader may see; not before the high watermark has caught up with our own epoch."""
+        """The end of what this reader may see. Raises KafkaError until the high watermark has reached this epoch's
+        start."""
         log = partition.log
         if self._for_replica:
             return log.log_end
@@ -139,9 +140,9 @@ class _Answer:
         def search() -> None:
             segments, look = list(log.segments), log.reads.look
             if when == MAX_TIMESTAMP:
-                look(with_largest_timestamp, segments, log.log_start, done=found, where="client")
+                look(with_largest_timestamp, segments, log.log_start, done=found, where="looking up")
             else:
-                look(first_at_or_after, segments, when, log.log_start, done=found, where="client")
+                look(first_at_or_after, segments, when, log.log_start, done=found, where="looking up")
 
         self._searches.append(search)
 

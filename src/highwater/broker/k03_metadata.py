@@ -1,4 +1,4 @@
-"""Metadata (3): brokers, topics, partitions and their leaders, as seen through the listener that was asked.
+"""Metadata (3): brokers, topics, partitions and their leaders, for clients of one listener.
 
 v1 null means all topics, v4 forbids auto-creation, v5 offline replicas, v7 leader epochs, v8 authorized operations,
 v10 topic ids, v13 an error for the whole answer.
@@ -33,9 +33,9 @@ from highwater.wire.messages.metadata_response import (
 P = TypeVar("P", MetadataResponsePartition, DescribeTopicPartitionsResponsePartition)
 _LISTENER_ERROR_FROM = 6
 _BY_ID_FROM = 12
-"""v10 and v11 can carry ids in requests, and have no use for them."""
+"""In v10 and v11 requests have topic ids, but they are not used."""
 _LOOKED_AT = 1000
-"""Partitions, to see whether any of their leaders may have died."""
+"""The most partitions that are checked for a leader that may have died."""
 _PER_PIECE = 20
 _ASKED_ABOUT = (Code.INVALID_TOPIC_EXCEPTION, Code.INVALID_REPLICATION_FACTOR)
 _ERROR_FROM = 13
@@ -60,7 +60,7 @@ def handle(broker: Broker, ctx: RequestContext, request: MetadataRequest) -> Wor
         yield None
         _respond(broker, ctx, request, [MetadataRequestTopic(name=name) for name in names], {})
         return
-    # Kafka's answer to one that is named twice: it is told once.
+    # A topic that is named twice is in the response once, as in Kafka.
     topics = list({(topic.topic_id, topic.name): topic for topic in request.topics}.values())
     yield None
     if ctx.version < _BY_ID_FROM and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics):
@@ -97,9 +97,9 @@ def _respond(
 
 
 class _Question:
-    """Answered as soon as it is known who leads, or as things are where anything else would wait for that."""
+    """Answered as soon as the leaders are known; or with the present metadata if another response would wait for it."""
 
-    __slots__ = ("_answer", "_answered", "_broker", "_ctx", "_told", "_topics")
+    __slots__ = ("_answer", "_answered", "_broker", "_ctx", "_is_settled", "_topics")
 
     def __init__(
         self,
@@ -112,12 +112,12 @@ class _Question:
         self._ctx = ctx
         self._topics = topics
         self._answer = answer
-        self._told = self._answered = False
+        self._is_settled = self._answered = False
 
     def ask(self) -> None:
         connection = self._ctx.connection
         self._broker.departed.asked(connection)
-        self._broker.doubts.ask(self._leaders, connection.since, self._tell)
+        self._broker.doubts.ask(self._leaders, connection.since, self._settle)
         if not self._answered:
             self._ctx.slot.linger(self._give_way)
 
@@ -135,16 +135,16 @@ class _Question:
                     found.update(part.leader for part in topic.partitions.values())
             else:
                 return found - {broker.node_id, NO_NODE}
-        return set(broker.metadata.image.brokers.by_id) - {broker.node_id}  # any of them may lead one of so many
+        return set(broker.metadata.image.brokers.by_id) - {broker.node_id}  # each may lead one of so many partitions
 
-    def _tell(self) -> None:
-        if not self._told:
-            self._told = True
-            self._broker.departed.tell(self._ctx.connection, self._respond)
+    def _settle(self) -> None:
+        if not self._is_settled:
+            self._is_settled = True
+            self._broker.departed.answer(self._ctx.connection, self._respond)
 
     def _give_way(self) -> None:
-        if not self._told:
-            self._told = True
+        if not self._is_settled:
+            self._is_settled = True
             self._broker.departed.hurried(self._ctx.connection)
         self._respond(())
 
@@ -186,7 +186,7 @@ def _topic(
     asked: MetadataRequestTopic,
     errors: Mapping[str, Code],
 ) -> Generator[None, None, MetadataResponseTopic]:
-    # Whoever asks by id may leave the name empty or null: Java's clients do the former.
+    # A client that asks by id may leave the name empty or null. Java's clients leave it empty.
     name = None if asked.topic_id != ZERO_UUID else asked.name
     topic = broker.metadata.topic(asked.topic_id if name is None else name)
     if topic is None:
@@ -206,7 +206,7 @@ def _topic(
         is_internal=is_internal(topic.name),
     )
     for index in sorted(topic.partitions):
-        row = told(MetadataResponsePartition(), broker, ctx, index, topic.partitions[index])
+        row = fill_partition(MetadataResponsePartition(), broker, ctx, index, topic.partitions[index])
         described.partitions.append(ctx.written(row))
         if len(described.partitions) % _PER_PIECE == 0:
             yield None
@@ -215,8 +215,8 @@ def _topic(
     return described
 
 
-def told(row: P, broker: Broker, ctx: RequestContext, index: int, image: PartitionImage) -> P:
-    """Fill in what Metadata and DescribeTopicPartitions tell alike of a partition."""
+def fill_partition(row: P, broker: Broker, ctx: RequestContext, index: int, image: PartitionImage) -> P:
+    """Fills in the fields of a partition that Metadata and DescribeTopicPartitions share."""
     row.error_code, row.leader_id = leader_for(broker, ctx, image)
     row.partition_index = index
     row.leader_epoch = image.leader_epoch
@@ -227,7 +227,7 @@ def told(row: P, broker: Broker, ctx: RequestContext, index: int, image: Partiti
 
 
 def leader_for(broker: Broker, ctx: RequestContext, image: PartitionImage) -> tuple[Code, int]:
-    """The leader as this listener's clients can use it."""
+    """The leader, or the error if clients of this listener cannot reach it."""
     if image.leader == NO_NODE or not broker.metadata.image.brokers.is_active(image.leader):
         return Code.LEADER_NOT_AVAILABLE, NO_NODE
     if image.leader not in broker.metadata.reached_through(ctx.listener):
@@ -237,7 +237,7 @@ def leader_for(broker: Broker, ctx: RequestContext, image: PartitionImage) -> tu
 
 
 def _offline(broker: Broker, ctx: RequestContext, image: PartitionImage) -> list[int]:
-    """Replicas on brokers that are fenced, gone, or not to be reached through this listener."""
+    """Replicas on brokers that are fenced, not registered, or not reachable through this listener."""
     reachable, brokers = broker.metadata.reached_through(ctx.listener), broker.metadata.image.brokers
     return [
         replica

@@ -1,7 +1,6 @@
-"""OffsetCommit (8): how far a group is. Answered when it is committed.
+"""OffsetCommit (8): stores the offsets of a group. Answered when they are committed.
 
-v2-4 have a retention of their own, v6 leader epochs, v7 static members, v9 says that a group does not exist, v10 topic
-ids.
+v2-4 have their own retention, v6 leader epochs, v7 static members, v9 an error for an unknown group, v10 topic ids.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ def handle(broker: Broker, ctx: RequestContext, request: OffsetCommitRequest) ->
     )
 
     def respond(answer: OffsetCommitResponse) -> None:
-        """What was asked of the group, put among what was not."""
+        """Puts the group's answers and the refused partitions into one response."""
         whole = refused_commit(request, Code.NONE)
         for topic, codes, answered in zip(whole.topics, refusals, answer.topics, strict=True):
-            told = iter(answered.partitions)
+            answers = iter(answered.partitions)
             for row, code in zip(topic.partitions, codes, strict=True):
-                row.error_code = code or next(told).error_code
+                row.error_code = code or next(answers).error_code
         whole.throttle_time_ms = ctx.throttle_ms
         ctx.respond(whole)
 
@@ -62,7 +61,7 @@ def handle(broker: Broker, ctx: RequestContext, request: OffsetCommitRequest) ->
 
 
 def _refusals(broker: Broker, ctx: RequestContext, topic: OffsetCommitRequestTopic) -> list[Code]:
-    """For each partition why it cannot be asked of the group, or NONE. A topic that is given by id gets its name."""
+    """For each partition the error, or NONE if the group may be asked. A topic that is given by id gets its name."""
     if ctx.version >= _BY_ID_FROM:
         name = broker.metadata.topic_name(topic.topic_id)
         if name is None:

@@ -1,4 +1,4 @@
-"""OffsetFetch (9): how far groups are.
+"""OffsetFetch (9): reads the committed offsets of groups.
 
 v2 null topics mean all, v5 leader epochs, v7 only offsets that no transaction may change (KIP-447), v8 several groups,
 v10 topic ids.
@@ -47,7 +47,7 @@ def handle(broker: Broker, ctx: RequestContext, request: OffsetFetchRequest) -> 
     seen: set[str] = set()
     for place, group in enumerate(asked):
         reply = gathering.place(place)
-        if group.group_id in seen:  # all that it has would be told again and again
+        if group.group_id in seen:  # a request could name one group many times, and get all its offsets each time
             reply(refused_fetch(group, Code.INVALID_REQUEST, ctx.version))
         else:
             seen.add(group.group_id)
@@ -96,7 +96,7 @@ def _fetch(
 
 
 def _refusal(broker: Broker, ctx: RequestContext, topic: OffsetFetchRequestTopics) -> Code:
-    """A topic that is given by id gets its name."""
+    """The error for a topic, or NONE. A topic that is given by id gets its name."""
     if ctx.version >= _BY_ID_FROM:
         name = broker.metadata.topic_name(topic.topic_id)
         if name is None:
@@ -114,7 +114,8 @@ def _refused(topic: OffsetFetchRequestTopics, code: Code) -> OffsetFetchResponse
 
 
 def _is_seen(broker: Broker, ctx: RequestContext, topic: OffsetFetchResponseTopics) -> bool:
-    """Of all topics: those that the caller may know of, and that can be named in its version."""
+    """Whether the response may contain this topic, if all topics were asked for: the client may describe it, and the
+    version can name it."""
     if ctx.version >= _BY_ID_FROM:
         known = broker.metadata.topic(topic.name)
         if known is None:

@@ -1,7 +1,8 @@
-"""FindCoordinator (10): the broker that leads a group's partition of `__consumer_offsets`, which is made at first need.
+"""FindCoordinator (10): the broker that leads a group's partition of `__consumer_offsets`. The topic is created at
+first need.
 
-v1 coordinators of transactions, v4 many keys, v6 those of share groups. There are neither transactions nor share groups
-yet: who asks for their coordinator is not to ask again.
+v1 coordinators of transactions, v4 many keys, v6 coordinators of share groups. Highwater has no transactions and no
+share groups yet. A client that asks for their coordinator gets an error that it does not retry.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from highwater.wire.messages.find_coordinator_response import Coordinator, FindC
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NO_TRANSACTIONS = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-"""Nobody may have a transaction: librdkafka asks again for ever after 35, and gives up at once after this one, with the
-message that stands beside it."""
+"""The error for transactions. After UNSUPPORTED_VERSION (35) librdkafka asks again for ever. After this one it gives up
+at once and shows the message."""
 _BATCHED_FROM = 4
 _SHARE_FROM = 6
 
@@ -80,7 +81,7 @@ def _look(broker: Broker, ctx: RequestContext, keys: list[str]) -> None:
         topic = broker.metadata.topic(OFFSETS_TOPIC)
         if topic is None:
             return set()
-        # Of all its partitions where there are many keys: each has to be hashed to know its own.
+        # For many keys the leaders of all partitions: to find the partition of a key, it has to be hashed.
         indexes = (broker.groups.index_of(key) for key in keys) if len(keys) == 1 else topic.partitions
         return {topic.partitions[index].leader for index in indexes} - {broker.node_id, NO_NODE}
 
@@ -93,7 +94,7 @@ def _look(broker: Broker, ctx: RequestContext, keys: list[str]) -> None:
             ctx.carry_out(_respond(ctx, keys, lambda key: _find(broker, ctx, key)))
 
     connected_at = ctx.connection.since
-    # Who lost its coordinator asks before another one can have been elected.
+    # A client that lost its coordinator asks before another one can be elected.
     broker.doubts.ask(leaders, connected_at, answer)
     if not answered:
         ctx.slot.linger(answer)

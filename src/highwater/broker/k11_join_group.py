@@ -1,7 +1,7 @@
-"""JoinGroup (11): become a member. Answered when the group has gathered.
+"""JoinGroup (11): a client becomes a member. Answered when all members have joined.
 
-v1 a rebalance time-out, v4 the id of a member is told before it joins (KIP-394), v5 static members, v7 the protocol's
-type, v8 a reason, v9 a leader may be told to leave the assignment as it is.
+v1 a rebalance timeout, v4 a client gets its member id before it joins (KIP-394), v5 static members, v7 the protocol
+type, v8 a reason, v9 a leader may have to keep the assignment.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from highwater.wire.messages.join_group_response import JoinGroupResponse
 
 API = Api(11, (0, 9), JoinGroupRequest)
 MOST_METADATA = 1 << 20
-"""Bytes of one member's protocols. The coordinator keeps them while it is a member, and writes them into one record of
-the group, which would be too large."""
+"""The most bytes of one member's protocols. The coordinator keeps them, and writes those of all members into one record
+of the group, which must not become too large."""
 
 
 def handle(broker: Broker, ctx: RequestContext, request: JoinGroupRequest) -> None:

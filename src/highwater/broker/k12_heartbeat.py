@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member lives, and hears whether its group gathers anew. v3 static members."""
+"""Heartbeat (12): a member is alive, and learns whether its group rebalances. v3 static members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ API = Api(12, (0, 4), HeartbeatRequest)
 
 def handle(broker: Broker, ctx: RequestContext, request: HeartbeatRequest) -> None:
     def refused(code: Code) -> HeartbeatResponse:
-        # While a coordinator loads, members go on: their sessions begin when it is done.
+        # While a coordinator loads, members continue. Their sessions begin when it has loaded.
         loading = code is Code.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=Code.NONE if loading else code)
 

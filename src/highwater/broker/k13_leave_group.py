@@ -1,4 +1,4 @@
-"""LeaveGroup (13): members go. v3 several at once, static ones by their instance id (KIP-345), v5 with a reason."""
+"""LeaveGroup (13): members leave. v3 several at once, static ones by their instance id (KIP-345), v5 a reason."""
 
 from __future__ import annotations
 

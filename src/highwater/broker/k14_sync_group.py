@@ -1,6 +1,6 @@
-"""SyncGroup (14): the leader of a generation brings the assignment, each member is told its part.
+"""SyncGroup (14): the leader of a generation sends the assignment, and each member gets its part.
 
-v3 static members, v5 members say which protocol they believe in (KIP-559), and must.
+v3 static members, v5 the protocol that the member expects, which is required (KIP-559).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""DescribeGroups (15): state and members. v3 authorized operations, v6 says that a group does not exist."""
+"""DescribeGroups (15): the state and the members of groups. v3 authorized operations, v6 an error for an unknown
+group."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ API = Api(15, (0, 6), DescribeGroupsRequest, most_elements=MOST_ELEMENTS, refuse
 
 def handle(broker: Broker, ctx: RequestContext, request: DescribeGroupsRequest) -> Work:
     groups = []
-    for group_id in dict.fromkeys(request.groups):  # one that is named twice is told once
+    for group_id in dict.fromkeys(request.groups):  # a group that is named twice is in the response once
         group = _described(broker, ctx, group_id)
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = operations.on_group(ctx, group.group_id)

@@ -24,6 +24,6 @@ def handle(broker: Broker, ctx: RequestContext, request: ListGroupsRequest) -> W
                 response.groups.append(ctx.written(group))
             yield None
     if shards.is_loading:
-        # A list with gaps would be taken for the whole.
+        # A client would take an incomplete list for the whole one.
         response.groups, response.error_code = [], Code.COORDINATOR_LOAD_IN_PROGRESS
     ctx.respond(response)

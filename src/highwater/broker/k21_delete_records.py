@@ -1,4 +1,4 @@
-"""DeleteRecords (21): nothing below an offset is read any more. Answered once a kill -9 cannot bring it back."""
+"""DeleteRecords (21): records below an offset are deleted. Answered when a kill -9 cannot bring them back."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def handle(broker: Broker, ctx: RequestContext, request: DeleteRecordsRequest) -
 
 
 class _Answer:
-    """Once the new start is on disk here and every replica that may lead has raised its own, or the time is over. It
-    may be weeks: for a client that sends no more, and may be gone, it is over at once."""
+    """Sent when the new log start is on disk here and every replica that may lead has raised its own, or when the time
+    is over. That may take weeks, so if the client has closed its side of the connection, it is sent at once."""
 
     def __init__(
         self,

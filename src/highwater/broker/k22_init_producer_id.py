@@ -1,4 +1,5 @@
-"""InitProducerId (22): an identity for an idempotent producer. Transactions are refused: there are none here yet."""
+"""InitProducerId (22): a producer id for an idempotent producer. Transactions are refused, as they are not
+supported."""
 
 from __future__ import annotations
 
@@ -26,6 +27,6 @@ def handle(broker: Broker, ctx: RequestContext, request: InitProducerIdRequest) 
 
     producer_id = broker.producer_ids.take()
     if producer_id is None:
-        refuse(Code.COORDINATOR_LOAD_IN_PROGRESS)  # not a timeout, which old clients take for the end
+        refuse(Code.COORDINATOR_LOAD_IN_PROGRESS)  # not a timeout: old clients would give up
     else:
         ctx.respond(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))

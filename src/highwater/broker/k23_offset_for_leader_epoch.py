@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (23): where a leader epoch ended here, so that a reader sees whether its history is ours."""
+"""OffsetForLeaderEpoch (23): the end of a leader epoch, so that a reader detects whether its log has diverged."""
 
 from __future__ import annotations
 

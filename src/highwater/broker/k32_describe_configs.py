@@ -40,7 +40,7 @@ API = Api(32, (1, 4), DescribeConfigsRequest, most_elements=MOST_ELEMENTS, refus
 
 def handle(broker: Broker, ctx: RequestContext, request: DescribeConfigsRequest) -> Work:
     results = []
-    # One that is named twice, with the same keys, is told once.
+    # A resource that is named twice with the same keys is in the response once.
     named = {
         (each.resource_type, each.resource_name, tuple(each.configuration_keys or ())): each
         for each in request.resources

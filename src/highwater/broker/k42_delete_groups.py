@@ -1,4 +1,4 @@
-"""DeleteGroups (42): groups without members go, and their offsets with them."""
+"""DeleteGroups (42): deletes groups without members, together with their offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetDelete (47): forget committed offsets of topics that the group does not read (KIP-496)."""
+"""OffsetDelete (47): deletes committed offsets of topics that the group does not read (KIP-496)."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def handle(broker: Broker, ctx: RequestContext, request: OffsetDeleteRequest) ->
         if answer.error_code:
             ctx.respond(refused(code_of(answer.error_code)))
             return
-        told = {
+        codes = {
             (topic.name, row.partition_index): row.error_code for topic in answer.topics for row in topic.partitions
         }
-        told |= {place: code for place, code in refusals.items() if place not in told}
+        codes |= {place: code for place, code in refusals.items() if place not in codes}
         rows = [
             OffsetDeleteResponseTopic(
                 name=topic.name,
                 partitions=[
-                    OffsetDeleteResponsePartition(partition_index=index, error_code=told[topic.name, index])
+                    OffsetDeleteResponsePartition(partition_index=index, error_code=codes[topic.name, index])
                     for index in dict.fromkeys(each.partition_index for each in topic.partitions)
                 ],
             )
@@ -67,7 +67,7 @@ def handle(broker: Broker, ctx: RequestContext, request: OffsetDeleteRequest) ->
 def _sorted_out(
     broker: Broker, ctx: RequestContext, request: OffsetDeleteRequest
 ) -> tuple[dict[tuple[str, int], int], OffsetDeleteRequest]:
-    """What cannot be asked of the group, with the reason; and the request with what can."""
+    """The partitions that are refused here, with the error, and the request for the group without them."""
     refusals: dict[tuple[str, int], int] = {}
     topics = []
     for topic in request.topics:

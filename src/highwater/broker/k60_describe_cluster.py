@@ -1,4 +1,5 @@
-"""DescribeCluster (60): the cluster's id and its brokers. v1 tells brokers from controllers, v2 shows fenced ones."""
+"""DescribeCluster (60): the cluster id and the brokers. v1 distinguishes brokers and controllers, v2 shows fenced
+ones."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from highwater.broker import operations
 from highwater.broker.broker import Broker
 from highwater.broker.internal_topics import is_internal
-from highwater.broker.k03_metadata import told
+from highwater.broker.k03_metadata import fill_partition
 from highwater.config import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from highwater.errors import Code
 from highwater.metadata.topics import TopicImage
@@ -73,7 +73,7 @@ def _described(
         row = DescribeTopicPartitionsResponsePartition(
             eligible_leader_replicas=list(image.elr), last_known_elr=list(image.last_known_elr)
         )
-        partitions.append(ctx.written(told(row, broker, ctx, index, image)))
+        partitions.append(ctx.written(fill_partition(row, broker, ctx, index, image)))
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,

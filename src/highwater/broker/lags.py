@@ -1,7 +1,7 @@
-"""How far behind the groups are that this broker coordinates, as kafka_exporter tells it.
+"""The lag of the groups that this broker coordinates, as kafka_exporter reports it.
 
-A group's offsets are known here; where the logs end is asked of their leaders, when somebody looks and not more often
-than every ten seconds. Offsets are taken before the ends are asked for, so that no group is ahead of its log.
+The offsets of a group are known here. The ends of the logs are asked of their leaders, on a scrape, but not more often
+than every ten seconds. Offsets are read before the ends are asked for, so that no group is ahead of its log.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from highwater.wire.messages.list_offsets_response import ListOffsetsResponse
 
 REFRESH_SECONDS = 10.0
 ANSWER_SECONDS = 2.0
-"""Who looks waits no longer for a leader; a partition whose end is not known then has no lag."""
+"""How long a scrape waits for a leader. A partition whose end is not known by then has no lag."""
 PIECE = 500
-"""Offsets that are looked at in one turn, and ends that are asked for at once: two milliseconds or so."""
+"""The most offsets that are read in one turn, and ends that one request asks for: about two milliseconds."""
 _LATEST = -1
 _CONSUMER = -1
 
@@ -45,7 +45,7 @@ class _Row(NamedTuple):
 
 
 class _Found:
-    """What was found at one look."""
+    """The result of one look."""
 
     __slots__ = ("lags", "members", "offsets", "rows")
 
@@ -65,20 +65,20 @@ class _Found:
 
 
 class GroupLags:
-    """Groups may have a hundred thousand offsets: they are gone through some hundred at a time, with a turn of the
-    loop after each."""
+    """Groups may have a hundred thousand offsets. They are read some hundred at a time, with a turn of the loop after
+    each piece."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._asked_at: float | None = None
         self._waiting: list[Callable[[], None]] | None = None
-        """Who looks while the leaders are asked; None while they are not."""
+        """Scrapes that wait for the leaders' answers; None if no look is under way."""
         self._found = _Found()
 
     # Looking
 
     def _refresh(self, then: Callable[[], None]) -> None:
-        """`then` once what is told is no older than ten seconds."""
+        """Calls `then` when the result is not older than ten seconds."""
         now = self._broker.world.clock.monotonic()
         if self._waiting is not None:
             self._waiting.append(then)
@@ -89,9 +89,9 @@ class GroupLags:
             self._go_on(self._look())
 
     def _go_on(self, pieces: Iterator[None]) -> None:
-        """A mistake is told, and those who look are told what was found before."""
+        """After an unexpected failure the waiting scrapes get the last result."""
         failures = self._broker.world.failures
-        with failures.boundary("connection", "a look at the lag of groups", lambda _: self._tell()):
+        with failures.boundary("connection", "a look at the lag of groups", lambda _: self._resume_waiting()):
             for _ in pieces:
                 self._broker.world.clock.call_soon(self._go_on, pieces)
                 break
@@ -119,8 +119,8 @@ class GroupLags:
                 self._sort(place, here, elsewhere)
 
         def answered(ends: list[Ends]) -> None:
-            for told in ends:
-                here.update(told)
+            for found in ends:
+                here.update(found)
             self._go_on(self._keep(positions, here))
 
         gathering = Gathering(len(elsewhere), answered)
@@ -128,7 +128,7 @@ class GroupLags:
             _Question(self._broker, leader, asked, gathering.place(index))
 
     def _sort(self, place: TopicPartition, here: Ends, elsewhere: dict[NodeId, list[TopicPartition]]) -> None:
-        """The ends of what is led here; and all else by its leader."""
+        """Adds the end of a partition that is led here to `here`, and sorts any other partition by its leader."""
         image = self._broker.metadata.partition_image(place.topic, place.partition)
         hosted = self._broker.hosted.get(place)
         if hosted is not None and hosted.knows_its_end:
@@ -150,14 +150,14 @@ class GroupLags:
                     place, offset = committed
                     found.note(each.group_id, place, offset, ends.get(place))
         self._found = found
-        self._tell()
+        self._resume_waiting()
 
-    def _tell(self) -> None:
+    def _resume_waiting(self) -> None:
         waiting, self._waiting = self._waiting or [], None
         for then in waiting:
             then()
 
-    # Telling
+    # Metrics
 
     def collect(self) -> Iterator[Family | Wait]:
         yield self._refresh
@@ -173,21 +173,21 @@ class GroupLags:
 
 
 class _Question:
-    """Where the logs of these partitions end, asked of their leader on a connection of its own, some hundred at a time.
-    `told` is called once, with what came of it in time."""
+    """Asks a leader for the log ends of these partitions, on its own connection, some hundred at a time. Calls `done`
+    once, with the ends that came in time."""
 
     def __init__(
-        self, broker: Broker, leader: NodeId, places: list[TopicPartition], told: Callable[[Ends], None]
+        self, broker: Broker, leader: NodeId, places: list[TopicPartition], done: Callable[[Ends], None]
     ) -> None:
         self._clock = broker.world.clock
         self._until = self._clock.monotonic() + ANSWER_SECONDS
         self._unasked = deque(places)
-        self._told = told
+        self._done = done
         self._ends: Ends = {}
         registration = broker.metadata.image.brokers.get(leader)
         at = None if registration is None else registration.listener(broker.metadata.config.inter_broker_listener)
         if at is None:
-            told(self._ends)
+            done(self._ends)
             return
         client_id = f"broker-{broker.node_id}-lags"
         self._connection = ClientConnection(
@@ -221,7 +221,7 @@ class _Question:
         self._connection.close()
 
     def _closed(self, why: Gone) -> None:
-        self._told(self._ends)
+        self._done(self._ends)
 
 
 def _names(row: _Row) -> str:
@@ -233,7 +233,7 @@ def _sums(sums: Sums) -> Iterator[tuple[str, float]]:
 
 
 def paced(things: Iterable[T]) -> Iterator[T | None]:
-    """With None after each piece of them."""
+    """Yields the things, with None after each piece."""
     for at, thing in enumerate(things, 1):
         yield thing
         if not at % PIECE:

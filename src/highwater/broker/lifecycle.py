@@ -1,4 +1,4 @@
-"""A broker's standing with the controller: registered, fenced until it has caught up, heard from, let go."""
+"""The registration of a broker with the controller, its heartbeats, and its controlled shutdown."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _FINAL = (
     Code.CLUSTER_AUTHORIZATION_FAILED,
     Code.BROKER_ID_NOT_REGISTERED,
 )
-"""Why a controller does not take a broker in until somebody changes one of the two."""
+"""Errors after which another attempt cannot help: an operator must change the broker or the cluster."""
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 _log = logging.getLogger(__name__)
 _state_change_log = logging.getLogger("highwater.state_change")
 
 
 class NotRegistered(Exception):
-    """The controller does not take this broker in; why is for whoever started it."""
+    """The controller does not register this broker. The message gives the reason."""
 
 
-class Standing(Enum):
+class LifecycleState(Enum):
     STARTING = "starting"
     FENCED = "fenced"
     ACTIVE = "active"
@@ -52,7 +52,7 @@ class Standing(Enum):
 
 
 class Lifecycle:
-    """Heartbeats have a connection of their own, so that no other request can delay them."""
+    """Heartbeats have their own connection, so that no other request can delay them."""
 
     def __init__(
         self,
@@ -74,20 +74,20 @@ class Lifecycle:
         self._controller = controller
         self._applied_offset = applied_offset
         self.epoch = -1
-        self.standing = Standing.STARTING
+        self.state = LifecycleState.STARTING
         self.answered_at = world.clock.monotonic()
-        """When a controller last answered a heartbeat, or was first asked to let us go."""
+        """When a controller last answered a heartbeat, or when the controlled shutdown began."""
         self._timer: Timer | None = None
         self._asking = False
-        self._waiting: list[tuple[Standing, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[LifecycleState, asyncio.Future[None]]] = []
 
     async def register(
         self, listeners: Sequence[ConfiguredListener], bound: dict[str, Endpoint], previous_epoch: int
     ) -> None:
-        """Until the controller takes us in. DUPLICATE_BROKER_REGISTRATION passes once the old session has expired, and
-        what befell the controller may pass, too.
+        """Tries until the controller has registered this broker. DUPLICATE_BROKER_REGISTRATION ends when the old
+        session has expired, and other errors of the controller may pass, too.
 
-        NotRegistered if it refuses, or says nothing for initial.broker.registration.timeout.ms.
+        Raises NotRegistered if the controller refuses, or does not answer for initial.broker.registration.timeout.ms.
         """
         request = BrokerRegistrationRequest(
             broker_id=self._config.node_id,
@@ -108,14 +108,14 @@ class Lifecycle:
                 await self._registered(request)
         except TimeoutError as late:
             why = f"within initial.broker.registration.timeout.ms={patience}"
-            raise NotRegistered(f"no controller took this broker in {why}") from late
+            raise NotRegistered(f"no controller registered this broker {why}") from late
 
     async def _registered(self, request: BrokerRegistrationRequest) -> None:
         while True:
             answer = await self._ask_registration(request)
             if answer is not None and answer.error_code == Code.NONE:
                 self.epoch = answer.broker_epoch
-                self._set(Standing.FENCED, f"registered with epoch {self.epoch}")
+                self._set(LifecycleState.FENCED, f"registered with epoch {self.epoch}")
                 self._beat()
                 return
             if answer is not None:
@@ -125,7 +125,7 @@ class Lifecycle:
                 if code is Code.DUPLICATE_BROKER_REGISTRATION:
                     _log.warning("a broker with this id is still registered; trying again")
                 else:
-                    _log.warning("the controller did not take this broker in: %s; trying again", code.name)
+                    _log.warning("the controller did not register this broker: %s; trying again", code.name)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _ask_registration(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse | None:
@@ -139,40 +139,40 @@ class Lifecycle:
         )
         return await answered
 
-    async def reached(self, standing: Standing) -> None:
-        if self.standing is standing:
+    async def reached(self, state: LifecycleState) -> None:
+        if self.state is state:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((standing, future))
+        self._waiting.append((state, future))
         self.nudge()
         await future
 
     def nudge(self) -> None:
-        """Something changed that the controller waits for: do not let it wait for the next beat."""
-        if self.standing in (Standing.FENCED, Standing.LEAVING) and self.epoch >= 0:
+        """Sends a heartbeat at once: the controller waits for what has changed."""
+        if self.state in (LifecycleState.FENCED, LifecycleState.LEAVING) and self.epoch >= 0:
             self._beat()
 
     def controller_moved(self) -> None:
-        """Be heard at once: a controller that has never heard us has no connection to lose when we die."""
+        """Sends a heartbeat to the new controller at once. Without a connection it could not notice our death early."""
         self._controller.controller_moved()
         if self.epoch >= 0:
             self._beat()
 
     def leave(self) -> None:
-        """Ask for a controlled shutdown; GONE once the controller agrees."""
-        if self.standing in (Standing.FENCED, Standing.ACTIVE):
-            self._set(Standing.LEAVING, "it is being stopped")
+        """Asks for a controlled shutdown. The state is GONE when the controller agrees."""
+        if self.state in (LifecycleState.FENCED, LifecycleState.ACTIVE):
+            self._set(LifecycleState.LEAVING, "it is being stopped")
             self.answered_at = self._world.clock.monotonic()
             self._beat()
 
     def stop(self) -> None:
-        self._set(Standing.GONE, "it stops")
+        self._set(LifecycleState.GONE, "it stops")
         if self._timer is not None:
             self._timer.cancel()
         self._controller.close()
 
     def _beat(self) -> None:
-        if self._asking or self.standing is Standing.GONE:
+        if self._asking or self.state is LifecycleState.GONE:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -184,7 +184,7 @@ class Lifecycle:
                 broker_epoch=self.epoch,
                 current_metadata_offset=self._applied_offset(),
                 want_fence=False,
-                want_shut_down=self.standing is Standing.LEAVING,
+                want_shut_down=self.state is LifecycleState.LEAVING,
             )
             seconds = self._config.get(BROKER_SESSION_TIMEOUT_MS) / 1000
             self._controller.ask(request, BrokerHeartbeatResponse, self._beaten, seconds)
@@ -198,8 +198,8 @@ class Lifecycle:
             self._timer = self._world.clock.call_later(interval, self._beat)
 
     def _take(self, answer: BrokerHeartbeatResponse | None) -> float | None:
-        """Seconds to the next heartbeat; None where there is none."""
-        if self.standing is Standing.GONE:
+        """Seconds until the next heartbeat; None if there is none."""
+        if self.state is LifecycleState.GONE:
             return None
         if answer is None:
             return RETRY_SECONDS
@@ -207,26 +207,26 @@ class Lifecycle:
         interval = self._config.get(BROKER_HEARTBEAT_INTERVAL_MS) / 1000
         if answer.error_code != Code.NONE:
             _log.warning("heartbeat: %s", code_of(answer.error_code).name)
-        elif self.standing is Standing.LEAVING:
+        elif self.state is LifecycleState.LEAVING:
             if answer.should_shut_down:
-                self._set(Standing.GONE, "the controller let it go")
+                self._set(LifecycleState.GONE, "the controller let it go")
                 return None
             interval = 0.05
         else:
-            standing = Standing.FENCED if answer.is_fenced else Standing.ACTIVE
-            self._set(standing, "so the controller answered its heartbeat")
+            state = LifecycleState.FENCED if answer.is_fenced else LifecycleState.ACTIVE
+            self._set(state, "so the controller answered its heartbeat")
             if answer.is_fenced:
                 interval = 0.05
         return interval
 
-    def _set(self, standing: Standing, why: str) -> None:
-        if standing is not self.standing:
-            change = f"{self.standing.value} -> {standing.value}"
+    def _set(self, state: LifecycleState, why: str) -> None:
+        if state is not self.state:
+            change = f"{self.state.value} -> {state.value}"
             _state_change_log.info("broker %d %s: %s", self._config.node_id, change, why)
-        self.standing = standing
+        self.state = state
         waiting, self._waiting = self._waiting, []
         for wanted, future in waiting:
-            if wanted is not standing:
+            if wanted is not state:
                 self._waiting.append((wanted, future))
             elif not future.done():
                 future.set_result(None)

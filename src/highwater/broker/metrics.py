@@ -1,7 +1,7 @@
-"""Metrics of one broker: its replicas as Kafka's own metrics name them, and the cluster as kafka_exporter does.
+"""The metrics of one broker: its replicas with Kafka's metric names, and the cluster with those of kafka_exporter.
 
-Prometheus adds up what it scrapes from all brokers, so each fact is told once: of a partition by its leader, and of
-the cluster, and of partitions without a leader, by the active broker with the lowest id.
+Prometheus adds up what it scrapes from all brokers, so each fact is reported once. A partition is reported by its
+leader. The cluster, and partitions without a leader, are reported by the active broker with the lowest id.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class BrokerMetrics:
         yield counter(manager + "isrexpands", "Expansions of ISRs that leaders here asked for.", in_sync.expands)
 
     def _followers(self, led: list[Led]) -> Iterator[Family]:
-        """Whom Kafka's leaders do not tell of: how far each follower is behind, in records and in time."""
+        """The lag of each follower, in records and in time. Kafka's leaders do not report it."""
         now = self._broker.in_sync.now()
         records, seconds = [], []
         for partition, leader in led:
@@ -70,7 +70,7 @@ class BrokerMetrics:
         yield gauge("highwater_follower_lag_seconds", "Since a follower last had everything.", seconds)
 
     def _cluster(self) -> Iterator[Family]:
-        """kafka_exporter's view."""
+        """The metrics of kafka_exporter."""
         broker, image = self._broker, self._broker.metadata.image
         active = [each for each in sorted(image.brokers.by_id.values()) if each.active]
         speaks = bool(active) and active[0].id == broker.node_id
@@ -80,20 +80,20 @@ class BrokerMetrics:
             )
             yield gauge("kafka_brokers", "Brokers that are not fenced.", len(active))
             info = [(labels(id=at.id, address=f"{at.host}:{at.port}"), 1) for at in addresses]
-            yield gauge("kafka_broker_info", "Who and where the brokers are.", info)
+            yield gauge("kafka_broker_info", "The ids and addresses of the brokers.", info)
             counts = [
                 (labels(topic=name), len(topic.partitions)) for name, topic in sorted(image.topics.by_name.items())
             ]
             yield gauge("kafka_topic_partitions", "Partitions of a topic.", counts)
-        told = [
+        reported = [
             (labels(topic=topic.name, partition=index), part, broker.hosted.find(topic.id, index))
             for topic, index, part in sorted(image.topics.each_partition(), key=lambda place: (place[0].name, place[1]))
             if part.leader == broker.node_id or (speaks and not part.has_leader)
         ]
         for name, text, value in _EXPORTED:
-            rows = [(names, value(part)) for names, part, _ in told]
+            rows = [(names, value(part)) for names, part, _ in reported]
             yield gauge(f"kafka_topic_partition_{name}", text, rows)
-        led = [(names, hosted.log) for names, _, hosted in told if hosted is not None and hosted.leader is not None]
+        led = [(names, each.log) for names, _, each in reported if each is not None and each.leader is not None]
         committed = [(names, log.high_watermark) for names, log in led]
         oldest = [(names, log.log_start) for names, log in led]
         yield gauge("kafka_topic_partition_current_offset", "The high watermark.", committed)
@@ -110,7 +110,7 @@ _EXPORTED: tuple[tuple[str, str, Callable[[PartitionImage], float]], ...] = (
 
 
 def _traffic(hosted: list[Partition]) -> Iterator[Family]:
-    """Of clients by topic; of replication in all, as Kafka has them."""
+    """The traffic of clients by topic, and the traffic of replication in total, as in Kafka."""
     sums: dict[str, list[int]] = {}
     for partition in hosted:
         totals = sums.setdefault(partition.tp.topic, [0, 0, 0])

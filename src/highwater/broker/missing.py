@@ -1,7 +1,7 @@
-"""Replicas that metadata gives this broker and whose files could not be made or opened.
+"""Replicas of this broker whose files could not be made or opened.
 
-The controller is told at once, so that others lead them, as with a failed directory of Kafka. After a pause they are
-tried again, until there is room: a topic that was made while the disk was full serves once it is not.
+They are reported to the controller at once, so that other replicas lead, as for a failed directory in Kafka. After a
+pause the broker tries again, until there is room. So a topic that was created while the disk was full works later.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from highwater.world import Timer, WorkerDied, is_passing
 
 RETRY_SECONDS = 2.0
 MISTAKE_SECONDS = 60.0
-"""Until a log is opened again that met a mistake in the program: gigabytes may be read to meet it once more."""
+"""The pause after an unexpected exception: gigabytes may be read just to meet the same exception again."""
 _log = logging.getLogger(__name__)
 
 
 class MissingReplicas:
     def __init__(self, broker: Broker, wake: Callable[[], None]) -> None:
-        """`wake` when `due` has become true."""
+        """Calls `wake` when `due` has become true."""
         self._broker = broker
         self._directories = broker.directories
         self._wake = wake
         self._reasons: dict[tuple[Uuid, int], str] = {}
         self._open_at: dict[TopicPartition, float] = {}
-        """When those that are tried again are due."""
+        """When each replica is tried again."""
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self.due = False
@@ -53,7 +53,7 @@ class MissingReplicas:
             self._wake_at(self._open_at[tp], now)
 
     def forget(self, tp: TopicPartition, topic_id: Uuid) -> None:
-        """It is made, or not ours any more."""
+        """The replica exists now, or is no longer ours."""
         if self._reasons.pop((topic_id, tp.partition), None) is not None:
             self._open_at.pop(tp, None)
 
@@ -70,14 +70,14 @@ class MissingReplicas:
         self._wake()
 
     def _pause(self, tp: TopicPartition) -> float | None:
-        """Seconds until it is tried again; None for a log that is there and whose data is the reason."""
+        """Seconds until the next attempt; None if the data of an existing log is the reason."""
         why = self._broker.store.unloaded.get(tp)
         if why is None or is_passing(why) or isinstance(why, WorkerDied):
             return RETRY_SECONDS
         return None if isinstance(why, OSError | ValueError | EOFError) else MISTAKE_SECONDS
 
     async def take_due(self, image: MetadataImage) -> list[tuple[TopicImage, int, PartitionImage]]:
-        """What is to be tried again, and was opened again where it was there."""
+        """The replicas to try again. An existing log is opened here."""
         self.due = False
         wanted = [found for key in list(self._reasons) if (found := self._find(image, key)) is not None]
         self._reasons = {(topic.id, index): self._reasons[topic.id, index] for topic, index, _ in wanted}

@@ -1,4 +1,4 @@
-"""Which operations a client may do on a resource, as the bit field that describe answers carry."""
+"""The operations that a client may do on a resource, as a bit field for describe responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker checks of IncrementalAlterConfigs (44) before it passes it on: changes of its own settings."""
+"""What a broker checks in IncrementalAlterConfigs (44) before it forwards the request: changes of its own settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from highwater.wire.messages.incremental_alter_configs_response import (
 )
 
 Refused = dict[int, AlterConfigsResourceResponse]
-"""Answers by the place of their resource in the request."""
+"""Responses, by the index of their resource in the request."""
 
 
 def pass_on(api: Api, broker: Broker, ctx: RequestContext, asked: Asked[IncrementalAlterConfigsRequest]) -> None:
@@ -40,12 +40,12 @@ def pass_on(api: Api, broker: Broker, ctx: RequestContext, asked: Asked[Incremen
 
 
 def _refused(broker: Broker, resources: list[AlterConfigsResource]) -> Refused:
-    """A broker's settings are changed through that broker alone: it can tell whether they suit it."""
+    """The settings of a broker can only be changed through that broker: only it can check whether it can use them."""
     found: Refused = {}
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     for at, resource in enumerate(resources):
         if resource.resource_type != ResourceType.BROKER or times[resource.resource_type, resource.resource_name] > 1:
-            continue  # what is named twice the controller refuses
+            continue  # the controller refuses a resource that is named twice
         try:
             if resource.resource_name and broker_id(resource.resource_name, "Node") != broker.node_id:
                 why = f"expected {broker.node_id}, but received {resource.resource_name}"
@@ -62,7 +62,8 @@ def _refused(broker: Broker, resources: list[AlterConfigsResource]) -> Refused:
 
 
 def _check_suits(broker: Broker, asked: AlterConfigsResource) -> None:
-    """Against what this broker was started with, which the controller does not know. All else is for it to check."""
+    """Checks the change against the static settings of this broker, which the controller does not know. The controller
+    checks everything else."""
     resource = ConfigResource(asked.resource_type, asked.resource_name)
     after = dict(broker.metadata.image.configs.of(resource))
     for each in asked.configs:
@@ -82,7 +83,7 @@ def _check_suits(broker: Broker, asked: AlterConfigsResource) -> None:
 
 
 def _joined(refused: Refused, decided: IncrementalAlterConfigsResponse) -> IncrementalAlterConfigsResponse:
-    """In the order of the request."""
+    """Both, in the order of the request."""
     for at, answer in sorted(refused.items()):
         decided.responses.insert(at, answer)
     return decided

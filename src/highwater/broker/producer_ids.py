@@ -1,4 +1,4 @@
-"""Producer ids for this broker's clients, drawn from blocks that the controller gives out (KIP-730)."""
+"""Producer ids for this broker's clients, from blocks that the controller allocates (KIP-730)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from highwater.wire.messages.allocate_producer_ids_response import AllocateProdu
 WAIT_SECONDS = 60.0
 RETRY_SECONDS = 0.05
 PREFETCH_AT = 0.9
-"""Of a block: when so much of it is used up, the next one is asked for."""
+"""The share of a block that is used up when the next block is asked for."""
 _log = logging.getLogger(__name__)
 
 
 class ProducerIds:
-    """Every id is given to one client only. A block that a crash cuts short is never used again.
+    """Every id is given to one client only. After a crash the rest of a block is never used.
 
-    Nobody waits for the controller: a client that comes when there is no id is told to try again.
+    No request waits for the controller: if there is no id, the client gets a retriable error.
     """
 
     def __init__(
@@ -36,14 +36,14 @@ class ProducerIds:
         self._broker_epoch = broker_epoch
         self._monotonic = monotonic
         self._block = range(0)
-        """What is left of the one in use."""
+        """The rest of the block in use."""
         self._prefetch_at = 0
         self._following: range | None = None
         self._asking = False
         self._not_before = 0.0
 
     def take(self) -> int | None:
-        """None where the ids at hand are used up and the controller has given no more yet."""
+        """None if all ids are used up and the controller has not allocated more yet."""
         if not self._block and self._following is not None:
             self._use(self._following)
         if not self._block:
@@ -60,7 +60,7 @@ class ProducerIds:
         self._prefetch_at = block.start + int(len(block) * PREFETCH_AT)
 
     def prefetch(self) -> None:
-        """Have the controller give the next block, unless it is here or on its way."""
+        """Asks the controller for the next block, unless it is here or already asked for."""
         if self._asking or self._following is not None or self._monotonic() < self._not_before:
             return
         self._asking = True

@@ -1,13 +1,13 @@
-"""Makes this node what a new metadata image says: replicas are made, given their roles, reconfigured and removed.
+"""Applies a new metadata image to this node: replicas are created, get their roles, are reconfigured and removed.
 
-In this order, so that no step sees what a later one takes away:
+The order is such that no step needs what a later one removes:
 
 1. the settings of the node itself;
-2. what was deleted goes;
-3. settings of topics: an ISR counts by the settings that it was decided by;
-4. missing replicas are made, then roles are given, those that lead first;
+2. deleted replicas are removed;
+3. the settings of topics: an ISR is valid only with the settings under which it was decided;
+4. missing replicas are created, and then roles are given, leaders first;
 5. fetchers follow leaders whose address changed;
-6. requests are answered by the new image, and groups hear of deleted topics.
+6. requests are answered from the new image, and groups learn of deleted topics.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from highwater.replication.leader import BrokerEpochs
 from highwater.world.boundary import Boundary, as_os_error
 
 CREATE_AT_ONCE = 4
-"""Jobs that make files, side by side."""
+"""The number of parallel jobs that create files."""
 CREATE_SLICE = 16
-"""Partitions that one of them makes."""
+"""The number of partitions that one such job creates."""
 SETTLE_SECONDS = 1.0
-"""How long the roles of others wait, in all, for logs that are being cut."""
+"""How long in total other partitions wait for logs that are being cut."""
 LOOKED_AT = 200
-"""Partitions of an image that are looked at between two turns of the loop."""
+"""The number of partitions of an image that are checked between two turns of the loop."""
 SLICE = 20
-"""Role changes between two turns of the loop."""
+"""The number of role changes between two turns of the loop."""
 _log = logging.getLogger(__name__)
 
 
 class Publisher:
-    """Images come in order; while one is being applied the next ones are gathered into one step."""
+    """Images come in order. While one is being applied, the next ones are merged into one step."""
 
     def __init__(self, broker: Broker, applied: Callable[[], None]) -> None:
         """`applied` is called after each image."""
@@ -83,8 +83,8 @@ class Publisher:
                 self._metadata.all_is_applied()
 
     async def begin(self, image: MetadataImage, progress: Callable[[], None] = lambda: None) -> None:
-        """The first image: what is on disk is set against it, logs of other partitions are deleted, the rest is given
-        its role. `progress` is told while the logs are opened."""
+        """Applies the first image: opens the logs on disk, deletes those of other partitions, and gives the rest their
+        roles. `progress` is called while the logs are opened."""
         broker = self._broker
         self._take_settings(image)
         await broker.store.open(progress)
@@ -107,10 +107,10 @@ class Publisher:
         wanted = [(topic, index, part) for topic, index, part in image.topics.each_partition()]
         self._forget_strangers(image)
         await self._place(image, wanted)
-        self._tell(image)
+        self._publish(image)
 
     def _forget_strangers(self, image: MetadataImage) -> None:
-        """Copies that were put aside, of partitions that are not this broker's any more."""
+        """Deletes copies that were put aside, if their partition is no longer on this broker."""
         for topic_id, index in self._broker.store.retired.kept():
             topic = image.topics.by_id.get(topic_id)
             part = None if topic is None else topic.partitions.get(index)
@@ -118,7 +118,7 @@ class Publisher:
                 self._broker.store.replaced(TopicPartition("" if topic is None else topic.name, index), topic_id)
 
     async def apply(self, image: MetadataImage, changes: Changes) -> None:
-        self._take_settings(image)  # first: whoever looks again while this one is applied looks at its image
+        self._take_settings(image)  # first, because `_look_again` uses the image that is being applied
         for topic in changes.deleted:
             for at, index in enumerate(topic.partitions):
                 self._drop(topic.name, topic.id, index)
@@ -128,10 +128,10 @@ class Publisher:
         for topic_id, indexes in changes.partitions.items():
             topic = image.topics.by_id[topic_id]
             wanted += [(topic, index, topic.partitions[index]) for index in indexes]
-        self._reconfigure(image, changes)  # before the roles: an ISR counts by the settings that it was decided by
+        self._reconfigure(image, changes)  # before the roles: an ISR is valid only with the settings of its decision
         await self._place(image, wanted)
         self._reach_moved_leaders(image, changes)
-        self._tell(image, changes)
+        self._publish(image, changes)
         self._broker.groups.topics_deleted(changes.deleted)
 
     def _drop(self, name: str, topic_id: Uuid, index: int) -> None:
@@ -179,61 +179,63 @@ class Publisher:
                 await asyncio.sleep(0)
 
     def _around(self, tp: TopicPartition) -> Boundary:
-        """For one that has no role yet, or no more: the others are gone on with."""
+        """The boundary around a partition without a role: a failure does not affect the others."""
         return self._broker.world.failures.boundary("partition", str(tp))
 
     def _at(self, partition: Partition) -> Boundary:
-        """Which role a partition has after a mistake nobody knows: it has none, and others lead it."""
+        """The boundary around a partition with a role. After an unexpected failure its role is unknown, so its log goes
+        offline and other replicas lead."""
         log, failures = partition.log, self._broker.world.failures
         return failures.boundary("partition", str(partition.tp), lambda failed: log.storage_failed(as_os_error(failed)))
 
     def _may_make(self, topic: TopicImage, index: int, part: PartitionImage) -> bool:
-        """Not in the place of a log that is counted on and gone with its disk: an empty one would be taken for it."""
+        """False if metadata counts on a log that is gone with its disk: an empty log would be taken for it."""
         tp = TopicPartition(topic.name, index)
         if tp in self._broker.store.unloaded or not self._directories.is_elsewhere(part):
             return True
-        _log.error("%s is not made: what others count on lay on a disk that is not here", tp)
+        _log.error("%s is not created: its log was on a disk that is missing, and the cluster counts on that log", tp)
         return False
 
     def _give_up_unloaded(self, topic: TopicImage, index: int, part: PartitionImage) -> None:
-        """A log damaged in what was synced once is fetched anew, where there is somebody to fetch it from."""
+        """A log with damaged data that had been synced is fetched again, if another replica has everything."""
         store, tp = self._broker.store, TopicPartition(topic.name, index)
         if not isinstance(store.unloaded.get(tp), CorruptLog):
             return
         if is_dispensable(part, self._broker.node_id):
-            _log.warning("%s is damaged, and fetched anew from broker %d", tp, part.leader)
+            _log.warning("%s is damaged, and is fetched again from broker %d", tp, part.leader)
             store.put_aside(tp, topic.id)
         elif not is_lost(part, self._broker.node_id):
             self._directories.lose(topic.id, index, lasting=True)
 
     def _is_refilled(self, partition: Partition, part: PartitionImage) -> bool:
-        """Whether it began anew in the place of a damaged log. It is lost until it has all that is committed: a leader
-        that is elected with less, uncleanly, would make others cut what they have. One that is counted on had all of
-        it before it was lost, and may be the last: nobody would tell it more."""
+        """Whether the replica replaces a damaged log. It stays "lost" until it has every committed record: with fewer
+        records it could be elected uncleanly, and would make other replicas cut theirs. A replica in the ISR or ELR had
+        everything before it was lost. It may be the last copy, and then no leader could send it more."""
         local = self._broker.node_id
         is_kept = self._broker.store.retired.keeps(partition.topic_id, partition.tp.partition)
         return is_kept and is_lost(part, local) and not is_counted_on(part, local)
 
     def troubled(self, partition: Partition) -> None:
-        """Its log failed, or is damaged: others are asked to take over."""
+        """The log failed or is damaged. Asks the controller to let other replicas take over."""
         self._directories.lose(partition.topic_id, partition.tp.partition, lasting=partition.log.offline is not None)
 
     async def _begun_anew(self, partition: Partition, part: PartitionImage) -> Partition | None:
-        """A damaged log goes once nobody counts on it, and in an epoch in which it never fetched: else a fetch of it
-        that is still on its way would speak for the empty log in its place. None where another cannot be made."""
+        """Replaces a damaged log by an empty one. That needs two things: the replica is in no list of possible leaders,
+        and there is a leader epoch in which the damaged log never fetched. Otherwise a fetch of the damaged log that is
+        still on its way would count for the empty one. None if the new log cannot be made."""
         broker, tp = self._broker, partition.tp
         dispensable = partition.log.offline is None and is_dispensable(part, broker.node_id)
         if not dispensable or part.leader_epoch <= partition.epoch:
             if dispensable or not is_lost(part, broker.node_id):
                 self.troubled(partition)
             return partition
-        why = f"fetched anew from broker {part.leader}: {partition.log.trouble}"
+        why = f"fetched again from broker {part.leader}: {partition.log.trouble}"
         self._out_of_service(partition)
         broker.store.put_aside(tp, partition.topic_id)
         await self._create([(tp, partition.topic_id)])
         made = broker.hosted.find(partition.topic_id, tp.partition)
         if made is not None:
-            made.tell(why)
+            made.log_change(why)
         return made
 
     async def _create(self, missing: list[tuple[TopicPartition, Uuid]]) -> None:
@@ -294,7 +296,7 @@ class Publisher:
         self._follow(image, partition)
 
     def _leads_on(self, image: MetadataImage, partition: Partition) -> bool:
-        """In the term in which it leads now."""
+        """Whether the replica stays leader in its present epoch."""
         topic = image.topics.by_id.get(partition.topic_id)
         part = None if topic is None else topic.partitions.get(partition.tp.partition)
         if part is None or (part.leader, part.leader_epoch) != (self._broker.node_id, partition.epoch):
@@ -302,15 +304,16 @@ class Publisher:
         return self._is_registered(image)
 
     def _is_registered(self, image: MetadataImage) -> bool:
-        """Before that nothing is led: the leader epoch is that of our last life, which may have lost what others have.
-        Another record at the same offset and in the same epoch could not be told from it. The registration of a new
-        life raises the epoch of all that the last one led."""
+        """Whether this incarnation is registered. Before that the broker leads nothing. The leader epoch is that of its
+        last incarnation, which may have lost records that other replicas have. A new record at the same offset and in
+        the same epoch could not be distinguished from a lost one. The registration raises the epoch of all partitions
+        that the last incarnation led."""
         known = image.brokers.get(self._broker.node_id)
         return known is not None and known.incarnation == self._broker.lifecycle.incarnation
 
     async def _settled(self, partition: Partition) -> bool:
-        """No role is taken while the log is being cut. A disk that is full may hold that up for hours: the others do
-        not wait for it, and this one is looked at again when it has ended."""
+        """Waits until the log is no longer being cut: no role may change meanwhile. A full disk may delay that for
+        hours, so other partitions do not wait, and this one is tried again when the cut has ended."""
         cutting = partition.cutting
         if cutting is not None and not cutting.done():
             left = self._settle_until - self._broker.world.clock.monotonic()
@@ -332,9 +335,9 @@ class Publisher:
         if at is not None and partition.log.offline is None:
             self._broker.fetchers.follow(partition, partition.leader_id, Endpoint(at.host, at.port))
 
-    def _tell_leaders(self, image: MetadataImage, changes: Changes) -> None:
-        """A follower that has caught up may have waited only for its broker to be unfenced; one whose broker is fenced
-        is waited for no longer."""
+    def _notify_leaders(self, image: MetadataImage, changes: Changes) -> None:
+        """Notifies the leaders here of changed brokers. A caught-up follower may join the ISR when its broker is
+        unfenced. If a broker is fenced, its replica is waited for no longer."""
         for partition in self._broker.hosted if changes.brokers else ():
             part = self._metadata.partition_image(partition.topic_id, partition.tp.partition)
             if partition.leader is not None and part is not None:
@@ -344,7 +347,7 @@ class Publisher:
                         partition.brokers_changed(broker_epochs(image, part, changed))
 
     def _reach_moved_leaders(self, image: MetadataImage, changes: Changes) -> None:
-        """A leader that registered anew may listen elsewhere, or be known only now."""
+        """A leader that registered again may have another address, or may not have been known before."""
         moved = set(changes.brokers)
         for partition in self._broker.hosted if moved else ():
             if partition.leader is None and partition.leader_id in moved:
@@ -352,7 +355,7 @@ class Publisher:
                     self._follow(image, partition)
 
     def _take_settings(self, image: MetadataImage) -> None:
-        """What new logs are made with, and topic settings fall back on, comes before everything else."""
+        """The broker's settings come first: new logs are made with them, and topic settings fall back on them."""
         if self._metadata.adopt_settings(image):
             self._broker.cleaner.reconfigured()
 
@@ -367,7 +370,7 @@ class Publisher:
                     partition.reconfigure(self._metadata.log_config(partition.tp.topic), leads)
                     self._broker.hosted.reconfigured(partition)
 
-    def _tell(self, image: MetadataImage, changes: Changes = NOTHING) -> None:
+    def _publish(self, image: MetadataImage, changes: Changes = NOTHING) -> None:
         before = self._metadata.install(image)
         for broker in changes.brokers:
             self._broker.doubts.clear(broker)
@@ -376,25 +379,25 @@ class Publisher:
                 self._broker.departed.note(broker)
         if self._broker.node_id in changes.brokers:
             self._broker.fetchers.registered()
-        self._tell_leaders(image, changes)
+        self._notify_leaders(image, changes)
         self._broker.doubts.settle()
         self._directories.report()
         self._applied()
 
 
 def is_dispensable(part: PartitionImage, local: NodeId) -> bool:
-    """Whether the controller knows that it is lost, another replica leads, and none of the lists that a leader may be
-    chosen from has this one."""
+    """Whether the replica can be replaced: metadata calls it lost, another replica leads, and it is in no list from
+    which a leader may be elected."""
     return part.leader not in (local, NO_NODE) and is_lost(part, local) and not is_counted_on(part, local)
 
 
 def is_counted_on(part: PartitionImage, local: NodeId) -> bool:
-    """Whether one of the lists that a leader may be chosen from has it."""
+    """Whether the replica is in a list from which a leader may be elected."""
     return local in (*part.isr, *part.elr, *part.last_known_elr)
 
 
 def broker_epochs(image: MetadataImage, part: PartitionImage, replicas: Iterable[NodeId]) -> BrokerEpochs:
-    """Of those that may be in the ISR; None for the others."""
+    """The broker epochs of replicas that may be in the ISR; None for the others."""
     epochs: dict[NodeId, int | None] = {}
     for replica in replicas:
         known = image.brokers.get(replica)

@@ -1,4 +1,4 @@
-"""Why a partition's leader or ISR is another than before, as far as the metadata tells."""
+"""Why the leader or the ISR of a partition has changed, as far as the metadata shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from highwater.partition.partition import Partition
 
 
 def absence(image: MetadataImage, broker: NodeId) -> str | None:
-    """Why this broker may neither lead nor be in an ISR; None if it may."""
+    """Why this broker may not lead or be in an ISR; None if it may."""
     registration = image.brokers.get(broker)
     if registration is None:
         return "is not registered"
@@ -19,15 +19,15 @@ def absence(image: MetadataImage, broker: NodeId) -> str | None:
 
 
 def why_changed(image: MetadataImage, partition: Partition, part: PartitionImage) -> str:
-    """From what the hosted replica knows to `part`, of `image`."""
+    """The reason for the change from the state of the hosted replica to `part` in `image`."""
     if partition.epoch < 0:
         return "so the metadata has it"
     if partition.leader_id != part.leader:
         return _why_led_by_another(image, partition.leader_id, part)
     before = () if partition.leader is None else partition.leader.isr
     gone = [(replica, absence(image, replica)) for replica in before if replica not in part.isr]
-    told = [f"{replica} {why}" for replica, why in gone if why is not None]
-    return ", ".join(told) or "the controller decided it"
+    reasons = [f"{replica} {why}" for replica, why in gone if why is not None]
+    return ", ".join(reasons) or "the controller decided it"
 
 
 def _why_led_by_another(image: MetadataImage, before: NodeId, part: PartitionImage) -> str:

@@ -1,6 +1,6 @@
-"""Replicas that are fetched anew in the place of damaged ones, until they have all that is committed.
+"""Replicas that replace damaged ones and are being fetched from their leader, until they have every committed record.
 
-Only then is the controller told where they lie, and may elect them and let them into the ISR.
+Only then their directory is reported to the controller, which may elect them and let them join the ISR.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A node's broker: its way into the cluster, what it hears meanwhile, and its way out."""
+"""The life of a node's broker: how it joins the cluster, what it is notified of, and how it leaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from highwater.broker.broker import Broker
-from highwater.broker.lifecycle import Standing
+from highwater.broker.lifecycle import LifecycleState
 from highwater.broker.publisher import Publisher
 from highwater.broker.upkeep import Upkeep
 from highwater.config import NodeConfig
@@ -18,7 +18,7 @@ from highwater.net.server import Server
 SHUTDOWN_SECONDS = 10.0
 ABANDONED_SECONDS = 1.5
 HELD_AFTER_SECONDS = 0.5
-"""A recovery that lasts longer is answered for: ApiVersions at once, all else when it is over."""
+"""If recovery takes longer than this, the broker listens: ApiVersions is answered at once, all else after recovery."""
 _log = logging.getLogger(__name__)
 
 
@@ -32,15 +32,17 @@ class BrokerRole:
         self._listening: asyncio.Task[None] | None = None
         self._applied = asyncio.Event()
 
-    # The way in
+    # Joining
 
     async def open_logs(
         self, committed: Callable[[], MetadataImage], server: Server, progress: Callable[[], None]
     ) -> None:
-        """Give what is on disk its roles by the newest metadata, which is `committed`; `progress` is called meanwhile.
+        """Opens the logs and gives them their roles by the newest metadata, which `committed` returns. `progress` is
+        called meanwhile.
 
-        Clients are refused while the logs are opened: they go elsewhere at once, and that nothing listens here proves
-        to the controller that our last life is over. A recovery that takes longer is told by a held listener.
+        Connections are refused while the logs are opened. So clients try other brokers at once, and the controller has
+        the proof that the last process of this broker is dead. If recovery takes longer, the broker listens but holds
+        requests.
         """
         world = self.broker.world
         patience = world.clock.call_later(HELD_AFTER_SECONDS, self._listen, server)
@@ -57,25 +59,25 @@ class BrokerRole:
             self._listening = self.broker.world.spawn("listeners", server.start(*names))
 
     async def join(self, server: Server) -> None:
-        """Register, be unfenced, and take up what the controller then gives us."""
+        """Registers, waits until the broker is unfenced, and applies the roles that the controller then gives it."""
         broker = self.broker
         assert self._listening is not None, "the logs come first"
         await self._listening
         previous = broker.store.found.broker_epoch
         await broker.lifecycle.register(self._config.advertised_listeners, server.endpoints, previous)
         broker.producer_ids.prefetch()
-        await broker.lifecycle.reached(Standing.ACTIVE)
+        await broker.lifecycle.reached(LifecycleState.ACTIVE)
         while not broker.metadata.image.brokers.is_active(broker.node_id):
-            # What the controller decided when it unfenced us is still to be applied: by that we lead.
+            # The decision that unfenced this broker is not applied yet. It also gives the broker its leaderships.
             self._applied.clear()
             await self._applied.wait()
         self.upkeep.start()
         broker.cleaner.start()
 
-    # Meanwhile
+    # Callbacks
 
     def committed(self, image: MetadataImage, changes: Changes) -> None:
-        if self._publishing is not None:  # else `open_logs` takes the newest up once the logs are open
+        if self._publishing is not None:  # else `open_logs` takes the newest image when the logs are open
             self.publisher.offer(image, changes)
 
     def controller_moved(self) -> None:
@@ -87,10 +89,10 @@ class BrokerRole:
         if self._publishing is not None:
             self.broker.lifecycle.nudge()
 
-    # The way out
+    # Leaving
 
     async def leave(self, controlled: bool) -> None:
-        """Where the shutdown is `controlled`, the controller moves leaderships away and takes the broker out first."""
+        """If the shutdown is `controlled`, the controller moves leaderships away and fences the broker first."""
         broker = self.broker
         if controlled:
             await self._ask_to_leave()
@@ -104,21 +106,24 @@ class BrokerRole:
 
     async def _ask_to_leave(self) -> None:
         lifecycle = self.broker.lifecycle
-        if lifecycle.standing is Standing.STARTING:
+        if lifecycle.state is LifecycleState.STARTING:
             return
         lifecycle.leave()
         try:
             async with asyncio.timeout(SHUTDOWN_SECONDS):
-                while lifecycle.standing is not Standing.GONE and not self._is_abandoned():
+                while lifecycle.state is not LifecycleState.GONE and not self._is_abandoned():
                     await asyncio.sleep(0.01)
         except TimeoutError:
             _log.warning("the controller did not agree to the shutdown in time")
 
     def _is_abandoned(self) -> bool:
-        """No controller has answered for a while: there is nobody left to agree to the shutdown."""
+        """Whether no controller has answered for a while, so that none can agree to the shutdown."""
         return self.broker.world.clock.monotonic() - self.broker.lifecycle.answered_at > ABANDONED_SECONDS
 
     async def close(self) -> None:
-        """The logs, cleanly, once no request can come any more."""
+        """Closes the logs cleanly, when no request can come any more."""
         self.broker.controller.close()
-        await self.broker.store.close(self.broker.lifecycle.epoch)
+        epoch = self.broker.lifecycle.epoch
+        if epoch < 0:  # this process never registered, so it has written nothing: the last mark is still valid
+            epoch = self.broker.store.found.broker_epoch
+        await self.broker.store.close(epoch)

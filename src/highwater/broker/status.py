@@ -1,4 +1,4 @@
-"""What a broker can tell of its partitions, with reasons: who follows, how far, and why someone is not in sync."""
+"""The status of a broker's partitions: the followers, their lag, and why a replica is not in sync."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from highwater.partition.partition import Partition
 from highwater.replication.leader import Leader
 
 AT_ONCE = 50
-"""Partitions described between two turns of the loop."""
+"""The number of partitions that are described between two turns of the loop."""
 LOOKED_AT = 5_000
-"""Of those that their preferred replica does not lead: to see which have no leader."""
+"""The most partitions without their preferred leader that are checked for a missing leader."""
 
 
 def describe(broker: Broker, broker_epoch: int, standing: str, controller: int | None) -> dict[str, Any]:
-    """For /status, as plain values; the partitions follow in `as_json`."""
+    """For /status, as plain values. `as_json` adds the partitions."""
     image = broker.metadata.image
     return {
         "node": broker.node_id,
@@ -42,7 +42,7 @@ def describe(broker: Broker, broker_epoch: int, standing: str, controller: int |
 
 
 def _leaderless(image: MetadataImage) -> list[dict[str, Any]]:
-    """Of the whole cluster: who has a replica of such a partition may be down."""
+    """Partitions of the whole cluster: the brokers with a replica of them may be down."""
     looked_at = islice(image.topics.astray(), LOOKED_AT)
     return [
         {
@@ -57,9 +57,9 @@ def _leaderless(image: MetadataImage) -> list[dict[str, Any]]:
     ]
 
 
-def as_json(told: dict[str, Any], broker: Broker | None) -> Iterator[bytes]:
-    """What is told of a node, and then of its partitions, a few at a time."""
-    text = json.dumps(told)
+def as_json(status: dict[str, Any], broker: Broker | None) -> Iterator[bytes]:
+    """The status of a node, and then of its partitions, a few at a time."""
+    text = json.dumps(status)
     if broker is None:
         yield text.encode()
         return
@@ -74,7 +74,7 @@ def as_json(told: dict[str, Any], broker: Broker | None) -> Iterator[bytes]:
 def describe_partition(broker: Broker, partition: Partition) -> dict[str, Any]:
     log = partition.log
     now = broker.in_sync.now()
-    told: dict[str, Any] = {
+    status: dict[str, Any] = {
         "topic": partition.tp.topic,
         "partition": partition.tp.partition,
         "topic_id": uuid_text(partition.topic_id),
@@ -97,15 +97,15 @@ def describe_partition(broker: Broker, partition: Partition) -> dict[str, Any]:
     }
     leader = partition.leader
     if leader is not None:
-        told["isr"] = list(leader.isr)
-        told["min_isr"] = log.config.min_insync_replicas
-        told["pending_isr"] = None if leader.proposal is None else list(leader.proposal.isr)
-        told["followers"] = [_follower(broker, partition, leader, each, now) for each in sorted(leader.followers)]
-    return told
+        status["isr"] = list(leader.isr)
+        status["min_isr"] = log.config.min_insync_replicas
+        status["pending_isr"] = None if leader.proposal is None else list(leader.proposal.isr)
+        status["followers"] = [_follower(broker, partition, leader, each, now) for each in sorted(leader.followers)]
+    return status
 
 
 def aged(changes: Iterable[tuple[float, str]], now: float) -> list[dict[str, Any]]:
-    """The last ones first."""
+    """The changes with their age, the last one first."""
     return [{"seconds_ago": round(now - at, 3), "what": what} for at, what in reversed(list(changes))]
 
 
@@ -124,7 +124,7 @@ def _follower(broker: Broker, partition: Partition, leader: Leader, replica: Nod
 
 
 def why_not_in_sync(broker: Broker, partition: Partition, leader: Leader, replica: NodeId, now: float) -> str:
-    """The first of Kafka's conditions that this replica does not meet, with how long it lags and how long it may."""
+    """The first of Kafka's conditions that this replica does not meet, with its lag and the limit."""
     progress = leader.followers[replica]
     registration = broker.metadata.image.brokers.get(replica)
     missing = absence(broker.metadata.image, replica)
@@ -140,8 +140,8 @@ def why_not_in_sync(broker: Broker, partition: Partition, leader: Leader, replic
     if progress.end < leader.epoch_start:
         return f"{lag}; it has not reached offset {leader.epoch_start}, where epoch {leader.epoch} began"
     if leader.proposal is not None:
-        return "it has caught up; its return to the ISR is being asked for"
-    return "it has caught up, and will be let in at its next fetch"
+        return "it has caught up; the leader has asked the controller for its return to the ISR"
+    return "it has caught up, and will join the ISR at its next fetch"
 
 
 def _lag(leader: Leader, replica: NodeId, now: float) -> str:

@@ -1,5 +1,5 @@
-"""What a broker does by the clock: retention, checkpoints, flushes by age, forgetting of silent producers, and the look
-at which followers are still in sync."""
+"""The periodic tasks of a broker: retention, checkpoints, flushes by age, expiry of producers, and the check which
+followers are still in sync."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from highwater.world import Timer
 from highwater.world.boundary import Boundary
 
 SLICE = 50
-"""Partitions looked at between two turns of the loop."""
+"""The number of partitions that are handled between two turns of the loop."""
 FLUSH_CHECK_SECONDS = 0.1
 AFTER_FAILURE_MS = 1000
 
 
 class Upkeep:
-    """Each task begins anew an interval after it ended; settings changed meanwhile count from then on.
+    """Each task begins again one interval after it ended. Changed settings apply from then on.
 
-    What fails unexpectedly at one partition is left out this time, and all others have their turn.
+    If a task fails unexpectedly for one partition, that partition is skipped this time, and all others are handled.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -59,7 +59,7 @@ class Upkeep:
         return self._broker.world.failures.boundary("partition", str(partition.tp))
 
     def _each(self, do: Callable[[Partition], object], then: Callable[[], None]) -> None:
-        """Over all partitions in slices, so that a thousand of them do not hold the loop."""
+        """Handles all partitions in slices, so that thousands of them do not block the loop."""
         partitions = list(self._broker.hosted)
 
         def slice_from(at: int) -> None:
@@ -126,7 +126,8 @@ class Upkeep:
         )
 
     def _flush_by_age(self) -> None:
-        """flush.ms: nothing written stays unsynced for longer (in Kafka only where the flush scheduler runs)."""
+        """flush.ms: no record stays unsynced for longer. In Kafka this depends on the interval of the flush
+        scheduler."""
         now = self._broker.world.clock.monotonic()
         since = self._unflushed_since
         for partition in self._broker.hosted.flushed_by_age:

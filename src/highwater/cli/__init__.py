@@ -1,4 +1,8 @@
-"""The `highwater` command: one module per noun, loaded only when it is called."""
+"""The `highwater` command: one module for each subcommand, loaded only when it is called.
+
+The package may use everything else. Start with `tool` (what the tools share), then a tool such as `topics`, or `up` and
+`node` for running a cluster.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from highwater.cli.command_group import CommandGroup
 
 
 class Noun(NamedTuple):
-    """Where a command lives (its module has a click command named `command`) and its line in --help."""
+    """The module of a command (it has a click command named `command`), and its line in --help."""
 
     module: str
     summary: str
@@ -39,7 +43,7 @@ NOUNS: dict[str, Noun] = {
 
 
 class LazyGroup(CommandGroup):
-    """Lists its commands without importing them: --help costs no more than click itself."""
+    """Lists its commands without importing them, so --help costs no more than click itself."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(NOUNS)
@@ -57,7 +61,7 @@ class LazyGroup(CommandGroup):
 
 
 def show_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
-    """With the kernel, since an install without a C compiler is slower and else looks the same."""
+    """Also shows the kernel, because an install without a C compiler is slower and looks the same otherwise."""
     if not wanted or ctx.resilient_parsing:
         return
     from importlib.metadata import version

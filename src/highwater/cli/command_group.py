@@ -1,4 +1,4 @@
-"""Commands that hold others, and name the one that a mistyped word may mean."""
+"""Commands that contain others, and suggest the one that a mistyped word may mean."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KAFKAS = {
     "metadata-quorum": "quorum",
     "server-start": "node",
 }
-"""Kafka's own names of tools that are called otherwise here, without `kafka-` and `.sh`."""
+"""Names of Kafka's tools that have another name here, without `kafka-` and `.sh`."""
 
 
 class CommandGroup(click.Group):
@@ -19,7 +19,7 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         typed = args[0]
-        # While a shell completes a line, a word that is none is passed over.
+        # While a shell completes a line, an unknown word is skipped.
         if ctx.resilient_parsing or self.get_command(ctx, typed) is not None:
             return super().resolve_command(ctx, args)
         meant = close_command(typed, self.list_commands(ctx))

@@ -51,7 +51,7 @@ _OUTSIDE = r"(?=[^\]]*(?:\[|$))"
 
 
 class Misuse(ValueError):
-    """Told without a usage text, as kafka-configs.sh does."""
+    """Printed without a usage text, as kafka-configs.sh does."""
 
 
 @tool("configs")
@@ -104,7 +104,7 @@ def _client(context: click.Context) -> Client:
 
 
 def _entity(context: click.Context) -> tuple[str, str | None]:
-    """The one entity meant; its name is "" for the brokers' default, None where all are."""
+    """The entity of the options. Its name is "" for the default of brokers, and None for all entities."""
     if sum(given(context, action) for action in ("alter", "describe")) != 1:
         misuse(context, "Command must include exactly one action: --describe, --alter")
     exclude(context, "describe", "add-config", "delete-config")
@@ -200,7 +200,7 @@ def parse_additions(text: str) -> dict[str, str]:
 
 
 def describe(admin: Admin, kind: str, name: str | None, *, everything: bool) -> Iterator[str]:
-    """The settings of one entity, or of all of its kind; only those changed while running unless `everything`."""
+    """The settings of one entity, or of all entities of its kind; only dynamic ones unless `everything`."""
     if name and not everything and name not in _entities(admin, kind):
         yield f"The {kind[:-1]} '{name}' doesn't exist and doesn't have dynamic config."
         return

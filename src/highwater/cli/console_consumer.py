@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import click
 
 from highwater.cli.group_reading import GroupReading
+from highwater.cli.missing_topic import warn_if_missing
 from highwater.cli.properties import load_properties, open_client, pairs
 from highwater.cli.record_formatter import DEFAULT, SILENT, RecordFormatter
 from highwater.cli.tool import exactly_one, fail, given, misuse, require, tool
@@ -129,7 +130,7 @@ def _settings(context: click.Context) -> dict[str, str]:
     if params["isolation_level"] is not None:
         settings["isolation.level"] = params["isolation_level"]
     if params["timeout_ms"] is not None:
-        # A topic that does not appear is waited for no longer than records are.
+        # The wait for a missing topic is no longer than the wait for records.
         settings.setdefault("default.api.timeout.ms", str(max(min(params["timeout_ms"], 60_000), 1000)))
     return settings
 
@@ -192,12 +193,13 @@ def _read(context: click.Context, client: Client, consumer: Consumer, printer: P
     if timeout is not None and timeout < 0:
         timeout = None
     try:
+        source.warn_if_missing()
         positions = dict.fromkeys(source.partitions(), begin)
         if begin >= 0:
             consumer.assign(positions)
         elif positions:
             consumer.seek(positions)
-        # From here on a broker that is away is waited for: Kafka's consumer does not give up either.
+        # From here on the tool waits for a broker that is away. Kafka's consumer does not give up either.
         client.timeout = math.inf
         if params["max_messages"] == 0:
             return
@@ -224,6 +226,7 @@ def _read_as_member(
     reset = EARLIEST if settings["auto.offset.reset"] == "earliest" else LATEST
     reading = GroupReading(client, consumer, settings["group.id"], source.topics, reset, commits)
     try:
+        source.warn_if_missing()
         if params["max_messages"] == 0:
             return
         with reading.stopped_by_interrupt():
@@ -243,7 +246,7 @@ def _read_as_member(
 def _records(
     consumer: Consumer, source: Source, timeout_ms: int | None, before_wait: Callable[[], None]
 ) -> Iterator[tuple[TopicPartition, str, Record]]:
-    """Records as they come, until none has come for `timeout_ms`."""
+    """Yields records as they come, until none has come for `timeout_ms`."""
     last = looked = time.monotonic()
     while True:
         before_wait()
@@ -264,13 +267,19 @@ def _records(
 
 
 class Source:
-    """Which partitions are meant, now."""
+    """The partitions that the options mean, at present."""
 
     def __init__(self, client: Client, topic: str | None, include: str | None, partition: int | None) -> None:
         self._client = client
         self._topic = topic
         self._include = TopicFilter(include) if include is not None else None
         self._partition = partition
+
+    def warn_if_missing(self) -> None:
+        if self._topic is not None:
+            warn_if_missing(self._client, self._topic, self._partition)
+        elif not self.topics():
+            click.echo("No topic matches --include so far: those that come are read", err=True)
 
     def partitions(self) -> list[TopicPartition]:
         if self._topic is not None and self._partition is not None:

@@ -8,9 +8,11 @@ import time
 
 import click
 
+from highwater.cli.interrupt import Interrupt
 from highwater.cli.line_reader import LineReader, LineRecord, lines
+from highwater.cli.missing_topic import warn_if_missing
 from highwater.cli.properties import load_properties, number, open_client, pairs
-from highwater.cli.tool import fail, given, misuse, require, tool
+from highwater.cli.tool import EXIT_CODE, fail, given, misuse, require, tool
 from highwater.client.client import Client, parse_bootstrap_servers
 from highwater.client.failures import ClientFailure
 from highwater.client.producer import ACKS_ALL, Producer, partition_for_key
@@ -34,10 +36,8 @@ WITHOUT_EFFECT = (
     "max-memory-bytes",
     "socket-buffer-size",
 )
-COMPLAINT_SECONDS = 2.0
-COMPLAINT_PAUSE = 10.0
 RECORD_OVERHEAD = 70
-"""What a record costs beside its key and value when deciding that a batch is full."""
+"""The size of a record without its key and value, to decide when a batch is full."""
 
 
 @tool("console-producer")
@@ -85,15 +85,25 @@ def command(context: click.Context, **options: object) -> None:
         )
         client_settings = {**settings, "default.api.timeout.ms": settings.get("delivery.timeout.ms", "120000")}
         with open_client(
-            params["bootstrap_server"], client_settings, client_id="console-producer", also_understood=UNDERSTOOD
+            params["bootstrap_server"],
+            client_settings,
+            client_id="console-producer",
+            also_understood=UNDERSTOOD,
+            what=f"Still trying to send to topic {params['topic']}",
         ) as client:
             sender = LineSender(client, params["topic"], settings, sync=params["sync"])
             linger = number(settings, "linger.ms", 1000) / 1000
-            sender.run(reader, linger)
+            with Interrupt() as interrupt:
+                sender.run(reader, linger, interrupt.descriptor)
+    except KeyboardInterrupt:
+        click.echo("Ended before every line was acknowledged", err=True)
+        sys.exit(EXIT_CODE)
     except (KafkaError, ClientFailure, ValueError) as error:
         fail(str(error))
     if sender.failures:
         sys.exit(1)
+    if interrupt.arrived:
+        sys.exit(EXIT_CODE)
 
 
 def _check(context: click.Context) -> None:
@@ -121,7 +131,7 @@ def _check(context: click.Context) -> None:
 
 
 def producer_settings(context: click.Context) -> dict[str, str]:
-    """From the file, then key=value options; a flag wins where given, and is the default where nothing else is."""
+    """From the file, then from key=value options. A flag wins if it is given, and is the default otherwise."""
     params = context.params
     path = params["command_config"] or params["producer_config"]
     settings = load_properties(path) if path else {}
@@ -149,31 +159,13 @@ def _producer(client: Client, settings: dict[str, str]) -> Producer:
     return Producer(client, acks=acks, codec=Codec[codec], idempotent=idempotent, create_topics=True)
 
 
-class Complaints:
-    """What sending waits for is told if it lasts; Apache's producer logs every retry."""
-
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
-        self._next = 0.0
-
-    def begin(self) -> None:
-        self._next = time.monotonic() + COMPLAINT_SECONDS
-
-    def hear(self, failure: Exception) -> None:
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + COMPLAINT_PAUSE
-            click.echo(f"Still trying to send to topic {self._topic}: {failure}", err=True)
-
-
 class LineSender:
-    """Gathers records per partition and sends a batch when it is full, or when input pauses."""
+    """Collects records for each partition, and sends a batch when it is full, or when the input pauses."""
 
     def __init__(self, client: Client, topic: str, settings: dict[str, str], *, sync: bool) -> None:
         self.failures = 0
         self._client = client
         self._topic = topic
-        self._complaints = Complaints(topic)
-        client.on_retry = self._complaints.hear
         self._sync = sync
         self._producer = _producer(client, settings)
         self._batch_size = number(settings, "batch.size", 16384)
@@ -181,18 +173,20 @@ class LineSender:
         self._sizes: dict[int, int] = {}
         self._sticky: int | None = None
 
-    def run(self, reader: LineReader, linger: float) -> None:
+    def run(self, reader: LineReader, linger: float, end: int) -> None:
+        """Runs until the input ends, or until the descriptor `end` is readable."""
+        warn_if_missing(self._client, self._topic)
         prompting = sys.stdin.isatty() and sys.stdout.isatty()
         if prompting:
             click.echo(">", nl=False)
-        for line in lines(sys.stdin.fileno(), linger):
+        for line in lines(sys.stdin.fileno(), linger, end):
             if line is None:
                 self.flush()
                 continue
             try:
                 record = reader.parse(line)
             except ValueError:
-                self.flush()  # the lines before it are good
+                self.flush()  # the lines before it are valid
                 raise
             self.add(record)
             if prompting:
@@ -200,7 +194,6 @@ class LineSender:
         self.flush()
 
     def add(self, record: LineRecord) -> None:
-        self._complaints.begin()
         partition = self._partition(record.key)
         entry = (int(time.time() * 1000), record.key, record.value, record.headers)
         if self._sync:
@@ -217,7 +210,6 @@ class LineSender:
             self._send(partition)
 
     def _send(self, partition: int) -> None:
-        self._complaints.begin()
         records = self._waiting.pop(partition)
         self._sizes.pop(partition, None)
         self._sticky = None
@@ -228,7 +220,7 @@ class LineSender:
             click.echo(f"Error when sending {len(records)} messages to topic {self._topic}: {error}", err=True)
 
     def _partition(self, key: bytes | None) -> int:
-        """By key; without one, the same random partition until its batch is sent."""
+        """The partition of the key. Without a key, the same random partition until its batch is sent."""
         topic = self._client.retrying(lambda: self._client.topic(self._topic, create=True), await_topic=True)
         if key is not None:
             return partition_for_key(key, len(topic.partitions))

@@ -46,7 +46,7 @@ def command(context: click.Context, **options: object) -> None:
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """The offset before which each partition loses its records. Raises ValueError."""
+    """The offset before which records are deleted, for each partition. Raises ValueError."""
     try:
         document = json.loads(text)
     except ValueError:

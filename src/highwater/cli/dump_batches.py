@@ -1,4 +1,4 @@
-"""Dumping what holds record batches: segments, and the snapshots of the metadata log."""
+"""Dumps files of record batches: segments, and snapshots of the metadata log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SEQUENCES = 2**31
 
 
 class CorruptFile(ValueError):
-    """The file cannot be what its name says; the message says where it breaks."""
+    """The content does not match the name of the file. The message says where it breaks."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class DumpOptions:
 
 @dataclass(slots=True)
 class Findings:
-    """What is told on stderr when all files are done, by file."""
+    """What is printed on stderr after all files are done, by file."""
 
     gaps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     index_mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Findings:
 
 
 def read_whole(path: Path) -> memoryview:
-    """The file's bytes, mapped rather than loaded."""
+    """The bytes of the file, mapped and not loaded."""
     with path.open("rb") as file:
         if path.stat().st_size == 0:
             return memoryview(b"")
@@ -74,7 +74,7 @@ def read_whole(path: Path) -> memoryview:
 
 
 def batches(data: memoryview, path: Path, start: int = 0) -> Iterator[tuple[int, Header]]:
-    """Position and header of each whole batch; ends before one that is cut off. Raises CorruptFile."""
+    """The position and header of each whole batch. It ends before a batch that is cut off. Raises CorruptFile."""
     pos = start
     while len(data) - pos >= _UP_TO_MAGIC:
         length: int = _OFFSET_AND_LENGTH.unpack_from(data, pos)[1]

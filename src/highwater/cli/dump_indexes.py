@@ -1,4 +1,4 @@
-"""Dumping what lies beside a segment: its indexes, producer snapshots, and the text checkpoints."""
+"""Dumps the files beside a segment: its indexes, producer snapshots, and the text checkpoints."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _producer_line(entry: ProducerEntry) -> str:
 
 
 def dump_checkpoint(path: Path, out: Print) -> None:
-    """The text checkpoints, which Apache's tool passes over: an entry a line, with its fields named."""
+    """The text checkpoints, which Apache's tool skips: one entry per line, with named fields."""
     lines = path.read_text("ascii", "replace").splitlines()
     names = ("epoch", "startOffset") if path.name == EPOCH_CHECKPOINT else ("topic", "partition", "offset")
     if len(lines) < 2 or lines[0] != "0" or lines[1] != str(len(lines) - 2):

@@ -56,7 +56,7 @@ def command(context: click.Context, **options: object) -> None:
         try:
             _dump_file(path, context, dump_options, findings)
         except BrokenPipeError:
-            raise  # whoever reads has enough: that is no fault of a file
+            raise  # the reader of the output has enough, which is no fault of a file
         except (CorruptFile, Malformed, OSError) as error:
             click.echo(str(error), err=True)
             corrupt = True
@@ -67,7 +67,7 @@ def command(context: click.Context, **options: object) -> None:
 
 
 def _print(line: str) -> None:
-    """Buffered, unlike click's: a segment can have a million lines."""
+    """Buffered, unlike click's echo: a segment can have a million lines."""
     sys.stdout.write(line + "\n")
 
 

@@ -1,4 +1,4 @@
-"""What KAFKA_ variables of the environment mean to a cluster whose nodes `highwater up` lays out."""
+"""The meaning of KAFKA_ environment variables for a cluster of `highwater up`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from highwater.config.names import near
 from highwater.config.node import SETTINGS
 
 MISSPELT = 0.92
-"""So like a setting's name is one that has a letter too many or too few; no setting of a client is, nor one of Kafka
-that Highwater does not have."""
+"""The likeness of a name with one letter too many or too few. No client setting is this similar to a setting of
+Highwater, and no unsupported setting of Kafka is."""
 OF_EACH_NODE = frozenset({*LAID_OUT, "broker.rack"})
-"""One value for all of them, as a container's environment has it, cannot be meant."""
+"""Settings that need a value for each node. One value for all, as a container's environment has it, cannot be meant."""
 
 
 class Environment:
-    """The variables that set something for every node. Those of clients, which share the prefix, are none of ours."""
+    """The variables that set something for every node. Variables of clients, which share the prefix, are ignored."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.settings: dict[str, str] = {}
         self.misspelt: list[str] = []
-        """A line for each variable that means nothing and is nearly a setting."""
+        """A line for each variable that means nothing and is similar to a setting."""
         self.origins = Origins()
         for name, (variable, value) in of_environment(environment).items():
             if name in OF_EACH_NODE:

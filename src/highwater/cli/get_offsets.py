@@ -99,7 +99,7 @@ def _partitions(client: Client, chosen: Chooser, *, internal: bool) -> list[Topi
 
 
 def parse_time(text: str) -> int:
-    """A word of SPECS, its number, or a time in ms."""
+    """A word of SPECS, its number, or a timestamp in ms."""
     if text in SPECS:
         return SPECS[text]
     try:
@@ -112,7 +112,7 @@ def parse_time(text: str) -> int:
 
 
 def chooser(rules: str | None, topic: str | None, partitions: str | None) -> Chooser:
-    """Which partitions the options mean. Raises ValueError."""
+    """The partitions that the options mean. Raises ValueError."""
     if rules is not None:
         choosers = [_rule(rule) for rule in rules.split(",")]
         return lambda partition: any(one(partition) for one in choosers)

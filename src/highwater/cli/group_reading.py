@@ -1,4 +1,4 @@
-"""Records as a member of a group gets them: from where the group is, committed as they are printed."""
+"""Reads records as a member of a group: from the group's offsets, and commits them as they are printed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POLL_SECONDS = 0.5
 
 
 class GroupReading:
-    """What was handed out counts as read when the next record is asked for."""
+    """A record counts as read when the next one is asked for."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class GroupReading:
 
     @contextmanager
     def stopped_by_interrupt(self) -> Iterator[None]:
-        """Ctrl-C ends `records` between two requests: within one, nothing more could be asked by its connection, and
-        what was read would neither be committed nor the group left. The second one ends it anywhere."""
+        """Ctrl-C ends `records` between two requests. Within a request the connection could not be used any more, so
+        offsets could not be committed and the group could not be left. A second Ctrl-C ends it at once."""
 
         def stop(number: int, frame: FrameType | None) -> None:
             self._stopping = True
@@ -59,7 +59,7 @@ class GroupReading:
     def records(
         self, timeout_ms: int | None, before_wait: Callable[[], None]
     ) -> Iterator[tuple[TopicPartition, str, Record]]:
-        """As they come, until none has come for `timeout_ms`."""
+        """Yields records as they come, until none has come for `timeout_ms`."""
         last = time.monotonic()
         while not self._stopping:
             before_wait()
@@ -84,7 +84,7 @@ class GroupReading:
                 return
 
     def took(self, partition: TopicPartition, offset: int) -> None:
-        """The last record that was handed out has been printed, and no other is asked for."""
+        """The last record that was handed out has been printed, and no other one is asked for."""
         self._read[partition] = offset + 1
 
     def close(self) -> None:
@@ -99,12 +99,13 @@ class GroupReading:
         self._consumer.assign(where)
         new = [place for place in held if place not in known]
         self._consumer.add(dict.fromkeys(new, self._reset))
-        # Where it begins is committed, too, as Kafka's consumer does: whatever comes to an empty partition while nobody
-        # reads would else be passed over by the next one.
+        # The start position is committed, too, as Kafka's consumer does. Otherwise the next consumer would skip records
+        # that come to an empty partition while no consumer reads.
         self._read.update((place, self._consumer.positions[place]) for place in new)
 
     def _try_to_commit(self) -> None:
-        """As Kafka's consumer commits by itself: what cannot be committed now may be later, or comes again."""
+        """Like the automatic commit of Kafka's consumer: what cannot be committed now may be committed later, or comes
+        again."""
         self._committed_at = time.monotonic()
         if not self._commits or not self._read:
             return

@@ -32,7 +32,7 @@ class OffsetRow(NamedTuple):
 def offset_rows(
     description: GroupDescription, committed: Mapping[TopicPartition, Committed], ends: Mapping[TopicPartition, int]
 ) -> list[OffsetRow]:
-    """The partitions of each member, of the one with the most first; then those that nobody has."""
+    """The partitions of each member, beginning with the member that has the most; then those without a member."""
     rows: list[OffsetRow] = []
     owned: set[TopicPartition] = set()
     for member in sorted(description.group.members, key=lambda member: -len(assigned(member))):
@@ -50,7 +50,7 @@ def offset_rows(
 
 
 def is_shown(group_id: str, state: str, rows: int) -> bool:
-    """Whether there is anything to print of a group; says why, where there is not or it will soon be another."""
+    """Whether there is anything to print of a group. If not, or if the group is changing, it prints the reason."""
     if state == "Dead":
         click.echo(f"\nError: Consumer group '{group_id}' does not exist.")
     elif state == "Empty":
@@ -70,8 +70,10 @@ def print_offsets(description: GroupDescription, rows: list[OffsetRow], verbose:
     for row in rows:
         offset = None if row.committed is None else row.committed.offset
         known = row.committed is not None and row.committed.leader_epoch >= 0
-        told = [str(row.committed.leader_epoch) if row.committed is not None and known else MISSING] if verbose else []
-        numbers = [*told, _or_missing(offset), _or_missing(row.log_end), _or_missing(row.lag)]
+        epochs = (
+            [str(row.committed.leader_epoch) if row.committed is not None and known else MISSING] if verbose else []
+        )
+        numbers = [*epochs, _or_missing(offset), _or_missing(row.log_end), _or_missing(row.lag)]
         lines.append([group.group_id, row.topic, str(row.partition), *numbers, row.consumer, row.host, row.client])
     fixed = [10, *([15] if verbose else []), 15, 15, 15]
     widths = [_width(lines, 0), _width(lines, 1), *fixed, _width(lines, -3), _width(lines, -2), 0]

@@ -1,4 +1,4 @@
-"""Where a group shall go on: the forms of `--reset-offsets`."""
+"""Computes the new offsets of a group: the forms of `--reset-offsets`."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ Offsets = dict[TopicPartition, int]
 
 
 class NotThere(KafkaError):
-    """Partitions that cannot be reset, told in a sentence of their own."""
+    """Partitions that cannot be reset, with their own message."""
 
 
 def named_partitions(client: Client, arguments: Iterable[str]) -> list[TopicPartition]:
-    """`topic` is all its partitions, `topic:0,1` some. Raises ValueError for what is neither."""
+    """`topic` means all its partitions, `topic:0,1` some. Raises ValueError for anything else."""
     found: list[TopicPartition] = []
     whole = []
     for argument in arguments:
@@ -59,7 +59,7 @@ def named_partitions(client: Client, arguments: Iterable[str]) -> list[TopicPart
 
 
 def check_partitions(client: Client, partitions: Iterable[TopicPartition]) -> None:
-    """NotThere unless all of them exist and have leaders."""
+    """Raises NotThere unless all of them exist and have leaders."""
     asked = list(partitions)
     leaders = {
         TopicPartition(topic.name or "", each.partition_index): each.leader_id
@@ -75,7 +75,7 @@ def check_partitions(client: Client, partitions: Iterable[TopicPartition]) -> No
 
 
 class Reset:
-    """Works out new offsets by the one form that the options name."""
+    """Computes new offsets by the form that the options name."""
 
     def __init__(self, client: Client, groups: Groups, options: Mapping[str, object]) -> None:
         self._client = client

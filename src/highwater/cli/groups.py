@@ -246,7 +246,7 @@ def _reset(context: click.Context, client: Client, groups: Groups, chosen: list[
 
 
 def _state(groups: Groups, group_id: str) -> str:
-    """A group that is not there yet may be given offsets, too."""
+    """A group that does not exist yet may get offsets, too."""
     try:
         return groups.describe(group_id).group.group_state
     except KafkaError as error:

@@ -29,7 +29,7 @@ def capacity_for(count: int) -> int:
 
 
 def hash_map_order(keys: Iterable[K], hash_of: Callable[[K], int], initial_capacity: int = DEFAULT_CAPACITY) -> list[K]:
-    """Keys put into an empty HashMap in the given order, in the order in which it gives them back."""
+    """The order in which an empty HashMap returns keys that were put into it in the given order."""
     inserted = list(dict.fromkeys(keys))
     capacity = initial_capacity
     while len(inserted) > capacity * 3 // 4:

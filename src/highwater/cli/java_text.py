@@ -1,4 +1,4 @@
-"""Where Apache's tools print a Java exception, its class name is part of the line; so it is of ours."""
+"""Apache's tools print the class name of a Java exception in the line. So do ours."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _IRREGULAR = {
     Code.TOPIC_AUTHORIZATION_FAILED: "TopicAuthorizationException",
     Code.GROUP_AUTHORIZATION_FAILED: "GroupAuthorizationException",
     Code.GROUP_SUBSCRIBED_TO_TOPIC: "GroupSubscribedToTopicException",
+    Code.NETWORK_EXCEPTION: "NetworkException",
     Code.NON_EMPTY_GROUP: "GroupNotEmptyException",
     Code.CLUSTER_AUTHORIZATION_FAILED: "ClusterAuthorizationException",
     Code.TOPIC_ALREADY_EXISTS: "TopicExistsException",
@@ -33,7 +34,7 @@ _WORDING = {
     Code.NON_EMPTY_GROUP: "The group is not empty.",
     Code.POLICY_VIOLATION: "Request parameters do not satisfy the configured policy.",
 }
-"""What scripts know these by, where the answer has a code but no text of its own."""
+"""The class names that scripts expect, if the response has a code but no text."""
 
 
 def exception_text(error: KafkaError) -> str:

@@ -44,7 +44,7 @@ def command(context: click.Context, **options: object) -> None:
 
 
 def _wanted(options: dict[str, Any]) -> list[TopicPartition] | None:
-    """None means all."""
+    """None means all partitions."""
     if options["all_topic_partitions"]:
         return None
     if options["topic"] is not None:

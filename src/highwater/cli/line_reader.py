@@ -92,13 +92,19 @@ class LineReader:
         return None if text == self.null_marker else text.encode("utf-8", "replace")
 
 
-def lines(descriptor: int, linger: float) -> Iterator[str | None]:
-    """Lines as they come, and None whenever none has come for `linger` seconds: then what waits should be sent."""
+def lines(descriptor: int, linger: float, end: int | None = None) -> Iterator[str | None]:
+    """Lines as they come, and None whenever none has come for `linger` seconds: then what waits should be sent.
+
+    They end with the input, or once there is something to read from the descriptor `end`.
+    """
+    watched = [descriptor] if end is None else [descriptor, end]
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
     pending = ""
     idle = False
     while True:
-        ready, _, _ = select.select([descriptor], [], [], None if idle else linger)
+        ready, _, _ = select.select(watched, [], [], None if idle else linger)
+        if end in ready:
+            return
         if not ready:
             idle = True
             yield None

@@ -19,17 +19,17 @@ from highwater.cluster.room import Room
 from highwater.cluster.waiting import waits_for
 
 READY_SECONDS = 60.0
-"""For a node of which nothing is heard. One that recovers its logs says so, and has all the time that it needs: if it
-were ended, it would begin at the beginning the next time, and never be ready."""
+"""The limit for a node that reports nothing. A node that recovers its logs reports that, and may take any time: if it
+were ended, it would begin again the next time, and would never be ready."""
 QUORUM_SECONDS = 5.0
-"""After this long without a quorum whoever waits is told why."""
+"""After this time without a quorum, the reason is printed."""
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.2
 STORY_LINES = 15
-"""Of the log of a node that did not start: an exception takes that many."""
+"""The number of log lines that are printed for a node that did not start: an exception has about this many."""
 
 Pause = Callable[[float], bool]
-"""Wait for so many seconds; True, at once, when whoever runs the cluster wants its end."""
+"""Waits for this many seconds. Returns True, at once, when the cluster shall end."""
 
 
 def _sleep(seconds: float) -> bool:
@@ -38,7 +38,7 @@ def _sleep(seconds: float) -> bool:
 
 
 class LocalCluster:
-    """Each node's settings written and its directory formatted. The directory is held until `stop`."""
+    """Writes each node's settings and formats its directory. The lock of the directory is held until `stop`."""
 
     def __init__(self, data_dir: Path, brokers: int, port: int, extra: dict[str, str], controllers: int = 0) -> None:
         self._directory = DataDirectory(data_dir.absolute())
@@ -56,25 +56,27 @@ class LocalCluster:
     def bootstrap(self) -> str:
         return ",".join(member.bootstrap for member in self._layout.members if member.is_broker)
 
-    def start(self, pause: Pause = _sleep, tell: Callable[[str], None] = lambda line: None) -> bool:
-        """All nodes as forks of this process, which has everything imported; returns when each is ready.
+    def start(self, pause: Pause = _sleep, report: Callable[[str], None] = lambda line: None) -> bool:
+        """Starts all nodes as forks of this process, which has everything imported, and returns when each one is ready.
 
-        False if its end was wanted first. ClusterFailed where a node ended, or nothing was heard of it for too long.
+        False if the cluster shall end before. Raises ClusterFailed if a node ended, or reported nothing for too long.
         """
+        if self._layout.lost_voters_line is not None:
+            report(self._layout.lost_voters_line)
         waiting = {self.fork(member): member for member in self.members}
         self.write_nodes()
-        return self.wait_for(waiting, pause, tell)
+        return self.wait_for(waiting, pause, report)
 
     def wait_for(
         self,
         waiting: dict[Readiness, NodeProcess],
         pause: Pause,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         now: Callable[[], float] = time.monotonic,
     ) -> bool:
         begun = now()
         heard = dict.fromkeys(waiting, begun)
-        told: set[NodeProcess] = set()
+        reported: set[NodeProcess] = set()
         asks_for_quorum = True
         while waiting:
             if pause(0):
@@ -82,13 +84,13 @@ class LocalCluster:
             for pipe in select.select(waiting, [], [], POLL_SECONDS)[0]:
                 member, news = waiting[pipe], pipe.news()
                 if news is not News.ENDED:
-                    # It has the metadata, which only a quorum gives: a voter that does not answer now is busy.
+                    # It has the metadata, and only a quorum can give it. A voter that does not answer now is busy.
                     asks_for_quorum = False
                 if news is News.RECOVERS:
                     heard[pipe] = now()
-                    if heard[pipe] - begun > QUORUM_SECONDS and member not in told:
-                        told.add(member)
-                        tell(f"node {member.id} recovers its logs")
+                    if heard[pipe] - begun > QUORUM_SECONDS and member not in reported:
+                        reported.add(member)
+                        report(f"node {member.id} recovers its logs")
                     continue
                 del waiting[pipe]
                 if news is News.ENDED:
@@ -100,7 +102,7 @@ class LocalCluster:
             if waiting and asks_for_quorum and now() - begun > QUORUM_SECONDS:
                 asks_for_quorum = False
                 for line in self._waits():
-                    tell(f"no quorum after {QUORUM_SECONDS:g} s: {line}")
+                    report(f"no quorum after {QUORUM_SECONDS:g} s: {line}")
         return True
 
     def fork(self, member: NodeProcess) -> Readiness:
@@ -120,23 +122,23 @@ class LocalCluster:
         return f"not ready, and silent for {READY_SECONDS:g} s: node {ids}{waits}\nnode {first.id} still runs{story}"
 
     def write_nodes(self) -> None:
-        """nodes.json, replaced atomically."""
+        """Writes nodes.json, replaced atomically."""
         nodes = {"cluster_id": self._layout.cluster_id, "nodes": [member.describe() for member in self.members]}
         write_durably(self._directory.path / NODES, json.dumps(nodes, indent=2))
 
-    def watch(self, pause: Pause, tell: Callable[[str], None]) -> Iterator[tuple[NodeProcess, str]]:
-        """What happens to the nodes, as it happens, until the cluster's end is wanted."""
+    def watch(self, pause: Pause, report: Callable[[str], None]) -> Iterator[tuple[NodeProcess, str]]:
+        """Yields what happens to the nodes, until the cluster shall end."""
         down: set[int] = set()
         room = Room(self._directory.path)
         while not pause(POLL_SECONDS):
             for line in room.news():
-                tell(line)
+                report(line)
             for member in self.members:
                 if member.look():
                     self.write_nodes()
                 if not member.is_alive and member.id not in down:
                     yield member, "died"
-                    if member.is_alive:  # it was started again meanwhile: should it die at once, that is news, too
+                    if member.is_alive:  # it was started again meanwhile: if it dies at once, that is news, too
                         yield member, "is back"
                     else:
                         down.add(member.id)

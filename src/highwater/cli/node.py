@@ -32,14 +32,14 @@ from highwater.world.descriptors import raise_limit
 from highwater.world.real import RealWorld, new_event_loop
 
 LAST_SECONDS = 20.0
-"""For the shutdown of a node that nobody waits for."""
+"""The longest shutdown of a node that no process waits for."""
 RECOVERS_SECONDS = 1.0
 _log = logging.getLogger("highwater")
 
 
 def run_node(config: NodeConfig, ready: Callable[[Node], None], recovers: Callable[[], None]) -> int:
-    """Until SIGTERM or SIGINT, which shut it down in order; 1 where it could not start or failed. `recovers` is called
-    again and again while its logs are opened."""
+    """Runs the node until SIGTERM or SIGINT, which shut it down in order. Returns 1 if it could not start or failed.
+    `recovers` is called again and again while its logs are opened."""
     for name in config.unknown:
         meant = near(name)
         _log.warning("unknown setting %s is ignored%s", name, f"; did you mean {meant}?" if meant else "")
@@ -67,10 +67,12 @@ async def _live(config: NodeConfig, ready: Callable[[Node], None], recovers: Cal
         loop.add_signal_handler(number, end)
     world = RealWorld(loop, lambda name, failed: end(failed))
 
-    async def start() -> Node:
+    nodes: list[Node] = []
+
+    async def start() -> None:
         node = await Node.open(world, config, end, recovers)
+        nodes.append(node)
         await node.start()
-        return node
 
     starting = loop.create_task(start())
     starting.add_done_callback(lambda _: woken.set())
@@ -78,17 +80,17 @@ async def _live(config: NodeConfig, ready: Callable[[Node], None], recovers: Cal
     await woken.wait()
     if not starting.done():
         starting.cancel()
-        return exit_code(ended.result())
-    if starting.exception() is not None:
-        return exit_code(starting.exception())
-    node = starting.result()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
-    ready(node)
-    why = await ended
-    if why is None:
-        await node.stop()
+        await asyncio.wait([starting])
+        why = ended.result()
+    elif (why := starting.exception()) is None:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
+        ready(nodes[0])
+        why = await ended
+    if why is None or is_expected(why):
+        for node in nodes:  # a node that has not started also marks its logs as closed
+            await node.stop()
         world.close()
     return exit_code(why)
 
@@ -96,15 +98,19 @@ async def _live(config: NodeConfig, ready: Callable[[Node], None], recovers: Cal
 def exit_code(why: BaseException | None) -> int:
     if why is None:
         return 0
-    expected = isinstance(why, ConfigError | AlreadyLocked | NotRegistered | NotStarted) or (
-        isinstance(why, OSError) and why.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
-    )
-    _log.critical("the node stops: %s%s", why, _holder(why), exc_info=None if expected else why)
+    _log.critical("the node stops: %s%s", why, _holder(why), exc_info=None if is_expected(why) else why)
     return 1
 
 
+def is_expected(why: BaseException) -> bool:
+    """Whether the cause is outside of this node."""
+    if isinstance(why, OSError):
+        return isinstance(why, AlreadyLocked) or why.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
+    return isinstance(why, ConfigError | NotRegistered | NotStarted)
+
+
 def _holder(why: BaseException) -> str:
-    """Who has the address that a node was to listen on; asyncio tells it in words alone."""
+    """The process that has the node's listener address. asyncio gives it only as text."""
     if not isinstance(why, OSError) or why.errno != errno.EADDRINUSE:
         return ""
     address = re.search(r"', (\d+)", str(why))
@@ -120,7 +126,8 @@ class News(Enum):
 
 
 class Readiness:
-    """The far end of a pipe that a forked node writes to as it recovers and when it is ready; it can be selected."""
+    """The reading end of a pipe. A forked node writes to it while it recovers and when it is ready. It can be
+    selected."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
@@ -129,7 +136,7 @@ class Readiness:
         return self._pipe
 
     def news(self) -> News:
-        """Waits for the next; unless that is that it recovers, there is no more."""
+        """Waits for the next news. If it is not that the node recovers, no more news follow."""
         news = News(os.read(self._pipe, 1))
         if news is not News.RECOVERS:
             self.close()
@@ -142,10 +149,8 @@ class Readiness:
 def fork_node(
     path: Path, pid_file: Path, output: Path, cluster_lock: Path, let_go: Callable[[], None]
 ) -> tuple[int, Readiness]:
-    """Start a node in a fork of this process: it has imported everything, so the node is ready at once.
-
-    `let_go` is called in the fork, for what belongs to this process alone.
-    """
+    """Starts a node in a fork of this process, which has imported everything, so the node is ready at once. `let_go` is
+    called in the fork, for what belongs to this process only."""
     read_end, write_end = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -165,37 +170,37 @@ def fork_node(
         _log_to(output)
         when_released(cluster_lock, _end_with_the_cluster)
 
-        tell = Teller(write_end)
-        code = serve(path, (), pid_file, lambda node: tell.ready(), {}, tell.recovers)
+        news = NewsSender(write_end)
+        code = serve(path, (), pid_file, lambda node: news.ready(), {}, news.recovers)
     finally:
         logging.shutdown()
         os._exit(code)
 
 
-class Teller:
-    """The near end of that pipe, in the node."""
+class NewsSender:
+    """The writing end of that pipe, in the node."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
-        self._told = 0.0
+        self._sent_at = 0.0
 
     def ready(self) -> None:
-        self._tell(News.READY)
+        self._send(News.READY)
 
     def recovers(self) -> None:
-        """Once in a second: a pipe that nobody reads would be full one day."""
+        """Reports at most once in a second: a pipe that is never read would be full some day."""
         now = time.monotonic()
-        if now - self._told >= RECOVERS_SECONDS:
-            self._told = now
-            self._tell(News.RECOVERS)
+        if now - self._sent_at >= RECOVERS_SECONDS:
+            self._sent_at = now
+            self._send(News.RECOVERS)
 
-    def _tell(self, news: News) -> None:
-        with contextlib.suppress(BrokenPipeError):  # nobody waits for a node that was started again
+    def _send(self, news: News) -> None:
+        with contextlib.suppress(BrokenPipeError):  # no process waits for a node that was started again
             os.write(self._pipe, news.value)
 
 
 def _end_with_the_cluster() -> None:
-    _log.warning("whoever ran the cluster has ended without stopping this node: it stops by itself")
+    _log.warning("the process that ran the cluster has ended without stopping this node: it stops by itself")
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(LAST_SECONDS)
     os._exit(1)
@@ -222,7 +227,7 @@ def serve(
 
 
 def _log_to(output: Path | None) -> None:
-    """To a file, with the changes of state in state-change.log beside it; or all to standard error."""
+    """Logs to a file, with the state changes in state-change.log beside it; or everything to standard error."""
     layout = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
     logging.basicConfig(level=logging.INFO, format=layout, filename=output, force=True)
     if output is not None:
@@ -245,7 +250,7 @@ def _log_to(output: Path | None) -> None:
 @click.option("--pid-file", type=click.Path(path_type=Path), help="Where to write this process's id.")
 @click.option("--log-file", type=click.Path(path_type=Path), help="Where to log, instead of standard error.")
 @click.option("--while-locked", "cluster_lock", type=click.Path(path_type=Path), metavar="FILE",
-              help="Stop when whoever holds the lock on this file has ended, as for the nodes of `up`.")  # fmt: skip
+              help="Stop when the holder of the lock on this file has ended, as for the nodes of `up`.")  # fmt: skip
 def command(
     path: Path,
     overrides: tuple[str, ...],

@@ -1,4 +1,4 @@
-"""The process of one node, held by a handle of the system: what is signalled is that very process, or nothing."""
+"""The process of one node, held by a handle of the system: a signal reaches exactly this process, or none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from highwater.cluster.directory import PID
 from highwater.cluster.holder import has_open
-from highwater.cluster.layout import Member
+from highwater.cluster.layout import NodeLayout
 from highwater.cluster.ports import HOST
 from highwater.log.names import LOCK
 
@@ -20,16 +20,16 @@ IN_ORDER = "exit code 0"
 
 
 class Handle:
-    """Of a running process. A number can be given to another process; this cannot."""
+    """A handle of a running process. A pid can be given to another process; a handle cannot."""
 
     def __init__(self, pid: int) -> None:
-        """ProcessLookupError where there is none."""
+        """Raises ProcessLookupError if there is no such process."""
         self.pid = pid
         self._fd = os.pidfd_open(pid)
 
     @property
     def is_alive(self) -> bool:
-        """Not of one that has ended, though whoever started it has not looked yet."""
+        """False for a process that has ended, even if its parent has not waited for it yet."""
         return not select.select([self._fd], [], [], 0)[0]
 
     def signal(self, number: signal.Signals) -> None:
@@ -42,7 +42,7 @@ class Handle:
 
     @property
     def ending(self) -> str | None:
-        """How it ended; None while it runs, and of one that is no child of ours."""
+        """How it ended; None while it runs, and for a process that is not our child."""
         try:
             found = os.waitid(os.P_PIDFD, self._fd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -54,29 +54,30 @@ class Handle:
         return f"killed by {signal.Signals(found.si_status).name}"
 
     def close(self) -> None:
-        """Take note of its end, if it is a child of ours, and let go of it."""
+        """Waits for its end if it is our child, and closes the handle."""
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PIDFD, self._fd, os.WEXITED | os.WNOHANG)
         os.close(self._fd)
 
 
 class NodeProcess:
-    """One node of the cluster, as `nodes.json` lists it."""
+    """One node of the cluster, as in `nodes.json`."""
 
-    def __init__(self, member: Member, cluster_lock: Path) -> None:
+    def __init__(self, member: NodeLayout, cluster_lock: Path) -> None:
         self._member = member
         self._cluster_lock = cluster_lock
         self._handle: Handle | None = None
         self.id = member.id
         self.pid = 0
-        """Of its last start, whether it still runs or not."""
+        """The pid of its last start, running or not."""
         self.config = member.config_file
         self.pid_file = member.home / PID
         self.output = member.home / "node.log"
 
     @property
     def argv(self) -> list[str]:
-        """Starts this node again after it was killed; it writes its pid where `up` finds it, and ends with `up`."""
+        """The command that starts this node again after a kill. The node writes its pid where `up` finds it, and ends
+        with `up`."""
         node = [sys.executable, "-m", "highwater", "node", "--config", str(self.config)]
         node += ["--no-environment", "--pid-file", str(self.pid_file), "--log-file", str(self.output)]
         return [*node, "--while-locked", str(self._cluster_lock)]
@@ -100,15 +101,16 @@ class NodeProcess:
         return self._handle is not None and self._handle.is_alive
 
     def hold(self, pid: int) -> None:
-        """Of a child just started, which cannot have been waited for yet."""
+        """For a child that was just started, and that cannot have been waited for yet."""
         self._take(Handle(pid))
 
     def launch(self) -> None:
-        """As a new process, which inherits nothing: it takes a second longer than a fork."""
+        """Starts a new process, which inherits nothing. It takes a second longer than a fork."""
         self.hold(subprocess.Popen(self.argv, start_new_session=True).pid)
 
     def look(self) -> bool:
-        """Whether somebody has started it again: the process of the pid file counts if it holds the node's lock."""
+        """Whether the node was started again by hand: the process in the pid file counts if it holds the node's
+        lock."""
         pid = self._named_pid()
         if pid in (0, self.pid) or self.is_alive:
             return False
@@ -122,11 +124,11 @@ class NodeProcess:
 
     @property
     def fate(self) -> str:
-        """Of one that runs no more: whoever sends SIGTERM to a node stops it in order."""
+        """The fate of a node that no longer runs: a SIGTERM stops it in order."""
         return "stopped" if self._handle is not None and self._handle.ending == IN_ORDER else "died"
 
     def last_words(self, count: int) -> str:
-        """How it ended, where its log is, and the last lines of that."""
+        """How it ended, the path of its log, and the last lines of the log."""
         ending = None if self._handle is None else self._handle.ending
         how = "" if ending is None else f" ({ending})"
         try:
@@ -154,7 +156,7 @@ class NodeProcess:
         self.pid = handle.pid
 
     def _named_pid(self) -> int:
-        """0 where there is none, or where the node's disk cannot be read: that is the node's trouble alone."""
+        """0 if there is none, or if the node's disk cannot be read, which is a trouble of the node only."""
         try:
             return int(self.pid_file.read_text())
         except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Where settings come from, so that a wrong one is looked for in the right place."""
+"""The origin of settings, so that a user looks for a wrong one in the right place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from highwater.config.properties import environment_overrides
 
 
 def of_environment(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """By the name of the setting: the variable that stands for it, and its value."""
+    """By the name of the setting: the environment variable and its value."""
     found = {}
     for variable in sorted(environment):
         for name, value in environment_overrides({variable: environment[variable]}).items():
@@ -18,7 +18,7 @@ def of_environment(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]
 
 
 class Origins:
-    """Of the settings that do not come from a node's file."""
+    """The origins of settings that do not come from a node's file."""
 
     def __init__(self) -> None:
         self._origins: dict[str, str] = {}
@@ -27,12 +27,12 @@ class Origins:
         self._origins.update(dict.fromkeys(names, origin))
 
     def of(self, text: str) -> list[str]:
-        """Of all settings that a message names, as `log.roll.ms is set by --override`."""
+        """The origins of all settings that a message names, as `log.roll.ms is set by --override`."""
         words = (word.rstrip(".") for word in re.findall(r"[\w.]+", text))
         named = dict.fromkeys(word for word in words if word in self._origins)
         return [f"{name} is set by {self._origins[name]}" for name in named]
 
     def blame(self, wrong: Exception) -> str:
-        """The error, with what it comes from."""
+        """The error, with its origin."""
         named = self.of(str(wrong))
         return f"{wrong} ({', '.join(named)})" if named else str(wrong)

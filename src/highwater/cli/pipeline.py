@@ -24,7 +24,7 @@ from highwater.errors import KafkaError
 from highwater.model import TopicPartition
 
 SECONDS = 10.0
-"""As long as `status` waits for the cluster."""
+"""How long `status` waits for the cluster."""
 
 file_argument = click.argument("file", type=click.Path(path_type=Path), default="pipeline.yml")
 
@@ -84,14 +84,15 @@ def land(file: Path, master: str | None, once: bool, check: bool, metrics_port: 
     if check:
         click.echo(f"{file}: {_summary(definition)}")
         return
-    # First of all: a second `land` must neither take the port of the first for its trouble, nor write over its status.
+    # First of all: a second `land` must not report that its port is taken by the first one, and must not overwrite its
+    # status.
     with _sole(definition) as lock:
         _run(file, definition, definition.metrics_port if metrics_port is None else metrics_port, master, once, lock)
 
 
 @contextmanager
 def _sole(definition: Any) -> Iterator[int | None]:
-    """The checkpoint's lock, for as long as `land` runs; None where the checkpoint is not on this machine."""
+    """Holds the lock of the checkpoint as long as `land` runs; None if the checkpoint is not on this machine."""
     from highwater.pipeline.checkpoint import Checkpoint, InUse
 
     checkpoint = Checkpoint.at(definition.checkpoint)
@@ -151,12 +152,12 @@ def status(file: Path) -> None:
     if path is None:
         fail(f"the checkpoint {definition.checkpoint} is not on this machine: there is nothing to read")
     try:
-        told = json.loads(path.read_text())
+        status = json.loads(path.read_text())
     except FileNotFoundError:
         fail(f"{definition.name} has not run yet: there is no {path}")
     except (OSError, ValueError) as error:
         fail(f"{path}: {error}")
-    for line in _standing(told):
+    for line in _status_lines(status):
         click.echo(line)
     if definition.sink_format == "highwater-table":
         for line in _position(definition):
@@ -171,32 +172,32 @@ def status(file: Path) -> None:
         fail(f"group {definition.group}: {error}")
 
 
-def _standing(told: dict[str, Any]) -> Iterator[str]:
-    alive = _is_alive(told["pid"])
+def _status_lines(status: dict[str, Any]) -> Iterator[str]:
+    alive = _is_alive(status["pid"])
     state = (
-        told["state"]
-        if alive or told["state"] in ("stopped", "finished", "failed")
+        status["state"]
+        if alive or status["state"] in ("stopped", "finished", "failed")
         else "gone (it did not stop in order)"
     )
     counts = ("records", "rows", "batches", "restarts")
-    yield f"{told['name']}  {state}  {_counted(told, counts)}"
-    if (last := told["last"]) is not None:
-        ago = max(0.0, time.time() - told["last_at"])
+    yield f"{status['name']}  {state}  {_counted(status, counts)}"
+    if (last := status["last"]) is not None:
+        ago = max(0.0, time.time() - status["last_at"])
         yield (
             f"last batch {last['batch_id']}, {ago:.0f} s ago: "
             f"{_counted(last, ('records', 'rows'))} seconds={last['seconds']:.3f} lag={last['lag']}"
         )
-    if told["trouble"]:
-        yield f"last trouble: {told['trouble']}"
+    if status["trouble"]:
+        yield f"last trouble: {status['trouble']}"
 
 
-def _counted(told: dict[str, Any], names: tuple[str, ...]) -> str:
-    """An earlier version told of rows alone."""
-    return " ".join(f"{name}={told[name]}" for name in names if name in told)
+def _counted(status: dict[str, Any], names: tuple[str, ...]) -> str:
+    """An earlier version wrote only rows."""
+    return " ".join(f"{name}={status[name]}" for name in names if name in status)
 
 
 def _position(definition: Any) -> Iterator[str]:
-    """How far the table has come, by its own word."""
+    """The position of the table, as the table records it."""
     from highwater.pipeline.positioning import position_of
 
     position = position_of(definition)
@@ -211,7 +212,7 @@ def _position(definition: Any) -> Iterator[str]:
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    """A table whose columns are as wide as what they hold: names are not cut."""
+    """A table with columns as wide as their content: names are not cut."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,4 +1,4 @@
-"""Client settings from files and key=value options, and the client that they describe."""
+"""Client settings from files and key=value options, and the client with these settings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import click
 
+from highwater.cli.complaints import Complaints
 from highwater.cli.tool import fail
 from highwater.client.client import Client
 from highwater.config.properties import parse_properties
@@ -49,8 +50,10 @@ def open_client(
     *,
     client_id: str,
     also_understood: Iterable[str] = (),
+    what: str | None = "Still waiting",
 ) -> Client:
-    """A client as `properties` say. Raises ValueError for what they cannot mean here."""
+    """A client with these properties. It prints on stderr what it waits for if that lasts: `what`, and the cause.
+    Raises ValueError for values that have no meaning here."""
     protocol = properties.get("security.protocol", "PLAINTEXT")
     if protocol != "PLAINTEXT":
         raise ValueError(f"security.protocol={protocol} is not supported yet: connections are PLAINTEXT")
@@ -60,9 +63,12 @@ def open_client(
             raise ValueError(f"{key} is not supported yet: connections are PLAINTEXT")
         if key not in understood:
             click.echo(f"The configuration '{key}' was supplied but isn't a known config.", err=True)
-    return Client(
+    client = Client(
         bootstrap_server,
         client_id=properties.get("client.id", client_id),
         timeout=number(properties, "default.api.timeout.ms", 60_000) / 1000,
         request_timeout=number(properties, "request.timeout.ms", 30_000) / 1000,
     )
+    if what is not None:
+        Complaints(client, what)
+    return client

@@ -21,7 +21,7 @@ from highwater.wire.messages.describe_quorum_response import DescribeQuorumRespo
 COLUMNS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status")
 
 SOON = {"default.api.timeout.ms": "5000", "request.timeout.ms": "5000"}
-"""An election takes less; without a leader a broker would wait for one as long as it is asked to."""
+"""An election takes less. Without a leader, a broker would wait for one as long as the request allows."""
 ANSWER_SECONDS = 1.0
 
 
@@ -30,7 +30,7 @@ ANSWER_SECONDS = 1.0
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 @click.pass_context
 def command(context: click.Context, bootstrap_server: str | None, command_config: str | None) -> None:
-    """Describe the metadata quorum: who leads it, who follows, and how far each replica is."""
+    """Describe the metadata quorum: its leader, its followers, and how far each replica is."""
     context.obj = (bootstrap_server, command_config)
 
 
@@ -52,7 +52,7 @@ def describe(servers: tuple[str | None, str | None], status: bool, replication: 
         fail("The option --human-readable is only supported along with --replication")
     try:
         properties = {**SOON, **(load_properties(path) if path else {})}
-        with open_client(bootstrap, properties, client_id="adminclient") as client:
+        with open_client(bootstrap, properties, client_id="adminclient", what=None) as client:
             admin = Admin(client)
             cluster = admin.describe_cluster(fenced=True)
             quorum = _quorum(admin, cluster.brokers)
@@ -67,7 +67,7 @@ def describe(servers: tuple[str | None, str | None], status: bool, replication: 
 
 
 def _quorum(admin: Admin, brokers: Sequence[Broker]) -> DescribeQuorumResponse:
-    """What the leader of the quorum says, or that there is none."""
+    """The answer of the quorum's leader, or the error that there is none."""
     try:
         return admin.describe_quorum()
     except (KafkaError, RequestTimeout) as failed:

@@ -1,4 +1,4 @@
-"""What the records of Kafka's internal logs say, in the words of DumpLogSegments."""
+"""Decodes the records of Kafka's internal logs, in the words of DumpLogSegments."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _open_members(data: dict[str, Any], group: GroupMetadataValue) -> None:
                 version = _int16(raw, 0)
                 shown[field] = to_json(_decode(kind, raw[2:], version), version)
             except Malformed:
-                continue  # not a consumer's own format: the bytes stay as they are
+                continue  # not in the consumer's format: the bytes are printed unchanged
 
 
 def _load(name: str) -> type[Message]:

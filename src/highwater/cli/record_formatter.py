@@ -38,7 +38,7 @@ DESERIALIZERS: dict[str, Deserializer] = {
 
 
 class RecordFormatter:
-    """Raises ValueError for a deserializer it does not have; `format` for bytes that one cannot read."""
+    """Raises ValueError for an unknown deserializer; `format` raises it for bytes that the deserializer cannot read."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._columns = [

@@ -1,4 +1,5 @@
-"""Record values as JSON, in the form of Kafka's own converters: schema order, tagged fields only where set."""
+"""Record values as JSON, in the form of Kafka's converters: in schema order, with tagged fields only if they are
+set."""
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ SINCE: dict[tuple[str, str], dict[str, int]] = {
         "rack_id": 3,
     },
 }
-"""The first version of fields that a record had not from the start, by module and struct."""
+"""The first version of fields that were added to a record later, by module and struct."""
 
 UNTIL: dict[tuple[str, str], dict[str, int]] = {("offset_commit_value", "OffsetCommitValue"): {"expire_timestamp": 1}}
-"""The last version of fields that a record has no more."""
+"""The last version of fields that were removed from a record."""
 
 TAGGED: dict[tuple[str, str], frozenset[str]] = {
     ("abort_transaction_record", "AbortTransactionRecord"): frozenset({"reason"}),
@@ -63,7 +64,7 @@ TAGGED: dict[tuple[str, str], frozenset[str]] = {
         {"previous_producer_id", "next_producer_id", "next_producer_epoch", "client_transaction_version"}
     ),
 }
-"""Fields left out where they have their default."""
+"""Fields that are left out if they have their default."""
 
 UUIDS = frozenset(
     {
@@ -76,7 +77,7 @@ UUIDS = frozenset(
         "id",
     }
 )
-"""Sixteen bytes are an id only where the schema says so."""
+"""Sixteen bytes are an id only if the schema says so."""
 
 
 def to_json(struct: Struct, version: int) -> dict[str, Any]:

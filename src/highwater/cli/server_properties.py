@@ -1,4 +1,4 @@
-"""The settings of one node: its file, and what is laid over it."""
+"""The settings of one node: its file, and what overrides it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from highwater.config import ConfigError, NodeConfig, parse_properties
 
 
 def read_config(path: Path, overrides: tuple[str, ...] = (), environment: Mapping[str, str] = os.environ) -> NodeConfig:
-    """The file, then KAFKA_ variables of the environment, then --override, the later over the earlier.
-
-    ConfigError names the file, or the variables or options that a wrong setting comes from instead.
-    """
+    """The file, then KAFKA_ environment variables, then --override; later ones win. ConfigError names the file, or the
+    variables or options from which a wrong setting comes."""
     origins = Origins()
     try:
         properties = parse_properties(path.read_text(encoding="iso-8859-1"))

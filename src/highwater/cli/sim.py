@@ -15,14 +15,14 @@ from highwater.sim.faults.profiles import PROFILES, USUAL
 from highwater.sim.search.branches import Branches
 from highwater.sim.search.exploring import explore
 from highwater.sim.search.scope import SCOPES, Scope
-from highwater.sim.search.story import tell
+from highwater.sim.search.story import sentences
 from highwater.sim.tally import Tally
 from highwater.sim.timeline import LAST_LINES
 from highwater.sim.trial import SECONDS, Trial
 
 LONGEST = 2**31
 MOST_STATES = 100_000
-"""Of one scope. Larger ones are kept for whoever asks for them: every state stays in memory."""
+"""The most states of one scope. Larger scopes run only on request, because every state stays in memory."""
 
 
 @click.command(name="sim")
@@ -100,21 +100,32 @@ def _search(scope: Scope, budget: int | None, states: int | None, seen: Branches
     begun = time.monotonic()
 
     def progress(seen: int, depth: int) -> None:
-        click.echo(f"\r{scope.name}: {seen} states, depth {depth} ", err=True, nl=False)
+        _progress(f"{scope.name}: {seen} states, depth {depth} ")
 
     wanted = scope if budget is None else replace(scope, budget=budget)
     with nullcontext() if seen is None else seen.watched():
         found = explore(wanted, states or MOST_STATES, progress=progress)
-    click.echo("", err=True)
+    _end_progress()
     extent = "all of it" if found.is_whole else "ended early" if found.violation is None else "broken"
     faults = found.scope.budget
     click.echo(
         f"{scope.name}: {found.states} states, depth {found.depth}, {found.healed} of them healed, at most {faults} "
         f"faults, {time.monotonic() - begun:.1f} s: {extent}"
     )
-    for line in tell(found) if found.violation is not None else ():
+    for line in sentences(found) if found.violation is not None else ():
         click.echo(line)
     return 0 if found.violation is None else 1
+
+
+def _progress(line: str) -> None:
+    """Replaces the last line, which works on a terminal. In a pipe or a file all lines would stay."""
+    if sys.stderr.isatty():
+        click.echo(f"\r{line}", err=True, nl=False)
+
+
+def _end_progress() -> None:
+    if sys.stderr.isatty():
+        click.echo("", err=True)
 
 
 def _run_one(seed: int, seconds: float, profile: str, timeline: bool) -> int:
@@ -142,8 +153,7 @@ def _run_many(seeds: Sequence[int], seconds: float, profile: str, keep_going: bo
             if not keep_going:
                 break
         rate = tally.seeds / max(time.monotonic() - begun, 1e-9)
-        progress = f"{tally.seeds}/{len(seeds)} seeds, {len(tally.failed)} failed, {rate:.1f} seeds/s "
-        click.echo(f"\r{progress}", err=True, nl=False)
-    click.echo("", err=True)
+        _progress(f"{tally.seeds}/{len(seeds)} seeds, {len(tally.failed)} failed, {rate:.1f} seeds/s ")
+    _end_progress()
     click.echo(tally.text())
     return 1 if tally.failed else 0

@@ -30,15 +30,17 @@ from highwater.cli.status_topics import (
     unknown,
     without_internal,
 )
+from highwater.cluster.lost_voters import lost_voters_line
+from highwater.cluster.room import shortage
 
 SECONDS = 3.0
-"""How long a node may take to answer: one that is stopped never does, one on a busy machine may take a while."""
+"""How long a node may take to answer: a stopped one never does, and one on a busy machine may take a while."""
 PIPED_WIDTH = 240
 REFRESH_SECONDS = 0.5
 
 
 def ask(http: str) -> Status | None:
-    """A node's /status; None where it does not answer."""
+    """The /status of a node; None if it does not answer."""
     try:
         with contextlib.closing(HTTPConnection(http, timeout=SECONDS)) as connection:
             connection.request("GET", "/status")
@@ -49,17 +51,20 @@ def ask(http: str) -> Status | None:
 
 
 def ask_all(addresses: Sequence[Address]) -> list[Answer]:
-    """All at once: a node that is silent keeps nobody waiting for the others."""
+    """Asks all nodes at once: a silent node does not delay the others."""
     with ThreadPoolExecutor(max_workers=max(len(addresses), 1)) as pool:
         return list(zip(addresses, pool.map(ask, (each.http for each in addresses)), strict=True))
 
 
 def show(answers: list[Answer], topic: str | None, changes: int) -> Group:
-    """All topics, or one; of internal topics a line each, and what has trouble."""
+    """All topics, or one. Each internal topic has one line, and partitions with trouble are shown."""
     shown = without_internal(answers) if topic is None else of_topic(answers, topic)
     cleaned = without_internal(answers, unless=_is_not_cleaned) if topic is None else shown
     led = sorted(_led(shown), key=lambda part: (part["topic"], part["partition"]))
-    troubles = [quorum_trouble(answers), None if topic is None else unknown(answers, topic)]
+    lost = lost_voters(answers)
+    troubles = [quorum_trouble(answers), lost_voters_line(lost, _voters(answers)) if lost else None]
+    troubles += [None if topic is None else unknown(answers, topic)]
+    troubles += full_disks(answers)
     parts: list[RenderableType] = [f"[red]{escape(trouble)}[/red]" for trouble in troubles if trouble is not None]
     parts += [_nodes(answers), _partitions(led)]
     parts += [] if topic is not None else internal_lines(answers)
@@ -72,20 +77,56 @@ def show(answers: list[Answer], topic: str | None, changes: int) -> Group:
 
 
 def quorum_trouble(answers: list[Answer]) -> str | None:
-    """Why there is no quorum, by the voters that were asked and are silent."""
-    told = [status["quorum"] for _, status in answers if status is not None]
-    newest = max(told, key=lambda quorum: int(quorum["epoch"]), default=None)
-    voters: list[int] = [] if newest is None else newest["voters"]
+    """Why there is no quorum, from the voters that were asked and did not answer."""
+    known = [status["quorum"] for _, status in answers if status is not None]
+    voters = _voters(answers)
     silent = [voter for voter in voters if (str(voter), None) in ((at.node, status) for at, status in answers)]
+    lost = lost_voters(answers)
     needed = len(voters) // 2 + 1
-    if voters and len(voters) - len(silent) < needed:
+    if voters and len(voters) - len(silent) - len(lost) < needed:
+        why = [f"no answer comes from {_ids(silent)}"] if silent else []
+        why += [f"{_ids(lost)} lost {'its vote' if len(lost) == 1 else 'their votes'}"] if lost else []
+        remedy = ": start them again" if silent else ""
         return (
-            f"The quorum is lost: of the voters {_ids(voters)} no answer comes from {_ids(silent)}, and {needed} are "
-            "needed. Until then no topic is created, no leader elected and no ISR changed: start them again."
+            f"The quorum is lost: of the voters {_ids(voters)} {', and '.join(why)}, and {needed} are needed. Until "
+            f"then no topic is created, no leader elected and no ISR changed{remedy}."
         )
-    if told and all(quorum["leader"] is None for quorum in told):
+    if known and all(quorum["leader"] is None for quorum in known):
         return "The quorum has no leader: its voters have not agreed on one."
     return None
+
+
+def lost_voters(answers: list[Answer]) -> list[int]:
+    """Nodes that answer with a voter's id, but from another directory than the one with which the quorum knows it."""
+    known = {status["node"] for _, status in answers if status is not None and _is_observer(status)}
+    return [voter for voter in _voters(answers) if voter in known]
+
+
+def _voters(answers: list[Answer]) -> list[int]:
+    """The voters, from the node with the newest knowledge."""
+    known = [status["quorum"] for _, status in answers if status is not None]
+    newest = max(known, key=lambda quorum: int(quorum["epoch"]), default=None)
+    return [] if newest is None else list(newest["voters"])
+
+
+def _is_observer(status: Status) -> bool:
+    return not status["quorum"].get("is_voter", True)  # a node of an older version does not report it
+
+
+def full_disks(answers: list[Answer]) -> list[str]:
+    """One line for each full disk of this machine, with the nodes that it stops."""
+    found: dict[int, tuple[str, list[str]]] = {}
+    for address, _ in answers:
+        directory = None if address.log_dir is None else Path(address.log_dir)
+        with contextlib.suppress(OSError):
+            short = None if directory is None else shortage(directory)
+            if directory is not None and short is not None:
+                found.setdefault(directory.stat().st_dev, (short, []))[1].append(address.node)
+    return [
+        f"The disk of {'node' if len(nodes) == 1 else 'nodes'} {','.join(nodes)} is full ({short}): nothing is written "
+        "there until there is room."
+        for short, nodes in found.values()
+    ]
 
 
 def _nodes(answers: list[Answer]) -> Table:
@@ -97,7 +138,8 @@ def _nodes(answers: list[Answer]) -> Table:
         quorum = status["quorum"]
         offset = status.get("metadata_offset", quorum["high_watermark"])
         standing = status.get("standing", "controller")
-        _add(table, address.node, standing, quorum["role"], quorum["leader"], quorum["epoch"], offset)
+        role = "Observer" if _is_observer(status) else quorum["role"]
+        _add(table, address.node, standing, role, quorum["leader"], quorum["epoch"], offset)
     return table
 
 
@@ -152,7 +194,7 @@ def _followers(led: list[dict[str, Any]]) -> Table:
 
 
 def _troubled(answers: list[Answer]) -> Table:
-    """Damage stays where no other replica can take over: the rest of such a log is served."""
+    """Damage stays if no other replica can take over: the rest of such a log is served."""
     table = _table("Logs with trouble", "partition", "node", "state", "what was found")
     for address, part in partitions(answers):
         name = f"{part['topic']}-{part['partition']}"
@@ -166,15 +208,24 @@ def _troubled(answers: list[Answer]) -> Table:
 
 
 def _compacted(answers: list[Answer]) -> Table:
-    """Every replica: each is compacted by itself."""
+    """Every replica, because each one is compacted by itself."""
     table = _table("Compacted logs", "partition", "node", "clean up to", "dirty", "limit", "cleaning", "last cleaned")
     for address, part in partitions(answers):
-        told = part["compaction"]
-        if told is not None:
-            dirty = f"{told['dirty_bytes']} bytes, {told['dirty_ratio']:.0%}"
-            limit = f"{told['min_cleanable_dirty_ratio']:.0%}"
+        compaction = part["compaction"]
+        if compaction is not None:
+            dirty = f"{compaction['dirty_bytes']} bytes, {compaction['dirty_ratio']:.0%}"
+            limit = f"{compaction['min_cleanable_dirty_ratio']:.0%}"
             name = f"{part['topic']}-{part['partition']}"
-            _add(table, name, address.node, told["clean_end"], dirty, limit, _cleaning(told), _cleaned(told))
+            _add(
+                table,
+                name,
+                address.node,
+                compaction["clean_end"],
+                dirty,
+                limit,
+                _cleaning(compaction),
+                _cleaned(compaction),
+            )
     return table
 
 
@@ -182,24 +233,24 @@ def _is_not_cleaned(part: Part) -> bool:
     return part["compaction"] is not None and part["compaction"]["failed"] is not None
 
 
-def _cleaning(told: dict[str, Any]) -> str:
-    if told["under_way"] is not None:
-        return f"{told['under_way']['share']:.0%} done"
-    if told["failed"] is not None:
-        then = "is tried again" if told["failed"]["tried_again"] else "not before a restart"
-        return f"[red]failed[/red], {then}: {escape(told['failed']['reason'])}"
-    return "due" if told["due"] else ""
+def _cleaning(compaction: dict[str, Any]) -> str:
+    if compaction["under_way"] is not None:
+        return f"{compaction['under_way']['share']:.0%} done"
+    if compaction["failed"] is not None:
+        then = "is tried again" if compaction["failed"]["tried_again"] else "not before a restart"
+        return f"[red]failed[/red], {then}: {escape(compaction['failed']['reason'])}"
+    return "due" if compaction["due"] else ""
 
 
-def _cleaned(told: dict[str, Any]) -> str:
-    last = told["last"]
+def _cleaned(compaction: dict[str, Any]) -> str:
+    last = compaction["last"]
     if last is None:
         return ""
     return f"{last['seconds_ago']:.0f} s ago in {last['seconds']:.1f} s, {last['bytes_written']} bytes stayed"
 
 
 def _changes(answers: list[Answer], count: int) -> Table:
-    """Of all nodes together: what was decided, and what each replica made of it."""
+    """The changes of all nodes together: what was decided, and what each replica did."""
     found: list[tuple[float, str, str]] = []
     for address, status in answers:
         decisions = () if status is None else status.get("decisions", ())
@@ -230,12 +281,12 @@ def _ids(nodes: list[int]) -> str:
 
 def _addresses(data_dir: Path, http: Sequence[str]) -> list[Address]:
     if http:
-        given = (each.removeprefix("http://").partition("/")[0] for each in http)  # as a node tells it, or a browser
+        given = (each.removeprefix("http://").partition("/")[0] for each in http)  # as a node prints it, or a browser
         return [Address(each, each) for each in given]
     path = data_dir / "nodes.json"
     try:
         nodes = json.loads(path.read_text())["nodes"]
-        return [Address(str(node["id"]), node["http"]) for node in nodes]
+        return [Address(str(node["id"]), node["http"], node.get("log_dir")) for node in nodes]
     except FileNotFoundError as missing:
         raise click.ClickException(
             f"{path} is not there: is `highwater up` running, with this --data-dir?"
@@ -277,7 +328,7 @@ def command(data_dir: Path, http: tuple[str, ...], topic: str | None, changes: i
         with Live(show(answers, topic, changes), console=console) as live:
             while True:
                 time.sleep(REFRESH_SECONDS)
-                # A cluster that was started again has other ports; between two of them the last ones are silent.
+                # A cluster that was started again has other ports. In between, the old ones do not answer.
                 with contextlib.suppress(click.ClickException):
                     addresses = _addresses(data_dir, http)
                 live.update(show(ask_all(addresses), topic, changes))

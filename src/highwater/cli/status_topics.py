@@ -1,4 +1,4 @@
-"""Which partitions `highwater status` shows: those of one topic, or all but those of internal topics."""
+"""The partitions that `highwater status` shows: those of one topic, or all except those of internal topics."""
 
 from __future__ import annotations
 
@@ -15,29 +15,32 @@ Part = dict[str, Any]
 class Address(NamedTuple):
     node: str
     http: str
+    log_dir: str | None = None
+    """Its data directory, if that is on this machine."""
 
 
 Answer = tuple[Address, Status | None]
 
 
 def partitions(answers: Sequence[Answer]) -> Iterator[tuple[Address, Part]]:
-    """Every replica that a node tells of; a controller has none."""
+    """Every replica in the answers of the nodes; a controller has none."""
     for address, status in answers:
         for part in () if status is None else status.get("partitions", ()):
             yield address, part
 
 
 def leaderless(answers: Sequence[Answer], topic: str | None) -> list[Part]:
-    """As the node knows them that has applied the newest metadata; of one topic, or of all that are not internal."""
-    told = [status for _, status in answers if status is not None and "leaderless" in status]
-    newest = max(told, key=lambda status: int(status["metadata_offset"]), default=None)
+    """Partitions without a leader, from the node with the newest metadata; of one topic, or of all that are not
+    internal."""
+    known = [status for _, status in answers if status is not None and "leaderless" in status]
+    newest = max(known, key=lambda status: int(status["metadata_offset"]), default=None)
     found: list[Part] = [] if newest is None else newest["leaderless"]
     shown = [part for part in found if (not is_internal(part["topic"]) if topic is None else part["topic"] == topic)]
     return sorted(shown, key=lambda part: (part["topic"], part["partition"]))
 
 
 def of_topic(answers: Sequence[Answer], topic: str) -> list[Answer]:
-    """Without the controllers' decisions, which are about all of them."""
+    """Without the decisions of controllers, which concern all topics."""
     return _reduced(answers, lambda part: part["topic"] == topic, lambda what: False)
 
 
@@ -49,7 +52,7 @@ def without_internal(answers: Sequence[Answer], unless: Callable[[Part], bool] =
     )
 
 
-def _reduced(answers: Sequence[Answer], shows: Callable[[Part], bool], tells: Callable[[str], bool]) -> list[Answer]:
+def _reduced(answers: Sequence[Answer], shows: Callable[[Part], bool], keeps: Callable[[str], bool]) -> list[Answer]:
     reduced: list[Answer] = []
     for address, status in answers:
         if status is not None:
@@ -57,13 +60,13 @@ def _reduced(answers: Sequence[Answer], shows: Callable[[Part], bool], tells: Ca
             if "partitions" in status:
                 status["partitions"] = [part for part in status["partitions"] if shows(part)]
             if "decisions" in status:
-                status["decisions"] = [each for each in status["decisions"] if tells(each["what"])]
+                status["decisions"] = [each for each in status["decisions"] if keeps(each["what"])]
         reduced.append((address, status))
     return reduced
 
 
 def internal_lines(answers: Sequence[Answer]) -> list[str]:
-    """One for each internal topic: there are 50 partitions of one, and they would bury all others."""
+    """One line for each internal topic: one of them has 50 partitions, which would hide all others."""
     found: dict[str, dict[int, Part | None]] = {}
     for _, part in partitions(answers):
         if is_internal(part["topic"]):
@@ -84,7 +87,7 @@ def _folded(topic: str, leaders: list[Part | None]) -> str:
 
 
 def unknown(answers: Sequence[Answer], topic: str) -> str | None:
-    """Why nothing can be shown of a topic; None where a node has a partition of it."""
+    """Why nothing can be shown of a topic; None if a node has a partition of it."""
     known = sorted({part["topic"] for _, part in partitions(answers)})
     if topic in known or leaderless(answers, topic):
         return None

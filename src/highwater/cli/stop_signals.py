@@ -1,4 +1,4 @@
-"""SIGTERM, Ctrl-C and a closed terminal, asked for instead of suffered: none of them interrupts anything half-way."""
+"""SIGTERM, Ctrl-C and a closed terminal are polled, so that they interrupt nothing half-way."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import signal
 
 
 class StopSignals:
-    """While it is entered they wait to be asked for, however many there are. Forks undo it by `let_through`.
-
-    Once one has come, this process does nothing but end, and the later ones never matter.
-    """
+    """While it is entered, signals are kept until `arrived` asks for them. Forks undo it with `let_through`. When a
+    signal has come, this process only ends, and later signals do not matter."""
 
     def __init__(self) -> None:
         self._signals = {signal.SIGTERM, signal.SIGINT}
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
             self._signals.add(signal.SIGHUP)
         self._seen = False
 
@@ -26,11 +24,11 @@ class StopSignals:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
     def arrived(self, seconds: float = 0) -> bool:
-        """Whether one has come, or comes within this time."""
+        """Whether a signal has come, or comes within this time."""
         self._seen = self._seen or signal.sigtimedwait(self._signals, seconds) is not None
         return self._seen
 
 
 def let_through() -> None:
-    """In a new process, which answers to its own."""
+    """For a new process, which handles its own signals."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

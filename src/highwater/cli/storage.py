@@ -171,7 +171,8 @@ def _voters(node: NodeConfig, standalone: bool, initial: str | None, later: bool
 
 
 def feature_levels(release: str | None, settings: tuple[str, ...], *, dynamic: bool) -> dict[str, int]:
-    """Every feature above level 0: those that Highwater has, but for what was asked. Raises FormatError."""
+    """Every feature above level 0: the levels that Highwater supports, with the requested changes. Raises
+    FormatError."""
     asked = dict(_feature(text) for text in settings)
     if release is not None and METADATA_VERSION in asked:
         raise FormatError(f"Use --release-version instead of --feature {METADATA_VERSION}=X to avoid ambiguity.")
@@ -182,7 +183,7 @@ def feature_levels(release: str | None, settings: tuple[str, ...], *, dynamic: b
         except ValueError as error:
             raise FormatError(str(error)) from error
     if asked.get(METADATA_VERSION, levels[METADATA_VERSION]) < METADATA_LEVELS["4.1-IV0"]:
-        del levels[ELR_VERSION]  # Not yet a default then.
+        del levels[ELR_VERSION]  # it was not a default then
     for name, level in asked.items():
         if name == METADATA_VERSION:
             allowed = level in METADATA_LEVELS.values()

@@ -1,7 +1,9 @@
-"""What the tools share with Kafka's: how options are read, how misuse is told, and exit code 1 for every failure."""
+"""What the tools share with Kafka's tools: how options are read, how misuse is reported, and exit code 1 for every
+failure."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
@@ -9,11 +11,14 @@ from typing import Any, NoReturn, TypeVar
 import click
 from click.core import ParameterSource
 
+EXIT_CODE = 128 + signal.SIGINT
+"""The exit code after Ctrl-C, as of a shell and of Apache's tools."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Tool(click.Command):
-    """A command whose mistakes read as those of Kafka's tools: the reason, then the usage, on stderr; exit code 1."""
+    """A command that reports mistakes as Kafka's tools do: the reason, then the usage, on stderr; exit code 1."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -30,9 +35,16 @@ class Tool(click.Command):
             misuse(context, self.help or "")
         return context
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Ctrl-C ends the command silently, with the usual exit code."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(EXIT_CODE)
+
 
 def tool(name: str) -> Callable[[F], Tool]:
-    """Make a function a Tool, with --version beside click's own --help."""
+    """Makes a function a Tool, with --version beside click's own --help."""
 
     def wrap(function: F) -> Tool:
         versioned = click.version_option(package_name="highwater", message="%(version)s", help="Display the version.")
@@ -50,13 +62,13 @@ def misuse(context: click.Context, reason: str) -> NoReturn:
 
 
 def fail(reason: str) -> NoReturn:
-    """End with a reason on stderr and exit code 1."""
+    """Ends with a reason on stderr and exit code 1."""
     click.echo(reason, err=True)
     sys.exit(1)
 
 
 def given(context: click.Context, option: str) -> bool:
-    """Whether the option stands on the command line; `option` as it is written there, without dashes."""
+    """Whether the option is on the command line; `option` is its name without dashes."""
     return context.get_parameter_source(_parameter(option)) is ParameterSource.COMMANDLINE
 
 
@@ -67,7 +79,7 @@ def require(context: click.Context, *options: str) -> None:
 
 
 def exclude(context: click.Context, used: str, *others: str) -> None:
-    """`used` may not stand together with any of `others`."""
+    """`used` must not be given together with any of `others`."""
     if given(context, used):
         for other in others:
             if given(context, other):

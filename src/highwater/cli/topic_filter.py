@@ -1,4 +1,4 @@
-"""Which topics a --topic option means: a regular expression, commas standing for alternatives."""
+"""The topics that a --topic option means: a regular expression; commas separate alternatives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 
 class TopicFilter:
-    """Raises ValueError for what is no regular expression."""
+    """Raises ValueError for an invalid regular expression."""
 
     def __init__(self, expression: str) -> None:
         self.expression = expression.strip().replace(",", "|").replace(" ", "").strip("\"'")

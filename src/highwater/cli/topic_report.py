@@ -32,7 +32,7 @@ def by_id(admin: Admin, topic_id: Uuid) -> list[TopicDescription]:
 def lines(
     admin: Admin, topics: Sequence[TopicDescription], reports: Collection[str], overrides_only: bool
 ) -> Iterator[str]:
-    """With `reports` only the partitions that one of them is about; with `overrides_only` only topics with settings."""
+    """With `reports`, only partitions that match one of them; with `overrides_only`, only topics with settings."""
     names = [topic.name or "" for topic in topics]
     configs = admin.describe_configs(ResourceType.TOPIC, names)
     live = {broker.id for broker in admin.describe_cluster().brokers}
@@ -64,7 +64,7 @@ def lines(
 
 
 def replication_factor(partition: PartitionDescription, reassignment: Reassignment) -> int:
-    """Of a partition being moved: what it will be, so that added replicas do not look like missing ones."""
+    """For a partition that is being moved, the final factor, so that added replicas do not look like missing ones."""
     if reassignment is not None:
         changing = {*reassignment.adding_replicas, *reassignment.removing_replicas}
         if changing.intersection(partition.replica_nodes):
@@ -75,7 +75,7 @@ def replication_factor(partition: PartitionDescription, reassignment: Reassignme
 def concerned(
     report: str, partition: PartitionDescription, reassignment: Reassignment, min_isr: int, live: Collection[int]
 ) -> bool:
-    """Whether a partition is one that the report lists."""
+    """Whether the report lists the partition."""
     in_sync = len(partition.isr_nodes)
     led = partition.leader_id >= 0
     if report == "under-replicated-partitions":

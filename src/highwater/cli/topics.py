@@ -89,7 +89,7 @@ def _run(context: click.Context, client: Client) -> None:
 
 
 def _check(context: click.Context) -> None:
-    """Kafka's rules of what goes with what, in its order."""
+    """Kafka's rules for combinations of options, in its order."""
     if sum(given(context, action) for action in ACTIONS) != 1:
         misuse(
             context,
@@ -153,7 +153,7 @@ def _matching(admin: Admin, options: dict[str, object]) -> list[str]:
 
 
 def _existing(admin: Admin, options: dict[str, object]) -> list[str]:
-    """The topics meant; an error if there is none and --if-exists was not given."""
+    """The topics that the options mean. It is an error if there is none, unless --if-exists is given."""
     topics = _matching(admin, options)
     if options["topic"] and not topics and not options["if_exists"]:
         raise ValueError(f"Topic '{options['topic']}' does not exist as expected")
@@ -221,7 +221,8 @@ def _describe(admin: Admin, options: dict[str, object]) -> None:
 
 
 def parse_replica_assignment(text: object) -> list[list[int]]:
-    """`1:2,2:3`: the replicas of partition 0, then of 1. All must be of one length, none named twice."""
+    """`1:2,2:3`: the replicas of partition 0, then of 1. All lists must have one length, and no replica may be named
+    twice."""
     if not text:
         return []
     assignment: list[list[int]] = []
@@ -245,7 +246,7 @@ def _broker_id(text: str) -> int:
 def parse_configs(texts: object) -> dict[str, str]:
     configs = {}
     for text in texts if isinstance(texts, tuple) else ():
-        # Java's split drops trailing empty parts, so that "key=" has no value.
+        # Java's split drops trailing empty parts, so "key=" has no value.
         parts = re.split(r"\s*=\s*", text.rstrip("= \t"))
         if len(parts) != 2:
             raise ValueError(

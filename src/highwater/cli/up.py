@@ -17,7 +17,7 @@ from highwater.config import ConfigError
 
 LAST_PORT = 65535
 LAST_LINES = 5
-"""Of the log of a node that died."""
+"""The number of log lines that are printed for a node that died."""
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
@@ -69,7 +69,7 @@ def command(
     environment = Environment(os.environ)
     environment.origins.note(given, "--set")
     for line in environment.misspelt:
-        _tell(line)
+        _say(line)
     with StopSignals() as signals:
         try:
             cluster = LocalCluster(
@@ -83,26 +83,26 @@ def command(
             why = f"{wrong.filename or data_dir}: {wrong.strerror}"
             raise click.ClickException(f"--data-dir {data_dir} cannot be used: {why}") from wrong
         try:
-            if cluster.start(signals.arrived, _tell):
+            if cluster.start(signals.arrived, _say):
                 click.echo(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
-                for member, event in cluster.watch(signals.arrived, _tell):
+                for member, event in cluster.watch(signals.arrived, _say):
                     if event != "died":
-                        _tell(f"node {member.id} {event}")
+                        _say(f"node {member.id} {event}")
                         continue
-                    _tell(f"node {member.id} {member.fate}{member.last_words(LAST_LINES)}")
+                    _say(f"node {member.id} {member.fate}{member.last_words(LAST_LINES)}")
                     if restart:
                         cluster.restart(member)
                     else:
-                        _tell(
+                        _say(
                             f"node {member.id} stays down: argv in {data_dir / NODES} starts it again; "
                             "`up --restart` does so by itself"
                         )
-            _tell("stopping")
+            _say("stopping")
         except ClusterFailed as failed:
             raise click.ClickException(str(failed)) from failed
         finally:
             cluster.stop()
 
 
-def _tell(line: str) -> None:
+def _say(line: str) -> None:
     click.echo(line, err=True)

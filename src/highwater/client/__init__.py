@@ -1,6 +1,7 @@
 """A small synchronous client of any Kafka: connections, metadata, administration, producing and fetching.
 
-`Client` finds brokers and leaders; `Admin`, `Producer` and `Consumer` work through one.
+The package may use only the wire formats, the kernel, `config`, `errors` and `model`, and nothing of a broker. Start
+with `client`: `Client` finds brokers and leaders, and `Admin`, `Producer` and `Consumer` use one.
 """
 
 from __future__ import annotations

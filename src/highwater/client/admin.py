@@ -55,7 +55,7 @@ USE_DEFAULT = -1
 
 
 class ConfigSource(IntEnum):
-    """Where a setting's value comes from, by its number in a DescribeConfigs answer."""
+    """The source of a setting's value, by its number in DescribeConfigs."""
 
     UNKNOWN = -1
     DYNAMIC_TOPIC_CONFIG = 1
@@ -162,7 +162,7 @@ class Admin:
     def describe_configs(
         self, resource: ResourceType, names: Sequence[str], *, synonyms: bool = False
     ) -> dict[str, list[DescribeConfigsResourceResult]]:
-        """All settings of each resource. A broker's are asked from that broker itself."""
+        """All settings of each resource. The settings of a broker are asked of that broker."""
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(resource_type=resource, resource_name=name, configuration_keys=None)
@@ -204,8 +204,8 @@ class Admin:
         self.client.retrying(attempt)
 
     def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
-        """From DescribeCluster, or from Metadata where the server is older than that. With the `fenced` brokers too
-        where the server can tell them."""
+        """From DescribeCluster, or from Metadata if the server is too old. With the `fenced` brokers, if the server can
+        list them."""
         request = DescribeClusterRequest(include_fenced_brokers=fenced)
 
         def attempt() -> ClusterDescription:
@@ -245,7 +245,8 @@ class Admin:
     def list_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OngoingPartitionReassignment]:
-        """Those under way (among `partitions`); none where the server has no such API or shows it to nobody."""
+        """The reassignments that are under way (among `partitions`); empty if the server does not have the API or does
+        not allow it."""
         topics: dict[str, list[int]] | None = None
         if partitions is not None:
             topics = {}

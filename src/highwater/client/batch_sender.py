@@ -22,7 +22,8 @@ from highwater.wire.messages.produce_response import ProduceResponse
 from highwater.wire.records import NewRecord
 
 MAX_IN_FLIGHT = 5
-"""Of one partition: a leader remembers as many batches of a producer, and only those can be told to be repeated."""
+"""The most batches of one partition in flight: a leader remembers as many batches of a producer, and can recognise only
+those when they are repeated."""
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _LIMIT = "max.message.bytes"
@@ -78,7 +79,7 @@ class BatchSender:
         shrink: Shrink | None = None,
     ) -> None:
         if acks not in (ACKS_ALL, 1):
-            raise ValueError(f"acks is {acks}: it must be all (-1) or 1, or nobody would know what was stored")
+            raise ValueError(f"acks is {acks}: it must be all (-1) or 1, or it would be unknown what was stored")
         if idempotent and acks != ACKS_ALL:
             raise ValueError("acks must be all for the idempotent producer")
         if not 1 <= max_in_flight <= MAX_IN_FLIGHT:
@@ -150,7 +151,8 @@ class BatchSender:
     # ---- Out
 
     def _send_ready(self) -> None:
-        """As long as there is one, a request to each leader with the next batch of each partition that it leads."""
+        """Sends requests as long as there is one to send: to each leader, with the next batch of each of its
+        partitions."""
         while self._send_round():
             pass
 
@@ -322,7 +324,7 @@ class BatchSender:
         return f"max.message.bytes of the topic, {next(each.value for each in settings if each.name == _LIMIT)}"
 
     def _cut(self, lane: _Lane) -> None:
-        """All that would be refused as well."""
+        """Fails all later batches, which would be refused, too."""
         before = sum(len(batch.data) for batch in lane.batches)
         lane.batches = deque(
             part for batch in lane.batches for part in self._sealing.cut(lane.partition, batch, lane.too_large)

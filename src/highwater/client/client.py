@@ -1,4 +1,4 @@
-"""A synchronous client of any Kafka cluster: who the brokers are, who leads what, and asking them."""
+"""A synchronous client of any Kafka cluster: finds the brokers and the leaders, and sends them requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from highwater.client.connection import DIAL_TIMEOUT, MAX_RESPONSE_BYTES, Connection
+from highwater.client.connection import DIAL_TIMEOUT, MAX_RESPONSE_BYTES, Connection, OnDelay
 from highwater.client.failures import ClientFailure, Disconnected, RequestTimeout, Unreachable
 from highwater.errors import Code, KafkaError, code_of, is_retriable
 from highwater.model import NO_NODE, ZERO_UUID, Endpoint, NodeId, TopicPartition, Uuid
@@ -19,9 +19,9 @@ from highwater.wire.messages.metadata_response import MetadataResponse, Metadata
 FIRST_BACKOFF = 0.05
 LAST_BACKOFF = 1.0
 FIRST_PATIENCE = 1.0
-"""With a server that is one of several."""
+"""The timeout for one of several servers."""
 
-# A topic that is not there is an answer for a tool, but a moment's confusion for who has just created it.
+# For a tool a missing topic is an answer. But for a client that has just created it, it is only a short delay.
 _UNKNOWN = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 M = TypeVar("M", bound=Message)
@@ -51,7 +51,7 @@ class KnownTopic:
 
 @dataclass(slots=True)
 class ClusterView:
-    """What the last Metadata answers said."""
+    """The content of the last Metadata responses."""
 
     cluster_id: str | None = None
     controller: NodeId = NO_NODE
@@ -93,8 +93,8 @@ class Client:
         self.timeout = timeout
         self.request_timeout = request_timeout
         self.max_response_bytes = max_response_bytes
-        self.on_retry: Callable[[Exception], None] = lambda failure: None
-        """Told of each failure after which `retrying` tries again."""
+        self.on_delay: OnDelay = lambda failure, seconds: None
+        """Called for each failure after which a call tries again, and for responses that take long."""
         self.view = ClusterView()
         self._connections: dict[Endpoint, Connection] = {}
 
@@ -119,14 +119,13 @@ class Client:
                 timeout=self.request_timeout,
                 dial_timeout=dial_timeout,
                 max_response_bytes=self.max_response_bytes,
+                on_delay=lambda failure, seconds: self.on_delay(failure, seconds),
             )
         return known
 
     def any_connection(self) -> Connection:
-        """A connection to whichever broker can be had; Unreachable where no server accepts one.
-
-        One that accepts and says nothing, as a stopped process does, is left for the others until they were tried.
-        """
+        """A connection to any broker; raises Unreachable if no server accepts one. A server that accepts and does not
+        answer, like a stopped process, is skipped until the others were tried."""
         known = [broker.endpoint for broker in self.view.brokers.values()]
         candidates = list(dict.fromkeys([*known, *self.bootstrap]))
         for endpoint in candidates:
@@ -159,11 +158,13 @@ class Client:
         return self.broker_connection(node).request(request, answer, cap=cap)
 
     def retrying(self, attempt: Callable[[], T], *, timeout: float | None = None, await_topic: bool = False) -> T:
-        """Call `attempt` until it neither loses its connection nor gets a retriable error, or time is up.
+        """Calls `attempt` until it succeeds, fails with an error that is not retriable, or the time is up.
 
-        An unknown topic counts as retriable only with `await_topic`. A cluster never reached fails at once.
+        Lost connections are retried. An unknown topic counts as retriable only with `await_topic`. A cluster that was
+        never reached fails at once.
         """
-        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+        begun = time.monotonic()
+        deadline = begun + (self.timeout if timeout is None else timeout)
         backoff = FIRST_BACKOFF
         while True:
             try:
@@ -172,7 +173,7 @@ class Client:
                 hopeless = isinstance(failure, Unreachable) and not self.view.brokers
                 if hopeless or not _worth_retrying(failure, await_topic) or time.monotonic() + backoff > deadline:
                     raise
-                self.on_retry(failure)
+                self.on_delay(failure, time.monotonic() - begun)
             time.sleep(backoff * random.uniform(0.8, 1.2))
             backoff = min(backoff * 2, LAST_BACKOFF)
 
@@ -191,7 +192,7 @@ class Client:
         self.retrying(lambda: self.metadata(topics, create=create))
 
     def topic(self, name: str, *, create: bool = False) -> KnownTopic:
-        """From `view`, or asked for. Raises the topic's own error."""
+        """The topic from `view`, or from a request. Raises the topic's error."""
         known = self.view.topics.get(name)
         if known is not None:
             return known
@@ -202,10 +203,14 @@ class Client:
 
     def leader(self, partition: TopicPartition) -> NodeId:
         """Raises LEADER_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION; both pass where `retrying` awaits them."""
-        known = self.topic(partition.topic).partitions.get(partition.partition)
+        topic = self.topic(partition.topic)
+        known = topic.partitions.get(partition.partition)
         if known is None:
             self.forget(partition.topic)
-            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition}")
+            raise KafkaError(
+                Code.UNKNOWN_TOPIC_OR_PARTITION,
+                f"there is no partition {partition}: its topic has {len(topic.partitions)}, from 0 on",
+            )
         if known.leader < 0:
             self.forget(partition.topic)
             raise KafkaError(Code.LEADER_NOT_AVAILABLE, f"partition {partition} has no leader")

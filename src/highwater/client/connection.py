@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from highwater.client.failures import BadAnswer, Disconnected, RequestTimeout, UnsupportedApi
@@ -17,9 +18,13 @@ from highwater.wire.messages.api_versions_response import ApiVersionsResponse
 
 MAX_RESPONSE_BYTES = 256 << 20
 DIAL_TIMEOUT = 10.0
-"""As socket.connection.setup.timeout.ms: a host that is gone must not take a whole request's time."""
+"""As socket.connection.setup.timeout.ms: a missing host must not take the whole time of a request."""
 SOFTWARE_NAME = "highwater"
 SOFTWARE_VERSION = "0.1.0"
+
+DELAY_SECONDS = 4.0
+"""A response that takes longer is reported, each time this much has passed. The first member of a group waits 3 s for
+others."""
 
 _FIRST_READ = 64 << 10
 _SIZE = struct.Struct(">i")
@@ -27,6 +32,8 @@ _SHORT = struct.Struct(">h")
 _REQUEST_HEADER = struct.Struct(">hhih")
 
 M = TypeVar("M", bound=Message)
+OnDelay = Callable[[Exception, float], None]
+"""Called with what a call still waits for, and for how many seconds it has waited."""
 
 
 class Ticket(NamedTuple):
@@ -51,12 +58,14 @@ class Connection:
         timeout: float = 30.0,
         dial_timeout: float = DIAL_TIMEOUT,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
+        on_delay: OnDelay = lambda failure, seconds: None,
     ) -> None:
         """`dial_timeout` bounds both the dial and the first answer: a stopped server accepts, and says nothing."""
         self.endpoint = endpoint
         self.client_id = client_id
         self.timeout = timeout
         self.max_response_bytes = max_response_bytes
+        self._on_delay = on_delay
         self._client_id = client_id.encode()
         self._next_correlation_id = 0
         self._in_flight: deque[Ticket] = deque()
@@ -162,6 +171,7 @@ class Connection:
     def _read(self, n: int, deadline: float) -> bytearray:
         """Exactly `n` bytes. The buffer grows as they arrive: an announced size costs nothing by itself."""
         sock = self._live_socket()
+        begun = time.monotonic()
         buffer = bytearray(min(n, _FIRST_READ))
         got = 0
         while got < n:
@@ -170,9 +180,14 @@ class Connection:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise TimeoutError
-            sock.settimeout(remaining)
-            with memoryview(buffer) as view:
-                count = sock.recv_into(view[got:])
+            sock.settimeout(min(remaining, DELAY_SECONDS))
+            try:
+                with memoryview(buffer) as view:
+                    count = sock.recv_into(view[got:])
+            except TimeoutError:
+                waited = time.monotonic() - begun
+                self._on_delay(RequestTimeout(f"{self.endpoint} has not answered for {waited:.0f} s"), waited)
+                continue
             if count == 0:
                 raise ConnectionResetError("the server closed the connection")
             got += count
@@ -222,7 +237,7 @@ def _dial(endpoint: Endpoint, timeout: float) -> socket.socket:
 
 
 def _skip_tags(frame: memoryview) -> memoryview:
-    """Past the tagged fields of a flexible response header; no tag is defined for it so far."""
+    """Skips the tagged fields of a flexible response header. No tag is defined for it so far."""
     count, at = _uvarint(frame, 0)
     for _ in range(count):
         _, at = _uvarint(frame, at)

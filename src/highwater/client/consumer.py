@@ -24,7 +24,7 @@ _LAST_VERSION_WITH_NAMES = 12
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """As the consumer settings of the same names."""
+    """The consumer settings of the same names."""
 
     min_bytes: int = 1
     max_bytes: int = 50 << 20
@@ -68,7 +68,7 @@ class Consumer:
         self.assign(self._found(where))
 
     def add(self, where: Mapping[TopicPartition, int]) -> None:
-        """As `seek`, beside what is assigned already."""
+        """As `seek`, in addition to what is assigned already."""
         self.positions.update(self._found(where))
 
     def _found(self, where: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -214,12 +214,13 @@ class Consumer:
                 self._trouble(partition, error)
 
     def _trouble(self, partition: TopicPartition, error: Exception) -> None:
-        """Forget where the leader was; raise what will not pass, or has not passed for the client's timeout."""
+        """Forgets the leader. Raises an error that will not pass, or that has lasted for the client's timeout."""
         self.client.forget(partition.topic)
         since = self._failing_since.setdefault(partition, time.monotonic())
         passing = is_retriable(error.code) if isinstance(error, KafkaError) else True
         if not passing or time.monotonic() - since > self.client.timeout:
             raise error
+        self.client.on_delay(error, time.monotonic() - since)
 
 
 def _restarts_session(code: int) -> bool:

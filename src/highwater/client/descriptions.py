@@ -1,4 +1,4 @@
-"""What a topic looks like: DescribeTopicPartitions a page at a time (KIP-966), Metadata where that is missing."""
+"""Describes topics: with DescribeTopicPartitions, page by page (KIP-966), or with Metadata if that is missing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TopicDescription = DescribeTopicPartitionsResponseTopic
 def describe_topics(
     client: Client, names: Iterable[str], *, partitions_per_answer: int = PARTITIONS_PER_ANSWER
 ) -> list[TopicDescription]:
-    """In the order of names. Raises the first topic's error; eligible leader replicas are None if unknown."""
+    """Sorted by name. Raises the first topic's error. Eligible leader replicas are None if unknown."""
     wanted = sorted(set(names))
 
     def attempt() -> list[TopicDescription]:
@@ -45,7 +45,7 @@ def describe_topics(
 
 
 def describe_topic_ids(client: Client, ids: Sequence[Uuid]) -> list[TopicDescription]:
-    """By id, which only Metadata can: eligible leader replicas stay unknown."""
+    """By id, which only Metadata supports: eligible leader replicas stay unknown."""
 
     def attempt() -> list[TopicDescription]:
         connection = client.any_connection()

@@ -21,7 +21,8 @@ class Election(IntEnum):
 def elect_leaders(
     client: Client, kind: Election, partitions: Sequence[TopicPartition] | None
 ) -> dict[TopicPartition, KafkaError | None]:
-    """What became of each partition; None for `partitions` asks for all, and leaves out those that need none."""
+    """The result for each partition. If `partitions` is None, all are asked for, and those that need no election are
+    left out."""
     topics: dict[str, TopicPartitions] = {}
     for tp in partitions or ():
         topics.setdefault(tp.topic, TopicPartitions(topic=tp.topic, partitions=[])).partitions.append(tp.partition)

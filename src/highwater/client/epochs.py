@@ -1,4 +1,4 @@
-"""Where a leader epoch ended in the leader's log (KIP-320): by this a reader sees whether its past is still there."""
+"""The end of a leader epoch in the leader's log (KIP-320): a reader sees by it whether its log has diverged."""
 
 from __future__ import annotations
 

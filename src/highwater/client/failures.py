@@ -1,4 +1,4 @@
-"""What can go wrong between us and a server, beside the codes that it answers with (`highwater.errors`)."""
+"""Failures between a client and a server, besides the error codes in responses (`highwater.errors`)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _LAST_EPOCH = 2**31 - 1
 
 
 class Ask(NamedTuple):
-    """What the next request says: its session, the partitions it carries and those it takes back."""
+    """The content of the next request: its session, the partitions that it names, and those that it removes."""
 
     session_id: int
     epoch: int

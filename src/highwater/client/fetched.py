@@ -1,4 +1,4 @@
-"""What one fetch brought of one partition, as records or as columns."""
+"""The result of one fetch for one partition, as records or as columns."""
 
 from __future__ import annotations
 

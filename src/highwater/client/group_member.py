@@ -136,14 +136,16 @@ class GroupMember:
                 continue
             self._check(synced.error_code)
             self._beaten = time.monotonic()
-            told = ConsumerProtocolAssignment.decode(synced.assignment[2:], _PROTOCOL_VERSION)
+            assignment = ConsumerProtocolAssignment.decode(synced.assignment[2:], _PROTOCOL_VERSION)
             self.assigned = tuple(
-                TopicPartition(each.topic, index) for each in told.assigned_partitions for index in each.partitions
+                TopicPartition(each.topic, index)
+                for each in assignment.assigned_partitions
+                for index in each.partitions
             )
             return
 
     def _check(self, code: int) -> None:
-        """Raise it; whoever retries looks for the coordinator anew."""
+        """Raises the error. A retry looks for the coordinator again."""
         if code:
             self._connection = None
         check(code)

@@ -63,13 +63,13 @@ class GroupDescription:
 
 
 def assigned(member: DescribedGroupMember) -> list[TopicPartition]:
-    """What a consumer was given. Raises Malformed where its group is not one of consumers."""
+    """The partitions that were assigned to a consumer. Raises Malformed if the group is not a consumer group."""
     data = member.member_assignment
     if len(data) < 2:
         return []
     version = min(int.from_bytes(data[:2], "big"), ConsumerProtocolAssignment.VERSIONS[1])
-    told = ConsumerProtocolAssignment.decode(data[2:], version)
-    return [TopicPartition(each.topic, index) for each in told.assigned_partitions for index in each.partitions]
+    assignment = ConsumerProtocolAssignment.decode(data[2:], version)
+    return [TopicPartition(each.topic, index) for each in assignment.assigned_partitions for index in each.partitions]
 
 
 class Groups:
@@ -92,7 +92,7 @@ class Groups:
         return self.client.retrying(lambda: ask(self.client.connection(self.coordinator(group_id).endpoint)))
 
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-        """Those of consumers, of all brokers."""
+        """The consumer groups of all brokers."""
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
         self.client.refresh([])
         found: dict[str, ListedGroup] = {}
@@ -145,7 +145,7 @@ class Groups:
     def commit(
         self, group_id: str, offsets: Mapping[TopicPartition, int], generation: int = -1, member_id: str = ""
     ) -> None:
-        """Whoever is no member may do it while the group has none."""
+        """A client that is not a member may commit while the group has no members."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (topic, index), offset in offsets.items():
             row = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)

@@ -23,7 +23,8 @@ def ask_leaders(
 
     Partitions without a good answer when the client's timeout is up keep their last error.
     """
-    deadline = time.monotonic() + client.timeout
+    begun = time.monotonic()
+    deadline = begun + client.timeout
     answers: dict[TopicPartition, V | KafkaError] = {}
     pending = list(dict.fromkeys(partitions))
     backoff = FIRST_BACKOFF
@@ -34,6 +35,9 @@ def ask_leaders(
             return answers
         for partition in pending:
             client.forget(partition.topic)
+            failed = answers[partition]
+            assert isinstance(failed, KafkaError)
+            client.on_delay(failed, time.monotonic() - begun)
         time.sleep(backoff)
         backoff = min(backoff * 2, LAST_BACKOFF)
 

@@ -1,4 +1,4 @@
-"""What only a partition's leader can say or do about its offsets: look them up, and delete what lies before one."""
+"""What only a partition's leader can do with offsets: look them up, and delete records before one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ READ_COMMITTED: Final = 1
 
 
 class FoundOffset(NamedTuple):
-    """Offset -1 where no record answers the question."""
+    """Offset -1 if no record matches."""
 
     offset: int
     timestamp: int

@@ -129,7 +129,7 @@ class Producer:
 
     def _offset(self, partition: TopicPartition, answer: PartitionProduceResponse) -> int:
         if answer.error_code == Code.DUPLICATE_SEQUENCE_NUMBER:
-            # Stored by an earlier attempt, so long ago that the broker no longer knows where.
+            # An earlier attempt stored it, so long ago that the broker no longer knows where.
             return NO_OFFSET
         if answer.error_code != Code.NONE:
             self.client.forget(partition.topic)
@@ -138,7 +138,7 @@ class Producer:
 
 
 def new_identity(client: Client) -> Identity:
-    """A producer id that nobody else has, for a producer without transactions."""
+    """A unique producer id, for a producer without transactions."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
     response = client.ask(request, InitProducerIdResponse)
     check(response.error_code)
@@ -146,7 +146,7 @@ def new_identity(client: Client) -> Identity:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """Where Kafka's default partitioner puts a key: murmur2, its sign bit dropped, modulo the count."""
+    """The partition of a key by Kafka's default partitioner: murmur2, without the sign bit, modulo the count."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 

@@ -15,7 +15,7 @@ SEQUENCES = 2**31
 """Sequence numbers go round."""
 
 Shrink = Callable[[NewRecord], NewRecord | None]
-"""From a record that is too large to a smaller one that stands for it; None where there is none."""
+"""Makes a smaller record that replaces a too large one; None if there is none."""
 
 
 def excess(partition: TopicPartition, size: int, limit: str) -> KafkaError:

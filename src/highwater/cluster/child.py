@@ -1,4 +1,5 @@
-"""The process of one node of a cluster: started by `ProcessHost`, steered over an inherited socket, never by hand."""
+"""The process of one node of a cluster. `ProcessHost` starts it, and controls it over an inherited socket. It is never
+started by hand."""
 
 from __future__ import annotations
 
@@ -23,14 +24,15 @@ LINE_LIMIT = 16 << 20
 
 
 class Child:
-    """Lines of JSON: orders and the steersman's decisions come in; answers, questions and the node's state go out."""
+    """Lines of JSON: commands and decisions of the controlling process come in; answers, questions and the node's state
+    go out."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._asked: dict[int, Callable[[int | None], None]] = {}
         self._questions = 0
-        self._told_of_logs = False
+        self._has_reported_logs = False
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def live(self) -> int:
@@ -55,9 +57,9 @@ class Child:
             self._ended.set_result(code)
 
     def _opens_logs(self) -> None:
-        """Called with each step of it, and told once."""
-        if not self._told_of_logs:
-            self._told_of_logs = True
+        """Called with each step, but reported only once."""
+        if not self._has_reported_logs:
+            self._has_reported_logs = True
             self._say({"opens logs": True})
 
     def _started(self, starting: asyncio.Task[None]) -> None:
@@ -96,7 +98,7 @@ class Child:
             except ValueError as wrong:
                 answer = {"re": line["id"], "error": str(wrong)}
             self._say(answer)
-        os._exit(1)  # the steersman is gone, so nobody would ever stop this node
+        os._exit(1)  # the controlling process is gone, so no process would ever stop this node
 
 
 async def _live(steering: socket.socket) -> int:

@@ -1,4 +1,4 @@
-"""The cluster that a test holds: nodes to start and kill, links to cut, calls to fail, and conditions to wait for."""
+"""The cluster that a test uses: nodes to start and kill, links to cut, calls to fail, and conditions to wait for."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from typing import Any, Final
 
 from highwater.client.admin import Admin, NewTopic
 from highwater.client.client import Client
+from highwater.cluster.awaited import AwaitedIsr, AwaitedLeader
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.home import Home
 from highwater.cluster.host import Host, State
-from highwater.cluster.layout import Layout, Member
+from highwater.cluster.layout import Layout, NodeLayout
 from highwater.cluster.links import Links
 from highwater.cluster.readiness import wait_ready
 from highwater.cluster.reading import CLIENT_ID, StoredRecord, stored_records
@@ -32,11 +33,11 @@ POLL_SECONDS: Final = 0.005
 
 
 class Cluster:
-    """Brokers 1…n on free ports of this machine, the first three also the quorum; or controllers 101… apart from them.
+    """Brokers 1…n on free ports of this machine. The first three are the quorum; or there are controllers 101….
 
-    In this process each node has a thread and real sockets; with `processes` each is a process. Use it as a context
-    manager, or call `open` and `close`. Without `data_dir` its data is gone at the end. Nodes that start may take
-    `ready_seconds`, unless a call says otherwise.
+    In this process each node has a thread and real sockets; with `processes` each is a process. Use the cluster as a
+    context manager, or call `open` and `close`. Without `data_dir` its data is deleted at the end. Nodes may take
+    `ready_seconds` to start, unless a call says otherwise.
     """
 
     def __init__(
@@ -70,7 +71,8 @@ class Cluster:
         self.close()
 
     def open(self) -> Cluster:
-        """Returns it when every broker is unfenced and knows all the others. Left open, it closes with the process."""
+        """Returns the cluster when every broker is unfenced and knows all others. It is closed at exit at the
+        latest."""
         if self._layout is not None:
             raise ClusterFailed("the cluster is open already")
         brokers, controllers, racks = self._shape
@@ -92,7 +94,7 @@ class Cluster:
             self.close()
 
     def close(self) -> None:
-        """A controlled shutdown where data is kept; else every node is killed and its data removed."""
+        """A controlled shutdown if the data is kept; otherwise every node is killed and its data deleted."""
         with self._verbs:
             atexit.unregister(self._close_at_exit)
             self._wake_all()
@@ -127,7 +129,7 @@ class Cluster:
     # --- what it is
 
     @property
-    def _members(self) -> list[Member]:
+    def _members(self) -> list[NodeLayout]:
         if self._layout is None:
             raise ClusterFailed("the cluster is not open")
         return self._layout.members
@@ -148,7 +150,7 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Of all brokers, whether they run or not."""
+        """The addresses of all brokers, running or not."""
         return ",".join(member.bootstrap for member in self._members if member.is_broker)
 
     def get_bootstrap_server(self) -> str:
@@ -162,7 +164,7 @@ class Cluster:
         host = self._hosts.get(self._member(node).id)
         return (State.DOWN if host is None else host.state).value
 
-    def _member(self, node: int) -> Member:
+    def _member(self, node: int) -> NodeLayout:
         for member in self._members:
             if member.id == node:
                 return member
@@ -178,7 +180,7 @@ class Cluster:
     # --- nodes
 
     def start(self, *nodes: int, wait: bool = True, seconds: float | None = None) -> Cluster:
-        """Start nodes that are down; returns when each serves. Without nodes: the cluster, or all that are down."""
+        """Starts nodes that are down, and returns when each serves. Without arguments: the cluster, or all of them."""
         if not nodes and self._layout is None:
             return self.open()
         with self._verbs:
@@ -194,7 +196,7 @@ class Cluster:
     def _down(self) -> list[int]:
         return [node for node in self.nodes if self.state(node) == State.DOWN.value]
 
-    def _begin(self, member: Member) -> Host:
+    def _begin(self, member: NodeLayout) -> Host:
         from highwater.cluster.process_host import ProcessHost
         from highwater.cluster.thread_host import ThreadHost
 
@@ -205,7 +207,7 @@ class Cluster:
         self._hosts[member.id] = host
         return host
 
-    def _others(self, member: Member) -> dict[Any, NodeId]:
+    def _others(self, member: NodeLayout) -> dict[Any, NodeId]:
         return {at: node for at, node in self._peers.items() if node != member.id}
 
     def _wait_ready(self, hosts: Sequence[Host], seconds: float) -> None:
@@ -219,19 +221,19 @@ class Cluster:
         )
 
     def stop(self, *nodes: int, seconds: float = STOP_SECONDS) -> None:
-        """A controlled shutdown, one after the other: leaderships are handed over first."""
+        """A controlled shutdown of one node after the other: leaderships are moved first."""
         with self._verbs:
             for node in nodes:
                 if not self._running(node, State.UP).stop(seconds):
                     raise ClusterFailed(f"node {node} did not stop within {seconds:g} s, and was killed")
 
     def kill(self, *nodes: int) -> None:
-        """As kill -9, all at once: connections break, what was not synced is left to the operating system."""
+        """Like kill -9, all at once: connections break, and unsynced data is left to the operating system."""
         with self._verbs:
             self._each([self._running(node) for node in nodes], lambda host: host.kill())
 
     def pause(self, *nodes: int) -> None:
-        """As SIGSTOP: the node does nothing, its connections stay open."""
+        """Like SIGSTOP: the node does nothing, and its connections stay open."""
         with self._verbs:
             for node in nodes:
                 self._running(node, State.UP).pause()
@@ -244,26 +246,26 @@ class Cluster:
     # --- links
 
     def cut(self, one: int, other: int, *, one_way: bool = False) -> None:
-        """Hold all bytes between two nodes, or only those from the first to the second; clients are not touched."""
+        """Holds all bytes between two nodes, or those from the first to the second. Clients are not affected."""
         with self._verbs:
             self._links.cut(self._member(one).id, self._member(other).id, one_way)
             self._relink()
 
     def slow(self, one: int, other: int, *, ms: float) -> None:
-        """Let bytes between two nodes take this much longer, each way."""
+        """Delays bytes between two nodes by this time, each way."""
         with self._verbs:
             self._links.slow(self._member(one).id, self._member(other).id, ms / 1000)
             self._relink()
 
     def heal(self) -> None:
-        """Mend all links, and let no call fail any more. What a cut held arrives now."""
+        """Heals all links, and lets no call fail any more. Bytes that a cut held arrive now."""
         with self._verbs:
             self._links.heal()
             self._relink()
             self._disarm(self._rules.clear())
 
     def restore(self, seconds: float | None = None) -> None:
-        """Heal, resume what is paused and start what is down."""
+        """Heals, resumes paused nodes and starts nodes that are down."""
         with self._verbs:
             self.heal()
             self._wake_all()
@@ -275,9 +277,9 @@ class Cluster:
                 self._order(host, verb, argument)
 
     def _order(self, host: Host, verb: str, argument: object) -> None:
-        """In force when this returns; a paused node finds it when it goes on, a dead one at its start."""
+        """The command is in force on return. A paused node gets it when it resumes, and a dead one at its start."""
         if host.state is State.PAUSED:
-            host.tell(verb, argument)
+            host.send(verb, argument)
         elif host.state is State.UP:
             with contextlib.suppress(ConnectionError):
                 host.call(verb, argument, ORDER_SECONDS)
@@ -285,9 +287,11 @@ class Cluster:
     # --- failing calls
 
     def fail(self, api: str, error: str, *, node: int | None = None) -> Failure:
-        """Let calls of clients fail: `fail("Produce", "NOT_LEADER_OR_FOLLOWER").once()`, or `.times(n)`, `.on_call(n)`,
-        `.always()`. Calls of all nodes are counted together; `node` takes those of one. "close_connection" is an error
-        too. `.fired` tells how many calls failed. Fetches of followers are not counted: `cut` and `slow` are for them.
+        """Lets calls fail: `fail("Produce", "NOT_LEADER_OR_FOLLOWER").once()`, or `.times(n)`, `.on_call(n)`,
+        `.always()`.
+
+        Calls of all nodes are counted together; with `node`, only those of one node. "close_connection" is an error,
+        too. `.fired` is the number of calls that failed. For fetches of followers, use `cut` and `slow`.
         """
         member = None if node is None else self._member(node)
         on_controller = member is not None and not member.is_broker
@@ -303,7 +307,7 @@ class Cluster:
                     self._order(host, "arm", [rule.id, rule.role.value, *rule[2:]])
 
     def _decide(self, node: NodeId, rules: Sequence[int]) -> int | None:
-        """Called from the threads of nodes: takes no lock but the rules' own, and waits for nobody."""
+        """Called from the threads of nodes. It takes only the lock of the rules, and waits for nothing."""
         chosen = self._rules.decide(node, rules)
         self._disarm(self._rules.take_spent())
         return chosen
@@ -312,7 +316,7 @@ class Cluster:
         for rule_id in rules:
             for host in list(self._hosts.values()):
                 if host.state is not State.DOWN:
-                    host.tell("disarm", rule_id)
+                    host.send("disarm", rule_id)
 
     # --- topics
 
@@ -324,7 +328,7 @@ class Cluster:
         config: Mapping[str, object] | None = None,
         assignment: Sequence[Sequence[int]] = (),
     ) -> None:
-        """Returns when every partition has a leader and every reachable broker knows of it."""
+        """Returns when every partition has a leader and every reachable broker knows it."""
         factor = min(3, len(self.brokers)) if replication_factor is None else replication_factor
         settings = {key: _text(value) for key, value in (config or {}).items()}
         topic = NewTopic(name, -1 if assignment else partitions, -1 if assignment else factor, assignment, settings)
@@ -333,7 +337,7 @@ class Cluster:
         self.wait_until(lambda: is_known(self._looks(name, whole=True)), what=f"topic {name} has leaders")
 
     def client(self, seconds: float = WAIT_SECONDS) -> Client:
-        """A client of the brokers that run now, for the tests of the cluster itself."""
+        """A client of the running brokers, for the tests of the cluster itself."""
         running = [
             host.member.bootstrap
             for host in self._hosts.values()
@@ -344,7 +348,7 @@ class Cluster:
         return Client(running, client_id=CLIENT_ID, timeout=seconds, request_timeout=min(seconds, 10.0))
 
     def records(self, topic: str, partition: int | None = None, *, seconds: float = WAIT_SECONDS) -> list[StoredRecord]:
-        """What a consumer reads now from beginning to end, by partition and offset."""
+        """The records that a consumer reads now, from the beginning to the end, by partition and offset."""
         known = self.view(topic).partitions
         if not known:
             raise ValueError(f"there is no topic {topic}")
@@ -358,14 +362,14 @@ class Cluster:
     # --- looking and waiting
 
     def view(self, topic: str | None = None) -> View:
-        """By the node that has seen most of the metadata; those paused or down are not asked."""
+        """From the node that has the newest metadata. Nodes that are paused or down are not asked."""
         looks = self._looks(topic)
         if not looks:
             raise ClusterFailed("no node runs")
         return View.of(max(looks, key=lambda seen: (seen["offset"], seen["epoch"])))
 
     def _looks(self, topic: str | None, whole: bool = False) -> list[dict[str, Any]]:
-        """What each running node sees; with `whole`, only nodes that no cut keeps from hearing the news."""
+        """What each running node knows. With `whole`, only nodes that no cut keeps from newer metadata."""
         looks = []
         for host in list(self._hosts.values()):
             if host.failure is not None:
@@ -385,7 +389,7 @@ class Cluster:
         return found
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """None while there is none."""
+        """None while there is no leader."""
         return self.partition(topic, partition).leader
 
     def isr(self, topic: str, partition: int) -> set[int]:
@@ -398,16 +402,10 @@ class Cluster:
     def wait_for_isr(
         self, topic: str, partition: int, wanted: int | Collection[int], seconds: float = WAIT_SECONDS
     ) -> set[int]:
-        """Until the ISR has this size, or these members; gives it as it was then."""
-        isr: set[int] = set()
-
-        def reached() -> bool:
-            nonlocal isr
-            isr = self.isr(topic, partition)
-            return len(isr) == wanted if isinstance(wanted, int) else isr == set(wanted)
-
-        self.wait_until(reached, seconds, f"the ISR of {topic}-{partition} is {wanted}")
-        return isr
+        """Waits until the ISR has this size or these members. Returns the ISR."""
+        awaited = AwaitedIsr(f"{topic}-{partition}", wanted)
+        self.wait_until(lambda: awaited.is_reached(self.isr(topic, partition)), seconds, awaited.text)
+        return awaited.isr
 
     def wait_for_leader(
         self,
@@ -418,31 +416,28 @@ class Cluster:
         other_than: int | None = None,
         seconds: float = WAIT_SECONDS,
     ) -> int:
-        """Until the partition is led: by anybody, by the one wanted, or by another one than named; gives the leader."""
-        led: list[int] = []
-
-        def reached() -> bool:
-            leader = self.leader(topic, partition)
-            if leader is None or leader == other_than or wanted not in (None, leader):
-                return False
-            led.append(leader)
-            return True
-
-        self.wait_until(reached, seconds, f"{topic}-{partition} has the leader wanted")
-        return led[-1]
+        """Waits until the partition has a leader: any, a given one, or another than a given one. Returns the leader."""
+        awaited = AwaitedLeader(f"{topic}-{partition}", wanted, other_than)
+        self.wait_until(lambda: awaited.is_reached(self.leader(topic, partition)), seconds, awaited.text)
+        assert awaited.leader is not None
+        return awaited.leader
 
     def wait_until(
-        self, condition: Callable[[], object], seconds: float = WAIT_SECONDS, what: str = "the condition holds"
+        self,
+        condition: Callable[[], object],
+        seconds: float = WAIT_SECONDS,
+        what: str | Callable[[], str] = "the condition holds",
     ) -> None:
-        """Ask again and again; raises TimeoutError, with the state of the nodes."""
+        """Ask again and again; raises TimeoutError, with what was waited for and the state of the nodes."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
                 states = ", ".join(f"{node} {self.state(node)}" for node in self.nodes)
-                raise TimeoutError(f"not within {seconds:.1f} s: {what} (nodes: {states})")
+                awaited = what if isinstance(what, str) else what()
+                raise TimeoutError(f"not within {seconds:.1f} s: {awaited} (nodes: {states})")
             time.sleep(POLL_SECONDS)
 
 
 def _text(value: object) -> str:
-    """As a properties file would say it."""
+    """The text of a value in a properties file."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,5 @@
-"""The data directory of a cluster: made if it is missing, locked, and free of nodes that still run."""
+"""The data directory of a cluster: it is made if it is missing, it is locked, and no node of an earlier run still uses
+it."""
 
 from __future__ import annotations
 
@@ -18,12 +19,13 @@ from highwater.world.real_disk import RealDisk
 NODES = "nodes.json"
 PID = "pid"
 ENDING_SECONDS = 10.0
-"""How long nodes may take to end whose `highwater up` was killed a moment ago."""
+"""How long the nodes may take to end if their `highwater up` was killed a moment ago."""
 _POLL_SECONDS = 0.05
 
 
 class DataDirectory:
-    """Ours from here on; ClusterFailed where somebody else works in it. Nothing is changed before that is known."""
+    """The directory belongs to this process from now on. Raises ClusterFailed if another process uses it. Nothing is
+    changed before that is known."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,7 +47,7 @@ class DataDirectory:
         self.lock.release()
 
     def abandon(self) -> None:
-        """Nothing came of it: what was made for it goes again, unless something was put there."""
+        """The start failed: removes what was made for it, unless something was put there."""
         if self._made:
             self.lock.path.unlink(missing_ok=True)
         self.release()
@@ -62,12 +64,12 @@ class DataDirectory:
             lock = home / "data" / LOCK
             while lock.exists() and not _is_free(lock):
                 if time.monotonic() > deadline:
-                    raise ClusterFailed(f"{lock.parent} is in use by a node{_who(home, lock)}: end it first")
+                    raise ClusterFailed(f"{lock.parent} is in use by a node{_holder(home, lock)}: end it first")
                 time.sleep(_POLL_SECONDS)
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Replaced whole, and there after a power cut."""
+    """Replaces the whole file durably."""
     for _ in replace_file(RealDisk(), path, text.encode("iso-8859-1")):
         pass
 
@@ -80,7 +82,7 @@ def _is_free(lock: Path) -> bool:
     return True
 
 
-def _who(home: Path, lock: Path) -> str:
+def _holder(home: Path, lock: Path) -> str:
     with contextlib.suppress(OSError, ValueError):
         pid = int((home / PID).read_text())
         if has_open(pid, lock):

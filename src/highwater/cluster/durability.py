@@ -1,4 +1,4 @@
-"""A durability check: what was sent to a topic and acknowledged is there, once and in order."""
+"""A durability check: every record that was sent to a topic and acknowledged is there, once and in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _OWN = "durability_check"
 class DurabilityCheck:
     """Writes with acks=all, or watches a client that does, and judges what can be read afterwards.
 
-    Values are what records are told apart by: each may be sent once. The topic is the check's own.
+    Records are distinguished by their values, so each value may be sent only once. Only the check may write to the
+    topic.
     """
 
     def __init__(self, cluster: Cluster, topic: str, *, partitions: int = 1, seconds: float = 30.0) -> None:
@@ -39,14 +40,14 @@ class DurabilityCheck:
 
     @property
     def producer_history(self) -> list[Sent]:
-        """Every send in the order in which it was made, with its outcome so far."""
+        """Every send, in order, with its result so far."""
         with self._lock:
             return list(self._sends.values())
 
     def send(self, value: bytes | str | None = None, *, key: bytes | None = None, partition: int | None = None) -> Sent:
-        """Write one record and wait for its acknowledgement by all in-sync replicas; a failure is an outcome, too.
+        """Writes one record and waits for the acknowledgement of all in-sync replicas; a failure is a result, too.
 
-        Without a value it gets a number of its own; without a partition they take turns.
+        Without a value the record gets a unique number; without a partition, partitions take turns.
         """
         number = next(self._numbers)
         data = f"record {number}".encode() if value is None else _bytes(value)
@@ -55,7 +56,7 @@ class DurabilityCheck:
         try:
             offset = self._own_producer().send(place, [(time.time_ns() // 1_000_000, key, data, ())])
         except KafkaError as failed:
-            # A retriable error may follow an attempt that was stored.
+            # After a retriable error an earlier attempt may have been stored.
             outcome = Outcome.UNKNOWN if is_retriable(failed.code) else Outcome.FAILED
             return self._enter(Sent(place, data, _OWN, outcome), again=True)
         except ClientFailure:
@@ -63,13 +64,13 @@ class DurabilityCheck:
         return self._enter(Sent(place, data, _OWN, Outcome.ACKED, offset), again=True)
 
     def produce(self, producer: Any, value: bytes | str, *, partition: int = 0, **more: Any) -> None:
-        """Send through a confluent_kafka.Producer of yours, which has to have acks=all; flush it before `verify`."""
+        """Sends through your own confluent_kafka.Producer, which must have acks=all. Flush it before `verify`."""
         data = _bytes(value)
         self._enter(Sent(TopicPartition(self.topic, partition), data, f"producer {id(producer)}", Outcome.UNKNOWN))
         producer.produce(self.topic, value=data, partition=partition, on_delivery=self.on_delivery, **more)
 
     def on_delivery(self, error: Any, message: Any) -> None:
-        """A delivery callback for librdkafka clients, where you call their `produce` yourself."""
+        """A delivery callback for librdkafka clients, if you call their `produce` yourself."""
         place = TopicPartition(message.topic(), message.partition())
         data = _bytes(message.value())
         with self._lock:
@@ -78,12 +79,12 @@ class DurabilityCheck:
         if error is None:
             sent = Sent(place, data, producer, Outcome.ACKED, message.offset())
         else:
-            # librdkafka gives up with an error after attempts whose answers it may have missed.
+            # librdkafka gives up with an error after attempts whose responses it may have missed.
             sent = Sent(known.partition if known is not None else place, data, producer, Outcome.UNKNOWN)
         self._enter(sent, again=known is not None)
 
     def judge(self) -> Verdict:
-        """Reads the whole topic, and says how it stands."""
+        """Reads the whole topic, and returns the verdict."""
         reads = [
             Read(TopicPartition(each.topic, each.partition), each.offset, each.value or b"")
             for each in self._cluster.records(self.topic, seconds=self._seconds)
@@ -91,7 +92,13 @@ class DurabilityCheck:
         return judge(History(self.producer_history, reads))
 
     def verify(self) -> Verdict:
-        """AssertionError, with the table, unless every acknowledged record is there, once and in order."""
+        """Raises AssertionError, with the table, unless every acknowledged record is there, once and in order. Also
+        raises it if nothing was sent, because nothing would be proved."""
+        if not self.producer_history:
+            raise AssertionError(
+                f"nothing was sent to {self.topic} that the check knows of: send by its `send` or `produce`, or give "
+                "its `on_delivery` to your producer as the delivery callback, and flush the producer"
+            )
         verdict = self.judge()
         if not verdict.ok:
             raise AssertionError(f"{self.topic} did not keep what it acknowledged\n{verdict_text(verdict)}")
@@ -113,7 +120,7 @@ class DurabilityCheck:
     def _enter(self, sent: Sent, again: bool = False) -> Sent:
         with self._lock:
             if sent.value in self._sends and not again:
-                raise ValueError(f"{sent.value!r} was sent before: records are told apart by their values")
+                raise ValueError(f"{sent.value!r} was sent before: records are distinguished by their values")
             self._sends[sent.value] = sent
             return sent
 

@@ -1,7 +1,7 @@
-"""The one exception of clusters on this machine."""
+"""The exception of clusters on this machine."""
 
 from __future__ import annotations
 
 
 class ClusterFailed(RuntimeError):
-    """The cluster did not become, or stay, what it was asked to be."""
+    """The cluster could not be started, or did not keep running, as asked for."""

@@ -1,4 +1,4 @@
-"""Which process has a port or a file: what /proc tells, for words to a person and before a signal is sent."""
+"""Finds the process that has a port or a file, from /proc: for messages, and before a signal is sent."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def named(pid: int) -> str:
 
 
 def holder_of_port(port: int) -> int | None:
-    """The process with a socket on this TCP port of ours; None where /proc tells nothing, as of other users'."""
+    """The process with a socket on this TCP port; None if /proc does not show it, as for other users' processes."""
     sockets = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _inodes(table, port)}
     return next((pid for pid in _pids() if sockets & set(_open_files(pid))), None) if sockets else None
 
 
 def has_open(pid: int, path: Path) -> bool:
-    """Whether the process has this very file open; False where /proc does not tell."""
+    """Whether the process has exactly this file open; False if /proc does not show it."""
     return str(path.resolve()) in _open_files(pid)
 
 
@@ -49,7 +49,8 @@ def _pids() -> list[int]:
 
 
 def _open_files(pid: int) -> list[str]:
-    """What its descriptors stand for. One that is closed meanwhile, and a process that is not ours, tell nothing."""
+    """The targets of its descriptors. A descriptor that is closed meanwhile, and a process of another user, show
+    nothing."""
     found = []
     descriptors = f"/proc/{pid}/fd"
     with contextlib.suppress(OSError):

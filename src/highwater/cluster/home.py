@@ -1,4 +1,4 @@
-"""Where an embedded cluster keeps its data: in a directory that stays, or in one that goes with the cluster."""
+"""Where an embedded cluster keeps its data: in a directory that stays, or in one that is deleted with the cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Home:
         return self._kept is not None
 
     def open(self) -> Path:
-        """ClusterFailed where another cluster has it."""
+        """Raises ClusterFailed if another cluster uses it."""
         self._directory = DataDirectory(self._kept or Path(tempfile.mkdtemp(prefix="highwater-")))
         return self._directory.path
 
@@ -31,7 +31,7 @@ class Home:
             self._directory = None
 
     def abandon(self) -> None:
-        """As `close`, where nothing was laid out: a directory that was made for it goes again."""
+        """As `close`, if nothing was laid out: a directory that was made for it is removed."""
         if self._directory is not None:
             self._directory.abandon()
         self.close()

@@ -1,4 +1,4 @@
-"""What the cluster asks of a running node, wherever it runs."""
+"""What a cluster can do with a running node, in a thread or in a process."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from highwater.cluster.layout import Member
+from highwater.cluster.layout import NodeLayout
 from highwater.model import Endpoint, NodeId
 
 Decide = Callable[[NodeId, Sequence[int]], int | None]
-"""(node, ids of rules that a request falls under) -> the rule that strikes. Called from any thread."""
+"""(node, ids of the rules that match a request) -> the rule to apply. Called from any thread."""
 
 
 class State(Enum):
@@ -21,44 +21,45 @@ class State(Enum):
 
 
 class Host(ABC):
-    """One start of one node. Verbs are called by one thread at a time."""
+    """One run of one node. Its methods are called by one thread at a time."""
 
-    def __init__(self, member: Member, peers: Mapping[Endpoint, NodeId], decide: Decide) -> None:
+    def __init__(self, member: NodeLayout, peers: Mapping[Endpoint, NodeId], decide: Decide) -> None:
         self.member = member
         self.peers = peers
         self.decide = decide
         self.state = State.DOWN
         self.failure: str | None = None
-        """Why it ended by itself."""
+        """The reason why the node ended by itself."""
         self.opens_logs = False
-        """It was heard to do so, which takes long after an unclean stop; before that it waits for the metadata."""
+        """The node has reported that it opens its logs, which takes long after an unclean stop. Before that it waits
+        for the metadata."""
 
     @abstractmethod
     def begin(self, commands: Sequence[tuple[str, Any]]) -> None:
-        """Start it under these commands; do not wait for it."""
+        """Starts the node with these commands in force, and does not wait for it."""
 
     @abstractmethod
     def wait_ready(self, seconds: float) -> bool:
-        """False if it failed first (`failure` says why) or took longer."""
+        """False if the node failed first (`failure` has the reason) or took longer."""
 
     @abstractmethod
     def stop(self, seconds: float) -> bool:
-        """A controlled shutdown; False if it took longer, and was killed."""
+        """A controlled shutdown. False if it took longer, and the node was killed."""
 
     @abstractmethod
     def kill(self) -> None: ...
 
     @abstractmethod
     def pause(self) -> None:
-        """It runs nothing any more when this returns."""
+        """When this returns, the node runs nothing any more."""
 
     @abstractmethod
     def resume(self) -> None: ...
 
     @abstractmethod
     def call(self, verb: str, argument: Any, seconds: float) -> Any:
-        """The answer of a running node; of a paused or ended one TimeoutError or ConnectionError."""
+        """The answer of a running node. Raises TimeoutError or ConnectionError for a paused or ended one."""
 
     @abstractmethod
-    def tell(self, verb: str, argument: Any) -> None:
-        """As `call`, in the same order, without waiting; nothing happens where the node has ended."""
+    def send(self, verb: str, argument: Any) -> None:
+        """As `call`, in the same order, but without waiting. Nothing happens if the node has ended."""

@@ -10,6 +10,7 @@ from random import SystemRandom
 
 from highwater.cluster.directory import write_durably
 from highwater.cluster.failed import ClusterFailed
+from highwater.cluster.lost_voters import lost_voters_line
 from highwater.cluster.ports import HOST, ReservedPort, taken
 from highwater.cluster.record import FIRST_CONTROLLER_ID, Record, Shape, as_arguments
 from highwater.config import ConfigError, NodeConfig, format_properties, parse_properties
@@ -45,12 +46,12 @@ LAID_OUT = {
     "node.id": _NUMBERED,
     "process.roles": "the numbers of brokers and of controllers decide it",
 }
-"""Settings that one value cannot hold for all nodes, and why."""
+"""Settings that cannot have one value for all nodes, with the reason."""
 
 
 @dataclass(slots=True)
-class Member:
-    """One node, before it runs."""
+class NodeLayout:
+    """The role, ports, settings and directories of one node."""
 
     id: NodeId
     roles: tuple[str, ...]
@@ -78,7 +79,7 @@ class Member:
 
     @property
     def http(self) -> str | None:
-        """Where it tells its status."""
+        """The address of its status page."""
         return None if self.http_port is None else f"{HOST}:{self.http_port.number}"
 
     @property
@@ -87,11 +88,11 @@ class Member:
 
 
 class Layout:
-    """Formatted on disk once made. A directory that an earlier cluster left behind is taken as it is, if it has the
-    same voters. Whoever makes a layout holds the directory (`DataDirectory`).
+    """The nodes are formatted on disk when the layout is made. A directory of an earlier cluster is used as it is, if
+    it has the same voters. The caller holds the lock of the directory (`DataDirectory`).
 
-    Brokers have the ports from `first_port` on, or the ones of the last time, or new ones. With `http` each node serves
-    its status on a port of its own. A refusal names the numbers that fit as `shape` says them.
+    Brokers have the ports from `first_port` on, or those of the last time, or new ones. With `http` each node serves
+    its status on its own port. An error names the numbers of nodes that fit, in the words of `shape`.
     """
 
     def __init__(
@@ -122,6 +123,11 @@ class Layout:
             self.release()
             raise
 
+    @property
+    def lost_voters_line(self) -> str | None:
+        """None if every voter has the directory with which the quorum knows it."""
+        return lost_voters_line(self.lost_voters, [each.id for each in self._voters]) if self.lost_voters else None
+
     def release(self) -> None:
         for member in self.members:
             for port in (*member.ports.values(), member.http_port):
@@ -129,23 +135,23 @@ class Layout:
                     port.release()
 
     @staticmethod
-    def _members(directory: Path, brokers: int, controllers: int, racks: Sequence[str] | None) -> list[Member]:
+    def _members(directory: Path, brokers: int, controllers: int, racks: Sequence[str] | None) -> list[NodeLayout]:
         members = []
         for number in range(1, brokers + 1):
             votes = controllers == 0 and number <= VOTERS
             roles = ("broker", "controller") if votes else ("broker",)
             rack = None if racks is None else racks[number - 1]
-            members.append(Member(NodeId(number), roles, directory / f"node-{number}", rack))
+            members.append(NodeLayout(NodeId(number), roles, directory / f"node-{number}", rack))
         for number in range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers):
-            members.append(Member(NodeId(number), ("controller",), directory / f"node-{number}"))
+            members.append(NodeLayout(NodeId(number), ("controller",), directory / f"node-{number}"))
         return members
 
     @property
-    def _voters(self) -> list[Member]:
+    def _voters(self) -> list[NodeLayout]:
         return [member for member in self.members if "controller" in member.roles]
 
     def _prepare(self, directory: Path) -> None:
-        """All that can be refused is refused before anything is written."""
+        """Everything that can be refused is refused before anything is written."""
         disk = RealDisk()
         record = Record.read(disk, directory)
         record.check([member.id for member in self.members], [voter.id for voter in self._voters], self._shape)
@@ -156,14 +162,15 @@ class Layout:
             member.properties = self._properties(member)
             NodeConfig.parse(member.properties)
         voters = self._initial_voters(record)
-        # Voters first: from any one of them an interrupted start learns who the others are.
+        self.lost_voters = record.lost if record.has_run else []
+        # Voters first: an interrupted start can then learn the other voters from any one of them.
         for member in sorted(self.members, key=lambda each: "controller" not in each.roles):
             make_directory(disk, member.log_dir)
             write_durably(member.config_file, format_properties(member.properties))
             if member.id not in record.metas:
                 self._format(disk, member, voters, record.has_run)
 
-    def _reserve(self, member: Member, recorded: Endpoint | None) -> None:
+    def _reserve(self, member: NodeLayout, recorded: Endpoint | None) -> None:
         last = _last_ports(member.config_file)
         if member.is_broker:
             wanted = last.get(_BROKER, 0) if self._first_port is None else self._first_port + member.id - 1
@@ -174,7 +181,7 @@ class Layout:
         if self._http:
             member.http_port = ReservedPort.drawn()
 
-    def _client_port(self, member: Member, wanted: int) -> ReservedPort:
+    def _client_port(self, member: NodeLayout, wanted: int) -> ReservedPort:
         if not wanted:
             return ReservedPort.drawn()
         try:
@@ -182,10 +189,12 @@ class Layout:
         except (OSError, OverflowError) as failed:
             if self._first_port is None:
                 return ReservedPort.drawn()
-            told = taken(wanted, f"the client port of node {member.id}", "end that process, or choose another --port")
-            raise ClusterFailed(told) from failed
+            message = taken(
+                wanted, f"the client port of node {member.id}", "end that process, or choose another --port"
+            )
+            raise ClusterFailed(message) from failed
 
-    def _properties(self, member: Member) -> dict[str, str]:
+    def _properties(self, member: NodeLayout) -> dict[str, str]:
         factor = str(min(3, self._brokers))
         properties = {
             "process.roles": ",".join(member.roles),
@@ -208,7 +217,7 @@ class Layout:
         return {**properties, **self._config}
 
     def _initial_voters(self, record: Record) -> list[InitialVoter]:
-        """As they were formatted together; anew where nobody is formatted yet."""
+        """The voters as they were formatted together, or new ones if none is formatted yet."""
         if record.voters is not None:
             known = ((node.key, record.endpoint(node.key.id, _CONTROLLER)) for node in record.voters.nodes)
             return [InitialVoter(key.id, at, key.directory_id) for key, at in known if at is not None]
@@ -218,8 +227,9 @@ class Layout:
             for voter in self._voters
         ]
 
-    def _format(self, disk: RealDisk, member: Member, voters: Sequence[InitialVoter], has_run: bool) -> None:
-        """A voter whose directory was lost comes back without its vote: by that it could deny what it has promised."""
+    def _format(self, disk: RealDisk, member: NodeLayout, voters: Sequence[InitialVoter], has_run: bool) -> None:
+        """A voter whose directory was lost comes back without its vote. With a vote, it could contradict an earlier
+        one."""
         wanted = Format(
             self.cluster_id,
             member.id,
@@ -233,11 +243,11 @@ class Layout:
 
 
 def _check_common(config: Mapping[str, str], brokers: int, http: bool) -> None:
-    """ConfigError for what is no setting, and for what is laid out for each node."""
+    """Raises ConfigError for an unknown setting, and for one that the layout sets for each node."""
     check_known(config)
     given = set(config) & set(LAID_OUT)
     if brokers == 1:
-        given.discard("advertised.listeners")  # of one broker alone: what it tells its clients may be given
+        given.discard("advertised.listeners")  # with a single broker this may be given: its clients use it
     if not http:
         given.discard("highwater.http.listener")
     for name in sorted(given):
@@ -245,7 +255,7 @@ def _check_common(config: Mapping[str, str], brokers: int, http: bool) -> None:
 
 
 def _last_ports(config: Path) -> dict[str, int]:
-    """By listener, as the last start wrote them; an older version did not sync them, so a power cut took them."""
+    """The ports of the last start, by listener. An older version did not sync them, so a power cut could lose them."""
     try:
         listeners = parse_properties(config.read_text("iso-8859-1")).get("listeners", "")
     except FileNotFoundError:
@@ -257,16 +267,16 @@ def _last_ports(config: Path) -> dict[str, int]:
     return ports
 
 
-def _controller_port(member: Member, wanted: int) -> ReservedPort:
-    """The one of the last time: the quorum's log names it, and nobody would look for this voter elsewhere."""
+def _controller_port(member: NodeLayout, wanted: int) -> ReservedPort:
+    """The port of the last time: the quorum's log names it, and no other node would look for this voter elsewhere."""
     if not wanted:
         return ReservedPort.drawn()
     try:
         return ReservedPort(wanted)
     except OSError as failed:
-        told = taken(
+        message = taken(
             wanted,
             f"where the quorum's log has voter {member.id}",
             "end that process; the voter cannot move to another port",
         )
-        raise ClusterFailed(told) from failed
+        raise ClusterFailed(message) from failed

@@ -1,4 +1,4 @@
-"""Which links between nodes are cut or slow, as the test said."""
+"""The links between nodes that are cut or slow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Links:
         self._delay: dict[frozenset[NodeId], float] = {}
 
     def cut(self, one: NodeId, other: NodeId, one_way: bool) -> None:
-        """Bytes from `one` to `other`, and back unless one way."""
+        """Cuts bytes from `one` to `other`, and back unless one way."""
         _check_two(one, other)
         self._cut.add((one, other))
         if not one_way:
@@ -34,7 +34,7 @@ class Links:
         return any(node in pair for pair in self._cut)
 
     def between(self, node: NodeId, peer: NodeId) -> Condition:
-        """As `node` has to treat its own connections to `peer`."""
+        """The condition for `node`'s own connections to `peer`."""
         delay = self._delay.get(frozenset((node, peer)), 0.0)
         return Condition((node, peer) in self._cut, (peer, node) in self._cut, delay)
 

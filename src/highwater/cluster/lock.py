@@ -1,4 +1,4 @@
-"""Whoever runs a cluster holds its data directory: before the first write, and until its last node has ended."""
+"""The lock of a cluster's data directory. It is held from before the first write until the last node has ended."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from highwater.cluster.holder import named
 from highwater.log.names import LOCK
 
 PATIENCE_SECONDS = 1.0
-"""Nodes that outlived their cluster take the lock for a moment, to see that it is free."""
+"""Nodes that outlived their cluster take the lock for a moment, to check whether it is free."""
 _POLL_SECONDS = 0.02
 
 
 class DirectoryLock:
-    """The system gives it back when the process ends, however it ends."""
+    """The system releases it when the process ends, even by a kill."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / LOCK
@@ -46,14 +46,15 @@ class DirectoryLock:
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """In a fork it only lets go of the fork's share: the lock stays with the process that took it."""
+        """In a fork this only closes the fork's share: the lock stays with the process that took it."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def when_released(path: Path, act: Callable[[], None]) -> None:
-    """Call `act`, from a thread of its own, once the holder of the lock has ended. Never where nobody holds it now."""
+    """Calls `act`, from its own thread, when the holder of the lock has ended. Never calls it if no process holds the
+    lock now."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -72,7 +73,7 @@ def _wait(fd: int, act: Callable[[], None]) -> None:
 
 
 def _by(path: Path) -> str:
-    """For words only: nobody signals a process that a file names."""
+    """For messages only: a process that a file names is never signalled."""
     try:
         return f" by {named(int(path.read_text()))}"
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Ports that stay ours between two starts of a node."""
+"""Ports that stay reserved between two starts of a node."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from highwater.cluster.holder import holder_of_port, named
 
 HOST = "127.0.0.1"
 OWN_PORTS = range(15_000, 32_000)
-"""Below those that the system gives to whoever dials: one of them could be taken while its node is down, and a dial to
-it could meet itself."""
+"""Below the ephemeral ports, which the system gives to outgoing connections. Such a port could be taken while its node
+is down, and a connection attempt to it could connect to itself."""
 
 
 class ReservedPort:
-    """Bound, never listening: the node binds beside it, and a dial while the node is down is refused.
-
-    Without it the port of a dead node could be given to somebody else, or to a dial to that very port, which would
-    then connect to itself.
-    """
+    """A socket that is bound and never listens. The node binds beside it, and connections are refused while the node is
+    down. Without it, the port of a dead node could be given to another process, or to an outgoing connection to that
+    very port, which would then connect to itself."""
 
     def __init__(self, port: int) -> None:
         self._bind(port, shared=True)
 
     @classmethod
     def drawn(cls) -> ReservedPort:
-        """One that nobody has bound, not even as a reservation of another cluster."""
+        """A port that no process has bound, not even as a reservation of another cluster."""
         random = SystemRandom()
         while True:
             drawn = cls.__new__(cls)
@@ -50,14 +48,14 @@ class ReservedPort:
 
 
 def taken(port: int, what: str, remedy: str) -> str:
-    """What to tell whoever wanted this port."""
+    """The message if this port is taken."""
     holder = holder_of_port(port)
     by = "by another process" if holder is None else f"by {named(holder)}"
     return f"{HOST}:{port}, {what}, is taken {by}: {remedy}"
 
 
 def free_ports(count: int) -> int:
-    """The first of so many in a row that are free now."""
+    """The first of `count` consecutive ports that are free now."""
     random = SystemRandom()
     while True:
         first = random.choice(OWN_PORTS)

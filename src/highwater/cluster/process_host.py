@@ -1,4 +1,4 @@
-"""A node in a process of its own, steered over a socket that only it inherits."""
+"""A node in its own process, controlled over a socket that only it inherits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import highwater
 from highwater.cluster.host import Decide, Host, State
-from highwater.cluster.layout import Member
+from highwater.cluster.layout import NodeLayout
 from highwater.model import Endpoint, NodeId
 
 _SOURCES = Path(highwater.__file__).parents[1]
@@ -26,7 +26,7 @@ _SOURCES = Path(highwater.__file__).parents[1]
 class ProcessHost(Host):
     """`kill` is SIGKILL, `pause` is SIGSTOP."""
 
-    def __init__(self, member: Member, peers: Mapping[Endpoint, NodeId], decide: Decide) -> None:
+    def __init__(self, member: NodeLayout, peers: Mapping[Endpoint, NodeId], decide: Decide) -> None:
         super().__init__(member, peers, decide)
         self._process: subprocess.Popen[bytes] | None = None
         self._steering: socket.socket | None = None
@@ -92,7 +92,7 @@ class ProcessHost(Host):
         self._join()
 
     def pause(self) -> None:
-        """Waits until the system has stopped it: a signal sent is not yet one received."""
+        """Waits until the system has stopped the process: the signal takes effect only some time after it was sent."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
@@ -106,7 +106,7 @@ class ProcessHost(Host):
     def call(self, verb: str, argument: Any, seconds: float) -> Any:
         return self._order(verb, argument).result(seconds)
 
-    def tell(self, verb: str, argument: Any) -> None:
+    def send(self, verb: str, argument: Any) -> None:
         with contextlib.suppress(ConnectionError):
             self._order(verb, argument)
 
@@ -138,7 +138,7 @@ class ProcessHost(Host):
                 if text.endswith(b"\n"):  # else it was killed within a line
                     self._hear(json.loads(text))
         with self._sending, steering:
-            self._steering = None  # before it is closed: who sends meanwhile is told that the node has ended
+            self._steering = None  # before it is closed: a sender then learns that the node has ended
         self._end()
 
     def _hear(self, line: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for nodes that were started, and what to say of those that take too long."""
+"""Waits for nodes that were started, and describes those that take too long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from highwater.cluster.waiting import waits_for
 
 
 def wait_ready(hosts: Sequence[Host], seconds: float) -> None:
-    """Until each of them serves. ClusterFailed names those that do not, and what they wait for."""
+    """Waits until each node serves. ClusterFailed names the nodes that do not, and what they wait for."""
     deadline = time.monotonic() + seconds
     for host in hosts:
         if not host.wait_ready(max(deadline - time.monotonic(), 0)):
@@ -25,7 +25,7 @@ def wait_ready(hosts: Sequence[Host], seconds: float) -> None:
 
 def words_on(late: Sequence[Host]) -> str:
     ids = ", ".join(str(host.member.id) for host in late)
-    # One that opens its logs has the metadata, which only a quorum gives.
+    # A node that opens its logs has the metadata, and only a quorum can give it.
     opening = [f"node {host.member.id} opens its logs" for host in late if host.opens_logs]
     waits = opening or waits_for([host.member for host in late])
     return ": ".join(filter(None, (f"node {ids}", "; ".join(waits))))

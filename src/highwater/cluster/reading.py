@@ -1,4 +1,4 @@
-"""Reading what a cluster holds, from the first record to where the partitions end now."""
+"""Reads the records of a cluster, from the first one to the present end of the partitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StoredRecord(NamedTuple):
 
 
 def stored_records(bootstrap: str, partitions: Iterable[TopicPartition], seconds: float) -> list[StoredRecord]:
-    """All records below the high watermarks of this moment, by partition and offset; raises TimeoutError."""
+    """All records below the present high watermarks, by partition and offset. Raises TimeoutError."""
     wanted = list(partitions)
     deadline = time.monotonic() + seconds
     records: list[StoredRecord] = []

@@ -1,4 +1,4 @@
-"""What the directories of a cluster say of it: whose they are, and which voters were formatted together."""
+"""What the directories of a cluster record: the cluster, and the voters that were formatted together."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from highwater.cluster.directory import NODES
 from highwater.cluster.failed import ClusterFailed
 from highwater.log.meta_properties import MetaProperties, read_meta_properties
-from highwater.model import Endpoint, NodeId
-from highwater.quorum import VoterSet
+from highwater.model import ZERO_UUID, Endpoint, NodeId
+from highwater.quorum import ReplicaKey, VoterSet
 from highwater.quorum.voters import endpoint_of
 from highwater.storage.recorded_voters import RecordedVoters, recorded_voters
 from highwater.world import Disk
@@ -19,35 +19,35 @@ from highwater.world import Disk
 FIRST_CONTROLLER_ID = 101
 
 Shape = Callable[[int, int], str]
-"""How whoever starts the cluster says how many brokers, and how many controllers of their own, it has."""
+"""Formats the number of brokers and of separate controllers as the user of the cluster gives them."""
 
 
 def as_options(brokers: int, controllers: int) -> str:
-    """Of `highwater up`."""
+    """As options of `highwater up`."""
     return f"--brokers {brokers}" + (f" --controllers {controllers}" if controllers else "")
 
 
 def as_arguments(brokers: int, controllers: int) -> str:
-    """Of `Cluster`."""
+    """As arguments of `Cluster`."""
     return f"brokers={brokers}" + (f", controllers={controllers}" if controllers else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Of the formatted directories; a node that has none is missing."""
+    """The record of the formatted directories. A node without a directory is missing."""
 
     directory: Path
     metas: Mapping[NodeId, MetaProperties]
     voters: VoterSet | None
-    """As they were formatted together; None where no directory names any."""
+    """The voters that were formatted together; None if no directory names any."""
     has_run: bool
-    """Somebody may have voted by these directories."""
+    """A vote may have been given with these directories."""
     known: frozenset[NodeId]
     """Nodes that were here before, though the directories of some may be lost."""
 
     @classmethod
     def read(cls, disk: Disk, directory: Path) -> Record:
-        """ClusterFailed where the directories do not belong together."""
+        """Raises ClusterFailed if the directories do not belong together."""
         metas: dict[NodeId, MetaProperties] = {}
         found: dict[NodeId, RecordedVoters] = {}
         for home in sorted(directory.glob("node-*")):
@@ -69,15 +69,23 @@ class Record:
         return cls(directory, metas, _agreed(directory, found), has_run, known)
 
     @property
+    def lost(self) -> list[NodeId]:
+        """The voters whose directories are gone, though another may stand in its place: the quorum counts a voter on
+        the directory alone that it was formatted with."""
+        found = {ReplicaKey(node, meta.directory_id or ZERO_UUID) for node, meta in self.metas.items()}
+        keys = () if self.voters is None else self.voters.keys
+        return [key.id for key in keys if not any(map(key.names, found))]
+
+    @property
     def cluster_id(self) -> str | None:
         return next((meta.cluster_id for meta in self.metas.values()), None)
 
     def endpoint(self, voter: NodeId, listener: str) -> Endpoint | None:
-        """Where the quorum's log says that this voter is found."""
+        """The address of this voter in the quorum's log."""
         return None if self.voters is None else endpoint_of(self.voters.listeners(voter), listener)
 
     def check(self, nodes: Sequence[NodeId], voters: Sequence[NodeId], shape: Shape) -> None:
-        """Whether these nodes, and these voters among them, can run here; ClusterFailed tells why not."""
+        """Raises ClusterFailed if these nodes, with these voters, cannot run on the directories."""
         if self.metas and self.voters is None:
             raise ClusterFailed(
                 f"{self.directory} holds {_nodes(sorted(self.metas))} of cluster {self.cluster_id}, but none of its "
@@ -99,10 +107,9 @@ class Record:
                 f"could not be started without {'it' if len(new) == 1 else 'them'} again. Start it with "
                 f"{self._fitting(shape)}, or choose another directory"
             )
-        lost = [voter for voter in voters if voter not in self.metas]
-        if self.has_run and self.voters is not None and len(voters) - len(lost) < self.voters.majority:
+        if self.has_run and self.voters is not None and len(voters) - len(self.lost) < self.voters.majority:
             raise ClusterFailed(
-                f"{self.directory} has lost the directories of {_nodes(lost)}: of the voters {_ids(voters)} "
+                f"{self.directory} has lost the directories of {_nodes(self.lost)}: of the voters {_ids(voters)} "
                 f"{self.voters.majority} are needed, and the cluster's metadata was theirs. Bring the directories back "
                 "from a copy, or choose another directory"
             )
@@ -116,7 +123,7 @@ class Record:
         )
 
     def _fitting(self, shape: Shape) -> str:
-        """What to start the directory with."""
+        """The numbers of nodes that fit the directory."""
         assert self.voters is not None or self.known
         known = {*self.known, *(self.voters.ids if self.voters is not None else ())}
         brokers = sum(node < FIRST_CONTROLLER_ID for node in known)
@@ -124,7 +131,7 @@ class Record:
 
 
 def _left(directory: Path) -> Iterator[NodeId]:
-    """Nodes with a folder, whatever is in it."""
+    """The nodes that have a folder, even an empty one."""
     for home in directory.glob("node-*"):
         number = home.name.removeprefix("node-")
         if number.isdecimal():
@@ -132,7 +139,7 @@ def _left(directory: Path) -> Iterator[NodeId]:
 
 
 def _listed(directory: Path) -> list[NodeId]:
-    """The nodes of the last start; none where no list can be read, as a power cut may leave it."""
+    """The nodes of the last start; empty if the list cannot be read, for example after a power cut."""
     try:
         return [NodeId(int(node["id"])) for node in json.loads((directory / NODES).read_text())["nodes"]]
     except (OSError, ValueError, KeyError, TypeError):
@@ -140,7 +147,7 @@ def _listed(directory: Path) -> list[NodeId]:
 
 
 def _agreed(directory: Path, found: Mapping[NodeId, RecordedVoters]) -> VoterSet | None:
-    """The one voter set of all: two quorums must never answer for one cluster."""
+    """The one voter set of all directories: there must never be two quorums of one cluster."""
     agreed: tuple[NodeId, VoterSet] | None = None
     for node, each in found.items():
         if agreed is not None and agreed[1].keys != each.voters.keys:

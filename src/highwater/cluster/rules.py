@@ -1,4 +1,4 @@
-"""Which calls fail: `fail(api, error)` with its counts, the same for all nodes of a cluster."""
+"""The calls that fail: `fail(api, error)` with its counts, shared by all nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def rule_for(rule_id: int, api: str, error: str, on_controller: bool) -> Rule:
-    """Raises ValueError where there is no such API or error. What brokers answer fails there, unless asked else."""
+    """Raises ValueError if there is no such API or error. An API that brokers answer fails there, unless
+    `on_controller` is set."""
     keys = {name.removesuffix("Request"): key for key, name in index.REQUESTS.items()}
     if api not in keys:
         raise ValueError(f"there is no API {api!r}; one would be 'Produce'")
@@ -35,7 +36,7 @@ def rule_for(rule_id: int, api: str, error: str, on_controller: bool) -> Rule:
 
 
 class Failure:
-    """A rule as the test holds it. It strikes nothing until `once`, `times`, `on_call` or `always` says when."""
+    """A rule for failing calls. It applies to no call until `once`, `times`, `on_call` or `always` is called."""
 
     def __init__(self, rule: Rule, node: NodeId | None, arm: Callable[[Failure], None]) -> None:
         self.rule = rule
@@ -44,24 +45,24 @@ class Failure:
         self._first = 1
         self._last: int | None = 0
         self.calls = 0
-        """How many calls came by since it was armed."""
+        """The number of matching calls since it was armed."""
         self.fired = 0
-        """How many of them failed."""
+        """The number of calls that failed."""
 
     def once(self) -> Self:
-        """The next call."""
+        """The next call fails."""
         return self.times(1)
 
     def times(self, n: int) -> Self:
-        """The next n calls."""
+        """The next n calls fail."""
         return self._window(1, n)
 
     def on_call(self, n: int) -> Self:
-        """The n-th call from now, the first being 1."""
+        """The n-th call from now fails; the first is 1."""
         return self._window(n, n)
 
     def always(self) -> Self:
-        """Every call until the cluster heals."""
+        """Every call fails until the cluster heals."""
         return self._window(1, None)
 
     @property
@@ -69,7 +70,7 @@ class Failure:
         return self._last is not None and self.calls >= self._last
 
     def strikes(self) -> bool:
-        """Counts one call."""
+        """Counts one call, and returns whether it fails."""
         self.calls += 1
         hit = self.calls >= self._first and (self._last is None or self.calls <= self._last)
         self.fired += hit
@@ -86,7 +87,7 @@ class Failure:
 
 
 class Rules:
-    """All failures of a cluster. Nodes ask from their own threads which of them strikes."""
+    """All failures of a cluster. Nodes ask from their own threads which rule applies."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -112,7 +113,7 @@ class Rules:
             return [each.rule for each in self._armed.values() if each.node in (None, node) and not each.is_spent]
 
     def decide(self, node: NodeId, ids: Sequence[int]) -> int | None:
-        """Rules count the call in the order in which they were made, up to the one that strikes."""
+        """The rules count the call in the order in which they were made, up to the one that applies."""
         with self._lock:
             for failure in (self._armed[each] for each in ids if each in self._armed):
                 if not failure.is_spent and failure.strikes():
@@ -120,7 +121,7 @@ class Rules:
             return None
 
     def take_spent(self) -> list[int]:
-        """Those that will never strike again, given out once."""
+        """The rules that will never apply again; each is returned once."""
         with self._lock:
             spent = [rule_id for rule_id, failure in self._armed.items() if failure.is_spent]
             for rule_id in spent:

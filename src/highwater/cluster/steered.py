@@ -1,4 +1,4 @@
-"""One node on its event loop with the fault layer beneath it, and what its steersman may tell or ask it."""
+"""One node on its event loop, above the fault layer, and the commands that control it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from highwater.world.real import RealWorld
 
 
 class SteeredNode:
-    """Everything happens on the loop's thread. Commands and answers are JSON values: they may cross a socket."""
+    """Everything happens on the thread of the loop. Commands and answers are JSON values, since they may cross a
+    socket."""
 
     def __init__(
         self,
@@ -74,10 +75,8 @@ class SteeredNode:
             self._failures.arm(rule)
 
     def _look(self, topic: str | None) -> dict[str, Any] | None:
-        """How the cluster's metadata stands here: what is committed, and what of it the broker goes by.
-
-        None until the node is ready.
-        """
+        """The metadata as this node knows it: what is committed, and what the broker has applied. None until the node
+        is ready."""
         node = self.node
         if self._failures is None or node is None:
             return None

@@ -1,4 +1,4 @@
-"""A node in a thread of this process, with an event loop of its own."""
+"""A node in a thread of this process, with its own event loop."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from highwater.cluster.host import Decide, Host, State
-from highwater.cluster.layout import Member
+from highwater.cluster.layout import NodeLayout
 from highwater.cluster.steered import SteeredNode
 from highwater.model import Endpoint, NodeId
 from highwater.world.real import new_event_loop
 
 UNWIND_SECONDS = 1.0
 UNWIND_TURNS = 3
-"""A connection accepted in the very turn of the crash is met by the dead world in the next."""
+"""A connection that is accepted in the turn of the crash meets the dead world in the next turn."""
 
 
 class ThreadHost(Host):
-    """`kill` is a crash of the node's world: sockets closed, files left as they are, the thread ends."""
+    """`kill` crashes the node's world: sockets are closed, files stay as they are, and the thread ends."""
 
-    def __init__(self, member: Member, peers: Mapping[Endpoint, NodeId], decide: Decide) -> None:
+    def __init__(self, member: NodeLayout, peers: Mapping[Endpoint, NodeId], decide: Decide) -> None:
         super().__init__(member, peers, decide)
         self._loop: AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -90,13 +90,13 @@ class ThreadHost(Host):
                 return
             try:
                 answer.set_result(self._steered.obey(verb, argument))
-            except Exception as failed:  # noqa: BLE001 it belongs to the caller, who is in another thread
+            except Exception as failed:  # noqa: BLE001 it belongs to the caller, which runs in another thread
                 answer.set_exception(failed)
 
         self._post(obey)
         return answer.result(seconds)
 
-    def tell(self, verb: str, argument: Any) -> None:
+    def send(self, verb: str, argument: Any) -> None:
         def obey() -> None:
             if self._steered is not None:
                 self._steered.obey(verb, argument)
@@ -197,11 +197,11 @@ class ThreadHost(Host):
             self._steered.world.crash()
 
     def _unwind(self, loop: AbstractEventLoop) -> None:
-        """Let the cancelled tasks end, in a world where nothing can be done any more, and give the threads back."""
+        """Lets the cancelled tasks end, in a world where nothing can be done any more, and ends the threads."""
         loop.set_exception_handler(lambda loop, context: None)
         if self._steered is not None:
-            # Whoever looks at the status may keep a connection. uvloop warns of one that is open when the loop closes,
-            # and where warnings are errors it then waits for that for ever.
+            # A client of the status page may keep a connection open. uvloop warns if one is open when the loop closes,
+            # and if warnings are errors, it then waits for ever.
             self._steered.world.crash()
         for _ in range(UNWIND_TURNS):
             tasks = asyncio.all_tasks(loop)

@@ -1,4 +1,4 @@
-"""How partitions stand, by what the quorum has committed."""
+"""The state of partitions by what the quorum has committed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class PartitionView(NamedTuple):
 
 
 class View(NamedTuple):
-    """The metadata of the node that has seen most of it."""
+    """The metadata of the node that has the newest."""
 
     offset: int
     controller: int | None
     brokers: frozenset[int]
-    """Those that are unfenced and not leaving."""
+    """The brokers that are unfenced and do not shut down."""
     partitions: Mapping[int, PartitionView]
-    """Of the topic that was asked for; empty if there is none."""
+    """The partitions of the requested topic; empty if there is none."""
 
     @classmethod
     def of(cls, seen: Mapping[str, Any]) -> View:
@@ -35,12 +35,12 @@ class View(NamedTuple):
 
 
 def all_know(looks: Sequence[Mapping[str, Any]], brokers: set[NodeId]) -> bool:
-    """Whether every node that looked knows these brokers, and has applied what is known anywhere."""
+    """Whether every asked node knows these brokers, and has applied the newest metadata of all."""
     return _are_current(looks) and all(brokers <= set(seen["brokers"]) for seen in looks)
 
 
 def is_known(looks: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether every node that looked knows the topic it looked for, with a leader for each partition."""
+    """Whether every asked node knows the topic, with a leader for each partition."""
     return (
         bool(looks)
         and _are_current(looks)

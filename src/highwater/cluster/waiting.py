@@ -1,4 +1,4 @@
-"""Why there is no quorum yet: which nodes wait for which addresses."""
+"""Explains why there is no quorum yet: which nodes wait for which addresses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from highwater.client.connection import Connection
 from highwater.client.failures import ClientFailure
-from highwater.cluster.layout import Member
+from highwater.cluster.layout import NodeLayout
 from highwater.errors import Code, KafkaError, code_of
 from highwater.model import METADATA_TOPIC, Endpoint
 from highwater.storage.recorded_voters import recorded_voters
@@ -17,11 +17,9 @@ from highwater.world.real_disk import RealDisk
 ANSWER_SECONDS = 1.0
 
 
-def waits_for(members: Sequence[Member]) -> list[str]:
-    """One line for each of these nodes that waits for others, or else for itself; none where the quorum has a leader.
-
-    A node dials the voters that its own directory names.
-    """
+def waits_for(members: Sequence[NodeLayout]) -> list[str]:
+    """One line for each of these nodes that waits for others, or for itself; empty if the quorum has a leader. A node
+    connects to the voters that its own directory names."""
     lines: list[str] = []
     starting: list[str] = []
     for member in members:
@@ -42,7 +40,7 @@ def waits_for(members: Sequence[Member]) -> list[str]:
 
 
 def _leads(at: Endpoint) -> bool:
-    """Whether the voter at this address leads; ClientFailure where none answers."""
+    """Whether the voter at this address leads. Raises ClientFailure if none answers."""
     asked = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])
     connection = Connection(at, timeout=ANSWER_SECONDS, dial_timeout=ANSWER_SECONDS)
     try:

@@ -1,6 +1,9 @@
-"""Every setting once: Kafka's name, type, default, bound and meaning; relations are checked at start.
+"""All settings, each declared once: Kafka's name, type, default, bounds and meaning. Relations between them are checked
+at the start.
 
-`NodeConfig.get(SETTING)` gives a node's value with its own type, `LogConfig` a topic's values, resolved.
+`NodeConfig.get(SETTING)` returns a node's value with its own type. `LogConfig` has the resolved values of a topic.
+
+The package may use `model` and `errors` only. Start with `setting` (how one is declared), then `node` and `topic`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One change of a setting, as IncrementalAlterConfigs asks for it, and the value that it leaves."""
+"""One change of a setting by IncrementalAlterConfigs, and the value after it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Alteration(NamedTuple):
     value: str | None
 
     def of(self, current: str | None, *, of_topic: bool) -> str | None:
-        """What is set afterwards, None where nothing is; of a topic, or of a broker. Raises KafkaError."""
+        """The value after the change, or None if it is not set any more; for a topic or a broker. Raises KafkaError."""
         name, operation, value = self
         if operation == Operation.DELETE or value is None:
             return None
@@ -49,7 +49,7 @@ class Alteration(NamedTuple):
 
 
 def _list_parts(name: str, operation: Operation, current: str | None, of_topic: bool) -> list[str]:
-    """What there is to add to or take from: the value set, else the setting's own default."""
+    """The list that the change adds to or subtracts from: the value that is set, or else the setting's default."""
     if of_topic:
         topic_setting = TOPIC_SETTINGS.get(name)
         setting = topic_setting.fallbacks[0].setting if topic_setting and topic_setting.fallbacks else None

@@ -1,4 +1,4 @@
-"""Settings of groups; and of transactions, accepted because ordinary server.properties files carry them."""
+"""Settings of groups. Settings of transactions are accepted, because ordinary server.properties files have them."""
 
 from __future__ import annotations
 

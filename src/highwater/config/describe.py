@@ -1,4 +1,4 @@
-"""What DescribeConfigs tells of a topic or a broker: each value, where it comes from, and what it is called there."""
+"""DescribeConfigs for a topic or a broker: each value, its source, and its name at that source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from highwater.config.topic import TOPIC_SETTINGS, LogConfig
 
 
 class Source(IntEnum):
-    """Kafka's numbers, most binding first."""
+    """Kafka's numbers. The source with the highest priority comes first."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -31,7 +31,7 @@ class Synonym(NamedTuple):
 class Row(NamedTuple):
     name: str
     value: str | None
-    """None where it is not set, and where it is sensitive."""
+    """None if it is not set, or if it is sensitive."""
     source: Source
     kind: int
     read_only: bool
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 def describe_topic(node: NodeConfig, overrides: Mapping[str, str]) -> list[Row]:
-    """Every setting of a topic, by name. Raises ConfigError where an override cannot be parsed."""
+    """Every setting of a topic, by name. Raises ConfigError if an override cannot be parsed."""
     log = LogConfig.resolve(node, overrides)
     rows = []
     for name, setting in sorted(TOPIC_SETTINGS.items()):
@@ -57,14 +57,14 @@ def describe_topic(node: NodeConfig, overrides: Mapping[str, str]) -> list[Row]:
 
 
 def describe_broker(node: NodeConfig) -> list[Row]:
-    """Every setting of this broker, by name; keys that nothing declares too, their values hidden."""
+    """Every setting of this broker, by name. Undeclared keys are included, with their values hidden."""
     given = {**node.static, **node.dynamic_default, **node.dynamic}
     names = {name for name, setting in SETTINGS.items() if not setting.internal} | set(given)
     return [_broker_row(node, name, _found(node, name)) for name in sorted(names)]
 
 
 def describe_broker_default(node: NodeConfig) -> list[Row]:
-    """What was changed for all brokers of the cluster, by name."""
+    """The settings that were changed for all brokers of the cluster, by name."""
     return [
         _broker_row(
             node,
@@ -99,7 +99,7 @@ def _source(found: list[Synonym]) -> Source:
 
 
 def _found(node: NodeConfig, name: str) -> list[Synonym]:
-    """Where a node setting is given, most binding first. Kafka drops what stands before the name asked for, so that
+    """The places where a node setting is given, by priority. Kafka drops those before the requested name, so
     log.retention.hours in the file leaves the topic's retention.ms without synonyms."""
     layers: tuple[tuple[Source, Callable[[str], str | None]], ...] = (
         (Source.DYNAMIC_BROKER, node.dynamic.get),

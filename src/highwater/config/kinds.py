@@ -1,6 +1,6 @@
-"""How the text of a setting becomes a value, which values are allowed, and how a value becomes text again.
+"""Parses the text of a setting, checks its value, and prints a value as text.
 
-Reasons for refusal are worded as Kafka words them, since clients show them and tests compare them.
+Reasons for refusal are worded as in Kafka, because clients show them and tests compare them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ConfigError(ValueError):
 
 
 class Refusal(ValueError):
-    """Why a value is not acceptable, without the name of the setting."""
+    """Why a value is not allowed, without the name of the setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def _boolean(text: str) -> bool:
 _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 MOST_DIGITS = 64
-"""No number that is meant has more, and a pattern may look at each of them many times."""
+"""No meaningful number has more digits, and a pattern may check each of them many times."""
 
 
 def _integer(kind: str, bits: int) -> Callable[[str], int]:
@@ -56,7 +56,7 @@ def _integer(kind: str, bits: int) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         digits = text.strip()
-        # Bounded before int(): Python refuses to convert very long numerals with an error of its own.
+        # Checked before int(): Python refuses to convert very long numerals with its own error.
         if len(digits) > MOST_DIGITS or not _INTEGER.fullmatch(digits) or not low <= (value := int(digits)) <= high:
             raise Refusal(f"Not a number of type {kind}")
         return value
@@ -87,14 +87,14 @@ LIST = Kind("LIST", 7, _list)
 PASSWORD = Kind("PASSWORD", 9, str.strip)
 
 UNKNOWN_KIND = 0
-"""The code of a key that nothing declares."""
+"""The code of an undeclared key."""
 
 
 class Allowed(Protocol[T_contra]):
-    """A bound on values. Its str() is Kafka's notation, by which the two are compared."""
+    """A bound for values. Its str() is Kafka's notation, by which bounds are compared with Kafka's."""
 
     def check(self, name: str, value: T_contra, /) -> None:
-        """Raises Refusal, or ConfigError where Kafka's message does not quote the value."""
+        """Raises Refusal, or ConfigError if Kafka's message does not quote the value."""
         ...
 
 
@@ -125,7 +125,7 @@ def between(low: float, high: float) -> Range:
 
 @dataclass(frozen=True, slots=True)
 class RangeOr:
-    """A range, and one value outside it."""
+    """A range, and one further value outside of it."""
 
     low: int
     high: int
@@ -170,7 +170,7 @@ def one_of(*words: str) -> OneOf:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list of the given words alone, or of any if none are given."""
+    """A list of the given words only, or of any words if none are given."""
 
     words: tuple[str, ...] = ()
     may_be_empty: bool = True
@@ -211,7 +211,7 @@ def text_of(value: Any) -> str | None:
 
 
 def _java_double(value: float) -> str:
-    """Java writes plain decimals from 1e-3 up to 1e7 and mantissa-E-exponent beyond."""
+    """As Java prints a double: plain decimals from 1e-3 up to 1e7, and mantissa-E-exponent otherwise."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     number = Decimal(repr(value))

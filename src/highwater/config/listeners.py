@@ -18,7 +18,7 @@ class Listener(NamedTuple):
     protocol: str
     """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
     endpoint: Endpoint
-    """An empty host is every interface, port 0 a free one."""
+    """An empty host means every interface, and port 0 a free port."""
 
 
 class Voter(NamedTuple):

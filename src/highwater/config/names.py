@@ -1,4 +1,4 @@
-"""Names that are no setting's: what may be meant by them."""
+"""Unknown names of settings, and the settings that may be meant."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from highwater.config.unsupported import is_unsupported
 
 
 def near(name: str, likeness: float = 0.6) -> str | None:
-    """The setting that a name which is none may mean."""
+    """The setting that may be meant by an unknown name."""
     return next(iter(get_close_matches(name, SETTINGS, n=1, cutoff=likeness)), None)
 
 
 def check_known(names: Iterable[str]) -> None:
-    """ConfigError for a name that means nothing, with the one that may be meant."""
+    """Raises ConfigError for an unknown name, with the setting that may be meant."""
     for name in names:
         if name not in SETTINGS and not is_unsupported(name):
             meant = near(name)

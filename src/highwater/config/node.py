@@ -1,4 +1,4 @@
-"""The configuration of one node: static properties, what was changed while running, and Kafka's defaults."""
+"""The configuration of one node: static properties, dynamic changes, and Kafka's defaults."""
 
 from __future__ import annotations
 
@@ -33,21 +33,24 @@ SYNONYMS: tuple[tuple[str, ...], ...] = (
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
-"""Names of one and the same thing in several units; the first that is set counts."""
+"""Names of the same setting in several units. The first one that is set counts."""
 
 _NOTHING: Mapping[str, str] = {}
+_Named = tuple[str, str, bool]
+"""A setting, its value, and whether it applies to the whole cluster."""
 
 
 def synonyms(name: str) -> tuple[str, ...]:
-    """The names under which a node setting may be given, most binding first."""
+    """The names under which a node setting may be given, by priority."""
     if name == storage.LOG_FLUSH_INTERVAL_MS.name:
-        # One-sided: the scheduler's interval stands in for a missing flush interval, not the other way round.
+        # This works in one direction only: the scheduler's interval replaces a missing flush interval, but not the
+        # reverse.
         return (name, storage.LOG_FLUSH_SCHEDULER_INTERVAL_MS.name)
     return next((group for group in SYNONYMS if name in group), (name,))
 
 
 class NodeConfig:
-    """Immutable; `with_dynamic` makes the next one."""
+    """Immutable. `with_dynamic` returns a changed copy."""
 
     __slots__ = ("_values", "asked", "dynamic", "dynamic_default", "ignored", "static", "unknown")
 
@@ -63,12 +66,12 @@ class NodeConfig:
         self.dynamic = dict(dynamic)
         self.dynamic_default = dict(dynamic_default)
         self.unknown: tuple[str, ...] = tuple(sorted(name for name in static if name not in SETTINGS))
-        """Static keys that mean nothing here or in Kafka: worth a warning, as Kafka gives."""
+        """Static keys that have no meaning here or in Kafka. They deserve a warning, as in Kafka."""
         self.ignored = ignored
-        """Why some dynamic values are not in force."""
+        """The reasons why some dynamic values are not in force."""
         self.asked = (dict(asked[0]), dict(asked[1]))
-        """This broker's and the cluster's values as `adopting` was given them: `dynamic` and `dynamic_default` of them
-        are in force."""
+        """The values of this broker and of the cluster that `adopting` was given. Those in `dynamic` and
+        `dynamic_default` are in force."""
         merged = _merge(self.static, self.dynamic_default, self.dynamic)
         self._values: dict[str, Any] = {name: _value(setting, merged.get(name)) for name, setting in SETTINGS.items()}
 
@@ -80,10 +83,8 @@ class NodeConfig:
         dynamic: Mapping[str, str] = _NOTHING,
         dynamic_default: Mapping[str, str] = _NOTHING,
     ) -> NodeConfig:
-        """From a server.properties' content; `dynamic` are this broker's changes, `dynamic_default` the cluster's.
-
-        Raises ConfigError if a value, or values together, cannot be used.
-        """
+        """From the content of a server.properties file. `dynamic` are the changes of this broker, and `dynamic_default`
+        those of the cluster. Raises ConfigError if a value, or a combination of values, cannot be used."""
         static = dict(properties)
         for one, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if one in static and other not in static:
@@ -96,18 +97,18 @@ class NodeConfig:
         return base.with_dynamic(dynamic, dynamic_default) if dynamic or dynamic_default else base
 
     def with_dynamic(self, broker: Mapping[str, str], default: Mapping[str, str] = _NOTHING) -> NodeConfig:
-        """The same node with other dynamic values. One that cannot be used by itself is left out and named in
-        `ignored`, as Kafka does; ConfigError if those that remain do not go together."""
+        """The same node with other dynamic values. A value that cannot be used by itself is left out and named in
+        `ignored`, as in Kafka. Raises ConfigError if the remaining values contradict each other."""
         ignored: list[str] = []
         next_config = NodeConfig(self.static, _usable(broker, ignored), _usable(default, ignored), tuple(ignored))
         check(next_config)
         return next_config
 
     def adopting(self, broker: Mapping[str, str], default: Mapping[str, str]) -> NodeConfig:
-        """The same node with the dynamic values of an image as far as they suit it; itself where it has them already.
+        """The same node with the dynamic values of an image, as far as it can use them; itself if it has them already.
 
-        Where they do not go together, those that do not stay as they were, and `ignored` says why: Kafka too goes on
-        with the last good ones. They are not checked against what each node was started with before they are written,
+        Values that contradict others stay as they were, and `ignored` has the reason. Kafka, too, continues with the
+        last usable values. Dynamic values are not checked against every node's static settings before they are written,
         so this must not fail.
         """
         asked = (broker, default)
@@ -121,10 +122,12 @@ class NodeConfig:
         return NodeConfig(self.static, chosen.dynamic, chosen.dynamic_default, (*chosen.ignored, *why), asked)
 
     def _adopting_some(self, broker: Mapping[str, str], default: Mapping[str, str]) -> NodeConfig:
-        """Name by name: one that does not suit this node must not keep others out. Some all nodes have to agree on,
-        such as min.insync.replicas: a leader that goes by another bound than the controller commits too early."""
+        """A value that this node cannot use must not keep other values out. All nodes have to agree on some of them,
+        such as min.insync.replicas: a leader with another value than the controller would commit too early. Unknown
+        names are taken together with all others. There may be thousands of them, so they are not tried one by one."""
         ignored: list[str] = []
-        own, shared = _usable(broker, ignored), _usable(default, ignored)
+        own, own_unknown = _split(_usable(broker, ignored))
+        shared, shared_unknown = _split(_usable(default, ignored))
         try:
             chosen = self.with_dynamic(
                 {name: value for name, value in self.dynamic.items() if name in own},
@@ -134,18 +137,29 @@ class NodeConfig:
             chosen = self.with_dynamic({}, {})
         left = [*((name, shared[name], True) for name in sorted(shared)), *((n, own[n], False) for n in sorted(own))]
         before = len(left) + 1
-        while len(left) < before:  # some go together only once another one is there
-            before, tried, left = len(left), left, []
-            for name, value, is_shared in tried:
-                added = {name: value}
-                try:
-                    if is_shared:
-                        chosen = self.with_dynamic(chosen.dynamic, {**chosen.dynamic_default, **added})
-                    else:
-                        chosen = self.with_dynamic({**chosen.dynamic, **added}, chosen.dynamic_default)
-                except ConfigError:
-                    left.append((name, value, is_shared))
-        return NodeConfig(self.static, chosen.dynamic, chosen.dynamic_default, tuple(ignored))
+        while len(left) < before:  # some values can be used only after another one was taken
+            before = len(left)
+            chosen, left = chosen._with_those_that_suit(left)
+        return NodeConfig(
+            self.static, {**own_unknown, **chosen.dynamic}, {**shared_unknown, **chosen.dynamic_default}, tuple(ignored)
+        )
+
+    def _with_those_that_suit(self, named: list[_Named]) -> tuple[NodeConfig, list[_Named]]:
+        """The node with the values that it can use, and the values that it cannot. It tries all at once, and then by
+        halves: usually only one value cannot be used."""
+        if not named:
+            return self, []
+        own = {name: value for name, value, is_shared in named if not is_shared}
+        shared = {name: value for name, value, is_shared in named if is_shared}
+        try:
+            return self.with_dynamic({**self.dynamic, **own}, {**self.dynamic_default, **shared}), []
+        except ConfigError:
+            if len(named) == 1:
+                return self, named
+        half = len(named) // 2
+        chosen, left = self._with_those_that_suit(named[:half])
+        chosen, more = chosen._with_those_that_suit(named[half:])
+        return chosen, left + more
 
     def get(self, setting: Setting[T]) -> T:
         return cast(T, self._values[setting.name])
@@ -172,7 +186,7 @@ class NodeConfig:
 
     @property
     def protocols(self) -> dict[str, str]:
-        """Security protocol by listener name. Where nobody wrote a map, controller listeners are PLAINTEXT."""
+        """The security protocol of each listener. Without a map, controller listeners are PLAINTEXT."""
         protocols = parse_protocol_map(
             server.LISTENER_SECURITY_PROTOCOL_MAP.name, self.get(server.LISTENER_SECURITY_PROTOCOL_MAP)
         )
@@ -187,7 +201,7 @@ class NodeConfig:
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """All that this node binds, brokers' and controllers' alike."""
+        """All listeners that this node binds, for brokers and for controllers."""
         return parse_listeners(server.LISTENERS.name, self.get(server.LISTENERS), self.protocols)
 
     @property
@@ -202,8 +216,7 @@ class NodeConfig:
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """The broker listeners as clients are told of them. A host may be empty: then the node's own name is meant,
-        and a port 0 stands for the one really bound."""
+        """The broker listeners that clients get. An empty host means the node's own name, and port 0 the bound port."""
         advertised = self.get(server.ADVERTISED_LISTENERS)
         if advertised is None:
             return self.broker_listeners
@@ -213,7 +226,7 @@ class NodeConfig:
 
     @property
     def advertised_controller_listeners(self) -> tuple[Listener, ...]:
-        """The controller listeners as other nodes are told of them, advertised or bound."""
+        """The controller listeners that other nodes get, advertised or bound."""
         advertised = self.get(server.ADVERTISED_LISTENERS) or ()
         parsed = parse_listeners(server.ADVERTISED_LISTENERS.name, advertised, self.protocols)
         by_name = {listener.name: listener for listener in (*self.controller_listeners, *parsed)}
@@ -226,10 +239,10 @@ class NodeConfig:
 
     @property
     def inter_broker_listener_of_all(self) -> str | None:
-        """The listener by which any broker is reached, where this node knows: brokers agree on it, but the default of
-        a controller that is no broker says nothing of theirs."""
-        told = {server.INTER_BROKER_LISTENER_NAME.name, server.SECURITY_INTER_BROKER_PROTOCOL.name} & self.static.keys()
-        return self.inter_broker_listener if self.is_broker or told else None
+        """The listener for connections to any broker, if this node knows it. Brokers agree on it, but the default of a
+        controller that is not a broker says nothing about theirs."""
+        named = {server.INTER_BROKER_LISTENER_NAME.name, server.SECURITY_INTER_BROKER_PROTOCOL.name}
+        return self.inter_broker_listener if self.is_broker or named & self.static.keys() else None
 
     @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:
@@ -238,7 +251,7 @@ class NodeConfig:
 
     @property
     def voters(self) -> tuple[Voter, ...]:
-        """Empty where the voter set lies in the metadata log."""
+        """Empty if the voter set is in the metadata log."""
         return parse_voters(quorum.CONTROLLER_QUORUM_VOTERS.name, self.get(quorum.CONTROLLER_QUORUM_VOTERS))
 
     @property
@@ -248,8 +261,8 @@ class NodeConfig:
 
 
 def _merge(static: Mapping[str, str], *layers: Mapping[str, str]) -> dict[str, str]:
-    """Each layer over the one before. A name drives out its synonyms, or log.retention.hours changed while running
-    would lose against log.retention.ms in the file."""
+    """Each layer overrides the one before. A name removes its synonyms: otherwise a dynamic log.retention.hours would
+    lose against log.retention.ms in the file."""
     merged = dict(static)
     for layer in layers:
         for name, text in layer.items():
@@ -265,6 +278,12 @@ def _value(setting: Setting[Any], text: str | None) -> Any:
     if setting.default is REQUIRED:
         raise ConfigError(f'Missing required configuration "{setting.name}" which has no default value.')
     return setting.default
+
+
+def _split(named: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Known settings, and unknown names."""
+    known = {name: value for name, value in named.items() if name in SETTINGS}
+    return known, {name: value for name, value in named.items() if name not in SETTINGS}
 
 
 def _usable(changes: Mapping[str, str], ignored: list[str]) -> dict[str, str]:
@@ -285,7 +304,7 @@ def _usable(changes: Mapping[str, str], ignored: list[str]) -> dict[str, str]:
 
 
 def validate_broker_configs(changes: Mapping[str, str], *, per_broker: bool) -> None:
-    """Changes asked for while running, of one broker or of the cluster's default. Raises ConfigError as Kafka does."""
+    """Checks dynamic changes of one broker or of the cluster's default. Raises ConfigError as Kafka does."""
     known = {name: SETTINGS[name] for name in changes if name in SETTINGS}
     fixed = [name for name, setting in known.items() if setting.update is Update.READ_ONLY]
     fixed += [name for name in changes if name not in known and is_unsupported(name)]

@@ -1,4 +1,4 @@
-"""Java's .properties files, and the environment variables that stand for them in Kafka's own image."""
+"""Java's .properties files, and the environment variables that replace them in Kafka's own image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """What java.util.Properties.load reads; a later line wins. ValueError on a broken \\uxxxx."""
+    """Parses as java.util.Properties.load does; a later line wins. Raises ValueError for a broken \\uxxxx."""
     found = {}
     for line in _logical_lines(text):
         end = _key_end(line)
@@ -22,11 +22,11 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines joined where one ends in an odd number of backslashes; no comments, no blank lines."""
+    """Lines, joined if one ends in an odd number of backslashes, without comments and blank lines."""
     pending = ""
     for natural in re.split(r"\r\n|\r|\n", text):
         line = natural.lstrip(_BLANK)
-        # A continuation of nothing is a new line, comments and all: so it is in Java since 9.
+        # A continuation of an empty line is a new line, even if it is a comment, as in Java since 9.
         if not pending and (not line or line[0] in "#!"):
             continue
         joined = pending + line
@@ -57,13 +57,13 @@ def _unescape(text: str) -> str:
 
     if re.search(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})", text):
         raise ValueError(f"Malformed \\uxxxx encoding in {text!r}")
-    # A surrogate pair written as two escapes is one character.
+    # A surrogate pair in two escapes is one character.
     plain = re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.?))", replace, text, flags=re.DOTALL)
     return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def format_properties(properties: Mapping[str, str]) -> str:
-    """A file that `parse_properties` and Java read back as given."""
+    """A file that `parse_properties` and Java read back unchanged."""
     return "".join(f"{_escape(key, key=True)}={_escape(value, key=False)}\n" for key, value in properties.items())
 
 
@@ -103,7 +103,7 @@ NOT_SETTINGS = frozenset(
         "KAFKA_VERSION",
     }
 )
-"""Variables that Kafka's image keeps for its scripts and its JVM."""
+"""Variables that Kafka's image uses for its scripts and its JVM."""
 
 
 def environment_overrides(environment: Mapping[str, str]) -> dict[str, str]:

@@ -125,7 +125,7 @@ INTERNAL_METADATA_DELETE_DELAY_MILLIS = Setting(
 )
 
 BROKER_HEARTBEAT_INTERVAL_MS = Setting(
-    "broker.heartbeat.interval.ms", INT, 2000, "How often a broker tells the controller that it lives."
+    "broker.heartbeat.interval.ms", INT, 2000, "How often a broker sends a heartbeat to the controller."
 )
 BROKER_SESSION_TIMEOUT_MS = Setting("broker.session.timeout.ms", INT, 9000, "A broker silent for so long is fenced.")
 INITIAL_BROKER_REGISTRATION_TIMEOUT_MS = Setting(

@@ -1,4 +1,4 @@
-"""What must hold between settings before a node starts. Each rule says what to change."""
+"""Relations that must hold between settings before a node starts. Each rule says what to change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check(node: NodeConfig) -> None:
-    """Raises ConfigError at the first rule that is broken."""
+    """Raises ConfigError at the first broken rule."""
     _identity(node)
     _listeners(node)
     _roles(node)

@@ -1,4 +1,4 @@
-"""Settings of replication between brokers and of the controller's choice of leaders."""
+"""Settings of replication between brokers, and of the controller's elections."""
 
 from __future__ import annotations
 

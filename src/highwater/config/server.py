@@ -1,4 +1,4 @@
-"""Settings of a node as a server: who it is, where it listens, and what it lets a client ask for."""
+"""Settings of a node as a server: its identity, its listeners, and its limits for clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROCESS_ROLES: Setting[tuple[str, ...]] = Setting(
     list_of("broker", "controller", may_be_empty=False),
 )
 BROKER_RACK: Setting[str | None] = Setting(
-    "broker.rack", STRING, None, "The rack or zone of this broker, told to clients and used in placement."
+    "broker.rack", STRING, None, "The rack or zone of this broker, for clients and for placement."
 )
 
 LISTENERS = Setting(
@@ -33,7 +33,7 @@ ADVERTISED_LISTENERS: Setting[tuple[str, ...] | None] = Setting(
     "advertised.listeners",
     LIST,
     None,
-    "The addresses told to clients, where they differ from listeners.",
+    "The addresses that clients get, if they differ from listeners.",
     list_of(may_be_empty=False),
 )
 LISTENER_SECURITY_PROTOCOL_MAP = Setting(
@@ -107,7 +107,7 @@ QUEUED_MAX_REQUEST_BYTES = Setting(
     "queued.max.request.bytes",
     LONG,
     128 << 20,
-    "Bytes of requests at work at a time; beyond it reading pauses. -1 is no bound.",
+    "Bytes of requests at work at a time, and of one batch that inflates; beyond it reading pauses. -1 is no bound.",
     kafka_default="-1",
 )
 REQUEST_TIMEOUT_MS = Setting(

@@ -1,4 +1,4 @@
-"""What a setting is: declared once, with Kafka's name, type, default and bounds."""
+"""The declaration of a setting: with Kafka's name, type, default and bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REQUIRED: Any = object()
 
 
 class Update(Enum):
-    """How a setting may be changed while the node runs, as Kafka's documentation calls it."""
+    """How a setting may be changed while the node runs, in the words of Kafka's documentation."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -22,7 +22,7 @@ class Update(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting(Generic[T]):
-    """One setting of a node. `NodeConfig.get` gives its value."""
+    """One setting of a node. `NodeConfig.get` returns its value."""
 
     name: str
     kind: Kind[T]
@@ -31,11 +31,11 @@ class Setting(Generic[T]):
     allowed: Allowed[T] | None = None
     update: Update = Update.READ_ONLY
     internal: bool = False
-    """Not shown by DescribeConfigs unless set; Kafka's own tests use it, and so do ours."""
+    """Not shown by DescribeConfigs unless it is set. Kafka's tests use it, and so do ours."""
     inert: str = ""
-    """Why it is accepted though it changes nothing here. Every such setting is listed in docs/divergence.md."""
+    """Why it is accepted although it changes nothing here. Every such setting is listed in docs/divergence.md."""
     kafka_default: str | None = None
-    """Kafka's default, where ours differs on purpose."""
+    """Kafka's default, if ours differs on purpose."""
 
     @property
     def sensitive(self) -> bool:
@@ -47,7 +47,7 @@ class Setting(Generic[T]):
 
 
 def parse(name: str, kind: Kind[T], allowed: Allowed[T] | None, text: str) -> T:
-    """The value of `text`, or ConfigError in Kafka's words."""
+    """The parsed value, or ConfigError with Kafka's message."""
     try:
         value = kind.parse(text)
         if allowed is not None:

@@ -1,4 +1,4 @@
-"""Settings of the logs on disk. Most have a topic-level name too: see `highwater.config.topic`."""
+"""Settings of the logs on disk. Most have a topic-level name, too: see `highwater.config.topic`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a topic: each falls back on settings of the node, and `LogConfig` is what results."""
+"""Settings of a topic. Each falls back on settings of the node, and `LogConfig` holds the result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOUR_MS = 3_600_000
 
 
 class Fallback(NamedTuple):
-    """A node setting that stands for a topic setting, and how many of the topic's units one of its own is."""
+    """A node setting that replaces a missing topic setting, and the factor between their units."""
 
     setting: Setting[Any]
     factor: int = 1
@@ -35,7 +35,7 @@ class TopicSetting(Generic[T]):
     name: str
     kind: Kind[T]
     fallbacks: tuple[Fallback, ...]
-    """The first that is set counts."""
+    """The first one that is set counts."""
     allowed: Allowed[T] | None = None
     internal: bool = False
 
@@ -53,7 +53,7 @@ class TopicSetting(Generic[T]):
         return parse(self.name, self.kind, self.allowed, text)
 
     def of(self, node: NodeConfig) -> Any:
-        """The node's value, for topics without one of their own."""
+        """The node's value, for topics that have none."""
         for setting, factor in self.fallbacks:
             value = node.get(setting)
             if value is not None:
@@ -116,7 +116,7 @@ TOPIC_SETTINGS: dict[str, TopicSetting[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Every setting of one topic, resolved."""
+    """All settings of one topic, resolved."""
 
     segment_bytes: int
     segment_ms: int
@@ -159,13 +159,16 @@ class LogConfig:
 
     @property
     def roll_ms(self) -> int:
-        """The age that rolls a segment: only closed segments are compacted, so the longest lag bounds it too."""
+        """The age at which a segment is rolled. Only closed segments are compacted, so max.compaction.lag.ms limits it,
+        too."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 
     @classmethod
     def resolve(cls, node: NodeConfig, overrides: Mapping[str, str]) -> Self:
-        """The topic's own values where it has them, else the node's. Unknown names are passed over; a value that
-        does not parse raises ConfigError."""
+        """The topic's own values, or else the node's.
+
+        Unknown names are skipped. A value that cannot be parsed raises ConfigError.
+        """
         values: dict[str, Any] = {}
         for name, setting in TOPIC_SETTINGS.items():
             text = overrides.get(name)
@@ -173,13 +176,13 @@ class LogConfig:
         internal = values.pop(INTERNAL_SEGMENT_BYTES.field)
         if internal is not None:
             values["segment_bytes"] = internal
-        # Whatever is negative means for ever; only the node's own settings can be below -1.
+        # A negative value means for ever. Only settings of the node can be below -1.
         values["retention_ms"] = max(values["retention_ms"], -1)
         return cls(**values)
 
 
 def validate_topic_config(name: str, value: str) -> None:
-    """One override by itself. Raises ConfigError in Kafka's words."""
+    """Checks one override by itself. Raises ConfigError with Kafka's message."""
     setting = TOPIC_SETTINGS.get(name)
     if setting is not None:
         setting.parse(value)
@@ -190,7 +193,7 @@ def validate_topic_config(name: str, value: str) -> None:
 
 
 def validate_topic_configs(node: NodeConfig, overrides: Mapping[str, str]) -> None:
-    """All overrides of one topic, each by itself and together. Raises ConfigError in Kafka's words."""
+    """Checks all overrides of one topic, each by itself and together. Raises ConfigError with Kafka's message."""
     for name, value in overrides.items():
         validate_topic_config(name, value)
     log = LogConfig.resolve(node, overrides)

@@ -1,6 +1,7 @@
-"""Settings of Kafka that would change what a node does, in ways that it does not do: setting one is an error.
+"""Settings of Kafka that would change a node's behaviour in a way that Highwater does not support. To set one is an
+error.
 
-Ignoring them would be worse than refusing: a listener believed to be encrypted, a quota believed to hold.
+It would be worse to ignore them: an operator could believe that a listener is encrypted, or that a quota is in force.
 Each name or prefix is listed in docs/divergence.md.
 """
 
@@ -79,7 +80,7 @@ UNSUPPORTED_TOPIC_SETTINGS = frozenset(
 
 
 def is_unsupported(name: str) -> bool:
-    """Asked only of names that are not declared."""
+    """Only for names that are not declared."""
     return name in UNSUPPORTED or name.startswith(UNSUPPORTED_PREFIXES)
 
 

@@ -1,6 +1,8 @@
-"""What the active controller decides, purely: a request and the head image in, records and an answer out.
+"""The decisions of the active controller: from a request and the newest metadata image to records and a response.
 
-No I/O, no clock and no randomness of its own, and no decision changes anything: `highwater.active_controller` writes
-the records, and what is remembered of brokers beside the metadata (`death`) changes once they are in the log. Begin
-with `decision`, then `brokers`, `topics` and `elections`.
+The package is pure: it has no I/O, no clock and no randomness of its own, and a decision changes nothing.
+`highwater.active_controller` appends the records. The soft state about brokers (`death`) changes only after the records
+are in the log. The package may use `config`, `metadata` and the wire messages.
+
+Start with `decision`, then `brokers`, `topics` and `elections`.
 """

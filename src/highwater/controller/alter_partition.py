@@ -1,4 +1,4 @@
-"""A leader proposes who is in sync with it (AlterPartition, KIP-497); the controller checks, and decides (KIP-841)."""
+"""A leader proposes a new ISR (AlterPartition, KIP-497); the controller checks it and decides (KIP-841)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from highwater.wire.messages.alter_partition_response import AlterPartitionRespo
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord
 
 ANY_EPOCH = -1
-"""Of a member that stays: whoever is registered under its id. Its leader may not have heard from it yet."""
+"""Matches every registered incarnation of a member that stays in the ISR: its leader may not know its epoch yet."""
 WITH_EPOCHS = 3
 """The first version in which every member of the ISR is named with its broker epoch (KIP-903)."""
 
 
-class Member(NamedTuple):
+class IsrMember(NamedTuple):
     broker: NodeId
     epoch: int
 
@@ -80,7 +80,7 @@ class _Round:
         )
 
     def _decide(self, topic_id: Uuid, asked: Asked) -> PartitionImage:
-        """The partition as it will be. Raises KafkaError."""
+        """The partition after the change. Raises KafkaError."""
         topic = self._head.topics.by_id.get(topic_id)
         if topic is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_ID)
@@ -95,8 +95,8 @@ class _Round:
         try:
             check_eligible(self._head, partition, members)
         except KafkaError:
-            # The leader goes on without this member once it hears that. A copy of the request that is still on its way,
-            # of a connection that the leader has lost, must not be granted later: it is of an older epoch now.
+            # The leader goes on without this member after the refusal. A copy of the request may still be on its way,
+            # on a connection that the leader has lost. It must not be granted later, so the partition epoch rises here.
             self._put(topic_id, partition, PartitionChangeRecord(topic_id=topic_id, partition_id=asked.partition_index))
             raise
         record = self._electorate.change(
@@ -106,7 +106,8 @@ class _Round:
             return partition
         after = self._put(topic_id, partition, record)
         if after.leader_epoch != partition.leader_epoch and after.leader != self._leader:
-            # Committed all the same: the change ended a reassignment, say, in which the caller has no part.
+            # The change is committed nevertheless. It may have ended a reassignment that removed the caller, for
+            # example.
             raise KafkaError(Code.NEW_LEADER_ELECTED)
         return after
 
@@ -122,14 +123,14 @@ class _Round:
         return partition
 
 
-def proposed(asked: Asked, version: int) -> list[Member]:
+def proposed(asked: Asked, version: int) -> list[IsrMember]:
     if version >= WITH_EPOCHS:
-        return [Member(NodeId(member.broker_id), member.broker_epoch) for member in asked.new_isr_with_epochs]
-    return [Member(NodeId(broker), ANY_EPOCH) for broker in asked.new_isr]
+        return [IsrMember(NodeId(member.broker_id), member.broker_epoch) for member in asked.new_isr_with_epochs]
+    return [IsrMember(NodeId(broker), ANY_EPOCH) for broker in asked.new_isr]
 
 
 def check_epochs(partition: PartitionImage, asked: Asked, leader: NodeId) -> None:
-    """Raises KafkaError. Who knows more than this controller has heard from its successor."""
+    """Raises KafkaError. A leader with newer epochs than this controller got them from the controller's successor."""
     if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
         raise KafkaError(Code.NOT_CONTROLLER)
     if asked.leader_epoch < partition.leader_epoch:
@@ -138,14 +139,14 @@ def check_epochs(partition: PartitionImage, asked: Asked, leader: NodeId) -> Non
         raise KafkaError(Code.INVALID_REQUEST, f"the leader is {partition.leader}")
 
 
-def is_repeated(partition: PartitionImage, asked: Asked, members: Sequence[Member]) -> bool:
-    """The change was committed and its answer lost: the leader asks for what it has (KAFKA-14144)."""
+def is_repeated(partition: PartitionImage, asked: Asked, members: Sequence[IsrMember]) -> bool:
+    """Whether the change is committed already. Its response was lost, and the leader repeats it (KAFKA-14144)."""
     same_isr = sorted(member.broker for member in members) == sorted(partition.isr)
     return same_isr and asked.leader_recovery_state == partition.recovery
 
 
-def check_isr(partition: PartitionImage, asked: Asked, members: Sequence[Member]) -> Recovery:
-    """The recovery state asked for. Raises KafkaError(INVALID_REQUEST)."""
+def check_isr(partition: PartitionImage, asked: Asked, members: Sequence[IsrMember]) -> Recovery:
+    """Returns the recovery state of the request. Raises KafkaError(INVALID_REQUEST)."""
     isr = [member.broker for member in members]
     if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas):
         raise KafkaError(Code.INVALID_REQUEST, "the ISR is no subset of the replicas")
@@ -156,17 +157,17 @@ def check_isr(partition: PartitionImage, asked: Asked, members: Sequence[Member]
     except ValueError:
         raise KafkaError(Code.INVALID_REQUEST, "unknown recovery state") from None
     if recovery is Recovery.RECOVERING and len(isr) > 1:
-        raise KafkaError(Code.INVALID_REQUEST, "nobody is in sync with a leader that recovers")
+        raise KafkaError(Code.INVALID_REQUEST, "no replica is in sync with a leader that recovers")
     if recovery is Recovery.RECOVERING and partition.recovery is Recovery.RECOVERED:
         raise KafkaError(Code.INVALID_REQUEST, "a leader that has recovered does not recover again")
     return recovery
 
 
-def check_eligible(head: MetadataImage, partition: PartitionImage, members: Sequence[Member]) -> None:
-    """Raises KafkaError(INELIGIBLE_REPLICA): who is fenced or about to leave may be gone before it has what is
-    acknowledged, another incarnation may have lost it, and so has a replica whose directory is lost.
+def check_eligible(head: MetadataImage, partition: PartitionImage, members: Sequence[IsrMember]) -> None:
+    """Raises KafkaError(INELIGIBLE_REPLICA). A broker that is fenced or shuts down may be gone before it has every
+    acknowledged record. Another incarnation of it, or a replica in a lost directory, may have lost such records.
 
-    Kafka lets a replica join whose incarnation is not known. Its leader cannot tell what that one has.
+    Kafka lets a replica join even if its incarnation is not known. But then its leader does not know what it has.
     """
     for member in members:
         broker = head.brokers.get(member.broker)

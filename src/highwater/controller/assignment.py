@@ -1,4 +1,4 @@
-"""The first state of new partitions, placed by hand or by the placer."""
+"""The first state of new partitions. Their replicas come from the request or from `placement`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many bytes a decision takes in the metadata log: one batch holds 8 MiB there, in Kafka as here."""
+"""The size of a decision in the metadata log: one batch may have 8 MiB there, as in Kafka."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from highwater.wire.messages.partition_record import PartitionRecord
 MAX_BYTES: Final = 8 * 1024 * 1024
 _OF_PARTITIONS: Final = (PartitionRecord, PartitionChangeRecord)
 _FIXED: Final = 160
-"""What a record takes beside its strings and lists, with its place in the batch."""
+"""The size of a record without its strings and lists, together with its header in the batch."""
 
 
 def check_size(records: Iterable[Message], before: int = 0) -> Pieces[int]:
-    """The bytes of what must be written as a whole, with those `before`. Raises KafkaError where they are too many."""
+    """The size of records that must be written as one batch, plus `before`. Raises KafkaError if it is too large."""
     size = before
     for at, record in enumerate(records, 1):
         size += at_most(record)
@@ -39,7 +39,7 @@ def _too_large(size: int) -> KafkaError:
 
 
 def cut(records: Sequence[Message]) -> Pieces[list[Sequence[Message]]]:
-    """In their order, into what one batch holds each. KafkaError where a single one is too large."""
+    """Splits the records into batches, in their order. Raises KafkaError if a single record is too large."""
     batches = []
     begin = size = 0
     for at, record in enumerate(records):
@@ -56,7 +56,7 @@ def cut(records: Sequence[Message]) -> Pieces[list[Sequence[Message]]]:
 
 
 def at_most(record: Message) -> int:
-    """Bytes of its encoding, without making it where there may be thousands."""
+    """An upper bound for the size of a record. Kinds that come in thousands are not encoded for it."""
     if isinstance(record, _OF_PARTITIONS):
         nodes = len(record.replicas or ()) + len(record.isr or ())
         nodes += len(record.adding_replicas or ()) + len(record.removing_replicas or ())

@@ -1,4 +1,5 @@
-"""Brokers (and controllers) that register, send heartbeats, fall silent, and shut down."""
+"""How brokers are fenced and unfenced, and how they shut down: the records for each, and the response to a
+heartbeat."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from highwater.wire.messages.broker_registration_change_record import BrokerRegi
 
 
 def current_registration(head: MetadataImage, broker: int, epoch: int) -> BrokerRegistration:
-    """Raises KafkaError(STALE_BROKER_EPOCH) unless the broker is registered with this very epoch."""
+    """Raises KafkaError(STALE_BROKER_EPOCH) unless the broker is registered with exactly this epoch."""
     registration = head.brokers.get(broker)
     if registration is None:
         raise KafkaError(Code.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker}")
@@ -49,11 +50,11 @@ def fence_broker(
     limit: int | None = None,
     silent: Sequence[NodeId] = (),
 ) -> list[Message]:
-    """Takes the broker out of every ISR and elects other leaders, none of them from the `silent`, whose turn comes
-    next. Nothing, if that epoch is gone or fenced already.
+    """Removes the broker from every ISR and elects other leaders. It elects none of the `silent` brokers, which are
+    fenced next. Returns nothing if this epoch is gone or fenced already.
 
-    With a `limit`, of so many partitions at a time: call again on the next head until the broker is fenced there. It
-    is fenced last, so that a controller that takes over in between finds the work undone and begins anew.
+    With a `limit`, it changes at most that many partitions. Call it again on the next head until the broker is fenced
+    there. The fencing comes last, so a controller that takes over in between finds the work undone and begins again.
     """
     registration = head.brokers.get(broker)
     if registration is None or registration.epoch != epoch or registration.fenced:
@@ -66,7 +67,7 @@ def fence_broker(
 
 
 def unfence_broker(head: MetadataImage, config: NodeConfig, broker: NodeId, epoch: int) -> list[Message]:
-    """Lets the broker serve, and lead what has no leader if it may."""
+    """Unfences the broker, and elects it for partitions without a leader where it may lead."""
     return [
         BrokerRegistrationChangeRecord(broker_id=broker, broker_epoch=epoch, fenced=UNFENCE),
         *reelect(head, config, leaderless(head), returning=broker),
@@ -86,8 +87,8 @@ def begin_controlled_shutdown(
 
 
 def forget_incarnation(head: MetadataImage, config: NodeConfig, broker: NodeId, *, clean: bool) -> list[Message]:
-    """Before a new incarnation registers, the old one leaves every ISR; after an unclean stop the ELR as well, since
-    it may have lost what it acknowledged."""
+    """Before a new incarnation registers, the old one leaves every ISR. After an unclean stop it leaves the ELR, too,
+    because it may have lost records that it acknowledged."""
     if head.features.elr_enabled and not clean:
         return [
             *reelect(head, config, with_isr_member(head, broker), unclean_shutdown=broker),
@@ -124,7 +125,7 @@ def _directories_cordoned(registration: BrokerRegistration, cordoned: Sequence[U
 @dataclass(frozen=True, slots=True)
 class HeartbeatDecision(Decision[BrokerHeartbeatResponse]):
     state: BrokerState | None = None
-    """For `Liveness.entered`; None where the heartbeat was refused."""
+    """The argument for `Liveness.entered`; None if the heartbeat was refused."""
 
 
 def heartbeat(
@@ -156,7 +157,7 @@ def heartbeat(
             records = fence_broker(head, config, broker, epoch)
             why = "it shuts down" if state is BrokerState.SHUTDOWN else "it asked for it"
     if request.offline_log_dirs:
-        # Decided on what the change of state leaves, or both would change the same partitions.
+        # Decided on the image after the change of state. Otherwise both could change the same partitions.
         after, _ = apply(head, records, head.offset + len(records), head.epoch)
         records += _directories_offline(after, config, registration, request.offline_log_dirs)
         why = why or f"directories of broker {broker} are offline"
@@ -172,7 +173,7 @@ def heartbeat(
 def _current_state(
     head: MetadataImage, registration: BrokerRegistration, liveness: Liveness
 ) -> tuple[BrokerState, bool]:
-    """And whether all active brokers know of its controlled shutdown, if it is in one."""
+    """The broker's state, and whether all active brokers know of its controlled shutdown, if it is in one."""
     if registration.fenced:
         return BrokerState.FENCED, False
     begun_at = liveness.shutdown_offset(registration.id, registration.epoch)

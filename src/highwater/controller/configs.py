@@ -15,7 +15,15 @@ from highwater.config import (
 )
 from highwater.config.alteration import Alteration, Operation
 from highwater.controller.batches import check_size
-from highwater.controller.decision import CLUSTER_NAME, MAX_RECORDS, Authorize, Deciding, Decision, allow_all, told
+from highwater.controller.decision import (
+    CLUSTER_NAME,
+    MAX_RECORDS,
+    Authorize,
+    Deciding,
+    Decision,
+    allow_all,
+    error_message,
+)
 from highwater.controller.elections import leaderless
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
@@ -77,7 +85,7 @@ def _alter(
                 raise KafkaError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
             size = yield from check_size(made, size)
         except KafkaError as error:
-            answers.append((resource, error.code, told(error)))
+            answers.append((resource, error.code, error_message(error)))
         else:
             answers.append((resource, Code.NONE, None))
             records += made
@@ -142,7 +150,7 @@ def _alter_resource(
             after.pop(alteration.name, None)
         else:
             after[alteration.name] = value
-        # Brokers act on a record even where the value is the same: so a store changed in place is loaded anew.
+        # A broker acts on a record even if the value is the same. So it reloads a key store that was changed in place.
         if value != before.get(alteration.name) or resource.type == ResourceType.BROKER:
             records.append(
                 ConfigRecord(
@@ -163,7 +171,7 @@ def _validate(
     changed: Mapping[str, str],
     config: NodeConfig,
 ) -> None:
-    """Raises ConfigError: each value by itself, and all of them together as far as this node can tell."""
+    """Raises ConfigError. Checks each value by itself, and all values together as far as this node knows them."""
     if resource.type == ResourceType.TOPIC:
         validate_topic_configs(config, after)
         return
@@ -176,7 +184,7 @@ def _validate(
 
 
 def _elr_consequences(head: MetadataImage, resource: ConfigResource, records: Sequence[Message]) -> list[Message]:
-    """With ELR the bound min.insync.replicas says who is eligible: another bound, and the list means nothing."""
+    """With ELR, min.insync.replicas decides which replicas are eligible. If it changes, the ELR must be cleared."""
     if not head.features.elr_enabled:
         return []
     changes = [r for r in records if isinstance(r, ConfigRecord) and r.name == MIN_INSYNC_REPLICAS.name]
@@ -196,8 +204,9 @@ def _elr_consequences(head: MetadataImage, resource: ConfigResource, records: Se
 
 
 def _kept_eligible(head: MetadataImage, topic_name: str | None = None) -> Iterator[PartitionChangeRecord]:
-    """Where nobody leads and the ISR is empty, the lists that are cleared alone tell who may lead: they are stated
-    anew. Nothing is committed before somebody leads, so whoever was in the ELR has everything, whatever the bound."""
+    """A partition without a leader and with an empty ISR keeps its lists: only they say which replicas may lead.
+    Nothing is committed until there is a leader, so a member of the ELR has everything under any
+    min.insync.replicas."""
     topic = None if topic_name is None else head.topics.by_name.get(topic_name)
     places = leaderless(head) if topic is None else ((topic, index, each) for index, each in topic.partitions.items())
     for topic, index, partition in places:

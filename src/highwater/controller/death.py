@@ -1,19 +1,20 @@
-"""When the active controller takes a broker for dead: soft state, which is in no log.
+"""When the active controller considers a broker dead. This is soft state: it is in no log.
 
-Fencing is only an availability decision, epochs keep it safe, so it may be quick where the evidence is good. There are
-three ways to know:
+Fencing only decides about availability, and epochs keep it safe. So it may be quick where the evidence is good. There
+are three kinds of evidence:
 
-- `Liveness`: nothing was heard for a whole session. It needs no other evidence.
-- `Suspicion`: its connection closed, which is a hint, and its port refused twice, a little apart, for the same
-  incarnation, while nothing was heard of it, which is the proof. A port that accepts proves nothing: a stopped process
-  accepts too, and so does a stranger who took the port.
-- `Succession`: it starts again. Whoever registers with a directory has its lock, from before it asks until its process
-  ends. So of two incarnations that name one directory one is gone; but a registration of the dead one may still be on
-  its way, and must not put out the living one. Whoever is refused and asks again on the same connection has read the
-  refusal: it lived, and held the lock, after the other had registered. So the other is the dead one.
+- `Liveness`: the broker sent no heartbeat for a whole session. This needs no other evidence.
+- `Suspicion`: the broker's connection closed, which is a hint. Then its port refused two connections, a little apart,
+  and the same incarnation sent no heartbeat meanwhile, which is the proof. A port that accepts a connection proves
+  nothing: the port of a stopped process accepts, too, and another process may have taken the port.
+- `Succession`: the broker starts again. A broker holds the lock of its directory from before it registers until its
+  process ends. So if two incarnations name the same directory, one of them is dead. But a registration of the dead one
+  may still be on its way, and it must not replace the living one. An incarnation that is refused and registers again on
+  the same connection has read the refusal. So it lived and held the lock after the other one had registered, and the
+  other one is dead.
 
-`highwater.active_controller.broker_watch` brings the evidence and writes the fencing; `highwater.controller.brokers`
-says what a fencing changes. What brokers and their clients make of it: see `highwater.broker`.
+`highwater.active_controller.broker_watch` collects the evidence and writes the fencing; `highwater.controller.brokers`
+decides what a fencing changes. `highwater.broker` describes how brokers and their clients react.
 """
 
 from __future__ import annotations
@@ -28,15 +29,17 @@ from highwater.model import Endpoint, NodeId, Uuid
 
 FENCINGS: Final = 3
 FENCINGS_WITHIN: Final = 60.0
-"""Fenced by proof so often within so many seconds, an incarnation is fenced by the timer alone."""
+"""An incarnation that was fenced by proof `FENCINGS` times within this many seconds is fenced only by its session."""
 AT_ONCE: Final = 1.0
-"""Brokers that vanish within so many seconds of each other vanish together."""
+"""Brokers that vanish within this many seconds of each other vanish together."""
 LATE: Final = 0.5
-"""A timer that fires so many seconds late proves that we were stalled, not that the brokers were silent."""
+"""If a timer fires this many seconds late, the controller itself was stalled, and the brokers may not have been
+silent."""
 
 
 def was_stalled(due: float, now: float) -> bool:
-    """Of a timer that should have fired at `due`: then input is drained and sessions are extended before any ends."""
+    """Whether a timer that was due at `due` fired so late that all sessions must be extended before any of them
+    ends."""
     return now - due > LATE
 
 
@@ -47,7 +50,7 @@ class _Session:
     metadata_offset: int = -1
     shutdown_offset: int | None = None
     is_of_the_dead: bool = False
-    """It keeps nobody from registering, and ends like any other."""
+    """The process is dead. The session does not prevent a registration, and it ends like any other."""
 
 
 class Liveness:
@@ -60,27 +63,27 @@ class Liveness:
         self._sessions: dict[NodeId, _Session] = {}
 
     def activate(self, brokers: BrokersImage, now: float) -> None:
-        """Whoever is unfenced gets a whole session to make itself heard by the new controller."""
+        """Every unfenced broker gets a whole session to send a heartbeat to the new controller."""
         self._sessions = {
             broker.id: _Session(broker.epoch, now) for broker in brokers.by_id.values() if not broker.fenced
         }
 
     def begin_missing(self, brokers: BrokersImage, now: float) -> None:
-        """Whoever is unfenced has a session, or is never found silent. A heartbeat that was decided right behind the
-        fencing of its broker, say, has unfenced one whose session had ended."""
+        """Begin a session for every unfenced broker that has none; otherwise it would never expire. For example, a
+        heartbeat that is decided right after the fencing of its broker unfences the broker without a session."""
         for broker in brokers.by_id.values():
             session = self._sessions.get(broker.id)
             if not broker.fenced and (session is None or session.epoch != broker.epoch):
                 self._sessions[broker.id] = _Session(broker.epoch, now)
 
     def presume_dead(self, broker: NodeId, epoch: int) -> None:
-        """The process of this epoch is known to be gone."""
+        """The process of this broker epoch is known to be dead."""
         session = self._sessions.get(broker)
         if session is not None and session.epoch == epoch:
             session.is_of_the_dead = True
 
     def heard(self, broker: NodeId, epoch: int, now: float, metadata_offset: int) -> None:
-        """A heartbeat came, whatever becomes of it."""
+        """A heartbeat came. It counts even if its records cannot be written."""
         session = self._sessions.get(broker)
         if session is None or session.epoch < epoch:
             session = self._sessions[broker] = _Session(epoch, now)
@@ -91,7 +94,7 @@ class Liveness:
         session.is_of_the_dead = False
 
     def entered(self, broker: NodeId, epoch: int, state: BrokerState, end_offset: int) -> None:
-        """A heartbeat led to `state`, and its records are in the log, which ends with `end_offset`."""
+        """A heartbeat led to `state`. Its records are in the log, and `end_offset` is the log's last offset."""
         session = self._sessions.get(broker)
         if session is None or session.epoch != epoch:
             return
@@ -110,33 +113,33 @@ class Liveness:
         return not self._is_over(session, now)
 
     def expired(self, now: float) -> list[tuple[NodeId, int]]:
-        """Brokers, with their epochs, that were silent for too long; the longest silent first."""
+        """Brokers, with their epochs, whose session is over. The one that was silent for longest comes first."""
         over = [(s.last_contact, broker, s.epoch) for broker, s in self._sessions.items() if self._is_over(s, now)]
         return [(broker, epoch) for _, broker, epoch in sorted(over)]
 
     def silent_for(self, broker: NodeId, now: float) -> float:
-        """Seconds since it was last heard of; 0 of one that has no session."""
+        """Seconds since the last heartbeat; 0 for a broker without a session."""
         session = self._sessions.get(broker)
         return 0.0 if session is None else now - session.last_contact
 
     def extend(self, now: float) -> None:
-        """The caller was stalled itself, so silence proves nothing: every session begins anew."""
+        """Every session begins anew: the controller itself was stalled, so silence proves nothing."""
         for session in self._sessions.values():
             session.last_contact = now
 
     def forget(self, broker: NodeId, epoch: int) -> None:
-        """The broker of this epoch was fenced."""
+        """The broker of this epoch was fenced, so its session ends."""
         session = self._sessions.get(broker)
         if session is not None and session.epoch == epoch:
             del self._sessions[broker]
 
     def shutdown_offset(self, broker: NodeId, epoch: int) -> int | None:
-        """Where its controlled shutdown began; None if it is in none."""
+        """The offset at which the controlled shutdown began; None if there is none."""
         session = self._sessions.get(broker)
         return session.shutdown_offset if session is not None and session.epoch == epoch else None
 
     def lowest_active_offset(self, brokers: BrokersImage) -> int | None:
-        """What every active broker has applied of the metadata log; None where no broker is active."""
+        """The metadata offset that every active broker has applied; None if no broker is active."""
         return min(
             (session.metadata_offset for broker, session in self._sessions.items() if brokers.is_active(broker)),
             default=None,
@@ -147,10 +150,10 @@ class Liveness:
 
 
 def address_to_probe(broker: BrokerRegistration, listener: str | None) -> Endpoint | None:
-    """The address by which brokers reach it; `listener` is the name, if it is known. None: there is no telling.
+    """The broker's address for other brokers; `listener` is the listener's name, if known. None if it is unknown.
 
-    Any other is meant for clients elsewhere: outside of a container `localhost` is the broker, inside it is whoever
-    dials, and a port that refuses there proves nothing.
+    Every other address is meant for clients elsewhere, and a port that refuses there proves nothing. For example,
+    `localhost` may be the broker outside of a container, but inside it is the node that connects.
     """
     found = broker.listener(listener) if listener is not None else None
     if listener is None and len(broker.listeners) == 1:
@@ -162,13 +165,13 @@ def address_to_probe(broker: BrokerRegistration, listener: str | None) -> Endpoi
 class _Record:
     epoch: int
     probed: bool = False
-    """And not heard of since."""
+    """It is being probed, and has sent no heartbeat since."""
     vanished_at: float | None = None
     fenced_at: deque[float] = field(default_factory=deque)
 
 
 class Suspicion:
-    """Whether a broker is fenced before its session is over. `now` is the caller's monotonic clock, in seconds."""
+    """Decides whether a broker is fenced before its session is over. `now` is the monotonic clock, in seconds."""
 
     __slots__ = ("_records",)
 
@@ -176,20 +179,21 @@ class Suspicion:
         self._records: dict[NodeId, _Record] = {}
 
     def hint(self, broker: NodeId, epoch: int, now: float) -> bool:
-        """Its connection closed: is a probe worth while?"""
+        """The broker's connection closed. Returns whether to probe it."""
         record = self._of(broker, epoch)
         record.vanished_at = now
         return not _is_damped(record, now)
 
     def probing(self, broker: NodeId, epoch: int) -> None:
-        """By a hint; or without, by a new controller, which had no connections."""
+        """A probe begins, after a hint. A new controller also probes without one, because it had no connections."""
         self._of(broker, epoch).probed = True
 
     def proven(self, broker: NodeId, epoch: int, now: float, unfenced: int) -> bool:
-        """It refused twice: is it to be fenced now? `unfenced` counts the brokers that are, this one among them.
+        """The broker refused two connections. Returns whether to fence it now. `unfenced` is the number of unfenced
+        brokers, including this one.
 
-        Who sent a heartbeat while it was probed lives, whatever the port says; if it has died since, then its
-        connection closed, and another probe is under way.
+        A broker that sent a heartbeat during the probe was alive, even if its port refused. If it has died since, its
+        connection has closed, and another probe is under way.
         """
         record = self._of(broker, epoch)
         if not record.probed:
@@ -199,26 +203,26 @@ class Suspicion:
         return not _is_damped(record, now) and not self._doubts_itself(now, unfenced)
 
     def fenced(self, broker: NodeId, epoch: int, now: float) -> None:
-        """By proof, and the fencing is in the log."""
+        """The broker was fenced by proof, and the fencing is in the log."""
         self._of(broker, epoch).fenced_at.append(now)
 
     def heard(self, broker: NodeId, epoch: int) -> None:
-        """It sent a heartbeat, and has not vanished."""
+        """The broker sent a heartbeat, so it has not vanished."""
         record = self._of(broker, epoch)
         record.vanished_at = None
         record.probed = False
 
     def _of(self, broker: NodeId, epoch: int) -> _Record:
-        """Another incarnation shows that the one before was dead: nothing is held against it."""
+        """The record of this epoch. A new incarnation proves that the last one was dead, so it gets a new record."""
         record = self._records.get(broker)
         if record is None or record.epoch != epoch:
             record = self._records[broker] = _Record(epoch)
         return record
 
     def _doubts_itself(self, now: float, unfenced: int) -> bool:
-        """One broker may die; when half of them vanish together, it is rather we who are cut off.
+        """Whether this controller is probably cut off itself: half of the brokers, and at least two, vanished together.
 
-        Those that were fenced a moment ago were there to vanish, too.
+        Brokers that were fenced a moment ago are counted, too.
         """
         records = self._records.values()
         vanished = sum(each.vanished_at is not None and now - each.vanished_at <= AT_ONCE for each in records)
@@ -227,7 +231,7 @@ class Suspicion:
 
 
 def _is_damped(record: _Record, now: float) -> bool:
-    """Proven dead again and again, and alive each time."""
+    """Whether the broker was proven dead too often: it was alive each time."""
     while record.fenced_at and record.fenced_at[0] <= now - FENCINGS_WITHIN:
         record.fenced_at.popleft()
     return len(record.fenced_at) >= FENCINGS
@@ -236,7 +240,7 @@ def _is_damped(record: _Record, now: float) -> bool:
 class _Claim(NamedTuple):
     incarnation: Uuid
     against: tuple[int, Uuid, int]
-    """The broker, the incarnation and the epoch that stood in its way."""
+    """The broker, the incarnation and the epoch that prevented the registration."""
 
 
 def _claim(incarnation: Uuid, existing: BrokerRegistration) -> _Claim:
@@ -244,20 +248,23 @@ def _claim(incarnation: Uuid, existing: BrokerRegistration) -> _Claim:
 
 
 class Succession:
-    """What it has refused, by connection."""
+    """The registrations that were refused, by connection."""
 
     __slots__ = ("_refused",)
 
     def __init__(self) -> None:
-        self._refused: dict[object, _Claim] = {}
+        self._refused: dict[object, tuple[_Claim, float]] = {}
 
-    def outlives(self, connection: object, incarnation: Uuid, existing: BrokerRegistration) -> bool:
-        """Whether this incarnation was refused on this connection for the same reason, and so has outlived it."""
-        return self._refused.get(connection) == _claim(incarnation, existing)
+    def outlives(self, connection: object, incarnation: Uuid, existing: BrokerRegistration, received: float) -> bool:
+        """Whether this incarnation was refused on this connection because of `existing`, and so has outlived it. A
+        request that was `received` before the refusal was sent proves nothing: its sender may be dead."""
+        claim, since = self._refused.get(connection, (None, 0.0))
+        return claim == _claim(incarnation, existing) and received > since
 
-    def refused(self, connection: object, incarnation: Uuid, existing: BrokerRegistration) -> None:
-        """The refusal is on its way: what comes after it on this connection may prove something."""
-        self._refused[connection] = _claim(incarnation, existing)
+    def refused(self, connection: object, incarnation: Uuid, existing: BrokerRegistration, now: float) -> None:
+        """The refusal is being sent now. A request that comes later on this connection can prove that `existing`
+        died."""
+        self._refused[connection] = _claim(incarnation, existing), now
 
     def has_refused(self, connection: object) -> bool:
         return connection in self._refused

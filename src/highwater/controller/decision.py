@@ -1,4 +1,4 @@
-"""What a decision is: records to append as one batch, and the answer to give once they are committed."""
+"""A decision: records to append as one batch, and the response to send once they are committed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 MAX_RECORDS: Final = 10_000
-"""What one request of a client may write; Kafka's own bound."""
+"""The most records that one request of a client may write, as in Kafka."""
 
 Authorize = Callable[[str, str, str], bool]
 """(operation, resource type, resource name) -> allowed"""
@@ -26,13 +26,13 @@ CLUSTER_NAME: Final = "kafka-cluster"
 _MESSAGE_LENGTH: Final = 4096
 
 
-def told(error: KafkaError) -> str:
-    """The error's message for a response. It may quote what the client sent, which may leave no room in a string."""
+def error_message(error: KafkaError) -> str:
+    """The error's message for a response. It is cut, since it may quote what the client sent, of any length."""
     return error.message[:_MESSAGE_LENGTH]
 
 
 def pieces_of(things: Iterable[T], size: int) -> Iterator[list[T]]:
-    """In their order, `size` of them at a time: what one request asks for may be decided by pieces."""
+    """Splits `things` into lists of `size`, in their order. A large request is decided in such pieces."""
     rest = iter(things)
     while piece := list(islice(rest, size)):
         yield piece
@@ -47,23 +47,23 @@ class Decision(Generic[R_co]):
     response: R_co
     records: Sequence[Message] = ()
     refusal: KafkaError | None = None
-    """Why there is nothing to do, where the answer has room for the code alone: for whoever keeps a log."""
+    """The reason of a refusal, for the log: the response has room for the error code only."""
     why: str = ""
-    """What led to the records, for the state-change log."""
+    """The reason for the records, for the state-change log."""
 
     def __post_init__(self) -> None:
-        """A refusal is told, not raised: its traceback would hold the frames that hold the decision, and the request
-        with it, until garbage is collected."""
+        """The refusal is reported, not raised. Its traceback would keep the frames alive that hold the decision and the
+        request, until the next garbage collection."""
         if self.refusal is not None:
             self.refusal.__traceback__ = None
 
 
 Deciding = Pieces[Decision[R]]
-"""A decision that grows with what is asked for. The head image stays as it is until the end of it."""
+"""A decision that is made in pieces, because it grows with the request. The head image stays the same meanwhile."""
 
 
 class Randomness(Protocol):
-    """What decisions need of a `random.Random`."""
+    """The part of `random.Random` that decisions use."""
 
     def randrange(self, start: int, /) -> int: ...
 

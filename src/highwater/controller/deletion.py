@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from highwater.config import DELETE_TOPIC_ENABLE, NodeConfig
-from highwater.controller.decision import Authorize, Decision, allow_all, pieces_of, told
+from highwater.controller.decision import Authorize, Decision, allow_all, error_message, pieces_of
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import TopicImage
@@ -49,7 +49,9 @@ def delete_topics(
                 )
         except KafkaError as error:
             results.append(
-                DeletableTopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=told(error))
+                DeletableTopicResult(
+                    name=name, topic_id=topic_id, error_code=error.code, error_message=error_message(error)
+                )
             )
         else:
             results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id))
@@ -58,7 +60,8 @@ def delete_topics(
 
 
 def in_pieces(head: MetadataImage, request: DeleteTopicsRequest) -> list[DeleteTopicsRequest]:
-    """Each to be decided by itself, in a turn of its own. All that names one topic stays together, to be refused."""
+    """Splits a request; each part is decided by itself, in a turn of its own. Entries for the same topic stay together,
+    to be refused."""
     together: dict[Uuid | str, list[DeleteTopicState]] = {}
     for name, topic_id in _asked(request):
         known = None if name is None else head.topics.by_name.get(name)
@@ -88,7 +91,7 @@ def _check_asked(name: str | None, topic_id: Uuid, count: int) -> None:
 
 
 def _find(head: MetadataImage, name: str | None, topic_id: Uuid, authorize: Authorize) -> TopicImage:
-    """Who may not describe a topic does not learn by its name whether it exists."""
+    """Raises KafkaError. A client that may not describe a topic must not learn from its name whether it exists."""
     if name is not None and not authorize("Describe", "Topic", name):
         raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
     topic = head.topics.by_id.get(topic_id) if name is None else head.topics.by_name.get(name)

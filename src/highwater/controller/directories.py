@@ -1,5 +1,5 @@
-"""Where replicas lie (AssignReplicasToDirs, KIP-858): a broker with another disk says so, or it could never lead again
-what it had on the old one."""
+"""Which directory holds a replica (AssignReplicasToDirs, KIP-858). A broker with a new disk reports where its replicas
+are now; otherwise it could never again lead the partitions of its old disk."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from highwater.wire.messages.partition_change_record import PartitionChangeRecor
 def assign_replicas_to_dirs(
     head: MetadataImage, request: AssignReplicasToDirsRequest, config: NodeConfig
 ) -> Decision[AssignReplicasToDirsResponse]:
-    """Each partition by itself; who is put into a directory that is offline leaves the ISR, and who has lost its log
-    the ELR as well, if others have all of it. Then the leader epoch rises, though the leader stays: a fetch of the lost
-    log that is still on its way is refused, for nothing else in it tells that log from the one that takes its place."""
+    """Each partition is decided by itself. A replica in an offline directory leaves the ISR. A replica that has lost
+    its log leaves the ELR, too, if others have everything. Then the leader epoch rises even if the leader stays: a
+    fetch of the lost log may still be on its way, and only its epoch distinguishes it from a fetch of the new log."""
     try:
         broker = current_registration(head, request.broker_id, request.broker_epoch)
     except KafkaError as error:
@@ -40,11 +40,11 @@ def assign_replicas_to_dirs(
     offline: list[Place] = []
     response = AssignReplicasToDirsResponse()
     for directory in request.directories:
-        told = DirectoryData(id=directory.id)
-        response.directories.append(told)
+        answers = DirectoryData(id=directory.id)
+        response.directories.append(answers)
         for topic in directory.topics:
             answer = TopicData(topic_id=topic.topic_id)
-            told.topics.append(answer)
+            answers.topics.append(answer)
             for asked in topic.partitions:
                 result = PartitionData(partition_index=asked.partition_index)
                 answer.partitions.append(result)
@@ -78,19 +78,19 @@ def _place(head: MetadataImage, broker: BrokerRegistration, topic_id: Uuid, inde
 
 
 def _is_last(partition: PartitionImage, broker: BrokerRegistration) -> bool:
-    """Whether nobody else is in the ISR. With an empty one everybody is the last, and nobody is given up."""
+    """Whether no other replica is in the ISR. If the ISR is empty, every replica counts as the last."""
     return all(replica == broker.id for replica in partition.isr)
 
 
 def _check_others_have_it(place: Place, broker: BrokerRegistration, directory: Uuid) -> None:
-    """What can be read of the last copy is not given up, whatever is damaged in it."""
+    """Raises KafkaError for the last copy: what can still be read of it is not given up, even if it is damaged."""
     if directory == DIRECTORY_TROUBLED and _is_last(place[2], broker):
         raise KafkaError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE)
 
 
 def _moved(electorate: Electorate, broker: BrokerRegistration, place: Place, directory: Uuid) -> list[Message]:
-    """Whatever else is due for the partition is done along with it, as with every change of one. The last copy that
-    failed may be what an election waits for: it is back."""
+    """The replica is in another directory now. The record also holds everything else that is due for the partition, as
+    every change does: an election may have waited for this replica, if it was the last copy and had failed."""
     topic, index, partition = place
     is_back = partition.directory(broker.id) == DIRECTORY_LOST
     seen = _in(partition, broker, directory) if is_back else partition
@@ -102,8 +102,8 @@ def _moved(electorate: Electorate, broker: BrokerRegistration, place: Place, dir
 
 
 def _lost(electorate: Electorate, broker: BrokerRegistration, place: Place) -> list[Message]:
-    """Out of the ISR and the ELR, and in a new leader epoch, by one record. The last copy stays in them, and leads no
-    more: it is elected again when its broker has it back, unless another was elected uncleanly in the meantime."""
+    """One record removes the replica from the ISR and the ELR, in a new leader epoch. The last copy stays in them but
+    stops leading. It is elected again when its broker has it back, unless there was an unclean election meanwhile."""
     topic, index, partition = place
     is_last = _is_last(partition, broker)
     if is_last and partition.directory(broker.id) == DIRECTORY_LOST:
@@ -119,7 +119,7 @@ def _lost(electorate: Electorate, broker: BrokerRegistration, place: Place) -> l
 
 
 def _put(partition: PartitionImage, record: PartitionChangeRecord, broker: BrokerRegistration, directory: Uuid) -> None:
-    """The broker's replica into the directory, in the partition as the record leaves it."""
+    """Adds the directory of the broker's replica to the record."""
     after = _in(partition.changed_by(record), broker, directory)
     if after.directories != partition.directories:
         record.directories = list(after.directories)

@@ -1,4 +1,4 @@
-"""Who leads a partition when brokers come and go, and who stays in its ISR (KIP-631; KIP-966 where ELR is on)."""
+"""The leader and the ISR of a partition when brokers come and go (KIP-631; KIP-966 where ELR is on)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Acceptable = Callable[[NodeId], bool]
 
 class Election(Enum):
     ONLINE = auto()
-    """From the ISR, or from the ELR where the ISR is empty."""
+    """From the ISR, or from the ELR if the ISR is empty."""
     UNCLEAN = auto()
-    """Any live replica if there is none of those; what only the others had is lost."""
+    """Any live replica if the ISR and the ELR have none. Records that only other replicas had are lost."""
     PREFERRED = auto()
-    """As ONLINE, but the first replica before the current leader."""
+    """As ONLINE, but the preferred replica goes before the current leader."""
 
 
 class Winner(NamedTuple):
@@ -45,7 +45,7 @@ def elect(
     election: Election,
     elr_enabled: bool = False,
 ) -> Winner:
-    """The leader of a partition that is to have these replicas, this ISR and ELR."""
+    """The leader of a partition that will have these replicas, this ISR and this ELR."""
 
     def valid(replica: NodeId) -> bool:
         return (replica in isr or (not isr and replica in elr)) and acceptable(replica)
@@ -76,10 +76,10 @@ def partition_change(
     unclean_shutdown: NodeId = NO_NODE,
     recovery: Recovery | None = None,
 ) -> PartitionChangeRecord | None:
-    """The record that gives a partition this ISR and whatever follows from it: the end of a reassignment, the ELR, the
-    leader. None if nothing changes.
+    """The record that gives a partition this ISR and everything that follows from it: the end of a reassignment, the
+    ELR, the leader. None if nothing changes.
 
-    Without ELR the last member never leaves the ISR: it alone is known to have everything.
+    Without ELR the last member never leaves the ISR: only that member is known to have everything.
     """
     changed: dict[str, Any] = {}
     if (done := completed(partition, isr)) is not None:
@@ -93,17 +93,17 @@ def partition_change(
         changed["leader"] = winner.leader
         if winner.leader in elr:
             isr, elr = [winner.leader], [replica for replica in elr if replica != winner.leader]
-            if len(isr) >= rules.min_isr:  # by a bound that is lower now: it commits alone what the others never see
+            if len(isr) >= rules.min_isr:  # the bound is lower now: this leader commits records that the ELR lacks
                 elr = []
         if winner.unclean:
             isr, elr = [winner.leader], []
             if partition.recovery is not Recovery.RECOVERING:
                 changed["leader_recovery_state"] = int(Recovery.RECOVERING)
     elif len(replicas) < len(partition.replicas):
-        # Named though it stays: a new leader epoch tells the replicas that are gone from those that serve.
+        # The leader is named though it stays. That raises the leader epoch, which excludes the removed replicas.
         changed["leader"] = partition.leader
     if rules.elr and "leader" in changed:
-        # Whoever led last is remembered while nobody does.
+        # The last leader is remembered while there is none.
         if winner.leader == NO_NODE and partition.has_leader and not partition.last_known_elr:
             changed["last_known_elr"] = [partition.leader]
         elif winner.leader != NO_NODE and partition.last_known_elr:
@@ -124,8 +124,8 @@ def _eligible(
     rules: ElectionRules,
     unclean_shutdown: NodeId,
 ) -> list[NodeId]:
-    """While the ISR is smaller than min.insync.replicas, who left it still has all that was ever committed, unless
-    it stopped without syncing."""
+    """The ELR. While the ISR is smaller than min.insync.replicas, nothing is committed. So a replica that left the ISR
+    still has every committed record, unless it stopped uncleanly."""
     if not rules.elr or len(isr) >= rules.min_isr:
         return []
     candidates = sorted({*partition.elr, *partition.isr})
@@ -153,7 +153,7 @@ def leads_any(head: MetadataImage, broker: NodeId) -> bool:
 
 
 class Electorate:
-    """Who may lead, and by which rules: worked out once for a whole decision."""
+    """The brokers that may lead, and the rules of election for each topic: computed once for a whole decision."""
 
     __slots__ = ("_config", "_head", "_present", "_rules")
 
@@ -176,7 +176,7 @@ class Electorate:
         return rules
 
     def acceptable(self, partition: PartitionImage) -> Acceptable:
-        """Present, with the directory of its replica online."""
+        """A replica is acceptable if its broker is present and its directory is online."""
 
         def acceptable(replica: NodeId) -> bool:
             broker = self._present.get(replica)
@@ -192,7 +192,7 @@ class Electorate:
         unclean_shutdown: NodeId = NO_NODE,
         recovery: Recovery | None = None,
     ) -> PartitionChangeRecord | None:
-        """By the topic's own rule of election unless told otherwise."""
+        """As `partition_change`. Without `election`, the topic's settings decide whether an unclean one is allowed."""
         topic, index, partition = place
         rules = self.rules(topic)
         if election is None:
@@ -202,8 +202,8 @@ class Electorate:
         )
 
     def begin_anew(self, place: Place) -> PartitionChangeRecord | None:
-        """A leader for a partition whose replicas have all lost their logs: the first whose broker is present, with an
-        empty one. For an operator who asks for it, and has given up what it had."""
+        """Elects a leader for a partition if all its replicas have lost their logs: the first one with a present
+        broker, with an empty log. Only for an operator's request, because all records of the partition are given up."""
         topic, index, partition = place
         broker = next((self._present[each] for each in partition.replicas if each in self._present), None)
         if broker is None or any(partition.directory(each) != DIRECTORY_LOST for each in partition.replicas):
@@ -231,8 +231,8 @@ def reelect(
     unclean_shutdown: NodeId = NO_NODE,
     silent: Sequence[NodeId] = (),
 ) -> Iterator[Message]:
-    """Leaders and ISRs of `places` once `leaving` or `unclean_shutdown` is gone, or `returning` is back. Nobody elects
-    the `silent`."""
+    """The changes of `places` when `leaving` or `unclean_shutdown` goes or `returning` comes back. No broker of
+    `silent` is elected."""
     gone = (leaving, unclean_shutdown)
     electorate = Electorate(head, config, gone=(*gone, *silent), returning=returning)
     for place in places:

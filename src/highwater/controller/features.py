@@ -1,4 +1,4 @@
-"""Feature levels of a fresh cluster."""
+"""The feature levels of a new cluster, and the first records of an active controller."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ BOOTSTRAP_LEVELS: Final[Mapping[str, int]] = MappingProxyType({METADATA_VERSION:
 
 
 def bootstrap_records(levels: Mapping[str, int] = BOOTSTRAP_LEVELS) -> list[FeatureLevelRecord]:
-    """What `bootstrap.checkpoint` of a freshly formatted directory holds."""
+    """The records in `bootstrap.checkpoint` of a newly formatted directory."""
     return list(
         FeaturesImage({name: level for name, level in levels.items() if level and name != KRAFT_VERSION}).records()
     )
 
 
 def activation_records(head: MetadataImage, bootstrap: Sequence[Message], config: NodeConfig) -> list[Message]:
-    """What a controller writes when it becomes active: the bootstrap records on an empty log, in a transaction; and
-    the end of a transaction that its predecessor did not finish."""
+    """The records that a controller writes when it becomes active. On an empty log these are the bootstrap records, in
+    a transaction. A transaction that its predecessor did not finish is aborted."""
     records: list[Message] = []
     if head.transaction is not None:
         records.append(AbortTransactionRecord(reason="Controller failover"))
@@ -44,8 +44,8 @@ def activation_records(head: MetadataImage, bootstrap: Sequence[Message], config
 
 
 def _one_bound(head: MetadataImage, config: NodeConfig) -> list[Message]:
-    """With ELR min.insync.replicas belongs to the cluster: brokers that disagree on it would disagree on what is
-    committed. This controller's own value becomes everybody's, unless there is one already."""
+    """With ELR, min.insync.replicas is a setting of the cluster: brokers with different values would disagree on what
+    is committed. This controller's value becomes the cluster's, unless the cluster has one already."""
 
     def bound(resource: ConfigResource, value: str | None) -> Message:
         return ConfigRecord(

@@ -1,4 +1,4 @@
-"""Fresh ids, as Kafka makes them."""
+"""New ids, made as in Kafka."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from highwater.model import Uuid
 
 
 def fresh_uuid(random: Randomness) -> Uuid:
-    """A random UUID (version 4) whose text does not begin with a dash, which tools would take for an option."""
+    """A random UUID (version 4). Its text does not begin with a dash, because tools would take it for an option."""
     while True:
         raw = bytearray(random.randbytes(16))
         raw[6] = raw[6] & 0x0F | 0x40

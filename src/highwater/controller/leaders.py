@@ -1,4 +1,4 @@
-"""Elections that somebody asks for (ElectLeaders, KIP-460), and those that the controller holds by itself."""
+"""Elections on request (ElectLeaders, KIP-460), and those that the controller holds by itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from highwater.config import (
     UNCLEAN_LEADER_ELECTION_INTERVAL_MS,
     NodeConfig,
 )
-from highwater.controller.decision import MAX_RECORDS, Deciding, Decision, told
+from highwater.controller.decision import MAX_RECORDS, Deciding, Decision, error_message
 from highwater.controller.elections import Election, Electorate, leaderless
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
@@ -27,8 +27,8 @@ from highwater.wire.messages.elect_leaders_request import ElectLeadersRequest
 from highwater.wire.messages.elect_leaders_response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 
 MAX_ELECTIONS: Final = 200
-"""Partitions that one decision of the controller's own changes at most, some 4 ms of work: if it changed so many, the
-next one follows in the next turn of the loop."""
+"""The most partitions that one election of the controller's own changes, about 4 ms of work. If it changed that many,
+the next one follows in the next turn of the loop."""
 
 
 class ElectionType(IntEnum):
@@ -37,7 +37,7 @@ class ElectionType(IntEnum):
 
 
 def refused(request: ElectLeadersRequest, code: Code, version: int = 2) -> ElectLeadersResponse:
-    """Version 0 has no room for a code at the top."""
+    """The response to a refused request. Version 0 has no error code at the top level."""
     results = [
         ReplicaElectionResult(
             topic=named.topic,
@@ -54,7 +54,8 @@ def refused(request: ElectLeadersRequest, code: Code, version: int = 2) -> Elect
 def elect_leaders(
     head: MetadataImage, request: ElectLeadersRequest, config: NodeConfig
 ) -> Deciding[ElectLeadersResponse]:
-    """Of the partitions named, or of all; of all, those that need no election are left out of the answer."""
+    """Elects leaders of the named partitions, or of all. If all are asked for, the response leaves out those that need
+    no election."""
     try:
         kind = ElectionType(request.election_type)
     except ValueError:
@@ -75,14 +76,14 @@ def elect_leaders(
             except KafkaError as error:
                 if request.topic_partitions is None and error.code == Code.ELECTION_NOT_NEEDED:
                     continue
-                outcome.error_code, outcome.error_message = error.code, told(error)
+                outcome.error_code, outcome.error_message = error.code, error_message(error)
             result.partition_result.append(outcome)
         results.append(result)
         if not len(results) % PIECE:
             yield
     if len(records) > MAX_RECORDS:
         return Decision(refused(request, Code.POLICY_VIOLATION))
-    why = f"somebody asked for {kind.name.lower()} leaders"
+    why = f"a client asked for {kind.name.lower()} leaders"
     return Decision(ElectLeadersResponse(replica_election_results=results), records, why=why)
 
 
@@ -127,8 +128,9 @@ def unclean_interval(config: NodeConfig) -> float:
 
 
 def rebalance(head: MetadataImage, config: NodeConfig, limit: int = MAX_ELECTIONS) -> list[Message]:
-    """Gives leaderships back to preferred replicas that can take them: of those brokers that miss more than
-    `leader.imbalance.per.broker.percentage` of what they should lead. Nothing, if that is switched off."""
+    """Moves leadership back to preferred replicas that can take it, for each broker that does not lead more than
+    `leader.imbalance.per.broker.percentage` of the partitions that it should lead. Does nothing if it is switched
+    off."""
     if not config.get(AUTO_LEADER_REBALANCE_ENABLE):
         return []
     tolerated = config.get(LEADER_IMBALANCE_PER_BROKER_PERCENTAGE)
@@ -143,7 +145,7 @@ def rebalance(head: MetadataImage, config: NodeConfig, limit: int = MAX_ELECTION
 
 
 def _must_stay(partition: PartitionImage, electorate: Electorate) -> bool:
-    """Seen at a glance, for the sake of the rounds while a broker is down: its replicas are in no ISR."""
+    """A cheap test that skips most partitions while a broker is down: its replicas are in no ISR."""
     still = preferred(partition) not in partition.isr and not (partition.adding or partition.removing)
     return still and electorate.acceptable(partition)(partition.leader)
 
@@ -162,7 +164,7 @@ def _deprived(head: MetadataImage, tolerated: int) -> set[NodeId]:
 
 
 def elect_unclean(head: MetadataImage, config: NodeConfig, limit: int = MAX_ELECTIONS) -> list[Message]:
-    """Leaders for partitions without one, whose topics would rather lose records than wait."""
+    """Elects leaders for partitions without one, in topics with unclean.leader.election.enable."""
     electorate = Electorate(head, config)
     changes = (
         electorate.change(place, place[2].isr, Election.UNCLEAN)

@@ -6,7 +6,15 @@ from collections import Counter
 
 from highwater.controller.assignment import assigned_by_hand, placed
 from highwater.controller.batches import check_size
-from highwater.controller.decision import MAX_RECORDS, Authorize, Deciding, Decision, Randomness, allow_all, told
+from highwater.controller.decision import (
+    MAX_RECORDS,
+    Authorize,
+    Deciding,
+    Decision,
+    Randomness,
+    allow_all,
+    error_message,
+)
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import PIECE, Pieces
@@ -36,7 +44,7 @@ def create_partitions(
             size = yield from check_size(added, size)
             records += added
         except KafkaError as error:
-            result.error_code, result.error_message = error.code, told(error)
+            result.error_code, result.error_message = error.code, error_message(error)
         results.append(result)
         if not len(results) % PIECE:
             yield

@@ -1,8 +1,9 @@
-"""Where new replicas go: Kafka's striped placement (KIP-36 racks, KIP-631 fencing).
+"""Where new replicas are placed: Kafka's striped placement (KIP-36 racks, KIP-631 fencing).
 
-Racks are walked in name order from a random start, one step further for each partition, and so are the brokers of a
-rack; the first replica is always on an unfenced broker, the others on unfenced ones while there are any. After as many
-partitions as there are unfenced brokers everything is shuffled, so that patterns do not repeat.
+The racks are visited in the order of their names. The start is random and moves by one rack with each partition. The
+brokers of a rack are visited in the same way. The first replica is always on an unfenced broker, and the others are on
+unfenced brokers as long as there are any. After as many partitions as there are unfenced brokers, racks and brokers are
+shuffled, so that patterns do not repeat.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class UsableBroker(NamedTuple):
 
 
 def usable_brokers(brokers: BrokersImage) -> list[UsableBroker]:
-    """Fenced brokers may come back and count; those that are shutting down, or take no new replicas, do not."""
+    """The brokers that may get new replicas. Fenced brokers count, because they may come back. Brokers that shut down,
+    or whose directories are all cordoned, do not."""
     return [
         UsableBroker(broker.id, broker.rack, broker.fenced)
         for broker in brokers.by_id.values()
@@ -34,7 +36,8 @@ def usable_brokers(brokers: BrokersImage) -> list[UsableBroker]:
 def place(
     brokers: Sequence[UsableBroker], partitions: int, replication_factor: int, random: Randomness
 ) -> Iterator[tuple[NodeId, ...]]:
-    """The replicas of each partition, leader first. Raises KafkaError(INVALID_REPLICATION_FACTOR), and that at once."""
+    """The replicas of each partition, leader first. Raises KafkaError(INVALID_REPLICATION_FACTOR), before the first
+    partition."""
     if replication_factor <= 0:
         raise _impossible(f"Invalid replication factor {replication_factor}: the replication factor must be positive.")
     unfenced = sum(not broker.fenced for broker in brokers)
@@ -54,7 +57,7 @@ def _impossible(why: str) -> KafkaError:
 
 
 class _Ring:
-    """Brokers in a circle: each round yields every one of them once and begins one further than the last."""
+    """Brokers in a circle. Each round yields every broker once, and begins one broker further than the last round."""
 
     __slots__ = ("_brokers", "_round", "_start", "_taken")
 
@@ -111,7 +114,7 @@ class _Racks:
             self._shuffle()
         first, leader = self._leader()
         replicas = [leader]
-        # The leader's rack sits out the first walk, or it would hold two replicas before another rack holds one.
+        # The first walk skips the leader's rack. Otherwise it could get two replicas before another rack gets one.
         skip: int | None = first
         position = self._start
         while len(replicas) < replication_factor:

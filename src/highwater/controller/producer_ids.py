@@ -1,4 +1,4 @@
-"""Blocks of producer ids for brokers to hand out."""
+"""Allocates blocks of producer ids to brokers."""
 
 from __future__ import annotations
 

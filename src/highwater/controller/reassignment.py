@@ -1,4 +1,4 @@
-"""Moving a partition to other replicas (KIP-455): when that is over, and what it leaves."""
+"""Moving a partition to other replicas (KIP-455): when a reassignment is complete, and what it changes then."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from highwater.model import NodeId
 
 
 def completed(partition: PartitionImage, isr: Sequence[NodeId]) -> tuple[tuple[NodeId, ...], list[NodeId]] | None:
-    """Replicas and ISR once `isr` lets a reassignment end; None if there is none, or it has to wait.
+    """The replicas and the ISR after a reassignment, if it is complete with `isr`. None if it is not, or if there is
+    none.
 
-    It waits for every added replica; and where the replication factor falls, for every replica that stays, or the ISR
-    could end up smaller than it is.
+    A reassignment waits until every added replica is in the ISR. If the replication factor falls, it also waits for
+    every replica that stays; otherwise the ISR could become smaller than it is.
     """
     if not (partition.adding or partition.removing):
         return None
@@ -26,7 +27,7 @@ def completed(partition: PartitionImage, isr: Sequence[NodeId]) -> tuple[tuple[N
 
 
 def assignment(partition: PartitionImage, replicas: tuple[NodeId, ...]) -> dict[str, Any]:
-    """What the end of a reassignment changes besides ISR and leader."""
+    """The fields that the end of a reassignment changes, besides ISR and leader."""
     changed: dict[str, Any] = {}
     if replicas != partition.replicas:
         changed["replicas"] = list(replicas)

@@ -1,4 +1,4 @@
-"""Registration of brokers and controllers: what a node says of itself is checked against the cluster's state."""
+"""Registration of brokers and controllers: each request is checked against the state of the cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECURITY_PROTOCOLS: Final = range(4)
 """PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL."""
 
 NEVER_REGISTERED: Final = -2
-"""Equals no PreviousBrokerEpoch that a broker may send: -1 is its default."""
+"""An epoch that never equals a PreviousBrokerEpoch: a broker sends -1 as its default."""
 
 
 def register_broker(
@@ -45,7 +45,7 @@ def register_broker(
     kraft_version: int,
     outlives: Callable[[BrokerRegistration], bool] = lambda existing: False,
 ) -> Decision[BrokerRegistrationResponse]:
-    """A new incarnation gets `next_offset`, where the log will take these records, as its epoch, and starts fenced.
+    """A new incarnation starts fenced. Its epoch is `next_offset`, the offset at which these records are appended.
 
     `outlives` is asked where the session of an incarnation with the same directory stands in its way: `Succession`.
     """
@@ -60,7 +60,7 @@ def register_broker(
         return Decision(BrokerRegistrationResponse(error_code=error.code), refusal=error)
     records: list[Message] = []
     record = _registration_record(request)
-    why = "its first life" if existing is None else "it told anew what it is"
+    why = "its first registration" if existing is None else "it registered again"
     if existing is not None and existing.incarnation == request.incarnation_id:
         record.broker_epoch = existing.epoch
         record.fenced = existing.fenced
@@ -76,7 +76,7 @@ def register_broker(
 
 
 def _check_id(node: int) -> None:
-    """Below zero are those who are no node: -1 leads a partition that has no leader."""
+    """A negative id is no node: -1 means that a partition has no leader."""
     if node < 0:
         raise KafkaError(Code.INVALID_REGISTRATION, f"{node} is no node id")
 

@@ -1,4 +1,4 @@
-"""Settings in force, as of an image."""
+"""The settings that are in force under a metadata image."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ T = TypeVar("T")
 def in_force(config: NodeConfig, image: MetadataImage) -> NodeConfig:
     """The node's settings with the dynamic ones of `image`; `config` itself if it has them already.
 
-    What does not go together with what this node was started with is left out: a controller must not stop deciding
-    over it.
+    A dynamic setting that contradicts this node's static ones is left out. It must not stop the controller.
     """
     return config.adopting(image.configs.of(broker_resource(config.node_id)), image.configs.of(CLUSTER_DEFAULT))
 
 
 class ElectionRules(NamedTuple):
-    """What decides over the leaders of one topic's partitions."""
+    """The settings that decide on the leaders of one topic's partitions."""
 
     min_isr: int
     unclean: bool
@@ -36,7 +35,7 @@ def election_rules(head: MetadataImage, topic: TopicImage, config: NodeConfig) -
     min_isr = _resolved(TOPIC_MIN_INSYNC_REPLICAS, overrides, config)
     unclean = _resolved(TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE, overrides, config)
     first = topic.partitions.get(0)
-    # More replicas in sync than there are can never be: the bound would only keep the ELR from being cleared.
+    # A bound above the number of replicas can never be reached, and the ELR would never be cleared.
     reachable = min_isr if first is None else min(min_isr, len(first.replicas))
     return ElectionRules(reachable, unclean, head.features.elr_enabled)
 

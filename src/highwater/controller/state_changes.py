@@ -1,4 +1,4 @@
-"""What a decision changes, in words and with the reason: for the state-change log of whoever writes it."""
+"""The lines of the state-change log: what a decision changes, and why."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from highwater.wire.messages.partition_change_record import PartitionChangeRecor
 from highwater.wire.messages.register_broker_record import RegisterBrokerRecord
 from highwater.wire.messages.unregister_broker_record import UnregisterBrokerRecord
 
-_TOLD = (PartitionChangeRecord, BrokerRegistrationChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord)
+_LOGGED = (PartitionChangeRecord, BrokerRegistrationChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord)
 
 
 def state_changes(before: MetadataImage, records: Sequence[Message], why: str) -> Iterator[str]:
-    """A line for each broker and each partition that the records change, in their order. `why` they were decided on;
-    what happens to partitions together with a broker is because of that broker."""
-    told = [record for record in records if isinstance(record, _TOLD)]
-    cause = next((found for record in told if (found := _cause(record)) is not None), None)
+    """One line for each broker and each partition that the records change, in their order. The reason of a partition's
+    change is the change of a broker in the same records, or else `why`."""
+    logged = [record for record in records if isinstance(record, _LOGGED)]
+    cause = next((found for record in logged if (found := _cause(record)) is not None), None)
     changed: dict[tuple[Uuid, int], PartitionImage] = {}
-    for record in told:
+    for record in logged:
         if isinstance(record, PartitionChangeRecord):
             key = record.topic_id, record.partition_id
             topic = before.topics.by_id.get(record.topic_id)
@@ -37,7 +37,7 @@ def state_changes(before: MetadataImage, records: Sequence[Message], why: str) -
 
 
 def partition_change(was: PartitionImage, now: PartitionImage) -> Iterator[str]:
-    """What is another now, the leader first."""
+    """The differences between two states of a partition, the leader first."""
     if now.leader != was.leader:
         yield _elected(was, now)
     for name, old, new in (
@@ -58,7 +58,7 @@ def partition_change(was: PartitionImage, now: PartitionImage) -> Iterator[str]:
 
 
 def unclean_elections(records: Sequence[Message]) -> int:
-    """How many of the records elect a leader that may lack what was committed."""
+    """The number of records that elect a leader which may lack committed records."""
     return sum(
         isinstance(record, PartitionChangeRecord) and record.leader_recovery_state == Recovery.RECOVERING
         for record in records
@@ -67,7 +67,7 @@ def unclean_elections(records: Sequence[Message]) -> int:
 
 def _elected(was: PartitionImage, now: PartitionImage) -> str:
     if now.leader == NO_NODE:
-        return f"no leader in epoch {now.leader_epoch}, of ISR {ids(was.isr)} and ELR {ids(was.elr)} nobody is left"
+        return f"no leader in epoch {now.leader_epoch}, no replica of ISR {ids(was.isr)} and ELR {ids(was.elr)} is left"
     elected = f"elected {now.leader} for epoch {now.leader_epoch}"
     if now.leader in was.isr:
         preferred = ", the preferred replica" if now.has_preferred_leader else ""
@@ -76,7 +76,7 @@ def _elected(was: PartitionImage, now: PartitionImage) -> str:
         return f"{elected} from the ELR"
     had = [replica for replica in dict.fromkeys((*was.isr, *was.elr, *was.last_known_elr)) if replica != now.leader]
     if not had:
-        return f"{elected}, which led last and did not stop in order: all that its disk kept is there"
+        return f"{elected}, the last leader, which did not stop cleanly: it has what its disk kept"
     return f"{elected}, uncleanly: what only {ids(had)} had is lost"
 
 
@@ -85,9 +85,9 @@ def ids(nodes: Sequence[NodeId]) -> str:
 
 
 def _cause(record: Message) -> tuple[NodeId, str] | None:
-    """A broker, and what becomes of it that its partitions follow."""
+    """The broker of this record and what happened to it, if that is the reason for changes of its partitions."""
     if isinstance(record, RegisterBrokerRecord):
-        return NodeId(record.broker_id), "began a new life"
+        return NodeId(record.broker_id), "started again"
     if isinstance(record, BrokerRegistrationChangeRecord):
         broker = NodeId(record.broker_id)
         if record.fenced == FENCE:

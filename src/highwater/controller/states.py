@@ -1,4 +1,4 @@
-"""The states that a registered broker goes through, and what a heartbeat makes of them."""
+"""The states of a registered broker, and how a heartbeat changes them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ class BrokerState(Enum):
     FENCED = auto()
     UNFENCED = auto()
     CONTROLLED_SHUTDOWN = auto()
-    """Its leaderships are being moved; it stays up until the others know."""
+    """Its leaderships are being moved. It stays up until the other brokers know."""
     SHUTDOWN = auto()
-    """It may stop now; it is fenced."""
+    """The broker may stop now. It is fenced."""
 
 
 def next_state(
     current: BrokerState, *, want_fence: bool, want_shutdown: bool, caught_up: bool, leads: bool, others_know: bool
 ) -> BrokerState:
-    """`caught_up`: it has applied its own registration. `others_know`: all active brokers have applied what the
-    controlled shutdown wrote."""
+    """`caught_up`: the broker has applied its own registration. `others_know`: all active brokers have applied the
+    records of its controlled shutdown."""
     if current is BrokerState.FENCED:
         if want_shutdown:
             return BrokerState.SHUTDOWN

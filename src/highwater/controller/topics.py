@@ -24,8 +24,8 @@ from highwater.controller.decision import (
     Decision,
     Randomness,
     allow_all,
+    error_message,
     pieces_of,
-    told,
 )
 from highwater.controller.identity import fresh_uuid
 from highwater.errors import Code, KafkaError
@@ -46,7 +46,7 @@ from highwater.wire.messages.create_topics_response import (
 from highwater.wire.messages.topic_record import TopicRecord
 
 DEFAULT: Final = -1
-"""Asks for the node's default number of partitions or replicas (KIP-464)."""
+"""Stands for the node's default number of partitions or replicas (KIP-464)."""
 
 MAX_PARTITIONS: Final = 10_000
 
@@ -65,7 +65,7 @@ def create_topics(
     random: Randomness,
     authorize: Authorize = allow_all,
 ) -> Deciding[CreateTopicsResponse]:
-    """Each topic gets an answer of its own. `config` must be `in_force` for `head`."""
+    """Each topic gets its own result. `config` must be `in_force` for `head`."""
     times = Counter(topic.name for topic in request.topics)
     results: list[CreatableTopicResult] = []
     records: list[Message] = []
@@ -92,8 +92,8 @@ def create_topics(
 
 
 def in_pieces(request: CreateTopicsRequest, config: NodeConfig) -> list[CreateTopicsRequest]:
-    """Each to be decided by itself, in a turn of its own: topics have nothing to do with each other, but for those of
-    one name, which stay together, to be refused. A request that is refused as a whole stays whole."""
+    """Splits a request; each part is decided by itself, in a turn of its own. Topics are independent, except that
+    entries with the same name stay together, to be refused. A request that is refused as a whole stays whole."""
     try:
         _check_size(request.topics, config)
     except KafkaError:
@@ -112,7 +112,7 @@ def in_pieces(request: CreateTopicsRequest, config: NodeConfig) -> list[CreateTo
 
 
 def _failed(name: str, error: KafkaError) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=error.code, error_message=told(error))
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error_message(error))
 
 
 def _check_size(topics: Sequence[CreatableTopic], config: NodeConfig) -> None:

@@ -1,6 +1,8 @@
 """Runs pure state machines on the partitions of an internal topic.
 
-A machine is loaded from the partition that the broker begins to lead, writes to it and hears what became of each
-write, and resigns when another broker leads. Which machine that is, nothing here knows: it keeps to `machine.Machine`
-and speaks in `highwater.effects`. Begin with `tenure`.
+A machine is loaded from its partition when this broker becomes leader. It writes to the partition, gets the result of
+each write, and resigns when another broker becomes leader. The package does not know which machine it runs: it may use
+only the protocol `machine.Machine` and `highwater.effects`.
+
+Start with `tenure`.
 """

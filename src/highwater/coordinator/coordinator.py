@@ -1,4 +1,4 @@
-"""The partitions of one internal topic that this broker leads, each with its machine."""
+"""The partitions of one internal topic that this broker leads. Each has a machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from operator import mul
 from sys import byteorder
 from typing import Generic
 
-from highwater.coordinator.tenure import M, Standing, Tenure
+from highwater.coordinator.tenure import M, Tenure, TenureState
 from highwater.effects import Token
 from highwater.errors import Code, KafkaError
 from highwater.log.retention import RetentionClock
@@ -31,7 +31,7 @@ class Coordinator(Generic[M]):
         commit_seconds: Callable[[], float],
         codec: int = 0,
     ) -> None:
-        """`new_machine` is given what a batch may have. `codec` is what its records are compressed with."""
+        """`new_machine` gets a function that returns the largest size of a batch. `codec` compresses the records."""
         self.topic = topic
         self._world = world
         self._deadlines = deadlines
@@ -44,8 +44,8 @@ class Coordinator(Generic[M]):
         self._tenures: dict[int, Tenure[M]] = {}
 
     def role_changed(self, partition: Partition) -> Tenure[M] | None:
-        """It leads in another epoch than before, or leads no more. A new epoch begins with a new load: another leader
-        may have written in between. Returns the tenure that begins by this, if one does."""
+        """This broker leads the partition in a new epoch, or no longer. In a new epoch the machine is loaded again,
+        because another leader may have written in between. Returns the tenure that begins, if any."""
         index = partition.tp.partition
         known = self._tenures.get(index)
         if known is not None and (partition.leader is None or known.epoch != partition.epoch):
@@ -73,25 +73,25 @@ class Coordinator(Generic[M]):
             tenure.end()
 
     def tenure(self, index: int) -> Tenure[M]:
-        """KafkaError where this broker does not coordinate it, or not yet."""
+        """Raises KafkaError if this broker does not coordinate the partition, or not yet."""
         tenure = self._tenures.get(index)
-        if tenure is None or tenure.standing is Standing.FAILED:
+        if tenure is None or tenure.state is TenureState.FAILED:
             raise KafkaError(Code.NOT_COORDINATOR)
-        if tenure.standing is Standing.LOADING:
+        if tenure.state is TenureState.LOADING:
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
         return tenure
 
     def __iter__(self) -> Iterator[Tenure[M]]:
-        """In the order of the partitions, whatever their standing."""
+        """All tenures in every state, in the order of the partitions."""
         return iter([tenure for _, tenure in sorted(self._tenures.items())])
 
     @property
     def active(self) -> Iterator[Tenure[M]]:
-        return (tenure for tenure in self if tenure.standing is Standing.ACTIVE)
+        return (tenure for tenure in self if tenure.state is TenureState.ACTIVE)
 
     @property
     def is_loading(self) -> bool:
-        return any(tenure.standing is Standing.LOADING for tenure in self)
+        return any(tenure.state is TenureState.LOADING for tenure in self)
 
     def stop(self) -> None:
         for tenure in self:
@@ -104,7 +104,7 @@ _POWERS = [pow(31, exponent, 1 << 32) for exponent in reversed(range(_HASHED_AT_
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """As in Kafka: Java's hash of the text, whose smallest value counts as 0."""
+    """The partition for a key, as in Kafka: by Java's hash of the text. The smallest hash counts as 0."""
     units = array("H", key.encode("utf-16-le" if byteorder == "little" else "utf-16-be", "surrogatepass"))
     hashed = 0
     for at in range(0, len(units), _HASHED_AT_ONCE):

@@ -1,4 +1,4 @@
-"""The records of a partition, read off the loop, a piece at a time."""
+"""Reads the records of a partition off the event loop, piece by piece."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from highwater.wire.records.control import ControlType, parse_control
 from highwater.world import Disk, Step
 
 PIECE = 500
-"""Records that the loop takes in at a time."""
+"""The number of records that the event loop takes at a time."""
 
 
 class Loaded(NamedTuple):
-    """A record, or the end of a transaction where `ended` says how."""
+    """A record, or the end of a transaction: then `ended` says whether it was committed."""
 
     key: bytes
     value: bytes | None
@@ -27,7 +27,7 @@ class Loaded(NamedTuple):
 
 
 def read_records(disk: Disk, segments: Sequence[Segment], start: Offset, end: Offset) -> Generator[Step, None, int]:
-    """A job: pieces as the progress of its steps; how many records there were."""
+    """A job. Its steps hold the pieces as progress. Returns the number of records."""
     piece: list[Loaded] = []
     count = 0
     for segment in segments:

@@ -1,4 +1,4 @@
-"""What a tenure drives."""
+"""The protocol of a state machine that a tenure drives."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Machine(Protocol):
 
     @property
     def is_behind(self) -> bool:
-        """Whether it has more to do than one turn of the loop has room for."""
+        """Whether there is more to do than fits into one turn of the loop."""
         ...
 
     def proceed(self, now: Now) -> Sequence[Effect]:
-        """A piece of that."""
+        """Does one piece of it."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""One partition's leadership, from the load of its machine to its resignation."""
+"""One leadership of one partition, from the loading of its machine to its resignation."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ _log = logging.getLogger(__name__)
 M = TypeVar("M", bound=Machine)
 
 
-class Standing(Enum):
+class TenureState(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     FAILED = "failed"
-    """What is in the log cannot be read: nothing can be said of it until somebody else leads, or it is mended."""
+    """The log cannot be read. Requests are refused until another broker leads, or until the log is repaired."""
     OVER = "over"
 
 
 class Tenure(Generic[M]):
-    """Nothing is asked of the machine before all that it is loaded from is committed: what is answered stays true."""
+    """The machine gets no request before everything that it was loaded from is committed. So its responses stay
+    true."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class Tenure(Generic[M]):
         self._effects: deque[Effect] = deque()
         self._busy = False
         self._awaiting: list[Callable[[M], Sequence[Effect]]] = []
-        self.standing = Standing.LOADING
+        self.state = TenureState.LOADING
         self.epoch = partition.epoch
         self._job: Job | None = None
         self._timer: Timer | None = None
@@ -83,7 +84,7 @@ class Tenure(Generic[M]):
         begun, end = self._world.clock.monotonic(), log.log_end
 
         def done(result: int | Exception) -> None:
-            if self.standing is not Standing.LOADING:
+            if self.state is not TenureState.LOADING:
                 return
             if isinstance(result, Stale):
                 self._begin_anew()
@@ -100,14 +101,14 @@ class Tenure(Generic[M]):
         self._job = look(read_records, segments, log.log_start, end, done=done, step=self._replay, where="client")
 
     def _begin_anew(self) -> None:
-        """With nothing of what was read so far: the segments have changed, or no descriptor was left to read on."""
+        """Loads a new machine from the beginning: the segments have changed, or no descriptor was left to read on."""
         self._timer = None
-        if self.standing is Standing.LOADING:
+        if self.state is TenureState.LOADING:
             self.machine = self._new_machine()
             self.begin()
 
     def _replay(self, step: Step) -> None:
-        if self.standing is not Standing.LOADING or not isinstance(step.progress, list):
+        if self.state is not TenureState.LOADING or not isinstance(step.progress, list):
             return
         with self._whole():
             try:
@@ -123,13 +124,14 @@ class Tenure(Generic[M]):
                 self.machine.end_transaction(each.producer_id, commit=each.ended)
 
     def _whole(self) -> Boundary:
-        """A machine that missed a piece must not answer: an offset that was committed would be unknown to it."""
+        """The boundary around loading. A machine that missed a piece must not answer: it could lack a committed
+        offset."""
         return self._world.failures.boundary("partition", str(self._partition.tp), self._fail)
 
     def _fail(self, why: Exception) -> None:
-        if self.standing is Standing.LOADING:
+        if self.state is TenureState.LOADING:
             _log.error("%s cannot be loaded: %s", self._partition.tp, why)
-            self.standing = Standing.FAILED
+            self.state = TenureState.FAILED
 
     def _when_committed(self, end: int) -> None:
         if self._partition.log.high_watermark >= end:
@@ -138,26 +140,26 @@ class Tenure(Generic[M]):
             self._partition.when_committed(end, self._activate)
 
     def _activate(self, code: Code) -> None:
-        if code is Code.NONE and self.standing is Standing.LOADING:
+        if code is Code.NONE and self.state is TenureState.LOADING:
             with self._whole():
                 effects = self.machine.loaded(self.now)
-                self.standing = Standing.ACTIVE
+                self.state = TenureState.ACTIVE
                 self.carry_out(effects)
             awaiting, self._awaiting = self._awaiting, []
             for act in awaiting:
                 self.when_active(act)
 
     def when_active(self, act: Callable[[M], Sequence[Effect]]) -> None:
-        """Now, or once the machine is loaded; never, if it never is."""
-        if self.standing is Standing.ACTIVE:
+        """Calls `act` now, or when the machine is loaded; never, if that fails."""
+        if self.state is TenureState.ACTIVE:
             self.carry_out(act(self.machine))
-        elif self.standing is Standing.LOADING:
+        elif self.state is TenureState.LOADING:
             self._awaiting.append(act)
 
     def carry_out(self, effects: Sequence[Effect]) -> None:
-        """In their order; then wait for the next thing that time brings.
+        """Carries out the effects in their order, and then sets the timer for the next deadline.
 
-        What a write brings about at once has its turn after it: writes are made, and committed, in their order.
+        Effects that follow from a write at once come after it, so writes are made and committed in their order.
         """
         self._effects.extend(effects)
         if self._busy:
@@ -168,7 +170,7 @@ class Tenure(Generic[M]):
                 effect = self._effects.popleft()
                 if isinstance(effect, Answer):
                     self._answer(effect.token, effect.response)
-                elif self.standing is Standing.ACTIVE:
+                elif self.state is TenureState.ACTIVE:
                     self._write(effect)
         finally:
             self._busy = False
@@ -176,14 +178,14 @@ class Tenure(Generic[M]):
         self._take_turn()
 
     def _take_turn(self) -> None:
-        """What is long is done in pieces, with a turn of the loop between them, of all partitions together."""
-        if self.machine.is_behind and not self._is_in_turn and self.standing is Standing.ACTIVE:
+        """Long work is done in pieces, with a turn of the loop between them. All partitions share these turns."""
+        if self.machine.is_behind and not self._is_in_turn and self.state is TenureState.ACTIVE:
             self._is_in_turn = True
             self._turns.add(self._share, self._proceed)
 
     def _proceed(self) -> None:
         self._is_in_turn = False
-        if self.standing is Standing.ACTIVE:
+        if self.state is TenureState.ACTIVE:
             with self._world.failures.boundary("partition", str(self._partition.tp), self._expire_again):
                 self.carry_out(self.machine.proceed(self.now))
 
@@ -195,33 +197,33 @@ class Tenure(Generic[M]):
         except KafkaError as failed:
             if write.about:
                 _log.warning("%s: %s could not be written: %s", self._partition.tp, write.about, failed)
-            if self.standing is Standing.ACTIVE:
+            if self.state is TenureState.ACTIVE:
                 self.carry_out(self.machine.failed(write, failed.code, self.now))
             return
         late: Deadline | None = None
 
         def overdue() -> None:
-            if self.standing is Standing.ACTIVE:
+            if self.state is TenureState.ACTIVE:
                 self.carry_out(self.machine.overdue(write, self.now))
 
-        def told(code: Code) -> None:
+        def committed(code: Code) -> None:
             if late is not None:
                 late.cancel()
-            if code is Code.NONE and self.standing is Standing.ACTIVE:
+            if code is Code.NONE and self.state is TenureState.ACTIVE:
                 self.carry_out(self.machine.committed(write, self.now))
 
-        if self.standing is not Standing.ACTIVE:
+        if self.state is not TenureState.ACTIVE:
             return
         if self._partition.log.high_watermark > appended.last_offset:
-            told(Code.NONE)
+            committed(Code.NONE)
             return
         late = self._deadlines.add(self._commit_seconds(), overdue)
-        self._partition.when_committed(appended.last_offset + 1, told)
+        self._partition.when_committed(appended.last_offset + 1, committed)
 
     def _arm(self) -> None:
-        """A timer that comes too early arms the next one: most requests move deadlines back, not forward."""
+        """Sets the timer. A timer that fires too early sets the next one: most requests only put deadlines off."""
         due = self.machine.next_deadline
-        if due is None or self.standing is not Standing.ACTIVE:
+        if due is None or self.state is not TenureState.ACTIVE:
             return
         if self._timer is not None:
             if self._due <= due:
@@ -232,24 +234,24 @@ class Tenure(Generic[M]):
 
     def _expired(self) -> None:
         self._timer = None
-        if self.standing is Standing.ACTIVE:
+        if self.state is TenureState.ACTIVE:
             with self._world.failures.boundary("partition", str(self._partition.tp), self._expire_again):
                 self.carry_out(self.machine.expired(self.now))
 
     def _expire_again(self, failed: Exception) -> None:
-        """What else time brings to this machine must not wait for ever, nor be asked for in one go."""
+        """After a failure, later deadlines of this machine must not be lost. They are tried again after a pause."""
         if self._timer is None:
             self._due = self._world.clock.monotonic() + AFTER_FAILURE_SECONDS
             self._timer = self._world.clock.call_later(AFTER_FAILURE_SECONDS, self._expired)
 
     def end(self) -> None:
-        """Another broker leads, or the partition is gone: all who wait are sent there."""
-        was, self.standing = self.standing, Standing.OVER
+        """Another broker leads, or the partition is gone. The machine resigns and answers its waiting requests."""
+        was, self.state = self.state, TenureState.OVER
         if self._job is not None:
             self._job.cancel()
         if self._timer is not None:
             self._timer.cancel()
-        if was is Standing.ACTIVE:
+        if was is TenureState.ACTIVE:
             for effect in self.machine.resigned(self.now):
-                assert isinstance(effect, Answer), "who resigns writes nothing"
+                assert isinstance(effect, Answer), "a machine that resigns must not write"
                 self._answer(effect.token, effect.response)

@@ -1,6 +1,7 @@
-"""Faults on purpose: links that hold or delay bytes, and requests answered with an error.
+"""Faults on purpose: links that hold or delay bytes, and requests that get an error.
 
-Nothing of this is in the way of an ordinary node: a test's cluster installs it, and steers it from outside.
+An ordinary node contains none of this. A test's cluster installs it, and controls it from outside. Start with `net`
+(links) and `failures` (errors).
 """
 
 from highwater.faults.failures import CLOSE_CONNECTION, Failures, Rule

@@ -1,4 +1,4 @@
-"""Requests answered with an error on purpose: a handler is replaced while a rule is in force, and put back after."""
+"""Lets requests fail on purpose: a handler is replaced while a rule is in force, and restored afterwards."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from highwater.net.turns import Work
 from highwater.wire.codec import Malformed
 
 CLOSE_CONNECTION: Final = -2
-"""In the place of an error code: no answer, the connection is closed. (-1 is UNKNOWN_SERVER_ERROR.)"""
+"""In the place of an error code: the connection is closed without a response. (-1 is UNKNOWN_SERVER_ERROR.)"""
 
 Arbiter = Callable[[Sequence[int], Callable[[int | None], None]], None]
-"""(ids of the rules that a request falls under, told which of them strikes, if any): now or later, once."""
+"""(ids of the rules that match a request, a callback): calls the callback once, now or later, with the rule to apply or
+None."""
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ class Rule(NamedTuple):
 
 
 class Failures:
-    """The rules in force on one node. How often each strikes is decided outside, for all nodes together."""
+    """The rules in force on one node. How often each one applies is decided outside, for all nodes together."""
 
     def __init__(self, registries: Sequence[Registry], arbiter: Arbiter) -> None:
         self._registries = {registry.role: registry for registry in registries}
@@ -38,7 +39,7 @@ class Failures:
         self._replaced: dict[tuple[Role, int], Registered] = {}
 
     def arm(self, rule: Rule) -> None:
-        """Does nothing where no listener of this node answers the API."""
+        """Does nothing if no listener of this node answers the API."""
         place = (rule.role, rule.api_key)
         registry = self._registries.get(rule.role)
         entry = None if registry is None else registry.find(rule.api_key)
@@ -100,5 +101,5 @@ def _answer(api: Api, ctx: RequestContext, request: Any, handle: Handle, rule: R
 
 
 def _copying(decode: Decode) -> Decode:
-    """A request that waits for its arbiter outlives the buffer that it arrived in."""
+    """A request that waits for its arbiter outlives the buffer in which it arrived."""
     return lambda data, version, most: decode(memoryview(bytearray(data)), version, most)

@@ -1,4 +1,4 @@
-"""One direction of a connection: what goes in comes out in order, later while the link is slow, not while it is cut."""
+"""One direction of a connection: bytes come out in order; later while the link is slow, and not while it is cut."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Lane(Generic[T]):
 
     @property
     def is_clear(self) -> bool:
-        """Nothing is held or late: what is pushed is delivered within the call."""
+        """Whether nothing is held or delayed: then pushed bytes are delivered within the call."""
         return not self._held and not self._delay and not self._waiting
 
     def push(self, item: T) -> None:
@@ -33,7 +33,7 @@ class Lane(Generic[T]):
             self._arm()
 
     def change(self, held: bool, delay: float) -> None:
-        """What waits goes on under the new conditions."""
+        """Bytes that wait go on under the new conditions."""
         latest = self._clock.monotonic() + delay
         self._held, self._delay = held, delay
         self._waiting = deque((min(due, latest), item) for due, item in self._waiting)

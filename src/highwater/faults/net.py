@@ -1,4 +1,4 @@
-"""The network of a node whose links to its peers can be cut and slowed down, on the dialling side."""
+"""The network of a node whose links to its peers can be cut and slowed down, on the side that opens the connection."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 from highwater.faults.tap import Tap
 from highwater.model import Endpoint, NodeId
-from highwater.world import Clock, Listener, Net, Unreachable
+from highwater.world import Clock, ListeningSocket, Net, Unreachable
 
 CONNECT_SECONDS = 10.0
 
 
 class Condition(NamedTuple):
-    """How it stands between this node and one peer, as seen from here."""
+    """The condition of the link to one peer, as this node sees it."""
 
     outgoing_held: bool = False
     incoming_held: bool = False
     delay: float = 0.0
-    """Seconds that bytes take longer, each way."""
+    """Seconds of extra delay, each way."""
 
 
 CLEAR = Condition()
@@ -46,10 +46,11 @@ class Link:
 
 
 class FaultyNet:
-    """Peers are told apart by where they listen; what is dialled elsewhere, and what dials us, is left alone.
+    """Peers are recognised by the address on which they listen. Connections to other addresses, and incoming
+    connections, are not changed.
 
-    As over a real cut, bytes are neither lost nor refused: they wait for the link to heal, and so does a dial, for as
-    long as a dial may take.
+    As with a real cut, bytes are not lost and connections are not refused: they wait for the link to heal. A connection
+    attempt waits for as long as it may take.
     """
 
     def __init__(self, net: Net, clock: Clock, peers: Mapping[Endpoint, NodeId]) -> None:
@@ -67,7 +68,7 @@ class FaultyNet:
 
     async def listen(
         self, factory: Callable[[], BufferedProtocol], at: Endpoint, tls: SSLContext | None = None
-    ) -> Listener:
+    ) -> ListeningSocket:
         return await self._net.listen(factory, at, tls)
 
     async def dial(
@@ -84,7 +85,7 @@ class FaultyNet:
         return tap.transport
 
     async def _handshake(self, link: Link, to: Endpoint) -> None:
-        """Takes both directions, and one round trip."""
+        """Takes one round trip, in both directions."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await link.passable.wait()

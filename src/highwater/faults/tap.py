@@ -1,4 +1,4 @@
-"""A dialled connection with a lane each way between its owner and the socket."""
+"""An outgoing connection with a lane for each direction, between its owner and the socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BUFFER_BYTES = 64 * 1024
 
 
 class Mark(Enum):
-    """What ends a stream: all was sent, the owner gave up, or the socket is gone."""
+    """What ends a stream: everything was sent, the owner gave up, or the socket is gone."""
 
     EOF = "eof"
     CLOSE = "close"
@@ -23,10 +23,10 @@ class Mark(Enum):
 
 
 class Tap(BufferedProtocol):
-    """Is the socket's protocol, and gives the owner a transport of its own.
+    """The protocol of the socket. It gives the owner its own transport.
 
-    An end travels in its lane as bytes do: over a cut link the peer does not learn that the owner closed, nor the
-    owner that the peer did.
+    The end of a stream travels in its lane as bytes do. So over a cut link neither side learns that the other one
+    closed.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Tap(BufferedProtocol):
             self._outgoing.push(data)
 
     def end(self, how: Mark) -> None:
-        """The owner hears that it is over at once; the peer when the link lets it through."""
+        """The owner learns at once that the connection is over; the peer learns it when the link lets it through."""
         if not self._ended:
             self._ended = True
             self._incoming.drop()

@@ -1,8 +1,11 @@
-"""Consumer groups, classic protocol, and their offsets, as a pure machine.
+"""Consumer groups (the classic protocol) and their offsets, as a pure state machine.
 
-No I/O, no clock and no randomness of its own. `GroupShard` takes inputs and returns effects (`highwater.effects`); the
-driver writes the records to the partition, sends the answers, and says what became of each write. Each state that has
-members has its module, `states` is the table of moves between them.
+The package has no I/O, no clock and no randomness of its own. `GroupShard` takes inputs and returns effects
+(`highwater.effects`). The driver (`highwater.coordinator`) appends the records to the partition, sends the responses,
+and reports the result of each write.
+
+Start with `shard` (the inputs), `states` (the table of moves between states) and `rebalance`. Each state that has
+members has its own module: `preparing`, `completing` and `stable`.
 """
 
 from __future__ import annotations

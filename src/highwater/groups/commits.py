@@ -23,7 +23,7 @@ from highwater.wire.messages.offset_commit_request import OffsetCommitRequest
 _GROUP_ID_NOT_FOUND_VERSION: Final = 9
 _END_OF_TIME_MS: Final = 2**63 - 1
 _RECORD_BYTES: Final = 40
-"""What a committed offset takes in the log beside its names and its metadata, at least."""
+"""The least size of a committed offset in the log, without its names and its metadata."""
 
 Changes = dict[TopicPartition, CommittedOffset]
 
@@ -79,7 +79,7 @@ class Commits:
         if request.group_id in self._registry.foreign:
             return Code.GROUP_ID_NOT_FOUND
         if group is None:
-            # Whoever manages its partitions by itself needs no group to be there.
+            # A consumer that assigns its partitions itself can commit without a group.
             if generation < 0:
                 return Code.NONE
             known = caller.version >= _GROUP_ID_NOT_FOUND_VERSION
@@ -94,13 +94,13 @@ class Commits:
         return PHASES[group.state].commit if generation == group.generation else Code.ILLEGAL_GENERATION
 
     def _renew(self, group: Group | None, member_id: str, now: Now) -> None:
-        """A member's commit is as good as a heartbeat."""
+        """A member's commit renews its session, as a heartbeat does."""
         if group is not None and group.state in PHASES:
             self._rebalance.renew(group, group.members[member_id], now)
 
     def _refusal_of_size(self, group: Group | None, group_id: str, changes: Changes) -> Code:
-        """Why they cannot be taken in, or NONE. Asked before they are turned into bytes: the name of the group is in
-        each record, and may be long."""
+        """Why the offsets are too large, or NONE. This is checked before they are encoded: each record contains the
+        name of the group, which may be long."""
         each = _RECORD_BYTES + len(group_id.encode())
         size = sum(each + len(place.topic) + len(offset.metadata) for place, offset in changes.items())
         if size > self._most_bytes():
@@ -108,7 +108,7 @@ class Commits:
         growth = self._offsets.growth_by(group_id, changes) + (size_of_group(group_id) if group is None else 0)
         if not self._rebalance.has_room(growth):
             return Code.INVALID_COMMIT_OFFSET_SIZE
-        # What is there is committed again and again, and each of these takes room until it is.
+        # Clients commit the same offsets again and again. Each commit takes memory until it is written.
         waits = self._offsets.is_any_written and not self._rebalance.has_room(size)
         return Code.COORDINATOR_NOT_AVAILABLE if waits else Code.NONE
 

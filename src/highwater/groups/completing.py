@@ -1,4 +1,4 @@
-"""CompletingRebalance: the generation has begun, and its leader is working out who gets what."""
+"""CompletingRebalance: the generation has begun, and the group waits for its leader's assignment."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from highwater.wire.messages.sync_group_response import SyncGroupResponse
 
 
 class AssignmentStored:
-    """The leader's assignment. Until it is committed nobody acts on it, or an heir of this coordinator might hand the
-    same partitions out again. Whatever changes the group meanwhile wins."""
+    """The leader's assignment is being written. No member gets it before it is committed. Otherwise the next
+    coordinator might assign the same partitions to other members. If the group changes meanwhile, the assignment is
+    dropped."""
 
     def __init__(self, rebalance: Rebalance, group: Group, assignments: Mapping[str, bytes]) -> None:
         self._rebalance = rebalance
@@ -40,7 +41,7 @@ class AssignmentStored:
             self._rebalance.prepare(self._group, now)
 
     def overdue(self, code: Code, now: Now) -> None:
-        """They are told to ask again, and get the assignment if it is committed by then."""
+        """The members get an error and ask again. They get the assignment then, if it is committed."""
         if self._is_current():
             self._rebalance.withhold(self._group, translated(code), now)
 
@@ -50,7 +51,7 @@ class AssignmentStored:
 
 class Completing:
     heartbeat: Final = Code.NONE
-    """Clients send heartbeats as soon as their JoinGroup is answered."""
+    """Clients send heartbeats as soon as they have the response to their JoinGroup."""
     commit: Final = Code.REBALANCE_IN_PROGRESS
 
     def admits(self, group: Group, member_id: str, limit: int) -> bool:
@@ -58,7 +59,7 @@ class Completing:
 
     def rejoin(self, rebalance: Rebalance, group: Group, member: Member, join: Join, now: Now) -> None:
         if join.protocols == member.protocols:
-            # Most likely it missed the answer to its last JoinGroup.
+            # Most likely it did not get the response to its last JoinGroup.
             rebalance.outbox.answer(join.caller, rebalance.joined(group, member, join.caller))
         else:
             rebalance.rejoin(group, member, join, now)
@@ -66,13 +67,13 @@ class Completing:
     def replaced(
         self, rebalance: Rebalance, group: Group, member: Member, join: Join, former_leader: str | None, now: Now
     ) -> None:
-        # The leader may have been told the former member id already, and would assign nothing to this one.
+        # The leader may already have the former member id, and would assign nothing to the new one.
         rebalance.rejoin(group, member, join, now)
 
     def sync(
         self, rebalance: Rebalance, group: Group, member: Member, request: SyncGroupRequest, caller: Caller, now: Now
     ) -> None:
-        rebalance.tell_syncing(group, member.id, SyncGroupResponse(error_code=Code.REBALANCE_IN_PROGRESS))
+        rebalance.answer_syncing(group, member.id, SyncGroupResponse(error_code=Code.REBALANCE_IN_PROGRESS))
         group.syncing[member.id] = caller
         rebalance.has_synced(group, member.id)
         if member.id == group.leader and not group.is_assigned:

@@ -1,4 +1,4 @@
-"""Deadlines by name. Setting one again is cheap, since heartbeats do it all day and almost never let one expire."""
+"""Deadlines by name. To set one again is cheap: heartbeats do that all the time, and almost no deadline expires."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import count
 from typing import Any, Final
 
 _STALE: Final = 1_000
-"""Entries that may be left in the heap of what was set anew or cancelled, beside as many as there are live ones."""
+"""The heap may hold as many stale entries (replaced or cancelled) as live ones, and this many more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A member, or somebody who was given a member id, has not been heard of."""
+    """The session of a member, or of a client that was given a member id, is over."""
 
     group: str
     member: str
@@ -22,46 +22,48 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """The time for members to join is over."""
+    """The time to join is over."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class Syncing:
-    """The time for members to fetch their assignment is over."""
+    """The time to fetch the assignment is over."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionCheck:
-    """Unused offsets are looked for."""
+    """It is time to look for unused offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Tombstones that could not be written are tried again."""
+    """It is time to try again to write tombstones."""
 
 
 Deadline = Session | Joining | Syncing | RetentionCheck | Retry
 
 
 class _Entry(list[Any]):
-    """When, a number, and what is due then; None where that was put forward or cancelled. Compared as a list is."""
+    """The time, a number, and the name of the deadline; the name is None if it was moved forward or cancelled. Entries
+    compare like lists."""
 
     __slots__ = ()
 
 
 class Deadlines:
-    """A heap with at most one live entry for each name: one that was put off is found so when it comes to the top."""
+    """A heap with at most one live entry for each name. If a deadline was put off, its entry is corrected when it comes
+    to the top."""
 
     def __init__(self) -> None:
         self._due: dict[Deadline, float] = {}
         self._entries: dict[Deadline, _Entry] = {}
         self._heap: list[_Entry] = []
         self._numbers = count()
-        """Of two that are due at one time, the one that was set first comes first."""
+        """If two deadlines are due at the same time, the one that was set first comes first."""
 
     def __contains__(self, name: Deadline) -> bool:
         return name in self._due
@@ -82,7 +84,8 @@ class Deadlines:
             self._tidy()
 
     def _tidy(self) -> None:
-        """A session may last for half an hour: who joins and leaves again and again would fill the heap until then."""
+        """Removes stale entries. A session may last for half an hour, and a client that joins and leaves again and
+        again would fill the heap until then."""
         if len(self._heap) > 2 * len(self._due) + _STALE:
             self._heap = [entry for entry in self._heap if entry[2] is not None]
             heapify(self._heap)
@@ -107,7 +110,7 @@ class Deadlines:
         return None
 
     def expired(self, now: float) -> Iterator[Deadline]:
-        """Takes what is due, one at a time, so that whoever handles one may set or cancel others."""
+        """Takes the deadlines that are due, one at a time. The caller may set or cancel others in between."""
         while (when := self.next()) is not None and when <= now:
             name: Deadline = heappop(self._heap)[2]
             del self._entries[name], self._due[name]

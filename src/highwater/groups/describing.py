@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and how far groups are: a look at what is there now."""
+"""DescribeGroups, ListGroups and the positions of groups: read from the present state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from highwater.wire.messages.list_groups_response import ListedGroup
 
 
 class Position(NamedTuple):
-    """How far a group is, whatever its kind."""
+    """The committed offsets of a group of any kind, and the number of its members."""
 
     group_id: str
     members: int
@@ -48,8 +48,8 @@ def describe(registry: Registry, group_id: str, version: int) -> DescribedGroup:
 
 
 class GroupFilter:
-    """Made once for all shards: filters may be long. An empty one lets all pass. States are compared without regard to
-    case (KIP-518), types too (KIP-848)."""
+    """A filter for states and types. It is made once for all shards, because it may be long. An empty filter lets all
+    groups pass. States (KIP-518) and types (KIP-848) are compared without regard to case."""
 
     def __init__(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> None:
         self._states = {state.strip().lower() for state in states}
@@ -61,14 +61,14 @@ class GroupFilter:
 
 
 def list_groups(registry: Registry, wanted: GroupFilter) -> Iterator[ListedGroup]:
-    """Of the groups that there are when it begins, each as it is when its turn comes."""
+    """The groups that exist at the beginning, each in its state when its turn comes."""
     for group in list(registry):
         if wanted.passes(group):
             yield _listed(group)
 
 
 def positions(registry: Registry, offsets: OffsetTable) -> Iterator[Position]:
-    """Of the groups that there are when it begins, each as it is when its turn comes."""
+    """The positions of the groups that exist at the beginning, each when its turn comes."""
     for group_id in dict.fromkeys([*(group.id for group in registry), *offsets.groups()]):
         group = registry.get(group_id)
         committed = {place: stored.offset for place, stored in offsets.of(group_id).items()}

@@ -1,7 +1,7 @@
-"""How much memory groups and their members take, counted as they come and go.
+"""The memory that groups and their members take. It is counted as they come and go.
 
-Clients decide how many there are and what is in them. So before anything new is taken in, whoever coordinates them is
-asked whether there is room for it, among all that this broker keeps. What was loaded from the log is kept in any case.
+Clients decide how many groups and members there are, and how large. So before anything new is stored, `HasRoom` decides
+whether this broker has memory for it. Groups that were loaded from the log are kept in any case.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from typing import Final
 from highwater.groups.member import Join, Member, size_of
 
 MOST_KEPT: Final = 64 << 20
-"""Bytes that the groups and offsets may take that one broker coordinates: 150 000 offsets, or 16 000 members."""
+"""The most bytes for all groups and offsets that one broker coordinates: 150 000 offsets, or 16 000 members."""
 
 HasRoom = Callable[[int], bool]
-"""Whether so many bytes more may be kept. Less is always welcome."""
+"""Whether this many more bytes may be stored. A negative number is always allowed."""
 
 _GROUP: Final = 1_000
 _PENDING: Final = 350
 _MEMBER: Final = 900
 _LEAST_MEMBER: Final = 4_096
-"""What a small one counts as: where there is no room left, one that comes back with a little more is still let in."""
+"""The least size that a member counts with. So a small member that comes back with a little more data is admitted even
+if no room is left."""
 _TOPIC: Final = 100
-"""Of a subscription, beside its name."""
+"""The size of a topic in a subscription, without its name."""
 _MEMBER_ID: Final = 37
-"""What is added to the name that a client gives itself."""
+"""The length that a member id has beyond the client id."""
 
 
 class Footprint:
-    """Of all groups of a registry."""
+    """The size of all groups of a registry."""
 
     __slots__ = ("bytes",)
 
@@ -55,13 +56,13 @@ def size_of_member(weight: int) -> int:
 
 
 def weight_of(member: Member) -> int:
-    """What is in it, in bytes."""
+    """The size of a member's content, in bytes."""
     names = getsizeof(member.id) + getsizeof(member.client_id) + getsizeof(member.instance_id)
     return _MEMBER + names + size_of(member.protocols) + len(member.assignment)
 
 
 def weight_of_new(join: Join) -> int:
-    """Of the member that it would make."""
+    """The weight of the member that this JoinGroup would add."""
     client_id = getsizeof(join.caller.client_id)
     names = 2 * client_id if join.instance_id is None else client_id + 2 * getsizeof(join.instance_id)
     return _MEMBER + _MEMBER_ID + names + size_of(join.protocols)

@@ -1,4 +1,4 @@
-"""A group and its members: who there is, who waits, who leads, what they agree on. Nothing here has an effect."""
+"""The state of a group: its members, its leader, its protocol, and the requests that wait. It has no effects."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _MAX_GENERATION: Final = 2**31 - 1
 
 
 class Group:
-    """Members exist while the group is preparing, completing or stable; an empty or dead group has none.
+    """A group has members while it is preparing, completing or stable; an empty or dead group has none.
 
-    Dictionaries keep the order of arrival, on which leadership and ties depend, so that the same history gives the
-    same group again.
+    Dictionaries keep the order of arrival. Leadership and ties depend on it, so the same history leads to the same
+    group again.
     """
 
     def __init__(self, group_id: str, since_ms: int | None) -> None:
         self.id = group_id
         self.size = size_of_group(group_id)
-        """Bytes that it takes, with its members."""
+        """The size of the group with its members, in bytes."""
         self.footprint = Footprint()
-        """Where these are counted."""
+        """The sum to which the size is added."""
         self.state = State.EMPTY
         self.came_from = State.DEAD
         self.since_ms = since_ms
-        """When it came into its state; None where an old record does not say."""
+        """When the group entered its state; None if an old record does not say so."""
         self.protocol_type: str | None = None
-        """None for a group that nobody ever joined: somebody stores offsets under its name."""
+        """None for a group without members ever: a client only commits offsets under its name."""
         self.protocol: str | None = None
         self.generation = 0
         self.leader: str | None = None
@@ -51,20 +51,20 @@ class Group:
         self.instances: dict[str, str] = {}
         """The member id behind each group.instance.id (KIP-345)."""
         self.pending: dict[str, None] = {}
-        """Ids that were given out and not used yet (KIP-394)."""
+        """Member ids that were given out and are not used yet (KIP-394)."""
         self.joining: dict[str, Caller] = {}
         self.syncing: dict[str, Caller] = {}
         self.unsynced: dict[str, None] = {}
         """Members that have not asked for their assignment in this generation."""
         self.is_assigned: bool = False
-        """The leader's assignment of this generation is being written or was."""
+        """The leader's assignment of this generation is written, or is being written."""
         self.delay_ms = 0
         self.delay_left_ms = 0
         self.was_joined = False
-        """Somebody new came while the first rebalance was held back."""
+        """A new member joined while the first rebalance was delayed."""
         self.subscribed: frozenset[str] | None = None
         self.is_recorded = False
-        """The log has, or may have, records of it."""
+        """The log has, or may have, records of the group."""
         self._support: Counter[str] = Counter()
         self._said = 0
 
@@ -98,7 +98,7 @@ class Group:
             self.leader = next(iter(self.members), None)
 
     def replace(self, old: Member, new_id: str) -> Member:
-        """The same static member under a new id, in the place of the old one."""
+        """Gives a static member a new id. It keeps its place in the order of members."""
         new = replace(old, id=new_id, is_new=False)
         self._weigh(new, weight_of(new))
         self.members = {
@@ -134,7 +134,7 @@ class Group:
         self._grow(-size_of_pending(member_id))
 
     def refusal_of(self, member_id: str, instance_id: str | None) -> Code:
-        """NONE if this is a member, under the instance id that it says it has."""
+        """NONE if this is a member, and the instance id, if given, is its own."""
         if instance_id is not None:
             holder = self.instances.get(instance_id)
             if holder is None:
@@ -151,8 +151,8 @@ class Group:
     def rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    def lead_by_one_who_joined(self) -> bool:
-        """Keeps the leader if it joined, else takes the first member that did."""
+    def choose_joined_leader(self) -> bool:
+        """Keeps the leader if it has joined; otherwise takes the first member that has. False if none has."""
         if self.leader not in self.joining:
             self.leader = next((member_id for member_id in self.members if member_id in self.joining), self.leader)
         return self.leader in self.joining
@@ -166,7 +166,8 @@ class Group:
         return protocol_type == self.protocol_type and any(self._support[name] == size for name, _ in protocols)
 
     def choose_protocol(self) -> str:
-        """Each member votes for the first of its protocols that all have; of a draw, the one voted for first wins."""
+        """Each member votes for the first of its protocols that all members support. If there is a draw, the protocol
+        with the earliest vote wins."""
         size = len(self.members)
         candidates = {name for name, count in self._support.items() if count == size}
         votes = Counter(
@@ -175,7 +176,7 @@ class Group:
         return max(votes, key=votes.__getitem__)
 
     def has_room(self, join: Join) -> bool:
-        """Whether all that its members say, with this one, is within bounds."""
+        """Whether the metadata of all members, with this one, stays below `MOST_SAID`."""
         known = self._known(join)
         before = 0 if known is None else size_of(known.protocols)
         return self._said - before + size_of(join.protocols) <= MOST_SAID
@@ -201,7 +202,7 @@ class Group:
     # Memory
 
     def growth_by(self, join: Join) -> int:
-        """How many bytes more it takes with this member, or with what this member says now."""
+        """How many bytes this JoinGroup adds: for a new member, or for the new metadata of a known one."""
         known = self._known(join)
         if known is None:
             return size_of_member(weight_of_new(join))
@@ -237,5 +238,6 @@ class Group:
         self._grow(size_of_subscription(self.subscribed) - before)
 
     def reads(self, topic: str) -> bool:
-        """Whether a member subscribed to the topic. Consumers whose subscription is not known may read any."""
+        """Whether a member is subscribed to the topic. If the subscription of a consumer group is not known, it may
+        read any topic."""
         return self.is_consumer if self.subscribed is None else topic in self.subscribed

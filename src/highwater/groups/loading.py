@@ -1,4 +1,4 @@
-"""Groups and offsets as the records of the partition tell them, read in order by whoever becomes its leader."""
+"""Rebuilds groups and offsets from the records of the partition, in order, on the broker that becomes its leader."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FOREIGN_KINDS: Final = {
     **dict.fromkeys((17, 19, 20, 21, 22, 23), "streams"),
 }
 _FOREIGN_GROUPS: Final = (3, 11, 17)
-"""The kinds whose tombstone says that such a group is gone."""
+"""The kinds of records whose tombstone means that the group is gone."""
 
 
 class Loading:
@@ -38,8 +38,8 @@ class Loading:
         self._offsets = offsets
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER_ID) -> None:
-        """Raises Malformed for a record of a known kind that cannot be read: to go on without it would lose it. Records
-        of unknown kinds are left alone (KIP-915)."""
+        """Raises Malformed if a record of a known kind cannot be read: to skip it would lose it. Records of unknown
+        kinds are ignored (KIP-915)."""
         kind = kind_of(key)
         if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
             self._replay_offset(key, value, producer_id)
@@ -92,17 +92,17 @@ def _group(group_id: str, value: GroupMetadataValue) -> Group:
     group.protocol = value.protocol
     group.generation = value.generation
     group.leader = value.leader
-    for told in value.members:
+    for entry in value.members:
         member = Member(
-            told.member_id,
-            told.group_instance_id,
-            told.client_id,
-            told.client_host,
+            entry.member_id,
+            entry.group_instance_id,
+            entry.client_id,
+            entry.client_host,
             # Version 0 has one time-out for both.
-            told.session_timeout if told.rebalance_timeout == -1 else told.rebalance_timeout,
-            told.session_timeout,
-            ((value.protocol or "", told.subscription),),
-            told.assignment,
+            entry.session_timeout if entry.rebalance_timeout == -1 else entry.rebalance_timeout,
+            entry.session_timeout,
+            ((value.protocol or "", entry.subscription),),
+            entry.assignment,
         )
         group.add(member, value.protocol_type)
     group.state = State.STABLE if group.members else State.EMPTY

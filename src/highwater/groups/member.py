@@ -1,4 +1,4 @@
-"""A member of a group, and what it said when it joined."""
+"""A member of a group, and its JoinGroup."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from highwater.effects import Caller
 from highwater.wire.messages.join_group_request import JoinGroupRequest
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""Names, the preferred ones first, each with what the member has to say under it."""
+"""Names of protocols, the preferred ones first, each with the member's metadata for it."""
 
 MOST_SAID: Final = 16 << 20
-"""Bytes that the members of one group may say, all together: the coordinator keeps them, and tells its leader."""
+"""The most bytes of metadata that all members of one group may send: the coordinator keeps them, and sends them to the
+group's leader."""
 _PROTOCOL: Final = 200
-"""What a protocol takes beside its bytes."""
+"""The size of a protocol in memory, without its name and metadata."""
 
 
 def size_of(protocols: Protocols) -> int:
@@ -23,7 +24,7 @@ def size_of(protocols: Protocols) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A JoinGroup, the same for all its versions."""
+    """A JoinGroup request, in one form for all versions."""
 
     caller: Caller
     member_id: str
@@ -61,9 +62,9 @@ class Member:
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False
-    """It still waits in its first JoinGroup, and may not even know its id."""
+    """It still waits in its first JoinGroup, and may not know its member id yet."""
     weight: int = 0
-    """Bytes that it takes: its group keeps count."""
+    """The size of its content in bytes. The group keeps it up to date."""
 
     def metadata(self, protocol: str | None) -> bytes:
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")

@@ -33,7 +33,8 @@ PHASES: Final[dict[State, Phase]] = {
 
 _MEMBER_ID_REQUIRED_VERSION: Final = 4
 _LONGEST_PREFIX: Final = 1_024
-"""Of a member id. A client id may fill a whole string of the protocol, and then nothing could be added to it."""
+"""The longest prefix of a member id. A client id may have the largest length of a string in the protocol, and then
+nothing could be added to it."""
 
 
 class Membership:
@@ -76,7 +77,7 @@ class Membership:
         elif join.instance_id is not None:
             self._join_static(group, join, join.instance_id, now)
         elif join.caller.version >= _MEMBER_ID_REQUIRED_VERSION:
-            # Whoever goes away after its first JoinGroup then leaves no member behind (KIP-394).
+            # So a client that goes away after its first JoinGroup leaves no member behind (KIP-394).
             if len(group.pending) >= self._rebalance.settings.max_size:
                 self._refuse(join, Code.GROUP_MAX_SIZE_REACHED, "")
                 return
@@ -123,7 +124,7 @@ class Membership:
         self._outbox.answer(join.caller, refused_join(code, member_id))
 
     def forget_if_unused(self, group: Group) -> None:
-        """A group that nobody is in and the log knows nothing of is no group."""
+        """Removes a group that has no members and no records in the log."""
         if group.state is State.EMPTY and not group.pending and not group.is_recorded:
             self._registry.remove(group.id)
 
@@ -144,7 +145,7 @@ class Membership:
         )
         if refusal or group is None:
             return refusal
-        # Told from version 5 on (KIP-559).
+        # Both fields are set from version 5 on (KIP-559).
         same_type = request.protocol_type in (None, group.protocol_type)
         same_protocol = request.protocol_name in (None, group.protocol)
         return Code.NONE if same_type and same_protocol else Code.INCONSISTENT_GROUP_PROTOCOL
@@ -152,7 +153,7 @@ class Membership:
     def _refusal_of(
         self, group: Group | None, group_id: str, member_id: str, instance_id: str | None, generation: int
     ) -> Code:
-        """Why this is not a member of the current generation, or NONE."""
+        """NONE if this is a member of the current generation, or else the error."""
         if not group_id:
             return Code.INVALID_GROUP_ID
         if group is None:
@@ -197,10 +198,10 @@ class Membership:
         if len(group.members) < size:
             emptied = PHASES[group.state].left(self._rebalance, group, now)
         else:
-            # Somebody who was only expected may have been the last to be waited for.
+            # The group may have waited only for a client that was given an id and has left now.
             emptied = self._rebalance.finish(group, now)
         if emptied is not None:
-            emptied.tell(caller, answers)
+            emptied.answer_later(caller, answers)
         else:
             self._outbox.answer(caller, left(caller, answers))
 

@@ -1,4 +1,4 @@
-"""The offsets of all groups of a partition: what is committed, what is being written, what open transactions hold."""
+"""The offsets of all groups of a partition: committed, being written, and in open transactions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from highwater.model import TopicPartition
 
 _OFFSET: Final = 300
 _LEAST: Final = 400
-"""What an offset counts as at least: where there is no room left, one that says a little more still takes its place."""
+"""The least size that an offset counts with. So a commit with a little more metadata is accepted even if no room is
+left."""
 _NOTHING: Final[Mapping[TopicPartition, CommittedOffset]] = MappingProxyType({})
 
 
 class _Held(NamedTuple):
-    """An offset in a transaction that has not ended, and its place among all offsets in the log."""
+    """An offset in an open transaction, and its order among all offsets in the log."""
 
     order: int
     offset: CommittedOffset
@@ -31,17 +32,17 @@ class OffsetChanges(Protocol):
     def changes(self) -> Mapping[TopicPartition, CommittedOffset | None]: ...
 
     def when_settled(self, resume: Callable[[Code], None]) -> None:
-        """`resume` is called with NONE when the write is done with, or with an error to pass on before that."""
+        """Calls `resume` with NONE when the write has ended, or earlier with an error for the client."""
         ...
 
 
 def size_of_offset(place: TopicPartition, offset: CommittedOffset | None) -> int:
-    """Bytes that it takes in memory."""
+    """The size of an offset in memory, in bytes."""
     return 0 if offset is None else max(_LEAST, _OFFSET + len(place.topic) + getsizeof(offset.metadata))
 
 
 class Since:
-    """Where offsets were committed since a moment."""
+    """The places for which an offset was committed since `OffsetTable.watch`."""
 
     def __init__(self) -> None:
         self.places: set[tuple[str, TopicPartition]] = set()
@@ -50,16 +51,16 @@ class Since:
 class OffsetTable:
     def __init__(self) -> None:
         self.size = 0
-        """Bytes that all of them take, those that are being written too."""
+        """The size of all offsets in bytes, with those that are being written."""
         self._watching: dict[Since, None] = {}
         self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._orders: dict[tuple[str, TopicPartition], int] = {}
-        """Where each committed offset stands in the log; only kept while a transaction is open."""
+        """The order of each committed offset in the log. It is kept only while a transaction is open."""
         self._writing: dict[str, dict[int, OffsetChanges]] = {}
-        """By the identity of each, in the order in which they began. Thousands may be under way while a replica is
-        slow: nobody may walk through them for each place."""
+        """The writes that are under way, by identity, in the order in which they began. There may be thousands while a
+        replica is slow, so no code may walk through all of them for each place."""
         self._writing_at: dict[str, dict[TopicPartition, dict[int, OffsetChanges]]] = {}
-        """The same by the place that they change."""
+        """The same writes, by the place that they change."""
         self._held: dict[int, dict[tuple[str, TopicPartition], _Held]] = {}
         self._order = 0
 
@@ -67,7 +68,7 @@ class OffsetTable:
         return self._committed.get(group, _NOTHING)
 
     def groups(self) -> list[str]:
-        """All that have an offset, or may have one once what is under way is committed."""
+        """All groups that have an offset, or may have one when the writes that are under way are committed."""
         return list(dict.fromkeys((*self._committed, *self._writing)))
 
     def put(self, group: str, place: TopicPartition, offset: CommittedOffset) -> None:
@@ -93,14 +94,14 @@ class OffsetTable:
             self._let_go(producer, group, place)
 
     def growth_by(self, group: str, changes: Mapping[TopicPartition, CommittedOffset | None]) -> int:
-        """How many bytes more they take once these are committed."""
+        """How many bytes the offsets of the group grow when these changes are committed."""
         there = self.of(group)
         return sum(
             size_of_offset(place, offset) - size_of_offset(place, there.get(place)) for place, offset in changes.items()
         )
 
     def watch(self) -> Since:
-        """What is committed from now on, until `unwatch`."""
+        """Records the places of commits from now on, until `unwatch`."""
         since = Since()
         self._watching[since] = None
         return since
@@ -142,11 +143,11 @@ class OffsetTable:
         return bool(self._writing)
 
     def writes(self) -> dict[str, list[Mapping[TopicPartition, CommittedOffset | None]]]:
-        """What is under way now, by group."""
+        """The changes that are being written now, by group."""
         return {group: [each.changes for each in writes.values()] for group, writes in self._writing.items()}
 
     def last(self, group: str, place: TopicPartition) -> CommittedOffset | None:
-        """What is there once all that is under way is committed."""
+        """The offset after all writes that are under way are committed."""
         writes = self._writing_at.get(group, {}).get(place)
         if writes:
             return writes[next(reversed(writes))].changes[place]
@@ -160,13 +161,13 @@ class OffsetTable:
         return place in self._writing_at.get(group, ())
 
     def places(self, group: str) -> list[TopicPartition]:
-        """Everywhere that the group has an offset, or will once what is under way is committed."""
+        """All places for which the group has an offset, or may have one when writes and transactions end."""
         seen = dict.fromkeys(self.of(group))
         seen.update(dict.fromkeys(self._writing_at.get(group, ())))
         seen.update(dict.fromkeys(place for held in self._held.values() for name, place in held if name == group))
         return list(seen)
 
-    # Transactions: their offsets count once the marker says so
+    # Transactions: their offsets count when the commit marker is written
 
     def hold(self, producer_id: int, group: str, place: TopicPartition, offset: CommittedOffset) -> None:
         self._order += 1
@@ -180,7 +181,7 @@ class OffsetTable:
             self.size -= size_of_offset(place, held.offset)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> list[str]:
-        """Returns the groups that have an offset by it. What was committed later in the log than it stays."""
+        """Returns the groups that got an offset from it. An offset that was committed later in the log stays."""
         done: list[str] = []
         for (group, place), held in self._held.pop(producer_id, {}).items():
             self.size -= size_of_offset(place, held.offset)
@@ -193,7 +194,7 @@ class OffsetTable:
         return done
 
     def held(self) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-        """By group; of several transactions that hold the same place the last one's."""
+        """Offsets in open transactions, by group. If several transactions hold one place, it is the last one's."""
         found: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         for each in self._held.values():
             for (group, place), held in each.items():

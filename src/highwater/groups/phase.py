@@ -1,6 +1,6 @@
-"""What the requests of members do depends on the state of their group: one object for each state that has members.
+"""What a member's request does depends on the state of its group. There is one `Phase` for each state that has members.
 
-An empty group has no members, so theirs are unknown before a phase is asked. A dead one answers nobody.
+An empty or dead group has no members, so their requests are refused before a `Phase` is asked.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from highwater.wire.messages.sync_group_request import SyncGroupRequest
 class Phase(Protocol):
     @property
     def heartbeat(self) -> Code:
-        """The answer to a heartbeat of a member of this generation."""
+        """The error code for a heartbeat of a member of this generation."""
         ...
 
     @property
     def commit(self) -> Code:
-        """Why a member of this generation may not commit offsets now, or NONE."""
+        """NONE if a member of this generation may commit offsets now, or else the error."""
         ...
 
     def admits(self, group: Group, member_id: str, limit: int) -> bool:
-        """Whether a member, known or new, has a place in a group of at most `limit`."""
+        """Whether a known or new member may join a group with at most `limit` members."""
         ...
 
     def rejoin(self, rebalance: Rebalance, group: Group, member: Member, join: Join, now: Now) -> None:
@@ -37,15 +37,15 @@ class Phase(Protocol):
     def replaced(
         self, rebalance: Rebalance, group: Group, member: Member, join: Join, former_leader: str | None, now: Now
     ) -> None:
-        """A process joined under the instance id of a static member, and took its place as `member`."""
+        """A process joined with the instance id of a static member, and replaced it as `member`."""
         ...
 
     def sync(
         self, rebalance: Rebalance, group: Group, member: Member, request: SyncGroupRequest, caller: Caller, now: Now
     ) -> None:
-        """A member of this generation asks for its assignment, and the leader brings all of them."""
+        """A member of this generation asks for its assignment; the leader also brings all assignments."""
         ...
 
     def left(self, rebalance: Rebalance, group: Group, now: Now) -> Emptied | None:
-        """Members have left by themselves."""
+        """Members have left with LeaveGroup."""
         ...

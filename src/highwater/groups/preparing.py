@@ -1,4 +1,4 @@
-"""PreparingRebalance: the members are being waited for."""
+"""PreparingRebalance: the group waits until its members have joined."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from highwater.wire.messages.sync_group_response import SyncGroupResponse
 class Preparing:
     heartbeat: Final = Code.REBALANCE_IN_PROGRESS
     commit: Final = Code.NONE
-    """A member may still store how far it got, before it gives its partitions up."""
+    """A member may still commit offsets before it gives up its partitions."""
 
     def admits(self, group: Group, member_id: str, limit: int) -> bool:
-        # By those who wait and not by size: a group that is too large, since the limit was lowered, loses whoever
-        # comes last.
+        # The limit counts members that have joined again, and not all members. If the limit was lowered, the group is
+        # too large, and the members that come last are refused.
         return member_id in group.joining or len(group.joining) < limit
 
     def rejoin(self, rebalance: Rebalance, group: Group, member: Member, join: Join, now: Now) -> None:

@@ -1,4 +1,4 @@
-"""OffsetFetch: what is committed, for one group at a time; and request and response in the forms of all versions."""
+"""OffsetFetch: reads the committed offsets of one group, and converts requests and responses of all versions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def combined(groups: Sequence[OffsetFetchResponseGroup], version: int) -> Offset
 
 
 def refused_fetch(request: OffsetFetchRequestGroup, code: Code, version: int) -> OffsetFetchResponseGroup:
-    """Version 1 has no place for an error but at the partitions."""
+    """Version 1 has an error code only in its partitions."""
     response = OffsetFetchResponseGroup(group_id=request.group_id)
     if version >= _GROUP_ERROR_VERSION:
         response.error_code = code
@@ -67,7 +67,7 @@ class OffsetReading:
         self._outbox = outbox
 
     def fetch(self, request: OffsetFetchRequestGroup, caller: Caller, *, require_stable: bool) -> None:
-        """Who asks for stable offsets (KIP-447) waits for the commits that are being written."""
+        """A request for stable offsets (KIP-447) waits for the commits that are being written."""
         written = self._offsets.last_written(request.group_id) if require_stable else None
         if written is None:
             self._outbox.answer(caller, self._read(request, require_stable))
@@ -76,7 +76,7 @@ class OffsetReading:
 
     def _resume(self, request: OffsetFetchRequestGroup, caller: Caller, code: Code) -> None:
         if code:
-            # Not COORDINATOR_NOT_AVAILABLE: consumers before 3.9 do not expect that here.
+            # Not COORDINATOR_NOT_AVAILABLE: consumers before 3.9 do not expect it here.
             self._outbox.answer(caller, refused_fetch(request, Code.NOT_COORDINATOR, caller.version))
         else:
             self._outbox.answer(caller, self._read(request, True))
@@ -108,7 +108,7 @@ def _all_of(committed: Mapping[TopicPartition, CommittedOffset]) -> list[OffsetF
 
 
 def _is_same_topic(stored: Uuid, asked: Uuid) -> bool:
-    """An offset of a topic that was deleted and made anew is none of the new one's."""
+    """An offset of a deleted topic does not count for a new topic of the same name."""
     return ZERO_UUID in (stored, asked) or stored == asked
 
 

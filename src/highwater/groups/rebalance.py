@@ -1,4 +1,4 @@
-"""How a group gets from one generation to the next: waiting for members, dropping the absent, and telling all of it."""
+"""Moves a group to its next generation: waits for members, drops those that are absent, and answers all of them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from highwater.wire.messages.leave_group_response import MemberResponse
 from highwater.wire.messages.sync_group_response import SyncGroupResponse
 
 _SHORTEST_RETRY_MS: Final = 1_000
-"""A client may ask for a rebalance time-out of nothing, and a deadline that sets itself anew must not spin."""
+"""The shortest time before the next attempt: a client may ask for a rebalance timeout of 0."""
 
 
 class Emptied:
-    """The record of a group that lost its last member. If it is not written, an heir of this coordinator finds the
-    old generation, whose members will not be heard of: safe, so nothing is undone."""
+    """The record of a group that lost its last member. If it cannot be written, the next coordinator loads the old
+    generation, and the sessions of its members expire. That is safe, so nothing is undone."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._leaving: tuple[Caller, list[MemberResponse]] | None = None
 
-    def tell(self, caller: Caller, answers: list[MemberResponse]) -> None:
-        """The LeaveGroup that emptied the group is answered when the record is committed."""
+    def answer_later(self, caller: Caller, answers: list[MemberResponse]) -> None:
+        """Answers the LeaveGroup that emptied the group when the record is committed."""
         self._leaving = (caller, answers)
 
     def committed(self, now: Now) -> None:
@@ -51,7 +51,7 @@ class Emptied:
 
 
 class Rebalance:
-    """Acts on any group of a shard. What it returns is the record of a group that came out empty, if it did."""
+    """Acts on any group of a shard. Methods that may empty a group return its record, or None."""
 
     def __init__(self, settings: GroupSettings, deadlines: Deadlines, outbox: Outbox, has_room: HasRoom) -> None:
         self.settings = settings
@@ -62,7 +62,7 @@ class Rebalance:
     # Members
 
     def admit(self, group: Group, member_id: str, join: Join, now: Now) -> None:
-        """A new member: the group rebalances, or the rebalance under way has one more."""
+        """Adds a new member: the group begins a rebalance, or the member joins the one that is under way."""
         member = Member(
             member_id,
             join.instance_id,
@@ -85,13 +85,14 @@ class Rebalance:
         self.prepare_or_finish(group, now)
 
     def update(self, group: Group, member: Member, join: Join) -> None:
-        """What the member says now counts, and it waits for the next generation; one JoinGroup of each member does."""
+        """Stores the member's new metadata. The member waits for the next generation. Only its last JoinGroup waits; an
+        earlier one is answered."""
         group.update(member, join)
-        self.tell_joining(group, member.id, refused_join(Code.REBALANCE_IN_PROGRESS, member.id))
+        self.answer_joining(group, member.id, refused_join(Code.REBALANCE_IN_PROGRESS, member.id))
         group.joining[member.id] = join.caller
 
     def expect(self, group: Group, member_id: str, session_timeout_ms: int, now: Now) -> None:
-        """An id was given out; whoever got it is to come back with it (KIP-394)."""
+        """A member id was given out. The client has to join again with it (KIP-394)."""
         group.expect(member_id)
         self._deadlines.set(Session(group.id, member_id), now.monotonic + session_timeout_ms / 1000)
 
@@ -104,34 +105,34 @@ class Rebalance:
         self._deadlines.set(Session(group.id, member.id), now.monotonic + timeout_ms / 1000)
 
     def drop(self, group: Group, member_id: str, code: Code = Code.UNKNOWN_MEMBER_ID) -> None:
-        """Removes a member. If it waits for something, the answer tells it to begin anew."""
+        """Removes a member. If one of its requests waits, the response has `code`, and the client joins anew."""
         self._deadlines.cancel(Session(group.id, member_id))
-        self.tell_joining(group, member_id, refused_join(code, ""))
-        self.tell_syncing(group, member_id, SyncGroupResponse(error_code=code))
+        self.answer_joining(group, member_id, refused_join(code, ""))
+        self.answer_syncing(group, member_id, SyncGroupResponse(error_code=code))
         group.remove(member_id)
 
     def replace(self, group: Group, old: Member, new_id: str, now: Now) -> Member:
-        """Another process has the instance id now: the former one is fenced wherever it waits (KIP-345)."""
+        """Another process has the instance id now. Waiting requests of the former one are fenced (KIP-345)."""
         self._deadlines.cancel(Session(group.id, old.id))
-        self.tell_joining(group, old.id, refused_join(Code.FENCED_INSTANCE_ID, old.id))
-        self.tell_syncing(group, old.id, SyncGroupResponse(error_code=Code.FENCED_INSTANCE_ID))
+        self.answer_joining(group, old.id, refused_join(Code.FENCED_INSTANCE_ID, old.id))
+        self.answer_syncing(group, old.id, SyncGroupResponse(error_code=Code.FENCED_INSTANCE_ID))
         new = group.replace(old, new_id)
         self.renew(group, new, now)
         return new
 
-    def tell_joining(self, group: Group, member_id: str, response: JoinGroupResponse) -> None:
+    def answer_joining(self, group: Group, member_id: str, response: JoinGroupResponse) -> None:
         caller = group.joining.pop(member_id, None)
         if caller is not None:
             self.outbox.answer(caller, response)
 
-    def tell_syncing(self, group: Group, member_id: str, response: SyncGroupResponse) -> bool:
+    def answer_syncing(self, group: Group, member_id: str, response: SyncGroupResponse) -> bool:
         caller = group.syncing.pop(member_id, None)
         if caller is not None:
             self.outbox.answer(caller, response)
         return caller is not None
 
     def joined(self, group: Group, member: Member, caller: Caller) -> JoinGroupResponse:
-        """The leader, and nobody else, learns who the members are."""
+        """The response to a JoinGroup. Only the leader gets the list of members."""
         members = group.members.values() if member.id == group.leader else ()
         return JoinGroupResponse(
             generation_id=group.generation,
@@ -158,7 +159,8 @@ class Rebalance:
         return self.prepare(group, now) if may_become(group.state, State.PREPARING) else self.finish(group, now)
 
     def prepare(self, group: Group, now: Now) -> Emptied | None:
-        """All members have to join again. A group's first members are given time to find each other (KIP-134)."""
+        """All members have to join again. The first rebalance of an empty group is delayed, so that more members can
+        join (KIP-134)."""
         if group.state is State.COMPLETING:
             self.withhold(group, Code.REBALANCE_IN_PROGRESS, now)
         group.unsynced.clear()
@@ -176,7 +178,8 @@ class Rebalance:
         return None
 
     def finish(self, group: Group, now: Now) -> Emptied | None:
-        """Ends the wait if all have joined. The first rebalance of a group is held back on purpose."""
+        """Ends the wait if all members have joined, except for the first rebalance of a group, which is delayed on
+        purpose."""
         held_back = group.came_from is State.EMPTY
         return None if held_back else self.finish_now(group, now)
 
@@ -197,12 +200,13 @@ class Rebalance:
             self.complete(group, now)
 
     def complete(self, group: Group, now: Now) -> Emptied | None:
-        """The next generation is of those who joined, and of static members, who are waited for by their session."""
+        """Begins the next generation. It has the members that joined, and all static members: those are removed only
+        when their session is over."""
         self._deadlines.cancel(Joining(group.id))
         absent = [m.id for m in group.members.values() if m.id not in group.joining and m.instance_id is None]
         for member_id in absent:
             self.drop(group, member_id)
-        if group.members and not group.lead_by_one_who_joined():
+        if group.members and not group.choose_joined_leader():
             self._wait_for_joins(group, max(group.rebalance_timeout_ms, _SHORTEST_RETRY_MS), now)
             return None
         group.next_generation(now.wall_ms)
@@ -211,7 +215,7 @@ class Rebalance:
         for member in group.members.values():
             caller = group.joining.get(member.id)
             if caller is not None:
-                self.tell_joining(group, member.id, self.joined(group, member, caller))
+                self.answer_joining(group, member.id, self.joined(group, member, caller))
             self.renew(group, member, now)
             member.is_new = False
         self._deadlines.set(Syncing(group.id), now.monotonic + group.rebalance_timeout_ms / 1000)
@@ -229,16 +233,16 @@ class Rebalance:
     # Completing
 
     def withhold(self, group: Group, code: Code, now: Now) -> None:
-        """Nobody gets an assignment of this generation."""
+        """No member gets an assignment of this generation. Waiting SyncGroup requests are answered with `code`."""
         for member in group.members.values():
             group.assign(member, b"")
-            if self.tell_syncing(group, member.id, SyncGroupResponse(error_code=code)):
+            if self.answer_syncing(group, member.id, SyncGroupResponse(error_code=code)):
                 self.renew(group, member, now)
 
     def hand_out(self, group: Group, now: Now) -> None:
         for member in group.members.values():
-            # While a member waits its session does not count, and may be over by now.
-            if self.tell_syncing(group, member.id, self.synced(group, member)):
+            # A member's session does not count while its request waits, and may be over by now.
+            if self.answer_syncing(group, member.id, self.synced(group, member)):
                 self.renew(group, member, now)
 
     def has_synced(self, group: Group, member_id: str) -> None:
@@ -247,7 +251,8 @@ class Rebalance:
             self._deadlines.cancel(Syncing(group.id))
 
     def syncing_is_over(self, group: Group, now: Now) -> None:
-        """Whoever joined and never asked for its assignment would own partitions that nobody reads (KAFKA-9752)."""
+        """Removes members that never asked for their assignment: no consumer would read their partitions
+        (KAFKA-9752)."""
         if group.state in (State.COMPLETING, State.STABLE) and group.unsynced:
             for member_id in list(group.unsynced):
                 self.drop(group, member_id)

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` that are of classic groups: to bytes and back.
+"""Encodes and decodes the records of classic groups in `__consumer_offsets`.
 
 A key is a 16-bit kind and a body; a value is a 16-bit version and a body.
 """
@@ -35,7 +35,7 @@ class CommittedOffset:
     metadata: str
     commit_ms: int
     expire_ms: int = -1
-    """Asked for by a client of old; -1 leaves it to the broker's retention."""
+    """The expiry time that an old client asked for; -1 means the broker's retention."""
     topic_id: Uuid = ZERO_UUID
 
 
@@ -44,7 +44,7 @@ def kind_of(key: bytes) -> int:
 
 
 def group_named_in(key: bytes) -> str:
-    """The group that a key of any kind is about: all of them begin with its name."""
+    """The group of a key of any kind: every key begins with its name."""
     return Reader(key, 2).string()
 
 

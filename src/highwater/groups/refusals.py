@@ -1,4 +1,4 @@
-"""How an error is told: Kafka's translation of what a write met, and the responses that carry nothing else."""
+"""Error responses: Kafka's translation of a partition's errors, and responses that hold only an error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TOO_LARGE: Final = (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE, Code.IN
 
 
 def translated(code: Code) -> Code:
-    """What a client of a group is told of an error of the partition below: whether to retry, and where."""
+    """Translates an error of the partition into one for clients: it says whether to retry, and where."""
     return _TRANSLATED.get(code, code)
 
 
@@ -44,7 +44,7 @@ def refused_join(code: Code, member_id: str) -> JoinGroupResponse:
 
 
 def left(caller: Caller, answers: Sequence[MemberResponse], code: Code = Code.NONE) -> LeaveGroupResponse:
-    """Before version 3 one member leaves, and its error is the response's (KIP-345)."""
+    """Before version 3 only one member leaves, and its error is that of the response (KIP-345)."""
     if caller.version >= 3:
         return LeaveGroupResponse(error_code=code, members=[] if code else list(answers))
     return LeaveGroupResponse(error_code=code or next((answer.error_code for answer in answers), Code.NONE))

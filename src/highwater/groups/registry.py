@@ -1,4 +1,4 @@
-"""The groups of a shard, by id, and the ids that groups of other kinds have."""
+"""The groups of a shard by id, and the ids of groups of other kinds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Registry:
         self._groups: dict[str, Group] = {}
         self._footprint = Footprint()
         self.foreign: dict[str, str] = {}
-        """Groups that Kafka 4 wrote and that are not classic, with their kind: their ids are taken, their offsets can
-        be read, and nothing is done to them."""
+        """Groups that Kafka 4 wrote and that are not classic, with their kind. Their ids are taken and their offsets
+        can be read, but they are never changed."""
 
     def __iter__(self) -> Iterator[Group]:
         return iter(self._groups.values())
@@ -43,7 +43,7 @@ class Registry:
 
     @property
     def size(self) -> int:
-        """Bytes that all of them take."""
+        """The size of all groups, in bytes."""
         return self._footprint.bytes
 
     def clear(self) -> None:

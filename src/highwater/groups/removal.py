@@ -1,4 +1,4 @@
-"""How offsets and groups end: DeleteGroups, OffsetDelete, retention, and the deletion of topics."""
+"""Removes offsets and groups: DeleteGroups, OffsetDelete, retention, and the deletion of topics."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from highwater.wire.messages.offset_delete_response import (
 )
 
 MOST_GIVEN_UP: Final = 10_000
-"""Offsets that OffsetDelete may have waiting for their tombstones, before one more is told to ask again."""
+"""The most offsets of OffsetDelete requests that may wait for their tombstones. Further requests are refused."""
 
 
 class Deletion:
-    """Answers DeleteGroups once the outcome is known of each group."""
+    """Answers DeleteGroups when the result for each group is known."""
 
     def __init__(self, outbox: Outbox, caller: Caller, codes: dict[str, Code | None]) -> None:
         self._outbox = outbox
@@ -40,7 +40,7 @@ class Deletion:
         self._codes = codes
         self._open = sum(code is None for code in codes.values())
 
-    def told(self, group_id: str, code: Code) -> None:
+    def deleted(self, group_id: str, code: Code) -> None:
         if self._codes[group_id] is None:
             self._codes[group_id] = translated(code)
             self._open -= 1
@@ -73,7 +73,7 @@ class Removal:
         deletion = Deletion(self._outbox, caller, {group_id: code or None for group_id, code in refusals.items()})
         for group_id, group in groups.items():
             if group is not None and not refusals[group_id]:
-                self.tombstones.add(GroupEnding(self.tombstones, group, now, deletion.told))
+                self.tombstones.add(GroupEnding(self.tombstones, group, now, deletion.deleted))
         deletion.answer_if_done()
 
     # OffsetDelete
@@ -145,20 +145,20 @@ class Removal:
     def _is_in_motion(self, group_id: str, place: TopicPartition) -> bool:
         return self._offsets.is_writing(group_id, place) or self._offsets.is_held(group_id, place)
 
-    # Topics: offsets that do not say of which topic id they are go by the name
+    # Topics: an offset without a topic id belongs to any topic of its name
 
     def topics_deleted(self, topics: Mapping[str, Uuid]) -> None:
-        self._drop_where(lambda name, told: name in topics and told in (ZERO_UUID, topics[name]))
+        self._drop_where(lambda name, topic_id: name in topics and topic_id in (ZERO_UUID, topics[name]))
 
     def topics_are(self, id_of: Callable[[str], Uuid | None]) -> None:
-        def is_gone(name: str, told: Uuid) -> bool:
+        def is_gone(name: str, topic_id: Uuid) -> bool:
             found = id_of(name)
-            return found is None or told not in (ZERO_UUID, found)
+            return found is None or topic_id not in (ZERO_UUID, found)
 
         self._drop_where(is_gone)
 
     def _drop_where(self, is_gone: Callable[[str, Uuid], bool]) -> None:
-        """Of the offsets that there are now: a later one is of another topic of that name."""
+        """Only offsets that exist now are dropped: a later one belongs to a new topic of that name."""
         self.tombstones.look(self._of_topics(Known(self._offsets), is_gone))
 
     def _of_topics(self, known: Known, is_gone: Callable[[str, Uuid], bool]) -> Look:
@@ -174,7 +174,7 @@ class Removal:
 
 
 class Known:
-    """The offsets that there are now, to be looked at later: what is committed meanwhile is not among them."""
+    """The offsets that exist now, for a later look. Offsets that are committed meanwhile are not among them."""
 
     def __init__(self, offsets: OffsetTable) -> None:
         self._offsets = offsets
@@ -210,7 +210,7 @@ def _refusal_of_delete(group: Group | None) -> Code:
 
 
 def _unused_since(group: Group, offset: CommittedOffset) -> int | None:
-    """From when on the offset counts as unused; None while it does not (KIP-211)."""
+    """Since when the offset counts as unused; None if it is in use (KIP-211)."""
     if group.protocol_type is None:
         return offset.commit_ms
     if group.state is State.EMPTY:

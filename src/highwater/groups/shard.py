@@ -1,8 +1,8 @@
-"""All groups of one partition of `__consumer_offsets`: the one object that a coordinator drives.
+"""All groups of one partition of `__consumer_offsets`: the object that a coordinator drives.
 
-Load it with `replay` and `loaded`; then feed it requests, the passing of time and the outcome of its writes. Each
-input returns its effects, to be carried out in order. When the partition moves to another broker, `resigned` is the
-last input.
+The driver loads it with `replay` and `loaded`. Then it feeds requests, deadlines and the results of writes. Each input
+returns its effects, which are carried out in order. When the partition moves to another broker, `resigned` is the last
+input.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from highwater.wire.messages.sync_group_request import SyncGroupRequest
 from highwater.wire.messages.sync_group_response import SyncGroupResponse
 
 EXPIRED_AT_ONCE: Final = 250
-"""Deadlines that one call acts on, and effects that this may have before it ends."""
+"""The most deadlines and effects together that one call of `expired` handles."""
 
 
 class GroupShard:
@@ -49,8 +49,8 @@ class GroupShard:
         most_bytes: Callable[[], int],
         has_room: Callable[[int], bool] = lambda more: True,
     ) -> None:
-        """`unique` gives the part of a member id that no other has, such as a random UUID's text. `most_bytes` is what
-        a batch of the partition may have. `has_room` says whether so much more memory may be taken."""
+        """`unique` returns the unique part of a member id, such as the text of a random UUID. `most_bytes` returns the
+        largest size of a batch in the partition. `has_room` says whether this many more bytes may be stored."""
         self._registry = Registry()
         self._offsets = OffsetTable()
         self._deadlines = Deadlines()
@@ -70,11 +70,11 @@ class GroupShard:
         self._loading.replay(key, value, producer_id)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """A transaction marker stands here in the log."""
+        """The log has the marker of a transaction here."""
         self._loading.end_transaction(producer_id, commit=commit)
 
     def loaded(self, now: Now) -> list[Effect]:
-        """Members that were loaded have a session from now on."""
+        """Everything is replayed. The sessions of the loaded members begin now."""
         for group in list(self._registry):
             for member in group.members.values():
                 self._rebalance.renew(group, member, now)
@@ -85,7 +85,7 @@ class GroupShard:
 
     @property
     def size(self) -> int:
-        """Bytes of memory that all groups and offsets take."""
+        """The memory of all groups and offsets, in bytes."""
         return self._registry.size + self._offsets.size
 
     # Requests
@@ -107,12 +107,12 @@ class GroupShard:
         return self._outbox.drain()
 
     def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, now: Now) -> list[Effect]:
-        """Topics are to have their names, and their ids where the request has them."""
+        """Topics must have their names, and their ids if the request has them."""
         self._commits.commit(request, caller, now)
         return self._outbox.drain()
 
     def fetch_offsets(self, request: OffsetFetchRequestGroup, caller: Caller, *, require_stable: bool) -> list[Effect]:
-        """For one group; answered with an OffsetFetchResponseGroup. `reading` splits requests and joins answers."""
+        """For one group. The response is an OffsetFetchResponseGroup; `reading` splits requests and joins responses."""
         self._reading.fetch(request, caller, require_stable=require_stable)
         return self._outbox.drain()
 
@@ -133,10 +133,10 @@ class GroupShard:
     def positions(self) -> Iterator[Position]:
         return describing.positions(self._registry, self._offsets)
 
-    # What else happens
+    # Other inputs
 
     def topics_are(self, id_of: Callable[[str], Uuid | None]) -> list[Effect]:
-        """Once, after `loaded`: `id_of` knows every topic that there is."""
+        """Call this once, after `loaded`. `id_of` knows every topic that exists."""
         self._removal.topics_are(id_of)
         return self._outbox.drain()
 
@@ -146,21 +146,22 @@ class GroupShard:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is more to write than one turn of the loop has room for: `proceed` is to be called."""
+        """Whether there is more to write than fits into one turn of the loop. Then `proceed` must be called."""
         return self._removal.tombstones.is_behind
 
     def proceed(self, now: Now) -> list[Effect]:
-        """One piece of it."""
+        """Writes one piece."""
         self._removal.tombstones.proceed(self._most_bytes(), now)
         return self._outbox.drain()
 
     @property
     def next_deadline(self) -> float | None:
-        """When `expired` is to be called, on the monotonic clock; None before `loaded` and after `resigned`."""
+        """When to call `expired`, on the monotonic clock; None before `loaded` and after `resigned`."""
         return self._deadlines.next()
 
     def expired(self, now: Now) -> list[Effect]:
-        """Some of what is due, a few milliseconds of the loop. Where there is more, the next deadline has passed."""
+        """Handles some of the deadlines that are due, a few milliseconds of work. If there are more, `next_deadline` is
+        in the past."""
         for done, deadline in enumerate(self._deadlines.expired(now.monotonic), 1):
             self._expire(deadline, now)
             if done + self._outbox.size >= EXPIRED_AT_ONCE:
@@ -192,24 +193,25 @@ class GroupShard:
         return self._outbox.drain()
 
     def failed(self, write: Write, code: Code, now: Now) -> list[Effect]:
-        """`code` is the partition's error; clients get Kafka's translation of it."""
+        """`code` is the error of the partition; clients get Kafka's translation of it."""
         self._outbox.close(write)
         write.then.failed(code, now)
         return self._outbox.drain()
 
     def overdue(self, write: Write, now: Now) -> list[Effect]:
-        """The write is in the log but has not been committed in time; it may be, so it is not closed."""
+        """The write is in the log and was not committed in time. It may still be committed, so it is not closed."""
         self._outbox.expect(write)
         write.then.overdue(Code.REQUEST_TIMED_OUT, now)
         return self._outbox.drain()
 
     def resigned(self, now: Now) -> list[Effect]:
-        """Another broker coordinates these groups: all who wait are told to look for it, and nothing is kept."""
+        """Another broker coordinates these groups now. Waiting requests are answered with NOT_COORDINATOR, and all
+        state is dropped."""
         for group in self._registry:
             for member_id in list(group.joining):
-                self._rebalance.tell_joining(group, member_id, refused_join(Code.NOT_COORDINATOR, member_id))
+                self._rebalance.answer_joining(group, member_id, refused_join(Code.NOT_COORDINATOR, member_id))
             for member_id in list(group.syncing):
-                self._rebalance.tell_syncing(group, member_id, SyncGroupResponse(error_code=Code.NOT_COORDINATOR))
+                self._rebalance.answer_syncing(group, member_id, SyncGroupResponse(error_code=Code.NOT_COORDINATOR))
         self._removal.tombstones.abandon(Code.NOT_LEADER_OR_FOLLOWER)
         for write in self._outbox.abandon():
             write.then.overdue(Code.NOT_LEADER_OR_FOLLOWER, now)

@@ -1,4 +1,4 @@
-"""Stable: every member has its assignment, or can ask for it."""
+"""Stable: every member has its assignment, or can fetch it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SKIP_ASSIGNMENT_VERSION: Final = 9
 
 
 class MemberIdStored:
-    """The new id of a static member that came back. If it cannot be stored the member is told to retry, and gets yet
-    another id then; the id that it never learnt is not taken back, since nobody else can speak under it."""
+    """The new id of a static member that came back is being written. If that fails, the member gets an error, retries
+    and gets another id. The first id is not taken back: no client has it, so no client can use it."""
 
     def __init__(self, rebalance: Rebalance, group: Group, member: Member, response: JoinGroupResponse) -> None:
         self._rebalance = rebalance
@@ -41,7 +41,7 @@ class MemberIdStored:
         # If a rebalance has begun, the member waits for its end.
         stands = self._group.state is State.STABLE and self._group.generation == self._response.generation_id
         if stands and self._member.id in self._group.joining:
-            self._rebalance.tell_joining(self._group, self._member.id, response)
+            self._rebalance.answer_joining(self._group, self._member.id, response)
             self._rebalance.renew(self._group, self._member, now)
 
 
@@ -53,8 +53,9 @@ class Stable:
         return member_id in group.members or len(group.members) < limit
 
     def rejoin(self, rebalance: Rebalance, group: Group, member: Member, join: Join, now: Now) -> None:
-        # The leader may see changes that are in nobody's metadata, such as a topic that grew, and asks by joining.
-        # Cooperative members (KIP-429) join again with other metadata, to have assigned what they gave up.
+        # The leader may see changes that are in no member's metadata, such as a topic with more partitions. It asks for
+        # a rebalance by joining. Cooperative members (KIP-429) join again with other metadata, so that the partitions
+        # that they gave up are assigned.
         if member.id == group.leader or join.protocols != member.protocols:
             rebalance.rejoin(group, member, join, now)
         else:
@@ -75,8 +76,8 @@ class Stable:
     def _unchanged(
         self, rebalance: Rebalance, group: Group, member: Member, caller: Caller, former_leader: str | None
     ) -> JoinGroupResponse:
-        """The assignment stands. A leader that came back must watch the topics again but not assign them (KIP-814);
-        one that is too old to be told so is told that another leads: the id that it had."""
+        """The assignment stays. A leader that came back must watch the topics again, but must not assign them
+        (KIP-814). If the client's version is too old for that, the response names its former id as the leader."""
         response = rebalance.joined(group, member, caller)
         if caller.version >= _SKIP_ASSIGNMENT_VERSION:
             response.skip_assignment = member.id == group.leader

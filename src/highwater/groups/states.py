@@ -1,4 +1,4 @@
-"""The states of a group and every legal move between them, written once. Each move is checked against this table."""
+"""The states of a group, and the table of all legal moves between them. Each move is checked against it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class State(Enum):
-    """Named as DescribeGroups and ListGroups show them."""
+    """The values are the names in DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -37,7 +37,7 @@ _LEGAL: Final = frozenset((row.source, row.target) for row in TRANSITIONS)
 
 
 class IllegalTransition(Exception):
-    """The machine tried a move that the table does not have: a fault of the machine, never of a client."""
+    """A move that is not in the table: a bug of Highwater, never a mistake of a client."""
 
 
 def may_become(source: State, target: State) -> bool:

@@ -1,4 +1,4 @@
-"""Writing offsets: they count, and can be read, once they are committed, and their client is answered then."""
+"""Writes offsets. They can be read when they are committed, and the client is answered then."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Changes = Mapping[TopicPartition, CommittedOffset | None]
 
 
 class Reply:
-    """Answers a request whose records are being written, once."""
+    """Answers a request once, when its records are written."""
 
     def __init__(self, outbox: Outbox, caller: Caller, response: Struct, refused: Callable[[Code], Struct]) -> None:
         self._outbox = outbox

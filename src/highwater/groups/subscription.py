@@ -1,7 +1,7 @@
-"""Which topics the members of a consumer group read, told from what they send when they join.
+"""Finds the topics that the members of a consumer group read, in the metadata of their JoinGroup requests.
 
-The bytes belong to the clients' own protocol: a broker relays them and knows nothing of them, except that offsets of
-a topic that a group reads are neither expired nor deleted. Whatever cannot be read here never fails a join.
+The metadata belongs to the clients' own protocol, and a broker only relays it. But offsets of a topic that a group
+reads must not expire or be deleted. Metadata that cannot be read here never fails a JoinGroup.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from highwater.wire.messages.consumer_protocol_subscription import ConsumerProto
 
 CONSUMER_PROTOCOL: Final = "consumer"
 MOST_TOPICS: Final = 20_000
-"""Names that are read of all subscriptions of a group, where members that say the same count as one: some 25 ms."""
+"""The most topic names that are read from all subscriptions of a group, about 25 ms of work. Equal subscriptions count
+once."""
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """None where one of them cannot be read, or all together are too long, so that nobody knows."""
+    """None if the topics are unknown: a subscription cannot be read, or all together are too long."""
     topics: set[str] = set()
     left = MOST_TOPICS
     for subscription in dict.fromkeys(subscriptions):
@@ -37,5 +38,5 @@ def _topics_of(subscription: bytes, most: int) -> list[str]:
         raise Malformed("a subscription has no negative version")
     if Reader(subscription, reader.pos).int32() > most:
         raise Malformed(f"a subscription to more than {most} topics")
-    # Every version begins with the fields of the first, so later ones than we know can be read too.
+    # Every version begins with the fields of the first one, so unknown later versions can be read, too.
     return ConsumerProtocolSubscription.read(reader, 0).topics

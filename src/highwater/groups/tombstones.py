@@ -1,7 +1,7 @@
-"""Tombstones of offsets and groups, written in pieces.
+"""Writes the tombstones of offsets and groups in pieces.
 
-A group may have very many offsets, and a topic's end concerns very many groups. So the driver asks for one piece at a
-time and says how large a batch may be. What comes in between counts: an offset that was committed anew stays.
+A group may have very many offsets, and the deletion of a topic may concern very many groups. So the driver asks for one
+piece at a time, and says how large a batch may be. An offset that is committed again in between stays.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from highwater.groups.storing import OffsetsStored, Reply
 from highwater.model import TopicPartition
 
 AT_ONCE: Final = 250
-"""Offsets that a piece looks at or removes: a few milliseconds of the loop."""
+"""The most offsets that one piece checks or removes: a few milliseconds of work."""
 RETRY_SECONDS: Final = 10.0
 _BATCH_BYTES: Final = 61
 _RECORD_BYTES: Final = 20
-"""What a tombstone takes beside its key, at most."""
+"""The largest size of a tombstone, without its key."""
 _OFFSET_KEY_BYTES: Final = 10
 _GROUP_KEY_BYTES: Final = 4
 
 Doomed = tuple[TopicPartition, CommittedOffset]
 Look = Iterator["tuple[int, Ending | None]"]
-"""One group at a time: how many offsets were looked at, and what of them is to go."""
-Told = Callable[[str, Code], None]
+"""One group at a time: how many offsets were checked, and which of them to remove."""
+OnDeleted = Callable[[str, Code], None]
 
 
 class Tombstones:
-    """What is to be written yet."""
+    """The queue of tombstones that are not written yet."""
 
     def __init__(self, registry: Registry, offsets: OffsetTable, deadlines: Deadlines, outbox: Outbox) -> None:
         self.registry = registry
@@ -46,20 +46,20 @@ class Tombstones:
         self._deadlines = deadlines
         self._asked: deque[GroupEnding | OffsetsGivenUp] = deque()
         self.given_up = 0
-        """Offsets that somebody asked to be deleted and that wait."""
+        """The number of offsets of OffsetDelete requests that wait for their tombstones."""
         self._unasked: deque[OffsetsEnding] = deque()
         self._looks: deque[Look] = deque()
         self._check: Look | None = None
         self._later: list[OffsetsEnding] = []
         self._is_refused = False
-        """The log takes nothing just now; whoever asks is told so, and what nobody asked for waits."""
+        """The log refuses writes at present. Requests get an error, and removals without a request wait."""
 
     @property
     def is_behind(self) -> bool:
         return bool(self._asked or self._looks) or (not self._is_refused and bool(self._unasked or self._check))
 
     def proceed(self, most_bytes: int, now: Now) -> None:
-        """Write the next piece, in a batch of at most so many bytes; or look for what is to be written."""
+        """Writes the next piece, in a batch of at most `most_bytes`, or looks for offsets to remove."""
         if self._asked:
             self._asked.popleft().write(most_bytes)
         elif self._looks:
@@ -73,7 +73,7 @@ class Tombstones:
             self._check = None
 
     def _is_over(self, look: Look) -> bool:
-        """Looks on, until something is found or the turn is over."""
+        """Continues a look until it finds something or the turn is over. True if the look has ended."""
         looked = 0
         while looked < AT_ONCE:
             found = next(look, None)
@@ -89,7 +89,8 @@ class Tombstones:
         self._looks.append(look)
 
     def check(self, look: Look) -> None:
-        """As `look`, for what can wait: while the log takes nothing, and until the last check is over."""
+        """As `look`, for a check that can wait while the log refuses writes. It is skipped if the last check still
+        runs."""
         if self._check is None:
             self._check = look
 
@@ -104,7 +105,7 @@ class Tombstones:
         self._retry(now)
 
     def refused(self, code: Code, now: Now) -> None:
-        """A batch that is too large says nothing of the others."""
+        """A write was refused. If its batch was too large, other writes can still succeed."""
         if code is not Code.MESSAGE_TOO_LARGE:
             self._is_refused = True
             self._retry(now)
@@ -120,7 +121,7 @@ class Tombstones:
 
     def abandon(self, code: Code) -> None:
         for ending in self._asked:
-            ending.tell(code)
+            ending.answer(code)
         self._asked.clear()
         self.given_up = 0
         self._unasked.clear()
@@ -130,7 +131,7 @@ class Tombstones:
 
 
 class OffsetsEnding:
-    """Offsets of one group that are to go; those that were committed anew meanwhile stay."""
+    """Offsets of one group that are removed without a request. Those that are committed again meanwhile stay."""
 
     def __init__(
         self, queue: Tombstones, group_id: str, doomed: Sequence[Doomed], is_due: Callable[[TopicPartition, Now], bool]
@@ -139,7 +140,7 @@ class OffsetsEnding:
         self._group_id = group_id
         self._left = deque(doomed)
         self._moving: list[Doomed] = []
-        """A commit of them is being written: what comes of it is not known."""
+        """Offsets with a commit that is being written, and whose result is not known yet."""
         self._is_due = is_due
         self._written: list[Doomed] = []
         self._stored: OffsetsStored | None = None
@@ -166,7 +167,7 @@ class OffsetsEnding:
             self._go_on(now)
 
     def _is_there(self, committed: CommittedOffset | None, place: TopicPartition, offset: CommittedOffset) -> bool:
-        """What an open transaction holds goes too, but not with an offset that was committed after it."""
+        """An offset in an open transaction is removed, too, unless another offset was committed after it."""
         return committed is offset or (committed is None and self._queue.offsets.is_held(self._group_id, place))
 
     def _go_on(self, now: Now) -> None:
@@ -194,8 +195,9 @@ class OffsetsEnding:
 
 
 class OffsetsGivenUp:
-    """Offsets of one group that somebody asked to be deleted. What is committed after that stays, as it would if all
-    tombstones were written at once. Whoever asked is answered after the last of them, or at the first that fails."""
+    """Offsets of one group that an OffsetDelete request removes. Offsets that are committed after the request stay, as
+    if all tombstones were written at once. The request is answered after the last tombstone, or at the first
+    failure."""
 
     def __init__(
         self,
@@ -245,25 +247,25 @@ class OffsetsGivenUp:
         assert self._stored is not None
         self._stored.failed(code, now)
         self._queue.given_up -= len(self._left)
-        self.tell(code)
+        self.answer(code)
 
     def overdue(self, code: Code, now: Now) -> None:
         assert self._stored is not None
         self._stored.overdue(code, now)
-        self.tell(code)
+        self.answer(code)
 
-    def tell(self, code: Code) -> None:
+    def answer(self, code: Code) -> None:
         self._reply.send(code)
 
 
 class GroupEnding:
-    """A group goes with all its offsets, and its own tombstone is the last. Meanwhile it is dead: whoever comes is told
-    to retry, since it cannot be known yet whether it meets the old group or a new one."""
+    """Removes a group with all its offsets. Its own tombstone is the last. Meanwhile the group is dead, and requests
+    get a retriable error: it is not known yet whether they will meet the old group or a new one."""
 
-    def __init__(self, queue: Tombstones, group: Group, now: Now, told: Told | None = None) -> None:
+    def __init__(self, queue: Tombstones, group: Group, now: Now, on_deleted: OnDeleted | None = None) -> None:
         self._queue = queue
         self._group = group
-        self._told = told
+        self._on_deleted = on_deleted
         self._left: deque[TopicPartition] | None = None
         self._stored: OffsetsStored | None = None
         self._is_last = False
@@ -280,7 +282,8 @@ class GroupEnding:
         records = [] if self._stored is None else self._stored.records()
         if self._is_last:
             records.append(group_tombstone(group_id))
-        about = f"{len(records)} tombstones of group {group_id}, which is to be removed" if self._told is None else ""
+        is_asked = self._on_deleted is not None
+        about = "" if is_asked else f"{len(records)} tombstones of group {group_id}, which is to be removed"
         self._queue.outbox.write(records, self, about)
 
     def committed(self, now: Now) -> None:
@@ -288,7 +291,7 @@ class GroupEnding:
             self._stored.committed(now)
         if self._is_last:
             self._queue.registry.remove(self._group.id)
-            self.tell(Code.NONE)
+            self.answer(Code.NONE)
         else:
             self._queue.add(self)
 
@@ -296,18 +299,18 @@ class GroupEnding:
         if self._stored is not None:
             self._stored.failed(code, now)
         _move(self._group, State.EMPTY, now)
-        if self._told is None:
+        if self._on_deleted is None:
             self._queue.refused(code, now)
-        self.tell(code)
+        self.answer(code)
 
     def overdue(self, code: Code, now: Now) -> None:
         if self._stored is not None:
             self._stored.overdue(code, now)
-        self.tell(code)
+        self.answer(code)
 
-    def tell(self, code: Code) -> None:
-        if self._told is not None:
-            self._told(self._group.id, code)
+    def answer(self, code: Code) -> None:
+        if self._on_deleted is not None:
+            self._on_deleted(self._group.id, code)
 
 
 Ending = OffsetsEnding | OffsetsGivenUp | GroupEnding
@@ -316,7 +319,7 @@ Ending = OffsetsEnding | OffsetsGivenUp | GroupEnding
 def _cut(
     group_id: str, places: deque[TopicPartition], most_bytes: int
 ) -> tuple[dict[TopicPartition, CommittedOffset | None], int]:
-    """Takes the first places, as many as a batch has room for but at least one; returns the room that is left."""
+    """Takes the first places, as many as fit into a batch but at least one. Returns them and the room that is left."""
     room = most_bytes - _BATCH_BYTES
     each = _RECORD_BYTES + _OFFSET_KEY_BYTES + len(group_id.encode())
     taken: dict[TopicPartition, CommittedOffset | None] = {}
@@ -330,7 +333,7 @@ def _cut(
 
 
 def _move(group: Group, state: State, now: Now) -> None:
-    """Its retention counts on from when it became empty."""
+    """Moves the group to `state`. Its retention still counts from when it became empty."""
     since_ms = group.since_ms
     group.move(state, now.wall_ms)
     group.since_ms = since_ms

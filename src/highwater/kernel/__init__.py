@@ -1,7 +1,9 @@
 """Single records inside an uncompressed section: check, read, write, thin out, and turn into Arrow columns.
 
-Two implementations with one interface: `_fast` (Cython) where it was built, `pure` elsewhere.
-Whole batches, with their header, checksum and compression, are `highwater.wire.records`.
+There are two implementations with one interface: `_fast` (Cython) where it was built, `pure` elsewhere. The package
+uses no other one. `highwater.wire.records` is for whole batches, with their header, checksum and compression.
+
+Start with `contract`, then `pure`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an append says of itself: who wrote the batch, and where it lies."""
+"""The origin and the result of an append."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from highwater.model import Offset
 
 
 class Origin(Enum):
-    """Who wrote a batch: decides what is checked on append."""
+    """Where a batch comes from. It decides what is checked on append."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"

@@ -1,4 +1,4 @@
-"""Kafka's small text files: a version, a count, one entry a line. Replaced whole, never half-written."""
+"""Kafka's checkpoint files: a version, a count, and one entry per line. A file is always replaced as a whole."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _log = logging.getLogger(__name__)
 
 
 class BadCheckpoint(ValueError):
-    """The file does not hold what its own count line promises."""
+    """The content of the file does not match its version or its count."""
 
 
 @contextmanager
 def _in_use(file: File) -> Iterator[File]:
-    """Closed also where the disk fails. Not by a job that is dropped: its world may have ended, with all its files."""
+    """Closes the file, even if the disk fails. A job that is dropped does not close it: its world may have ended, and
+    all its files with it."""
     try:
         yield file
     except OSError:
@@ -35,7 +36,8 @@ def _in_use(file: File) -> Iterator[File]:
 
 
 def replace_file(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, None]:
-    """A job: write aside, sync, rename over, sync the directory. A crash leaves the old file or the new one."""
+    """A job: writes another file, syncs it, renames it over `path` and syncs the directory. A crash leaves the old file
+    or the new one."""
     aside = path.with_name(path.name + names.ASIDE)
     with _in_use(disk.open(aside, create=True)) as file:
         if file.size:  # a crash left it
@@ -50,14 +52,14 @@ def replace_file(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, Non
 
 
 async def replaced(world: World, path: PurePath, data: bytes, where: Place = "thread") -> None:
-    """The same, however often room, a descriptor or memory is short: each attempt writes the whole file. Any other
-    error is raised."""
+    """As `replace_file`, and tries again while disk space, descriptors or memory are short. Each attempt writes the
+    whole file. Any other error is raised."""
     job = partial(finished, world, replace_file, path, data, where=where)
-    await patiently(job, told=lambda failed: _log.error("%s is not written yet: %s", path, failed))
+    await patiently(job, on_failure=lambda failed: _log.error("%s is not written yet: %s", path, failed))
 
 
 def read_file(disk: Disk, path: PurePath) -> bytes | None:
-    """Jobs only. None where it is missing."""
+    """For jobs only. None if the file is missing."""
     if disk.stat(path) is None:
         return None
     with _in_use(disk.open(path)) as file:
@@ -106,9 +108,10 @@ def decode_epochs(data: bytes) -> list[tuple[int, int]]:
 
 
 class CheckpointFile:
-    """A file kept in step with a value that changes often: one write under way at a time, the newest value next.
+    """A file that follows a value which changes often. There is one write at a time; the next one takes the newest
+    value.
 
-    `failed` is told of an error and says whether to try again, as it pays where the disk was merely full.
+    `failed` gets an error and returns whether to try again, as for a full disk.
     """
 
     def __init__(
@@ -127,17 +130,18 @@ class CheckpointFile:
         self._given_up: list[Callable[[Exception], None]] = []
         self._idle: list[Callable[[], None]] = []
         self._closed = False
-        self._boundary = world.failures.boundary("callback", f"who waited for {path.name}")
+        self._boundary = world.failures.boundary("callback", f"a callback that waited for {path.name}")
 
     @property
     def in_step(self) -> bool:
-        """What was last asked to be written is durable."""
+        """Whether the last write that was asked for is durable."""
         return not (self._under_way or self._again or self._retry)
 
     def write(self, done: Callable[[], None] | None = None, failed: Callable[[Exception], None] | None = None) -> None:
-        """`done` once a content taken at or after this call is durable, however often that is tried.
+        """Calls `done` when a content that was taken at or after this call is durable, however many attempts it takes.
 
-        `failed` if the next attempt does not succeed; `done` is then for nobody. Nothing happens once it is closed.
+        Calls `failed` if the next attempt does not succeed; the caller then ignores `done`. Nothing happens after
+        `close`.
         """
         if self._closed:
             return
@@ -151,8 +155,8 @@ class CheckpointFile:
             self._begin()
 
     async def written(self, patient: Callable[[], bool] = lambda: False) -> None:
-        """What it says now is durable on return. Else the error is raised; but where room, a descriptor or memory is
-        short, it is waited for as long as the caller says at each attempt that he is `patient`."""
+        """The present content is durable on return, or the error is raised. If disk space, descriptors or memory are
+        short, it tries again as long as `patient` returns true after each attempt."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done() -> None:
@@ -189,8 +193,8 @@ class CheckpointFile:
     def _wrote(self, content: bytes, result: Exception | None) -> None:
         self._under_way = False
         if self._closed:
-            for told in self._idle:
-                told()
+            for callback in self._idle:
+                callback()
             return
         if result is not None:
             self._written = None
@@ -213,15 +217,15 @@ class CheckpointFile:
             self._given_up.clear()
 
     def close(self) -> None:
-        """No further attempt, and nobody is told any more but of its end."""
+        """Makes no further attempt, and calls no callback except those of `when_idle`."""
         self._closed, self._again = True, False
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
 
-    def when_idle(self, told: Callable[[], None]) -> None:
-        """`told` once nothing is being written, at once if nothing is: for one that is closed."""
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` when no write is under way; at once if there is none. For a closed file."""
         if self._under_way:
-            self._idle.append(told)
+            self._idle.append(callback)
         else:
-            told()
+            callback()

@@ -1,4 +1,4 @@
-"""The files of new, empty partitions, and whose partition a directory is. Jobs."""
+"""Jobs that make the files of new, empty partitions, and that read the topic id of a partition's directory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from highwater.world import Disk, Step
 def make_partitions(
     disk: Disk, directory: PurePath, wanted: Sequence[tuple[TopicPartition, Uuid]], now_ms: int
 ) -> Generator[Step, None, list[LoadedLog | Exception]]:
-    """A job: the files of new, empty partitions, durable when it ends; or why one of them could not be made.
+    """A job: makes the files of new, empty partitions. They are durable when it ends. The result holds an exception for
+    each partition that could not be made.
 
-    All take the same step before any takes the next: syncs that follow each other cost the file system less than
+    All partitions take the same step before any takes the next one: consecutive syncs cost the file system less than
     syncs with new files between them.
     """
     making = {partition: make_partition(disk, directory / str(partition), id_, now_ms) for partition, id_ in wanted}
@@ -38,7 +39,7 @@ def make_partitions(
 
 
 def make_partition(disk: Disk, directory: PurePath, topic_id: Uuid, now_ms: int) -> Generator[Step, None, LoadedLog]:
-    """All but the name of its directory is durable when it ends. FileExistsError where there is data."""
+    """When it ends, everything except the name of the directory is durable. Raises FileExistsError if there is data."""
     disk.mkdir(directory)
     for name in disk.list(directory):
         status = disk.stat(directory / name)

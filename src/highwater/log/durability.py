@@ -1,4 +1,4 @@
-"""How far a log is on stable storage: syncs under way, and who waits for them."""
+"""How far a log is synced: the durable end, and the syncs that move it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 def sync_with_directory(disk: Disk, files: Sequence[File], directory: PurePath) -> Generator[Step, None, None]:
-    """A job, for files whose names are new: data first, then the directory that lists them."""
+    """A job for files with new names: syncs the data first, then the directory that lists them."""
     for file in files:
         file.sync()
         yield Step()
@@ -26,18 +26,18 @@ def sync_with_directory(disk: Disk, files: Sequence[File], directory: PurePath) 
 async def synced(
     world: World, files: Sequence[File], directory: PurePath, tries: int | None = None, where: Place = "sync"
 ) -> None:
-    """Sync the files and the directory, as `sync_with_directory` does. Where no descriptor was left nothing was synced:
-    that is tried again, up to `tries` times, or for ever. Any other error is final and raised."""
+    """Syncs the files and the directory, as `sync_with_directory` does. If no descriptor is left, nothing is synced,
+    and it tries again, up to `tries` times or for ever. Any other error is final and is raised."""
     job = partial(finished, world, sync_with_directory, files, directory, where=where)
     await patiently(job, is_exhausted, tries)
 
 
 class Durability:
-    """`durable_end` moves only after a sync that was begun with everything below it written.
+    """`durable_end` moves only after a sync that began when everything below it was written.
 
-    A failed sync is final (the kernel may have dropped the dirty pages): `failed` is told and no sync follows. One that
-    was not tried, since no descriptor was left, is neither failure nor success: it is tried until it is either. Nor is
-    one of a file that retention or a truncation has removed meanwhile: what is left of the log is synced anew.
+    A failed sync is final, because the kernel may have dropped the dirty pages: `failed` is called and no sync follows.
+    Two cases are no failure. A sync for which no descriptor was left is tried again. If retention or a truncation has
+    removed a file meanwhile, the rest of the log is synced again.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class Durability:
         self._world = world
         self._directory = directory
         self.log_start = log_start
-        """Where the log begins, whatever befalls this node: a leader that is told more would call records deleted that
-        may come back."""
+        """The durable log start. Only this one may be sent to a leader: records below a higher start may come back
+        after a power cut, while the leader would report them as deleted."""
         self.durable_end = durable_end
         self.directory_changed = False
         """A file was created or renamed since the directory was last synced."""
         self._unsynced = unsynced
-        """Where the log ends now, and the files that hold what is not known to be durable."""
+        """Returns the log end, and the files with records that are not known to be durable."""
         self._moved = moved
         self._failed = failed
         self.under_way = False
@@ -70,11 +70,11 @@ class Durability:
 
     @property
     def directory_in_step(self) -> bool:
-        """What was created, renamed or deleted in the directory is durable."""
+        """Whether everything that was created, renamed or deleted in the directory is durable."""
         return not (self.directory_changed or self.under_way)
 
     def flush(self) -> None:
-        """Make all that is written now durable. One sync at a time; what comes meanwhile is for the next."""
+        """Syncs everything that is written now. There is one sync at a time; the next one covers later writes."""
         if self._stopped:
             return
         if self.under_way:
@@ -131,20 +131,20 @@ class Durability:
         self.flush()
 
     def cut(self, end: Offset) -> None:
-        """The log was truncated to `end`: a sync begun before says nothing of what is appended there later."""
+        """The log was truncated to `end`. A sync that began before does not cover records that are appended later."""
         self.cuts += 1
         self._again = self._again or self.under_way
         self.log_start = min(self.log_start, end)
         self.durable_end = min(self.durable_end, end)
 
     def start_kept(self, log_start: Offset) -> None:
-        """It is in its checkpoint, or what lay below is deleted for good."""
+        """This log start is durable: it is in the checkpoint, or everything below it is deleted for good."""
         self.log_start = max(self.log_start, log_start)
 
     def settled(self, end: Offset) -> None:
-        """All below `end` was synced by the caller, as the log closes."""
+        """The log closes, and the caller has synced everything below `end`."""
         self.durable_end = max(self.durable_end, end)
 
     def stop(self) -> None:
-        """The log is closed: a sync that races with its deletion may fail, and means nothing any more."""
+        """The log is closed. A sync may fail because the files are being deleted; its result is ignored."""
         self._stopped = True

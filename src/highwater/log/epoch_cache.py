@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset: what truncation is decided by (KIP-101, KIP-279). Pure."""
+"""The first offset of each leader epoch. Truncation is decided by it (KIP-101, KIP-279). Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNDEFINED = (-1, -1)
 
 
 class EpochCache:
-    """Entries (epoch, first offset), both strictly rising by epoch and rising by offset."""
+    """Entries (epoch, first offset). Both rise strictly."""
 
     def __init__(self, entries: Iterable[tuple[Epoch, Offset]] = ()) -> None:
         self._epochs: list[Epoch] = []
@@ -25,13 +25,13 @@ class EpochCache:
 
     @property
     def latest(self) -> Epoch:
-        """-1 where no epoch is known."""
+        """The latest epoch; -1 if none is known."""
         return self._epochs[-1] if self._epochs else -1
 
     def assign(self, epoch: Epoch, start: Offset) -> bool:
-        """Record that `epoch` begins at `start`; entries that contradict it go. True if anything changed.
+        """`epoch` begins at `start`. Entries that contradict this are removed. True if anything changed.
 
-        A leader assigns on election, with nothing appended yet (KAFKA-7415).
+        A leader assigns its epoch when it is elected, before it appends anything (KAFKA-7415).
         """
         if epoch < 0 or start < 0:
             raise ValueError(f"epoch {epoch} at {start}")
@@ -45,9 +45,10 @@ class EpochCache:
         return True
 
     def follow(self, epoch: Epoch, offset: Offset) -> bool:
-        """A batch of `epoch` lies at `offset`: a later epoch cannot have begun before it. True if anything changed.
+        """A batch of `epoch` is at `offset`, so no later epoch has begun before it. True if anything changed.
 
-        A leader that starts again with less than it had assigns its epoch too early, and learns better as a follower.
+        A leader that restarted with fewer records than before may have assigned its epoch to a too small offset. As a
+        follower it corrects that here.
         """
         before = len(self._epochs)
         while self._epochs and self._epochs[-1] > epoch:
@@ -56,7 +57,7 @@ class EpochCache:
         return (epoch >= 0 and self.assign(epoch, offset)) or len(self._epochs) != before
 
     def end_of(self, epoch: Epoch, log_end: Offset) -> tuple[Epoch, Offset]:
-        """The largest epoch not above `epoch`, and where it ends. (-1, -1) where that cannot be told."""
+        """The largest epoch that is not above `epoch`, and its end. (-1, -1) if that is unknown."""
         if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
             return UNDEFINED
         if epoch == self._epochs[-1]:
@@ -67,12 +68,12 @@ class EpochCache:
         return self._epochs[after - 1], self._starts[after]
 
     def epoch_at(self, offset: Offset) -> Epoch:
-        """The epoch of the record at `offset`, -1 where it is older than all entries."""
+        """The epoch of the record at `offset`; -1 if the record is older than all entries."""
         at = bisect_right(self._starts, offset)
         return self._epochs[at - 1] if at else -1
 
     def truncate_end(self, end: Offset) -> bool:
-        """Forget epochs that begin at or after `end`: also where the log itself lost nothing (KAFKA-10706)."""
+        """Forgets epochs that begin at or after `end`, even if the log itself lost nothing (KAFKA-10706)."""
         before = len(self._epochs)
         while self._starts and self._starts[-1] >= end:
             self._epochs.pop()
@@ -80,7 +81,7 @@ class EpochCache:
         return len(self._epochs) != before
 
     def truncate_start(self, start: Offset) -> bool:
-        """Forget epochs that end at or before `start`; the one that spans it now begins there."""
+        """Forgets epochs that end at or before `start`. The epoch that contains `start` now begins there."""
         at = bisect_right(self._starts, start)
         if at == 0 or (at == 1 and self._starts[0] == start):
             return False

@@ -1,4 +1,5 @@
-"""What a log's settings no longer keep is let go: out of service at once, its files after file.delete.delay.ms."""
+"""Deletes segments that the retention settings no longer keep: from the log at once, and the files after
+file.delete.delay.ms."""
 
 from __future__ import annotations
 
@@ -16,23 +17,23 @@ _log = logging.getLogger(__name__)
 
 
 class Expiry:
-    """Of the logs of one directory."""
+    """Retention for the logs of one directory."""
 
     def __init__(self, world: World, retired: Retired, now_ms: Callable[[], int]) -> None:
-        """`now_ms` is the time by which records grow old."""
+        """`now_ms` is the time by which the age of records is measured."""
         self._world = world
         self._retired = retired
         self._now_ms = now_ms
         self._under_way: set[Log] = set()
 
     def is_due(self, log: Log) -> bool:
-        """Whether there is something to let go, and that has not begun."""
+        """Whether there is a segment to delete, and its deletion has not begun."""
         return log.is_usable and log not in self._under_way and self._expired(log) > 0
 
     async def apply(self, log: Log, still_meant: Callable[[], bool] = lambda: True) -> int:
-        """The oldest segment goes first; returns how many went. Each is gone for good before the next goes: of several
-        renames a power cut may keep the later ones alone, and recovery would take the gap for a loss, and drop what
-        lies behind it."""
+        """Deletes expired segments, the oldest first, and returns how many. Each deletion is durable before the next
+        one begins. Of several renames a power cut may keep only the later ones. Recovery would take that gap for a
+        loss, and would drop the segments after it."""
         gone = 0
         self._under_way.add(log)
         try:
@@ -43,7 +44,8 @@ class Expiry:
                 self._retired.remove_files_later(files, log.config.file_delete_delay_ms / 1000)
                 gone, start = gone + 1, log.segments[0].base_offset
                 await synced(self._world, [], log.directory)
-                # The start itself may lie further, by DeleteRecords: that is written down. Or the log began anew below.
+                # DeleteRecords may have moved the log start further; its checkpoint holds that. Or the log may have
+                # begun anew below.
                 log.durability.start_kept(min(start, log.segments[0].base_offset))
         except OSError as failed:
             log.storage_failed(failed)
@@ -52,7 +54,7 @@ class Expiry:
         return gone
 
     def _dropped(self, log: Log) -> list[PurePath] | None:
-        """None where the disk has no room even for other names: the segment stays until the next look."""
+        """None if the disk has no room even to rename files: the segment stays until the next check."""
         try:
             return log.drop_oldest()
         except OSError as failed:
@@ -76,8 +78,8 @@ class Expiry:
         return expired(facts, log.config, self._now_ms(), log.high_watermark, log.log_start)
 
     def _has_next(self, log: Log) -> bool:
-        """Whether there is a segment behind the oldest. One is begun where there is none; no room for it is no reason
-        to keep others."""
+        """Whether there is a segment after the oldest one. If not, a new one is begun. If there is no room for it, only
+        the deletion in this log has to wait."""
         if len(log.segments) == 1:
             try:
                 log.roll()

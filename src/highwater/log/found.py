@@ -1,4 +1,4 @@
-"""What a log directory held when it was opened: its partitions, its checkpoints, and what deletions left."""
+"""The content of a log directory when it is opened: partitions, checkpoints, and leftovers of deletions."""
 
 from __future__ import annotations
 
@@ -22,35 +22,39 @@ class Found:
         self.clean = False
         self.broker_epoch = -1
         self.partitions: list[tuple[TopicPartition, PurePath, int]] = []
-        """Partition, its directory, bytes of its segments."""
+        """(partition, its directory, bytes of its segments)"""
         self.leftovers: list[PurePath] = []
         self.kept: list[tuple[Uuid, int, PurePath]] = []
-        """Damaged copies: topic, partition, directory."""
+        """Damaged copies: (topic id, partition, directory)"""
         self.recovery_points: dict[TopicPartition, Offset] = {}
         self.log_starts: dict[TopicPartition, Offset] = {}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         self.clean_ends: dict[TopicPartition, Offset] = {}
 
     @property
-    def _said(self) -> Sequence[dict[TopicPartition, Offset]]:
+    def _checkpoints(self) -> Sequence[dict[TopicPartition, Offset]]:
         return self.recovery_points, self.log_starts, self.high_watermarks, self.clean_ends
 
     def forget(self, partition: TopicPartition) -> None:
-        """What was said of a log that is gone does not hold for the next one of its name."""
-        for said in self._said:
-            said.pop(partition, None)
+        """Forgets a log that is gone: its checkpoints must not count for the next log of the same name."""
+        for offsets in self._checkpoints:
+            offsets.pop(partition, None)
 
     def forget_absent(self) -> set[TopicPartition]:
-        """Logs that the checkpoints speak of and that are not there."""
-        absent = {partition for said in self._said for partition in said}
+        """Forgets, and returns, partitions that the checkpoints name and that are not in the directory. After a clean
+        stop somebody removed them: this broker may lack committed records, so it must not report a clean stop."""
+        absent = {partition for offsets in self._checkpoints for partition in offsets}
         absent.difference_update(partition for partition, _, _ in self.partitions)
         for partition in absent:
             self.forget(partition)
+        if absent:
+            self.broker_epoch = -1
         return absent
 
 
 def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]:
-    """A job: read the directory and its checkpoints. The clean-shutdown mark is taken away: it holds for one start."""
+    """A job: reads the directory and its checkpoints. It deletes the clean-shutdown mark, which is valid for one
+    start."""
     found = Found()
     mark = directory / names.CLEAN_SHUTDOWN
     data = checkpoint.read_file(disk, mark)
@@ -59,7 +63,9 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
         with suppress(ValueError, KeyError, TypeError):
             found.broker_epoch = int(json.loads(data)["brokerEpoch"])
         disk.unlink(mark)
-    disk.sync_dir(directory)  # what a checkpoint says that was renamed just before a kill is told to others, too
+    # A checkpoint may have been renamed just before a kill, and not be durable yet. Its offsets are sent to other
+    # nodes.
+    disk.sync_dir(directory)
     yield Step()
     for file_name, target in (
         (names.RECOVERY_POINTS, found.recovery_points),
@@ -71,6 +77,7 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
         except BadCheckpoint as bad:
             _log.warning("%s is unreadable (%s): everything is recovered from the logs", file_name, bad)
             found.clean = False
+            found.broker_epoch = -1  # recovery may cut damaged batches: this replica may lack committed records
     try:
         found.clean_ends = checkpoint.decode_offsets(
             checkpoint.read_file(disk, directory / names.CLEANER_POINTS) or b"0\n0\n"
@@ -88,7 +95,7 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
         elif (index := names.stray_partition(name)) is not None:
             topic_id = yield from read_topic_id_if_there(disk, path)
             if topic_id is None:
-                _log.warning("%s is kept: whose copy it is cannot be read", path)
+                _log.warning("%s is kept: its topic id cannot be read", path)
             else:
                 found.kept.append((topic_id, index, path))
         elif partition is not None and partition.topic != METADATA_TOPIC:

@@ -1,4 +1,4 @@
-"""The directory that a node lives in: locked by this process alone, and known to be the node's own."""
+"""The log directory of a node: it is locked by this process, and its meta.properties names this node."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Home(NamedTuple):
     cluster_id: str
     directory_id: Uuid
     release: Callable[[], None]
-    """Gives the lock back."""
+    """Releases the lock."""
 
 
 async def open_home(world: World, config: NodeConfig) -> Home:
-    """Lock the directory and read whose it is. ConfigError where it is not this node's, AlreadyLocked where another
-    process has it."""
+    """Locks the directory and reads its meta.properties. Raises ConfigError if it belongs to another node, and
+    AlreadyLocked if another process has locked it."""
     if len(config.log_dirs) != 1:
         raise ConfigError("log.dirs: one directory is supported")
     directory = PurePath(config.log_dirs[0])

@@ -1,4 +1,5 @@
-"""The sparse indexes beside a segment. Look-ups are binary searches on the file: no index is held in memory."""
+"""The sparse indexes of a segment. A look-up is a binary search in the file; offset and time indexes are not in
+memory."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ NO_TIMESTAMP = TimestampOffset(-1, -1)
 
 
 class OffsetIndex:
-    """8-byte entries: relative offset of a batch's last record, position of that batch."""
+    """8-byte entries: the relative offset of a batch's last record, and the position of that batch."""
 
     ENTRY = struct.Struct(">ii")
 
@@ -41,7 +42,7 @@ class OffsetIndex:
         return self._base + relative, position
 
     def floor(self, offset: int, peek: Peek) -> int:
-        """Where to begin scanning for `offset`: the position of the last indexed batch that ends at or before it."""
+        """Where to begin a scan for `offset`: the position of the last indexed batch that ends at or before it."""
         low, high, position = 0, self.entries, 0
         while low < high:
             middle = (low + high) // 2
@@ -68,7 +69,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """12-byte entries: largest timestamp so far, relative offset of the batch that has it. Timestamps strictly rise."""
+    """12-byte entries: the largest timestamp so far, and the relative offset of its batch. Timestamps rise strictly."""
 
     ENTRY = struct.Struct(">qi")
 
@@ -91,7 +92,7 @@ class TimeIndex:
         return TimestampOffset(timestamp, self._base + relative)
 
     def floor(self, timestamp: int, peek: Peek) -> int:
-        """An offset from which on a record with a timestamp at or after `timestamp` may be found."""
+        """The offset from which to search for a record with a timestamp at or after `timestamp`."""
         low, high, offset = 0, self.entries, self._base
         while low < high:
             middle = (low + high) // 2
@@ -114,15 +115,15 @@ class TimeIndex:
         return low
 
     def keep(self, entries: int, last: TimestampOffset) -> None:
-        """`last` is the last of those kept."""
+        """`last` is the last entry that is kept."""
         self.file.truncate(entries * 12)
         self.last = last
 
 
 class TransactionIndex:
-    """34-byte entries of aborted transactions, in the order of their markers. The file exists once there is one.
+    """34-byte entries of aborted transactions, in the order of their markers. Without entries there is no file.
 
-    They are few, and every reader of committed records needs them: all are held in memory.
+    All entries are in memory: they are few, and every read_committed reader needs them.
     """
 
     ENTRY = struct.Struct(">hqqqq")
@@ -139,7 +140,8 @@ class TransactionIndex:
         self.write()
 
     def write(self) -> None:
-        """What the file lacks, since an earlier attempt failed; OSError leaves it for the next one."""
+        """Writes the entries that the file lacks because an earlier attempt failed. On OSError the next call tries
+        again."""
         written = 0 if self.file is None else self.file.size // self.ENTRY.size
         if written < len(self.entries):
             if self.file is None:
@@ -153,7 +155,7 @@ class TransactionIndex:
 
     @classmethod
     def decode(cls, data: bytes) -> list[AbortedTransaction]:
-        """ValueError where these are no whole entries in the order of their markers."""
+        """Raises ValueError unless the data holds whole entries in the order of their markers."""
         if not data or len(data) % cls.ENTRY.size:
             raise ValueError(f"{len(data)} bytes are no whole entries")
         found: list[AbortedTransaction] = []

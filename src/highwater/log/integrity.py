@@ -1,6 +1,6 @@
-"""Batches checked as they leave: what lay on the disk for a while may not be what was written (CORDS, FAST '17).
+"""Checks batches when they are sent: a disk may return other bytes than were written (CORDS, FAST '17).
 
-A slice is read in pieces that know nothing of batches, so the check goes along with the pieces.
+A slice is read in pieces that do not end at batches, so the check takes one piece after the other.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from highwater.wire.records.header import ATTRIBUTES_AT, HEADER_SIZE, LENGTH_PRE
 from highwater.world import Buffer
 
 FRESH_SECONDS: Final = 5.0
-"""For so long at least, and twice as long at most, bytes count as just written: they come from memory."""
+"""For at least this long, and at most twice as long, bytes count as just written: they come from memory."""
 
 
 _FIELDS: Final = Struct(">qi4xbI2xi")
-"""Base offset, length, magic, checksum and the last offset's delta: all that is asked of each batch."""
+"""Base offset, length, magic, checksum and last offset delta: the fields that are checked in each batch."""
 
 
 class Damaged(OSError):
-    """Bytes of a log that are not those that were written."""
+    """Bytes of a log differ from those that were written."""
 
     def __init__(self, bad: BadBatch) -> None:
         super().__init__(errno.EIO, f"damaged {bad}", str(bad.path))
@@ -35,7 +35,7 @@ class Damaged(OSError):
 
 
 class Freshness:
-    """Where the bytes just written begin. Marks are set as writes come, so that time needs no timer."""
+    """Knows where the bytes that were just written begin. Each write may set a mark, so no timer is needed."""
 
     __slots__ = ("_before", "_mark", "_marked_at")
 
@@ -54,9 +54,10 @@ class Freshness:
 
 
 class BatchCheck:
-    """Takes the bytes of a file from the beginning of a batch on; False from the first bad batch on, which is told.
+    """Takes the bytes of a file, from the beginning of a batch on. Returns False from the first bad batch on, and
+    reports that batch.
 
-    A batch that is cut off at the end of the slice is not judged: its reader cannot use it either.
+    A batch that is cut off at the end of the slice is not checked: its reader cannot use it either.
     """
 
     __slots__ = ("_bad", "_begin", "_crc", "_expected", "_head", "_high", "_left", "_next", "_path", "_size")
@@ -64,7 +65,8 @@ class BatchCheck:
     def __init__(
         self, path: PurePath, position: int, low: Offset, high: Offset, bad: Callable[[BadBatch], None]
     ) -> None:
-        """Offsets must rise, from `low` on, and stay below `high`: a write gone astray can be intact."""
+        """Offsets must rise from `low` on and stay below `high`: a batch at a wrong position can have a good
+        checksum."""
         self._path = path
         self._begin = position
         self._next = low
@@ -95,7 +97,7 @@ class BatchCheck:
         return True
 
     def _go_on(self, view: memoryview) -> int:
-        """With the batch that the last piece ended in; how much of this one belongs to it."""
+        """Continues the batch in which the last piece ended. Returns how many bytes of this piece belong to it."""
         at = 0
         if self._head:
             at = HEADER_SIZE - len(self._head)
@@ -113,7 +115,7 @@ class BatchCheck:
         return end
 
     def _enter(self, view: memoryview, at: int) -> int:
-        """The size of the batch that begins there."""
+        """Begins a batch at this position, and returns its size."""
         base_offset, length, magic, self._expected, delta = _FIELDS.unpack_from(view, at)
         size: int = LENGTH_PREFIX + length
         if magic != MAGIC or size < HEADER_SIZE or delta < 0:

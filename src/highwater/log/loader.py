@@ -1,9 +1,9 @@
-"""Opening a log: what is on disk is checked as far as the last stop makes it necessary, and mended. A job.
+"""Recovery: opens a log, checks as much of it as the last stop makes necessary, and repairs it. A job.
 
-After an unclean stop every segment at or beyond the recovery point is read whole; at the first batch that is not
-intact, and at a gap where none can be, the log is cut, and what lies beyond goes. Below the recovery point and after a
-clean stop only the indexes are tested, and rebuilt where they contradict the log. What was once synced is never cut
-because it is damaged: such a log is refused (CorruptLog), unless its last file simply ends early.
+After an unclean stop every segment at or beyond the recovery point is read whole. The log is cut at the first batch
+that is not intact, and at a gap that must not be there; everything after that is dropped. Below the recovery point, and
+after a clean stop, only the indexes are checked, and rebuilt if they contradict the log. Data that was synced is never
+cut because it is damaged. Such a log is refused (CorruptLog), unless its last file simply ends early.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STEP_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What the rest of the node knows of a log before it is opened."""
+    """What is known of a log before it is opened."""
 
     directory: PurePath
     recovery_point: Offset
@@ -45,7 +45,7 @@ class LoadRequest:
     clean: bool
     index_interval: int
     clean_end: Offset = 0
-    """Below it gaps are the cleaner's work."""
+    """Below it the cleaner may have left gaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class LoadedSegment:
 
 @dataclass(slots=True)
 class LoadedLog:
-    """All that a Log needs to begin, as plain values: a worker process may have found them."""
+    """Everything that a Log needs to begin, as plain values: they may come from a worker process."""
 
     directory: PurePath
     segments: list[LoadedSegment]
@@ -71,12 +71,14 @@ class LoadedLog:
     epochs: list[tuple[Epoch, Offset]]
     producers: list[tuple[int, Producer]]
     topic_id: Uuid | None
+    lacks: bool = False
+    """Whether a segment is missing in the middle, or one that has left its indexes."""
     repairs: list[str] = field(default_factory=list)
-    """What was cut, dropped or rebuilt, for the operator."""
+    """For the operator: what was cut, dropped or rebuilt."""
 
 
 class CorruptLog(OSError):
-    """Bytes that were synced once are damaged in the middle: not ours to cut, the log stays offline."""
+    """Bytes that were synced are damaged. They must not be cut, so the log stays offline."""
 
 
 def load_log(disk: Disk, request: LoadRequest) -> Generator[Step, None, LoadedLog]:
@@ -97,12 +99,13 @@ class _Loading:
         self.epochs_on_disk: bytes | None = None
         self.epochs_trusted = True
         self.log_end = 0
+        self.lacks = False
         self.written: set[Offset] = set()
-        """Bases of segments whose files were written to."""
+        """Base offsets of segments whose files were written to."""
         self.contradicted: set[Offset] = set()
-        """Bases of segments whose indexes do not fit their batches."""
+        """Base offsets of segments whose indexes do not match their batches."""
         self.unindexed: set[Offset] = set()
-        """Bases of segments whose list of aborted transactions must be made anew."""
+        """Base offsets of segments whose list of aborted transactions must be rebuilt."""
 
     def run(self) -> Generator[Step, None, LoadedLog]:
         bases = self._drop_deleted(self._sweep_leftovers())
@@ -126,16 +129,17 @@ class _Loading:
             epochs=self.epochs.entries,
             producers=sorted(producers.producers.items()),
             topic_id=read_topic_id(self.disk, self.directory),
+            lacks=self.lacks,
             repairs=self.repairs,
         )
 
     def _sweep_leftovers(self) -> list[Offset]:
-        """Remove what a deletion or an aborted write left; the base offsets of the segments that are there."""
+        """Removes leftovers of deletions and interrupted writes. Returns the base offsets of the segments."""
         self.repairs += finish_swaps(self.disk, self.directory)
         present = self.disk.list(self.directory)
         for name in list(present):
             if name.endswith((names.DELETED, names.ASIDE)):
-                with contextlib.suppress(FileNotFoundError):  # the last life's own removal may be at it still
+                with contextlib.suppress(FileNotFoundError):  # an earlier process may still be deleting it
                     self.disk.unlink(self.directory / name)
                 present.remove(name)
         logs = {name[: -len(names.LOG)] for name in present if name.endswith(names.LOG)}
@@ -144,11 +148,12 @@ class _Loading:
             if f".{kind}" in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX) and stem not in logs:
                 self.disk.unlink(self.directory / name)
                 self.repairs.append(f"removed {name}, which belongs to no segment")
+                self.lacks = True
         return sorted(int(stem) for stem in logs)
 
     def _drop_deleted(self, bases: list[Offset]) -> list[Offset]:
-        """Segments that end at or before the log start are nobody's. A power cut may bring back any of those that
-        retention has renamed, with gaps between them that would look like losses."""
+        """Deletes segments that end at or before the log start. A power cut may bring back some of the segments that
+        retention had renamed, and the gaps between them would look like losses."""
         first = max(bisect_right(bases, self.request.log_start) - 1, 0)
         for base in bases[:first]:
             for path in Segment(self.disk, self.directory, base, 0).rename(names.DELETED):
@@ -212,12 +217,14 @@ class _Loading:
             at += 1
 
     def _ends_the_log(self, segment: Segment, following: Offset, intact: bool) -> bool:
-        """Whether the segments behind this one do not continue it. Synced ones do, or the log is refused."""
+        """Whether the segments after this one do not continue it and must be dropped. If they were synced, the log is
+        refused instead."""
         if intact and self.log_end == following:
             return False
         if intact and self.log_end < following:
-            # A kernel writes files back in any order: the end of this one may be lost and the next one there. Logs of
-            # compacted topics are no exception: segments begin where the last one ended, and cleaning keeps their ends.
+            # The kernel writes files back in any order: the end of this segment may be lost while the next one is
+            # there. This holds for compacted topics, too: a segment begins where the last one ended, and cleaning keeps
+            # that.
             unsynced = self.log_end >= self.request.recovery_point and not self.request.clean
             if unsynced and following > self.request.clean_end:
                 self.repairs.append(f"{segment.file.path.name} ends at {self.log_end}, before {following}")
@@ -225,7 +232,8 @@ class _Loading:
             if segment.base_offset in self.contradicted:
                 why = f"ends at {self.log_end}, before its indexes do; the next begins at {following}"
                 raise CorruptLog(errno.EIO, why, str(segment.file.path))
-            return False  # other programs, and earlier versions, leave gaps where they have compacted
+            self.lacks = self.lacks or following > self.request.clean_end
+            return False  # compaction by other programs and by earlier versions leaves gaps between segments
         behind = self.segments[self.segments.index(segment) + 1 :]
         synced = self.request.clean or following < self.request.recovery_point
         if synced and any(each.size for each in behind):
@@ -233,10 +241,10 @@ class _Loading:
         return True
 
     def _recover(self, segment: Segment, following: Offset | None) -> Generator[Step, None, bool]:
-        """Read the segment whole and rebuild its indexes; False where it had to be cut.
+        """Reads the whole segment and rebuilds its indexes. False if it had to be cut.
 
-        No checksum covers a batch's base offset. One that lies beyond its segment is damaged; where the next batch
-        goes back, so is the one before it that left a gap, rather than the next.
+        No checksum covers the base offset of a batch. A batch with an offset beyond its segment is damaged. If a batch
+        left a gap and the next one goes back, the first of the two is the damaged one.
         """
         self.log_end = max(self.log_end, segment.base_offset)
         segment.offset_index.keep(0)
@@ -247,7 +255,7 @@ class _Loading:
             self.unindexed.add(segment.base_offset)
         reported = 0
         leapt: tuple[int, Offset] | None = None
-        """The last batch, if it left a gap: its position, and where the log ended before it."""
+        """The last batch, if there is a gap before it: its position, and the log end before it."""
         try:
             for batch in _batches(segment, 0, self.log_end, following):
                 leapt = (batch.position, self.log_end) if batch.header.base_offset > self.log_end else None
@@ -272,7 +280,7 @@ class _Loading:
         return True
 
     def _judge(self, segment: Segment, following: Offset | None, bad: BadBatch) -> None:
-        """Raise where the bad batch was synced once and is not just the cut-off end of the last file."""
+        """Raises CorruptLog if the bad batch was synced and is not just the cut-off end of the last file."""
         if not self.request.clean and self.log_end >= self.request.recovery_point:
             return
         ends_early = bad.cut_off and following is None
@@ -289,7 +297,7 @@ class _Loading:
         )
 
     def _check_epoch(self, header: records.Header) -> None:
-        """The file beside the log may lack the last epochs, or have one that the log has learned better of since."""
+        """The checkpoint of the epochs may lack the last ones, or have one that the log has corrected since."""
         epoch, log_start = header.leader_epoch, self.request.log_start
         if epoch > self.epochs.latest:
             self.epochs.assign(epoch, header.base_offset)
@@ -304,7 +312,7 @@ class _Loading:
         del self.segments[at + 1 :]
 
     def _trust(self, segment: Segment, following: Offset | None) -> Generator[Step, None, None]:
-        """The batches are known to be whole: find the end, test the indexes, rebuild them where they lie."""
+        """The batches are known to be whole. Finds the end, checks the indexes, and rebuilds them if they are wrong."""
         is_indexed = segment.bytes_since_index >= 0
         if not is_indexed or not indexes_hold(segment, self.request.index_interval):
             if is_indexed:
@@ -352,7 +360,8 @@ class _Loading:
             yield from replace_file(self.disk, self.directory / names.EPOCH_CHECKPOINT, content)
 
     def _epochs_begin_late(self, log_start: Offset) -> bool:
-        """A log start that was raised and did not reach its checkpoint took the epochs below it along."""
+        """Whether epochs are missing at the log start. A raised log start removes the epochs below it, but it may not
+        have reached its own checkpoint."""
         for segment in self.segments:
             first = segment.locate(log_start, blocking)
             if first is not None:
@@ -361,7 +370,8 @@ class _Loading:
         return False
 
     def _rebuild_producers(self) -> Generator[Step, None, ProducerState]:
-        """From the newest snapshot that helps and the batches behind it, those below the log start among them."""
+        """Rebuilds the producers from the newest usable snapshot and the batches after it, even those below the log
+        start."""
         producers = ProducerState()
         start = self._restore_snapshot(producers)
         for segment in self.segments:
@@ -382,7 +392,7 @@ class _Loading:
         return producers
 
     def _restore_snapshot(self, producers: ProducerState) -> Offset:
-        """Take over the snapshot to begin with and return its offset; remove those that are of no more use."""
+        """Restores the snapshot to begin with, and returns its offset. Removes snapshots that are no longer useful."""
         bases = [segment.base_offset for segment in self.segments]
         not_beyond = min(self.unindexed, default=self.log_end)
         newest, start = None, None
@@ -406,9 +416,9 @@ class _Loading:
         return bases[0] if start is None else start
 
     def _make_durable(self) -> Generator[Step, None, None]:
-        """What was just found readable may still be in memory only: sync it before anyone is told of it.
+        """What was just read may be in memory only, so it is synced before it is reported to other nodes.
 
-        What lies below the recovery point is durable, and there may be thousands of files of it."""
+        Files below the recovery point are durable, and there may be thousands of them. They are left out."""
         for segment in self.segments:
             if segment.base_offset in self.written or segment is self.segments[-1]:
                 for file in segment.files:
@@ -420,8 +430,8 @@ class _Loading:
 def _batches(
     segment: Segment, position: int, next_offset: Offset, following: Offset | None = None, check: bool = True
 ) -> Iterator[ScannedBatch]:
-    """As `scan`. No index could hold an offset that is too far from the segment's base, nor is one that lies in the
-    `following` segment of this one."""
+    """As `scan`, with an upper bound for offsets: an index cannot hold an offset that is too far from the base offset,
+    and offsets from `following` on belong to the next segment."""
     end = segment.base_offset + MAX_RELATIVE_OFFSET + 1 if following is None else following
     return scan(segment.file, position, next_offset, check=check, below=end)
 

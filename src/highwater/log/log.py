@@ -1,4 +1,4 @@
-"""The log of one partition: appended at its end, read anywhere, two ends (written, durable)."""
+"""The log of one partition. It is appended at its end and read anywhere. It has two ends: written and durable."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class Log:
-    """Not thread-safe: the loop's alone. Blocking work on its files is done in jobs by its neighbours."""
+    """Not thread-safe: only the event loop uses it. Blocking work on its files runs in jobs of other modules."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Log:
         self.directory = loaded.directory
         self._jitter, self._troubled = jitter, troubled
         self.offline: OSError | None = None
-        self.unwritten: OSError | None = None  # why the last append failed, where the next may succeed
+        self.unwritten: OSError | None = None  # why the last append failed, if the next one may succeed
         self.log_start, self.log_end = loaded.log_start, loaded.log_end
         self.high_watermark = loaded.log_start
         self.segments: list[Segment] = []
@@ -76,11 +76,11 @@ class Log:
         self.producers.restore_all(loaded.producers)
         self.reads = Reads(world, self)
         self.is_only_copy: Callable[[], bool] = lambda: True
-        """Whether no other replica is known to have all that is committed; whoever replicates it knows better."""
+        """Whether no other replica is known to have every committed record. The partition sets it."""
         self.generation = Generation()
         ends = (self.log_start, loaded.durable_end)
-        told = (self._durable_moved, self.storage_failed)
-        self.durability = Durability(world, self.directory, *ends, self.unsynced, *told)
+        callbacks = (self._durable_moved, self.storage_failed)
+        self.durability = Durability(world, self.directory, *ends, self.unsynced, *callbacks)
         self.durable_listener: Callable[[], None] = lambda: None
         self.epoch_file = CheckpointFile(
             world,
@@ -91,9 +91,9 @@ class Log:
         self._recovery_point = loaded.durable_end
         self.snapshots = ProducerSnapshots(world, self.directory)
         self.clean_end: Offset | None = None
-        """What compaction has seen: below it each key has one record. None where it was never compacted."""
+        """The end of the compacted part: below it each key has one record. None if the log was never compacted."""
         self.swapping: Future[None] | None = None
-        """A compacted segment is being put in its place: nothing may be cut before that has ended."""
+        """Set while a compacted segment replaces others: the log must not be cut until then."""
         self._closed = False
 
     @property
@@ -102,18 +102,18 @@ class Log:
 
     @property
     def recovery_point(self) -> Offset:
-        """Where recovery may begin: below it batches, closed indexes and epochs are durable."""
+        """Where recovery may begin. Below it batches, closed indexes and epochs are durable."""
         if self.epoch_file.in_step:
             self._recovery_point = self.durable_end
         return min(self._recovery_point, self.durable_end)
 
     @property
     def trouble(self) -> OSError | None:
-        """Why another copy should take its place: it is offline, or damaged where it was read."""
+        """The reason why another copy should replace this log: it is offline, or a read found damage."""
         return self.offline or next(iter(self.reads.damage.values()), None)
 
     @property
-    def is_usable(self) -> bool:  # what is done to its files still means something
+    def is_usable(self) -> bool:  # it is neither offline nor closed, so work on its files still matters
         return self.offline is None and not self._closed
 
     @property
@@ -131,7 +131,7 @@ class Log:
     # Appending
 
     def append_as_leader(self, batch: Validated, leader_epoch: Epoch, origin: Origin) -> Appended:
-        """Give the batch the next offsets and write it. KafkaError says why not; then nothing of it is kept."""
+        """Give the batch the next offsets and write it. If that raises KafkaError, nothing of the batch is kept."""
         header = batch.header
         if header.producer_id >= 0 and origin is not Origin.RAFT_LEADER and not header.is_control:
             seen = self._check_producer(header)
@@ -139,12 +139,12 @@ class Log:
                 return Appended(seen.first_offset, seen.last_offset, seen.timestamp, duplicate=True)
         base = self.log_end
         records.stamp(batch.data, 0, base, leader_epoch)
-        # As header._replace would make it, in a fifth of the time.
+        # The same as header._replace, in a fifth of the time.
         self._write(batch.data, records.Header._make((base, header[1], leader_epoch, *header[3:])))
         return Appended(base, self.log_end - 1, batch.log_append_time)
 
     def _check_producer(self, header: records.Header) -> BatchSeen | None:
-        """The batch this one repeats, if it does; KafkaError where its sequence is out of order."""
+        """The earlier batch that this one repeats, if any. Raises KafkaError if the sequence is out of order."""
         seen = self.producers.find_duplicate(
             header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence
         )
@@ -153,7 +153,7 @@ class Log:
         return seen
 
     def append_as_follower(self, data: memoryview) -> None:
-        """Whole batches as the leader has them, offsets and all; checked, then written as they are."""
+        """Append whole batches of the leader, with its offsets. They are checked and then written unchanged."""
         try:
             batches = list(records.walk(data))
         except records.BadRecords as bad:
@@ -174,7 +174,7 @@ class Log:
         config, active = self.config, self.segments[-1]
         try:
             if active.is_full_for(len(data), last_offset, max_timestamp, config, self._roll_jitter_ms, self._wall_ms):
-                # Where the log ends, and not at a batch behind a gap: then a gap between segments is a loss.
+                # A segment begins at the log end, even if the batch is after a gap: a gap between segments is a loss.
                 self.roll(base if last_offset - self.log_end > MAX_RELATIVE_OFFSET else self.log_end)
                 active = self.segments[-1]
             position = active.append(data, last_offset, max_timestamp, config.index_interval_bytes)
@@ -186,7 +186,7 @@ class Log:
                 _log.error("%s", line)
             self.unwritten = failed
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
-        except Exception as failed:  # the partition's boundary: who knows what was written
+        except Exception as failed:  # the partition's boundary: what was written is unknown
             self.storage_failed(failed)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         self.unwritten = None
@@ -204,8 +204,8 @@ class Log:
             self.flush()
 
     def _add_aborted(self, aborted: AbortedTransaction) -> None:
-        """Without its entry a reader would be shown aborted records: better no log than that (KAFKA-7866). Where room
-        or descriptors were short it is in memory, and in the file when the segment ends; recovery makes it anew."""
+        """Without the entry readers would see aborted records: better no log than that (KAFKA-7866). If only room or
+        descriptors are short, it is written when the segment is closed, or recovery rebuilds it."""
         try:
             self.active.aborted.append(aborted)
         except OSError as failed:
@@ -221,7 +221,7 @@ class Log:
     # Rolling
 
     def roll(self, base_offset: Offset | None = None) -> None:
-        """Close the active segment and begin the next; the old one is synced in the background."""
+        """Close the active segment and begin the next one. The old one is synced in the background."""
         base = self.log_end if base_offset is None else base_offset
         old = self.active
         if base <= old.base_offset:
@@ -245,14 +245,13 @@ class Log:
     # Durability
 
     def flush(self) -> None:
-        """Begin to make all that is written durable."""
+        """Begin to sync everything that is written now."""
         if self.offline is None:
             self.durability.flush()
 
     def unsynced(self) -> tuple[Offset, Sequence[File]]:
-        """The active segment's indexes are left out: recovery rebuilds them for the segment the recovery point is in.
-        So the segment of the last durable record comes again: it may have been rolled since.
-        """
+        """The log end, and the files to sync. Recovery rebuilds the indexes of the active segment, so they are left
+        out. The segment of the last durable record is included again: it may have been rolled since."""
         behind = self.segment_of(self.durability.durable_end - 1)
         files = [file for segment in self.segments[behind:-1] for file in segment.files]
         return self.log_end, [*files, self.active.file]
@@ -261,7 +260,7 @@ class Log:
         self.durable_listener()
 
     def _job_failed(self, failed: Exception) -> bool:
-        """A file beside the log was not written. True where it pays to try again: room or descriptors were short."""
+        """A file beside the log was not written. True if it should be tried again, because room was short."""
         if self._closed:
             return False
         if is_passing(failed):
@@ -271,7 +270,7 @@ class Log:
         return False
 
     def storage_failed(self, failed: Exception) -> None:
-        """Its disk, or a mistake in the program: either way nobody knows what it is worth, and others lead."""
+        """The disk failed, or the program has a bug. The log goes offline, so that another replica leads."""
         if self.offline is None and not self._closed:
             if not isinstance(failed, OSError):
                 self._world.failures.note("partition", str(self.partition), failed)
@@ -282,14 +281,14 @@ class Log:
             self._troubled(self)
 
     def read_failed(self, failed: OSError) -> None:
-        """By a job. That no descriptor was left says nothing about the disk."""
+        """A job could not read the log. A lack of file descriptors is no fault of the disk."""
         if isinstance(failed, Exhausted):
             _log.warning("%s is not read yet: %s", self.partition, failed)
         else:
             self.storage_failed(failed)
 
     def found_damaged(self, bad: BadBatch) -> None:
-        """What lies there is read no more. Whoever has this log decides whether another copy can take its place."""
+        """The batch and what follows it are no longer read. The owner of the log decides what replaces it."""
         base = names.base_offset_of(bad.path.name)
         known = self.reads.damage.get(base)
         if base in self._bases and (known is None or bad.position < known.position):
@@ -298,7 +297,7 @@ class Log:
             self._troubled(self)
 
     def has_strange_epoch(self, epoch: Epoch, highest: Epoch) -> None:
-        """Its last epoch is above the highest that there can be."""
+        """The last epoch of the log is above the highest possible one, so its batch is damaged."""
         segment = self.segments[self.segment_of(self.epoch_cache.entries[-1][1])]
         self.found_damaged(BadBatch(segment.file.path, 0, f"leader epoch {epoch} where the highest is {highest}"))
 
@@ -308,13 +307,13 @@ class Log:
         return max(bisect_right(self._bases, offset) - 1, 0)
 
     def end_of(self, at: int) -> Offset:
-        """Where the segment at that place ends: where the next begins, or the log's own end."""
+        """Where the segment at this index ends: at the base of the next one, or at the log end."""
         return self._bases[at + 1] if at + 1 < len(self._bases) else self.log_end
 
     def read(self, offset: Offset, max_bytes: int, limit: Offset, at_least_one: bool, peek: Peek) -> list[FileSlice]:
-        """What a fetch at `offset` may carry: whole batches below `limit`, the last perhaps cut by `max_bytes`.
+        """The bytes for a fetch at `offset`: whole batches below `limit`, the last one perhaps cut by `max_bytes`.
 
-        Raises OFFSET_OUT_OF_RANGE, and `WouldBlock` where the place must be looked up on disk first.
+        Raises OFFSET_OUT_OF_RANGE, or `WouldBlock` if the position must be looked up on disk first.
         """
         if offset > self.log_end or offset < self.log_start:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in [{self.log_start}, {self.log_end}]")
@@ -330,7 +329,7 @@ class Log:
             raise KafkaError(code, f"{self.partition}: {bad}") from bad
 
     def aborted_transactions(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
-        """Those with records in [start, end): what a read_committed reader must leave out."""
+        """Aborted transactions with records in [start, end). A read_committed reader must skip them."""
         return [
             entry
             for segment in self.segments[self.segment_of(start) :]
@@ -346,12 +345,12 @@ class Log:
     # Start and end
 
     def move_high_watermark(self, offset: Offset) -> None:
-        """What is committed, as far as this replica has it. Only cuts take it back."""
+        """Move the high watermark, which lies within this log. Only truncation moves it back."""
         assert self.log_start <= offset <= self.log_end, f"{self.partition}: high watermark {offset}"
         self.high_watermark = offset
 
     def raise_log_start(self, offset: Offset) -> bool:
-        """Records below `offset` no longer exist for readers; True if that is news."""
+        """Records below `offset` no longer exist for readers. True if the log start has moved."""
         if offset <= self.log_start:
             return False
         self.log_start = offset
@@ -361,7 +360,8 @@ class Log:
         return True
 
     def drop_oldest(self) -> list[PurePath]:
-        """Take the oldest segment out of the log; its renamed files are the caller's to remove. On OSError it stays."""
+        """Remove the oldest segment from the log. The caller deletes its renamed files. On OSError the segment
+        stays."""
         renamed = self.segments[0].rename(names.DELETED)
         self.reads.forget(self.segments[:1])
         del self.segments[0], self._bases[0]
@@ -370,7 +370,7 @@ class Log:
         return renamed
 
     def put_segment(self, new: Segment, at: int, replaced: int) -> None:
-        """A compacted segment in the place of those it was made of, whose files are the caller's."""
+        """Put a compacted segment in the place of the segments it was made of. The caller handles their files."""
         self.reads.forget(self.segments[at : at + replaced])
         self.segments[at : at + replaced] = [new]
         self._bases = [segment.base_offset for segment in self.segments]
@@ -383,9 +383,9 @@ class Log:
             return []
 
     def replace_tail(self, kept: int, log_end: Offset, producers: ProducerState) -> list[PurePath]:
-        """Truncate: only the first `kept` segments stay; returns the renamed files, which are the caller's to remove.
+        """Truncate: keep only the first `kept` segments. Returns the renamed files, which the caller deletes.
 
-        The last go first, so that a crash on the way leaves a log without a hole.
+        The last segment is renamed first, so that a crash in between leaves a log without a hole.
         """
         self.generation.valid = False
         self.generation = Generation()
@@ -404,8 +404,8 @@ class Log:
         return gone
 
     def begin_anew(self, offset: Offset, batches: memoryview | None = None) -> list[PurePath]:
-        """Drop everything and go on at `offset`, wherever the log ended; as above, with the renamed files. Batches come
-        in at once: they may begin below the log start. If they cannot be written, the log begins where it began."""
+        """Delete everything and begin again at `offset`. Returns the renamed files, as `replace_tail` does. `batches`
+        may begin below the log start. If they cannot be written, the log is empty and begins where it began."""
         start = self.log_start
         gone = self._begin_empty(offset)
         if batches is not None:
@@ -418,7 +418,7 @@ class Log:
         return gone
 
     def _begin_empty(self, offset: Offset) -> list[PurePath]:
-        # Made first, under another name: if it cannot be, the log stays as it was.
+        # The new segment is made first, under another name. If that fails, the log stays as it was.
         new = self._new_segment(offset, names.ASIDE)
         gone = self.replace_tail(0, 0, ProducerState())
         new.rename("")
@@ -437,7 +437,7 @@ class Log:
             self.epoch_file.write()
 
     def close(self) -> None:
-        """Whatever of its files is still being written or synced means nothing any more."""
+        """Close the files. The results of writes and syncs that are still under way are ignored."""
         self._closed = True
         self.durability.stop()
         self.epoch_file.close()
@@ -445,6 +445,6 @@ class Log:
         for segment in self.segments:
             segment.close()
 
-    def when_idle(self, told: Callable[[], None]) -> None:
-        """`told` once it is closed and no job writes in its directory any more, which another log may get."""
-        self.snapshots.when_idle(lambda: self.epoch_file.when_idle(told))
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` when the closed log has no job that writes in its directory: another log may use it then."""
+        self.snapshots.when_idle(lambda: self.epoch_file.when_idle(callback))

@@ -1,4 +1,4 @@
-"""Finding a place by offset or by time. Jobs: they read the indexes and whole batches."""
+"""Jobs that find a batch or record by offset or timestamp. They read the indexes and whole batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Found(NamedTuple):
 
 
 def locate(disk: Disk, segments: Sequence[Segment], offset: Offset) -> Generator[Step, None, Place | None]:
-    """The batch that holds `offset`, or the first one behind it."""
+    """The batch that contains `offset`, or the first one after it."""
     for segment in segments:
         yield Step()
         found = segment.locate(offset, blocking)
@@ -36,7 +36,7 @@ def locate(disk: Disk, segments: Sequence[Segment], offset: Offset) -> Generator
 def first_at_or_after(
     disk: Disk, segments: Sequence[Segment], timestamp: int, start: Offset
 ) -> Generator[Step, None, Found | None]:
-    """The first record at or beyond `start` whose timestamp is at or after `timestamp`."""
+    """The first record at or beyond `start` with a timestamp at or after `timestamp`."""
     for segment in segments:
         if segment.largest.timestamp < timestamp:
             continue
@@ -49,7 +49,7 @@ def first_at_or_after(
                 found = records.find_timestamp(scanned.data, timestamp, start)
                 if found is not None:
                     return Found(found[0], found[1], scanned.header.leader_epoch)
-                yield Step()  # it may have been inflated in vain, and so may the next
+                yield Step()  # the batch may have been decompressed for nothing, and so may the next
         yield Step()
     return None
 
@@ -57,7 +57,7 @@ def first_at_or_after(
 def with_largest_timestamp(
     disk: Disk, segments: Sequence[Segment], start: Offset
 ) -> Generator[Step, None, Found | None]:
-    """The first record at or beyond `start` that carries the largest timestamp (ListOffsets -3)."""
+    """The first record at or beyond `start` with the largest timestamp (ListOffsets -3)."""
     best, holder = NO_TIMESTAMP, None
     for segment in segments:
         largest = segment.largest if segment.base_offset >= start else (yield from _largest_from(segment, start))
@@ -75,7 +75,7 @@ def with_largest_timestamp(
 
 
 def _largest_from(segment: Segment, start: Offset) -> Generator[Step, None, TimestampOffset]:
-    """Part of the segment was deleted: its own largest timestamp may be among what no longer exists."""
+    """The largest timestamp from `start` on. That of the whole segment may belong to a deleted record."""
     largest = NO_TIMESTAMP
     first = segment.locate(start, blocking)
     if first is not None:

@@ -1,4 +1,5 @@
-"""`meta.properties`: whose directory this is. A directory without it is not formatted."""
+"""`meta.properties`: the cluster, the node and the directory id of a log directory. Without it, the directory is not
+formatted."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ class MetaProperties:
     cluster_id: str
     node_id: NodeId
     directory_id: Uuid | None = None
-    """None only where a Kafka before 3.7 formatted the directory."""
+    """None only if a Kafka before 3.7 formatted the directory."""
 
     def to_properties(self) -> dict[str, str]:
-        """What is required stands last: a file that ends early lacks some of it."""
+        """Required properties come last, so a file that ends early lacks at least one of them."""
         directory = {} if self.directory_id is None else {"directory.id": uuid_text(self.directory_id)}
         return {**directory, "node.id": str(self.node_id), "version": str(VERSION), "cluster.id": self.cluster_id}
 
@@ -48,7 +49,7 @@ class MetaProperties:
 
 
 def read_meta_properties(disk: Disk, directory: PurePath) -> MetaProperties | None:
-    """Jobs only. None where the directory is missing or not formatted; ValueError where the file is damaged."""
+    """For jobs only. None if the directory is missing or not formatted. Raises ValueError if the file is damaged."""
     data = read_file(disk, directory / META_PROPERTIES)
     if data is None:
         return None
@@ -60,10 +61,10 @@ def read_meta_properties(disk: Disk, directory: PurePath) -> MetaProperties | No
 
 
 def _check_whole(data: bytes) -> None:
-    """ValueError where a disk has lost part of it: the id of another cluster could be read out of the rest."""
+    """Raises ValueError if the disk has lost part of the file: the rest could look like the id of another cluster."""
     if b"\0" in data:
         raise ValueError("The file is damaged: it has zeros. Restore it from a copy.")
     if not data.isascii():
-        raise ValueError("The file is damaged: it has bytes that nobody wrote. Restore it from a copy.")
+        raise ValueError("The file is damaged: it has bytes that are not ASCII. Restore it from a copy.")
     if not data.endswith(b"\n"):
         raise ValueError("The file is damaged: it ends amid a line. Restore it from a copy.")

@@ -1,4 +1,4 @@
-"""What the files and directories of a log are called."""
+"""The names of the files and directories of a log."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TXN_INDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
 SEGMENT_KINDS = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 SEGMENT_FILES = (*SEGMENT_KINDS, SNAPSHOT)
-"""Those, and the producers as they were where the segment begins."""
+"""The files of a segment, with the producer snapshot at its base offset."""
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 ASIDE = ".tmp"
-"""What is being made, and means nothing before it has its name."""
+"""The suffix of a file that is being made. It has no meaning until it gets its final name."""
 
 EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
@@ -35,7 +35,7 @@ DIRECTORY_NAME_LIMIT = 255
 _PARTITION_DIRECTORY = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)$")
 _DELETED_DIRECTORY = re.compile(r"^.+\.[0-9a-f]{32}-delete$")
 _STRAY_DIRECTORY = re.compile(r"^.+-(?P<partition>[0-9]+)\.(?P<high_watermark>[0-9a-f]{16})0[0-9a-f]{15}-stray$")
-"""Those of Highwater alone. Kafka has a random UUID there, whose 17th digit is never 0."""
+"""Only directories that Highwater made. Kafka has a random UUID there, and its 17th digit is never 0."""
 
 
 def segment_file(directory: PurePath, base_offset: int, suffix: str) -> PurePath:
@@ -48,7 +48,7 @@ def base_offset_of(name: str) -> int:
 
 
 def partition_of(directory_name: str) -> TopicPartition | None:
-    """None where the directory is no partition's: leftovers of a deletion among them."""
+    """None if this is not the directory of a partition. Leftovers of a deletion are not."""
     matched = _PARTITION_DIRECTORY.match(directory_name)
     if matched is None:
         return None
@@ -56,12 +56,12 @@ def partition_of(directory_name: str) -> TopicPartition | None:
 
 
 def deleted_directory(partition: TopicPartition, unique: str) -> str:
-    """The name a partition's directory gets while it waits for its deletion, within the file system's limit."""
+    """The name of a partition's directory while it waits for its deletion, within the file system's limit."""
     return _aside(partition, unique, "delete")
 
 
 def stray_directory(partition: TopicPartition, high_watermark: int, random: int) -> str:
-    """The name it gets while it is out of service and kept: with what was committed of it, and 60 random bits."""
+    """The name of a directory that is out of service and kept. It holds the high watermark and 60 random bits."""
     return _aside(partition, f"{high_watermark:016x}{random:016x}", "stray")
 
 
@@ -75,13 +75,13 @@ def is_deleted_directory(name: str) -> bool:
 
 
 def stray_partition(name: str) -> int | None:
-    """The partition whose stray directory this is, if Highwater made it; its topic's name may have been cut off."""
+    """The partition number of a stray directory that Highwater made. The topic's name in it may be cut off."""
     matched = _STRAY_DIRECTORY.match(name)
     return None if matched is None else int(matched["partition"])
 
 
 def stray_high_watermark(name: str) -> int:
-    """What was committed of a log that Highwater put aside."""
+    """The high watermark of a log that Highwater put aside."""
     matched = _STRAY_DIRECTORY.match(name)
     assert matched is not None, name
     return int(matched["high_watermark"], 16)

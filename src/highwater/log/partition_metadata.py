@@ -1,4 +1,4 @@
-"""`partition.metadata`: which topic id a partition's directory belongs to. A re-created topic has another."""
+"""`partition.metadata`: the topic id of a partition's directory. A topic that is created anew has another one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def encode(topic_id: Uuid) -> bytes:
 
 
 def read_topic_id(disk: Disk, directory: PurePath) -> Uuid | None:
-    """None where the file is missing; ValueError, which names it, where it says something else."""
+    """None if the file is missing. Raises ValueError, which names the file, if it is damaged."""
     path = directory / names.PARTITION_METADATA
     data = read_file(disk, path)
     if data is None:
@@ -26,4 +26,4 @@ def read_topic_id(disk: Disk, directory: PurePath) -> Uuid | None:
             raise ValueError("it has no version 0 or no topic_id")
         return uuid_from_text(fields["topic_id"])
     except ValueError as bad:
-        raise ValueError(f"{path} is damaged, so that whose records these are is unknown: {data!r}") from bad
+        raise ValueError(f"{path} is damaged, so the topic of these records is unknown: {data!r}") from bad

@@ -1,4 +1,4 @@
-"""Two ways to read a few bytes of a file: at once or not at all on the loop, blocking in a job."""
+"""Two ways to read a few bytes of a file: on the event loop only if they are in memory, in a job by blocking."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from highwater.world import Buffer, File
 
 
 class WouldBlock(Exception):
-    """The bytes are not in memory: ask again in a job. `offset` is the place that was looked for, where one was."""
+    """The bytes are not in memory: read them in a job. `offset` is the offset that was looked up, if any."""
 
     offset = -1
 

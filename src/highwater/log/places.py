@@ -1,4 +1,4 @@
-"""Where batches lie that readers come for: the newest ones, and those that a job has looked up on disk."""
+"""A cache of batch positions: of the newest batches, and of those that a job has looked up on disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOCATED_PLACES = 256
 
 
 class Place(NamedTuple):
-    """A batch: the base offset of its segment, its position there, its size."""
+    """The position of a batch: the base offset of its segment, its position there, and its size."""
 
     segment: Offset
     position: int
@@ -19,7 +19,7 @@ class Place(NamedTuple):
 
 
 class Generation:
-    """Valid until the log is truncated: what a file slice that was handed out depends on."""
+    """Valid until the log is truncated. File slices that were handed out depend on it."""
 
     __slots__ = ("valid",)
 
@@ -31,11 +31,12 @@ class Generation:
 
 
 class Places:
-    """By the offset that was asked for. Bounded; a place stays right until the log is cut or its segment dropped."""
+    """Positions by requested offset, limited in number. A position is valid until the log is cut or its segment
+    removed."""
 
     def __init__(self) -> None:
         self._recent: dict[Offset, Place] = {}
-        """Base offset -> the newest batches written: where the readers at the tail are."""
+        """The newest batches, by base offset: most readers are at the end of the log."""
         self._located: dict[Offset, Place] = {}
 
     def get(self, offset: Offset) -> Place | None:

@@ -1,8 +1,8 @@
-"""The `.snapshot` file: a partition's producers at the offset in its name, with the last batches of each.
+"""The `.snapshot` file: the producers of a partition at the offset in the file's name, with the last batches of each.
 
-Kafka writes one entry for each producer, its last batch. After a restart it knows no other one, and a client that
-repeats several is told that they are out of order. Here each remembered batch has an entry, the oldest first. The form
-is Kafka's, and Kafka reads it as one of its own: of the entries of a producer it keeps the last.
+Kafka writes one entry for each producer, with its last batch. After a restart it knows no other batch, so a client that
+repeats several gets OUT_OF_ORDER_SEQUENCE_NUMBER. Here each remembered batch has an entry, the oldest first. The format
+is Kafka's, and Kafka can read the file: it keeps the last entry of each producer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_BATCH = BatchSeen(-1, -1, -1, -1, -1)
 
 
 class BadSnapshot(ValueError):
-    """Not a producer snapshot, or a damaged one: the state is rebuilt from the log instead."""
+    """The file is not a producer snapshot, or is damaged. The state is rebuilt from the log instead."""
 
 
 def encode(producers: Iterable[tuple[int, Producer]]) -> bytes:
@@ -31,7 +31,7 @@ def encode(producers: Iterable[tuple[int, Producer]]) -> bytes:
         epoch, coordinator_epoch, timestamp = producer.epoch, producer.coordinator_epoch, producer.timestamp
         *earlier, last = producer.batches or [_NO_BATCH]
         for seen in earlier:
-            # Kafka leaves out what is too old. An earlier batch must not stay where the last one goes.
+            # Kafka drops entries that are too old. An earlier batch must not stay when the last one is dropped.
             at = min(seen.timestamp, timestamp)
             delta = seen.last_offset - seen.first_offset
             entries.append(

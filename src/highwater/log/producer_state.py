@@ -1,7 +1,7 @@
-"""What each producer last wrote to a partition: duplicates are found and gaps refused here. Pure.
+"""The last batches of each producer in a partition. Duplicates are found and gaps are refused here. Pure.
 
-Sequences are Kafka's: 0 to 2^31-1 and round again; the last five batches of a producer are remembered, since a client
-has at most five in flight.
+Sequences are as in Kafka: from 0 to 2^31-1, and then from 0 again. The last five batches of a producer are remembered,
+because a client has at most five in flight.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ProducerState:
         self._open: dict[Offset, int] = {}
         """First offset of each open transaction -> its producer."""
         self._undecided: list[tuple[Offset, Offset]] = []
-        """(first offset, marker's offset) of ended transactions whose marker may still be above the high watermark."""
+        """(first offset, offset of the marker) of ended transactions. The marker may be above the high watermark."""
 
     @property
     def producers(self) -> dict[int, Producer]:
@@ -73,7 +73,8 @@ class ProducerState:
         return None
 
     def check(self, pid: int, epoch: int, first_sequence: int) -> None:
-        """Raise where a batch of this producer may not be appended next. A producer never seen may begin anywhere."""
+        """Raises KafkaError if this batch must not be appended next. An unknown producer may begin with any
+        sequence."""
         producer = self._producers.get(pid)
         if producer is None:
             return
@@ -107,7 +108,7 @@ class ProducerState:
         timestamp: int,
         transactional: bool = False,
     ) -> None:
-        """A data batch is in the log."""
+        """A data batch was appended."""
         producer = self._producers.get(pid)
         if producer is None:
             producer = self._producers[pid] = Producer(epoch, timestamp)
@@ -125,7 +126,7 @@ class ProducerState:
     def marker_appended(
         self, pid: int, epoch: int, offset: Offset, timestamp: int, coordinator_epoch: int, aborted: bool
     ) -> AbortedTransaction | None:
-        """The end of a transaction is in the log; the aborted transaction, if it was one with data."""
+        """The marker of a transaction was appended. Returns the aborted transaction, if it was aborted and had data."""
         producer = self._producers.get(pid)
         if producer is None:
             producer = self._producers[pid] = Producer(epoch, timestamp)
@@ -144,14 +145,14 @@ class ProducerState:
         return AbortedTransaction(pid, first, offset, stable) if aborted else None
 
     def first_unstable(self, high_watermark: Offset) -> Offset | None:
-        """The first offset of a transaction that is open, or whose marker is not yet below the high watermark."""
+        """The first offset of all transactions that are open, or have their marker at or above the high watermark."""
         if not self._open and not self._undecided:
             return None
         self._undecided = [(first, marker) for first, marker in self._undecided if marker >= high_watermark]
         return min([*self._open, *(first for first, _ in self._undecided)], default=None)
 
     def expire(self, now_ms: int, after_ms: int) -> int:
-        """Forget producers silent for longer than `after_ms`, those with an open transaction excepted."""
+        """Forgets producers that wrote nothing for `after_ms`, except those with an open transaction."""
         gone = [
             pid
             for pid, producer in self._producers.items()
@@ -162,7 +163,7 @@ class ProducerState:
         return len(gone)
 
     def copies(self) -> list[tuple[int, Producer]]:
-        """As they are now, whatever is appended afterwards."""
+        """Copies, which later appends do not change."""
         return [(pid, producer.copy()) for pid, producer in self._producers.items()]
 
     def restore(self, pid: int, producer: Producer) -> None:

@@ -1,4 +1,4 @@
-"""Where in the files a reader's bytes lie, and which of them must be checked on their way out."""
+"""Finds the bytes for a reader in the files, and decides which of them must be checked when they are sent."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 class Stale(Exception):
-    """The segments changed while a job read them: what it found there says nothing of the log."""
+    """The segments changed while a job read them, so its result is not valid for the log."""
 
 
 class Reads:
-    """Of one log; what it knows of places is forgotten when the segments change."""
+    """The reads of one log. Known positions are forgotten when the segments change."""
 
     def __init__(self, world: World, log: Log) -> None:
         self._world = world
@@ -36,30 +36,30 @@ class Reads:
         self._places = Places()
         self._freshness = Freshness()
         self.layout = 0
-        """Changes with the segments: a place that was looked up before is of no use then, and what was read of files
-        that were cut or are gone is no damage."""
+        """Changes with the segments. A position that was looked up before is useless then, and errors in files that
+        were cut or deleted are no damage."""
         self.damage: dict[Offset, Damaged] = {}
-        """By segment: from where on it is known not to be readable any more."""
+        """For each damaged segment, the position from which on it is not readable."""
 
     def written(self, base_offset: Offset, place: Place) -> None:
         self._places.written(base_offset, place)
         self._freshness.written(place.segment, place.position, self._monotonic())
 
     def forget(self, gone: Iterable[Segment] = ()) -> None:
-        """The segments have changed. What is known to be damaged stays so, but in those that are gone."""
+        """The segments have changed. Known damage is kept, except for the segments that are gone."""
         self._places.clear()
         self.layout += 1
         for segment in gone:
             self.damage.pop(segment.base_offset, None)
 
     def forget_beyond(self, position: int) -> None:
-        """The last segment was cut there."""
+        """The last segment was cut at `position`."""
         last = self._log.active.base_offset
         if last in self.damage and self.damage[last].position >= position:
             del self.damage[last]
 
     def slices(self, offset: Offset, max_bytes: int, limit: Offset, at_least_one: bool, peek: Peek) -> list[FileSlice]:
-        """As `Log.read`, of an offset that is there. BadBatch where no batch can lie."""
+        """As `Log.read`, for an offset within the log. Raises BadBatch if the bytes there are no batch."""
         place = self._find(offset, peek)
         if place is None:
             return []
@@ -74,17 +74,18 @@ class Reads:
         damage = self.damage.get(place.segment)
         if damage is not None:
             if place.position >= damage.position:
-                # Another copy may be asked for; of the only one the reader must be told.
+                # The reader may find another copy at another replica. If this is the only copy, it gets
+                # CORRUPT_MESSAGE.
                 code = Code.CORRUPT_MESSAGE if log.is_only_copy() else Code.KAFKA_STORAGE_ERROR
                 raise KafkaError(code, f"{log.partition}: {damage}")
             end = min(end, damage.position)
         size = min(end - place.position, max(max_bytes, place.size) if at_least_one else max_bytes)
         if size < place.size:
-            return []  # a first batch that is cut off is of no use to the reader
+            return []  # the reader cannot use a first batch that is cut off
         return [FileSlice(segment.file, place.position, size, log.generation, self._check(segment, place, high))]
 
     def _check(self, segment: Segment, place: Place, high: Offset) -> BatchCheck | None:
-        """None for what was written just now, which is what most readers come for."""
+        """None if the bytes were just written. Most readers read those."""
         if self._freshness.holds(place.segment, place.position, self._monotonic()):
             return None
         layout = self.layout
@@ -96,7 +97,7 @@ class Reads:
         return BatchCheck(segment.file.path, place.position, segment.base_offset, high, bad)
 
     def _find(self, offset: Offset, peek: Peek) -> Place | None:
-        """The batch that holds `offset`, or the first one behind it."""
+        """The batch that contains `offset`, or the first one after it."""
         known = self._places.get(offset)
         if known is not None:
             return known
@@ -112,7 +113,7 @@ class Reads:
         return None
 
     def locate_later(self, offset: Offset, done: Callable[[], None]) -> None:
-        """After `WouldBlock`: look the place up in a job, so that the same read succeeds when `done` is called."""
+        """After `WouldBlock`: looks the position up in a job. The same read succeeds when `done` is called."""
         log, layout = self._log, self.layout
 
         def located(result: Place | Exception | None) -> None:
@@ -135,8 +136,8 @@ class Reads:
         step: Callable[[Step], None] | None = None,
         where: Where,
     ) -> Job:
-        """A job that reads the log's files. What it could not read is damage or a failed disk, and the log hears of
-        it; but not where the segments have changed meanwhile: then `done` is told that it is `Stale`."""
+        """Runs a job that reads the log's files. If the job fails, the log notes the damage or the failed disk. But if
+        the segments have changed meanwhile, only `done` is called, with `Stale`."""
         log, layout = self._log, self.layout
 
         def ended(result: T | Exception) -> None:

@@ -1,4 +1,4 @@
-"""Which segments a log may let go, oldest first. Pure."""
+"""Decides which segments of a log may be deleted, the oldest first. Pure."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from highwater.config import LogConfig
 class SegmentFacts(NamedTuple):
     base_offset: int
     next_base: int
-    """The next segment's base offset, or the log's end for the active one."""
+    """The base offset of the next segment, or the log end for the active one."""
     size: int
     newest_ms: int
-    """Largest record timestamp, or the file's time where no record has one."""
+    """The largest record timestamp, or the time of the file if no record has one."""
 
 
 def expired(
     segments: Sequence[SegmentFacts], config: LogConfig, now_ms: int, high_watermark: int, log_start: int
 ) -> int:
-    """How many of the oldest segments go: by log start, and under the delete policy by time and size too.
+    """How many of the oldest segments to delete: those below the log start, and with the delete policy also by time and
+    size.
 
-    None at or above the high watermark goes (KAFKA-5634); the active one may, and is rolled first.
+    Nothing at or above the high watermark is deleted (KAFKA-5634). The active segment may be; it is rolled first.
     """
     total = sum(segment.size for segment in segments)
     gone = 0
@@ -43,15 +44,15 @@ def expired(
 
 
 class RetentionClock:
-    """The time by which records grow old: the wall's, but a leap of it counts little by little.
+    """The time by which the age of records is measured: the wall clock, but it follows a leap only slowly.
 
-    A clock set a year ahead by mistake would otherwise take all data with it at the next check.
+    Otherwise a clock that is set a year ahead by mistake would delete all data at the next check.
     """
 
     LEAP_MS = 3_600_000
-    """By how much the wall clock may be ahead of what has gone by."""
+    """By how much the wall clock may be ahead of the time that has really passed."""
     CATCH_UP = 24
-    """How many times faster than real time a leap is followed."""
+    """A leap is followed this many times faster than real time."""
 
     def __init__(self, wall_ms: int, monotonic: float) -> None:
         self._bound = float(wall_ms)

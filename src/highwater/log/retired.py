@@ -1,6 +1,6 @@
-"""Directories of partitions that are out of service: to be deleted, or kept while theirs may be the last copy.
+"""Directories of partitions that are out of service. They are deleted, or kept while they may be the last copy.
 
-Both get a name by which Kafka, too, knows that they are no partition of a topic: `-delete` and `-stray`.
+Their names end with `-delete` or `-stray`. Kafka, too, knows by these names that they are no partition of a topic.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ def remove_directory(disk: Disk, directory: PurePath) -> Generator[Step, None, N
 
 
 class Retired:
-    """Of one log directory."""
+    """The retired partitions of one log directory."""
 
     def __init__(self, world: World, directory: PurePath) -> None:
         self._world = world
         self._directory = directory
         self._random = world.random("retired")
         self._kept: dict[tuple[Uuid, int], list[PurePath]] = {}
-        """Damaged copies, by topic and partition. Another log is to take their place and has not done so yet. Their
-        names hold what was committed of them, in the place of half of Kafka's random digits."""
+        """Damaged copies, by topic id and partition. Another log will replace them and has not done so yet. Their names
+        hold their high watermark, in the place of half of Kafka's random digits."""
         self._in_the_way: dict[TopicPartition, Timer] = {}
 
     def delete(self, partition: TopicPartition, directory: PurePath, delay: float) -> None:
-        """Out of the way at once, and gone after `delay` seconds: a reader may still be at the files."""
+        """Renames the directory at once, and deletes it after `delay` seconds: a reader may still use the files."""
         name = names.deleted_directory(partition, self._unique())
         self._rename(partition, directory, name, lambda aside: self.remove_later(aside, delay))
 
     def keep(
         self, partition: TopicPartition, topic_id: Uuid, directory: PurePath, high_watermark: Offset, delay: float
     ) -> None:
-        """Out of the way of another log, and there until `let_go`. Where that came first, it is gone after `delay`
-        seconds."""
+        """Renames the directory, to make room for another log, and keeps it until `let_go`. If that was called before
+        the rename succeeded, the directory is deleted after `delay` seconds."""
 
         def kept(aside: PurePath) -> None:
             if aside in self._kept.get((topic_id, partition.partition), ()):
-                _log.warning("%s: what it was is kept as %s until another copy is in sync", partition, aside)
+                _log.warning("%s: its old files are kept as %s until another copy is in sync", partition, aside)
             else:
                 self.remove_later(aside, delay)
 
@@ -58,7 +58,7 @@ class Retired:
         self._rename(partition, directory, name, kept)
 
     def is_in_the_way(self, partition: TopicPartition) -> bool:
-        """Whether its directory still has its name. Until it has another nothing can be made there."""
+        """Whether the directory could not be renamed yet. Until then no new log can be made there."""
         return partition in self._in_the_way
 
     @property
@@ -70,7 +70,7 @@ class Retired:
             timer.cancel()
 
     def remember(self, topic_id: Uuid, index: int, directory: PurePath) -> None:
-        """One that is aside, or about to be."""
+        """Remembers a directory that is kept, or is about to be."""
         self._kept.setdefault((topic_id, index), []).append(directory)
 
     def kept(self) -> list[tuple[Uuid, int]]:
@@ -80,7 +80,7 @@ class Retired:
         return (topic_id, index) in self._kept
 
     def let_go(self, topic_id: Uuid, index: int, delay: float, end: Offset | None = None) -> None:
-        """What is kept of it and was committed below `end`, or all of it, is not needed any more."""
+        """Deletes kept copies whose high watermark is at most `end`, or all copies if `end` is None."""
         for directory in self._kept.pop((topic_id, index), ()):
             if end is not None and names.stray_high_watermark(directory.name) > end:
                 self.remember(topic_id, index, directory)
@@ -94,17 +94,17 @@ class Retired:
     def _rename(
         self, partition: TopicPartition, directory: PurePath, name: str, then: Callable[[PurePath], None]
     ) -> None:
-        """Tried until it succeeds: whoever has the next log of this name waits for it."""
+        """Tries again until it succeeds: the next log of this name waits for it."""
         aside = self._directory / name
         try:
             self._world.disk.rename(directory, aside)
         except FileNotFoundError:
-            _log.error("%s is gone: somebody has removed %s", partition, directory)
+            _log.error("%s is gone: its directory %s was removed by another program", partition, directory)
             self._in_the_way.pop(partition, None)
             return
         except OSError as failed:
             if partition not in self._in_the_way:
-                _log.error("%s is not out of the way yet, and that is tried again: %s", partition, failed)
+                _log.error("%s: its directory could not be renamed yet, and that is tried again: %s", partition, failed)
             again = self._world.clock.call_later(AGAIN_SECONDS, self._rename, partition, directory, name, then)
             self._in_the_way[partition] = again
             return
@@ -115,7 +115,7 @@ class Retired:
         self._world.clock.call_later(delay, self._remove, remove_directory, directory)
 
     def remove_files_later(self, files: list[PurePath], delay: float) -> None:
-        """Files that were renamed for deletion: a reader may still be at them."""
+        """Deletes renamed files after `delay` seconds: a reader may still use them."""
         self._world.clock.call_later(delay, self._remove, remove_files, files)
 
     def _remove(self, job: Callable[..., Generator[Step, None, None]], *args: object) -> None:

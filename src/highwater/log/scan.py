@@ -1,4 +1,4 @@
-"""Batches read in a row from a file, in jobs: recovery, look-up by time, replay of producers."""
+"""Reads the batches of a file in order, in jobs: for recovery, look-up by time, and replay of producers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ScannedBatch(NamedTuple):
 
 
 class BadBatch(ValueError):
-    """What lies at `position` is no whole, intact batch that continues the log; `cut_off` if the file just ends, and
-    `goes_back` if its offsets lie before the end of the batch before it."""
+    """The bytes at `position` are not a whole, intact batch that continues the log. `cut_off`: the file just ends
+    there. `goes_back`: the offsets are below the end of the batch before."""
 
     def __init__(self, path: PurePath, position: int, why: str, cut_off: bool = False, goes_back: bool = False) -> None:
-        super().__init__(path, position, why, cut_off, goes_back)  # as they are: it comes out of worker processes, too
+        super().__init__(path, position, why, cut_off, goes_back)  # unchanged, since worker processes pickle it
         self.path = path
         self.position = position
         self.why = why
@@ -41,8 +41,8 @@ class BadBatch(ValueError):
 def scan(
     file: File, position: int, next_offset: int, check: bool = True, below: int | None = None
 ) -> Iterator[ScannedBatch]:
-    """Every batch from `position` to the end of the file; offsets must rise, checksums hold if `check`. No checksum
-    covers the offset of a batch: where it is known what the file's offsets lie `below`, it is held against that."""
+    """Every batch from `position` to the end of the file. Offsets must rise, and with `check` the checksums must be
+    right. No checksum covers the offset of a batch, so offsets must also be less than `below`, if that is known."""
     end = file.size
     chunk = memoryview(b"")
     chunk_at = position
@@ -80,7 +80,7 @@ def scan(
 
 
 def intact_batch_follows(file: File, position: int, next_offset: int) -> bool:
-    """Whether any intact batch begins behind `position`: then what lies there is damage, not the end of the log."""
+    """Whether an intact batch begins after `position`. Then the bytes there are damage, and not the end of the log."""
     high = next_offset >> 32
     candidate = re.compile(b"(?=" + re.escape(high.to_bytes(4, "big")) + b".{12}\\x02)", re.DOTALL)
     for window_at in range(position + 1, file.size, CHUNK):

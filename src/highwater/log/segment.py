@@ -1,4 +1,4 @@
-"""One segment: a file of batches back to back, and the indexes beside it."""
+"""One segment: a file of consecutive batches, and its indexes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from highwater.world import Buffer, Disk, File, Poisoned
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _SCAN_CHUNK = 8192
 _HEAD = struct.Struct(">qi11xi")
-"""Base offset, length, and behind epoch, magic, CRC and attributes the last offset's delta."""
+"""Base offset, length, and, after epoch, magic, CRC and attributes, the last offset delta."""
 
 
 class BatchAt(NamedTuple):
@@ -31,11 +31,11 @@ class BatchAt(NamedTuple):
 
 
 class SegmentCut(NamedTuple):
-    """What of a segment and its indexes stays when its tail is cut off."""
+    """What stays of a segment and its indexes when its tail is cut off."""
 
     position: int
     end: int
-    """Behind the last offset that stays."""
+    """The offset after the last one that stays."""
     offset_entries: int
     time_entries: int
     time_index_last: TimestampOffset
@@ -71,19 +71,20 @@ class Segment:
         aborted: Sequence[AbortedTransaction] = (),
         suffix: str = "",
     ) -> None:
-        """`suffix` is on the names of its files while it is not in its place yet."""
+        """`suffix` is appended to the names of its files until the segment is part of the log."""
         self._disk = disk
         self.directory = directory
         self.base_offset = base_offset
         self.suffix = suffix
         self.created_ms = self.modified_ms = created_ms
-        """When it was begun, and when a batch without a timestamp was last added: what its age is told by then."""
+        """When the segment was begun, and when a batch without a timestamp was last added. Its age is measured by these
+        if its records have no timestamps."""
         self.file: File = disk.open(self._path(names.LOG), create)
         self.offset_index = OffsetIndex(disk.open(self._path(names.INDEX), True), base_offset)
         self.time_index = TimeIndex(disk.open(self._path(names.TIME_INDEX), True), base_offset)
         self.aborted = TransactionIndex(disk, self._path(names.TXN_INDEX), aborted)
         self.largest = NO_TIMESTAMP
-        """The largest timestamp in it, and the last offset of the batch that has it."""
+        """The largest timestamp in the segment, and the last offset of its batch."""
         self.first_timestamp: int | None = None
         self.bytes_since_index = 0
 
@@ -96,7 +97,7 @@ class Segment:
 
     @property
     def files(self) -> list[File]:
-        """All that a sync must cover."""
+        """All files that a sync must cover."""
         files = [self.file, self.offset_index.file, self.time_index.file]
         return files if self.aborted.file is None else [*files, self.aborted.file]
 
@@ -109,9 +110,9 @@ class Segment:
         jitter_ms: int,
         wall_ms: Callable[[], int],
     ) -> bool:
-        """Whether the batch belongs into a new segment: by size, age, a full index, or an offset too far off.
+        """Whether the batch needs a new segment: because of size, age, a full index, or an offset that is too far away.
 
-        The age is that of the data where its times are known. The time index keeps room for the closing entry.
+        The age is that of the data, if its timestamps are known. The time index keeps room for the closing entry.
         """
         relative, written = last_offset - self.base_offset, self.file.size
         if written == 0:
@@ -128,7 +129,7 @@ class Segment:
         )
 
     def append(self, data: Buffer, last_offset: int, max_timestamp: int, interval: int) -> int:
-        """One batch. On an error nothing of it stays, in the file or in an index; returns its position."""
+        """Appends one batch and returns its position. On an error nothing of it stays in the file or in an index."""
         position = self.file.append(data)
         rises = max_timestamp > self.largest[0]
         if self.bytes_since_index > interval:
@@ -142,7 +143,7 @@ class Segment:
         return position
 
     def index_batch(self, position: int, size: int, last_offset: int, max_timestamp: int, interval: int) -> None:
-        """Of a batch that is in the file, or will be, and none of the indexes knows."""
+        """Indexes a batch that is in the file, or will be, and that is in no index yet."""
         if self.first_timestamp is None:
             self.first_timestamp = max_timestamp
         if max_timestamp > self.largest.timestamp:
@@ -167,18 +168,18 @@ class Segment:
             raise
 
     def close_indexes(self) -> None:
-        """What the files beside a segment that is rolled or closed lack: its largest timestamp, and aborted
+        """The segment is rolled or closed. Adds what its indexes still lack: the largest timestamp, and aborted
         transactions for which there was no room before."""
         if self.largest.timestamp >= 0:
             self.time_index.maybe_append(self.largest)
         self.aborted.write()
 
     def locate(self, offset: int, peek: Peek) -> BatchAt | None:
-        """The first batch whose last offset is at or beyond `offset`; None where all end before it."""
+        """The first batch with a last offset at or beyond `offset`; None if all batches end before it."""
         return self.scan_for(offset, self.offset_index.floor(offset, peek), peek)
 
     def scan_for(self, offset: int, position: int, peek: Peek) -> BatchAt | None:
-        """As `locate`, from a known batch on. BadBatch where no batch can lie."""
+        """As `locate`, from a known batch on. Raises BadBatch if the bytes there are no batch."""
         end = self.file.size
         chunk: memoryview = memoryview(b"")
         chunk_at = position
@@ -198,7 +199,7 @@ class Segment:
         return None
 
     def plan_cut(self, position: int, next_offset: int) -> SegmentCut:
-        """In a job: what stays where only the batches before `position` do, which end below `next_offset`."""
+        """For jobs: what stays if only the batches before `position` stay, which end below `next_offset`."""
         offsets = self.offset_index.entries_below(next_offset, blocking)
         times = self.time_index.entries_below(next_offset, blocking)
         last = self.time_index.entry(times - 1, blocking) if times else NO_TIMESTAMP
@@ -226,8 +227,8 @@ class Segment:
             self.first_timestamp = None
 
     def rename(self, suffix: str, kinds: Sequence[str] = names.SEGMENT_FILES) -> list[PurePath]:
-        """Give its files another suffix, as a deletion begins or a swap ends; returns the new paths. On OSError they
-        have the names that they had."""
+        """Gives the files another suffix, when a deletion begins or a swap ends. Returns the new paths. On OSError the
+        files keep their names."""
         renamed: list[tuple[PurePath, PurePath]] = []
         try:
             for kind in kinds:
@@ -250,7 +251,7 @@ class Segment:
 
 
 def new_segment(disk: Disk, directory: PurePath, base_offset: int, now_ms: int, suffix: str = "") -> Segment:
-    """Whole or not at all: a half-made one would be found at the next start."""
+    """Makes all files of a segment or none: the next start would find a half-made one."""
     try:
         return Segment(disk, directory, base_offset, now_ms, create=True, suffix=suffix)
     except OSError:

@@ -1,4 +1,4 @@
-"""Producer snapshots as they are written beside the segments: one after the other, never two at once."""
+"""Writes producer snapshots, one after the other, never two at once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ Producers = list[tuple[int, Producer]]
 
 
 def write_snapshot(disk: Disk, path: PurePath, producers: Producers) -> Generator[Step, None, None]:
-    """A job: ten thousand producers are megabytes, and the loop would be held by their encoding."""
+    """A job: ten thousand producers are megabytes, and their encoding would block the event loop."""
     yield from replace_file(disk, path, producer_snapshot.encode(producers))
 
 
 class ProducerSnapshots:
-    """A queue of writes: a snapshot is named by its offset, and two of one name must not meet."""
+    """A queue of writes. A snapshot is named after its offset, and two with the same name must not be written at
+    once."""
 
     def __init__(self, world: World, directory: PurePath) -> None:
         self._world = world
@@ -32,8 +33,8 @@ class ProducerSnapshots:
         self._stopped = False
 
     def write(self, offset: Offset, producers: Producers, done: Done) -> None:
-        """The producers are the queue's own: copies. Of those that wait only the latest is written: recovery needs no
-        other, and segments may roll faster than a disk syncs."""
+        """`producers` must be copies, which the caller does not change. Of the waiting snapshots only the latest is
+        written: recovery needs no other, and segments may roll faster than a disk syncs."""
         passed_over = self._queue.pop() if len(self._queue) > 1 else None
         self._queue.append((offset, producers, done))
         if len(self._queue) == 1:
@@ -41,12 +42,12 @@ class ProducerSnapshots:
         if passed_over is not None:
             passed_over[2](None)
 
-    def when_idle(self, told: Callable[[], None]) -> None:
-        """`told` once nothing is being written; at once if nothing is."""
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` when no write is under way; at once if there is none."""
         if self._queue:
-            self._idle.append(told)
+            self._idle.append(callback)
         else:
-            told()
+            callback()
 
     def _begin(self) -> None:
         offset, producers, _ = self._queue[0]
@@ -61,10 +62,10 @@ class ProducerSnapshots:
             self._begin()
         else:
             idle, self._idle = self._idle, []
-            for told in idle:
-                told()
+            for callback in idle:
+                callback()
         done(result)
 
     def stop(self) -> None:
-        """Nothing is begun any more."""
+        """Begins no further write."""
         self._stopped = True

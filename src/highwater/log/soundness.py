@@ -1,4 +1,4 @@
-"""Whether the indexes beside a segment may be believed. In jobs: a bounded look at the entries and their batches."""
+"""Checks whether the indexes of a segment are right. For jobs: it reads a limited number of entries and batches."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from highwater.wire.records import HEADER_SIZE
 
 SAMPLES = 64
 READ_WHOLE = 4 << 20
-"""Bytes behind the last time entry of which every batch is looked at; of more, samples."""
+"""If at most this many bytes follow the last time entry, every batch there is checked; otherwise only samples."""
 
 
 def indexes_hold(segment: Segment, interval: int) -> bool:
-    """Entries that rise and agree with the batches they point at, and none missing at the end."""
+    """Whether entries rise, match the batches that they point at, and none is missing at the end."""
     try:
         return _offsets_hold(segment) and _times_hold(segment) and _tail_is_indexed(segment, interval)
     except BadBatch:
@@ -57,7 +57,7 @@ def _times_hold(segment: Segment) -> bool:
 
 
 def _timestamps_from(segment: Segment, position: int) -> list[int]:
-    """Those of all batches from there on, or of some where they are many."""
+    """The timestamps of all batches from `position` on, or of samples if there are many."""
     if segment.size - position <= READ_WHOLE:
         return [batch.header.max_timestamp for batch in scan(segment.file, position, 0, check=False)]
     index = segment.offset_index
@@ -73,7 +73,7 @@ def max_timestamp_at(segment: Segment, position: int) -> int:
 
 
 def _tail_is_indexed(segment: Segment, interval: int) -> bool:
-    """Behind the last entry lies no batch that was due for one."""
+    """Whether no batch after the last entry should have had an entry."""
     entries = segment.offset_index.entries
     start = segment.offset_index.entry(entries - 1, blocking)[1] if entries else 0
     since = 0
@@ -85,7 +85,7 @@ def _tail_is_indexed(segment: Segment, interval: int) -> bool:
 
 
 def _sample(entries: int) -> list[int]:
-    """All where there are few, evenly spaced ones and the last where there are many."""
+    """All entries if there are few; otherwise evenly spaced ones and the last one."""
     if entries <= SAMPLES:
         return list(range(entries))
     return [*range(0, entries - 1, entries // SAMPLES), entries - 1]

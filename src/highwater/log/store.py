@@ -1,4 +1,4 @@
-"""All logs of one log directory: opened, created, kept within their retention, checkpointed and closed."""
+"""All logs of one log directory: opens, creates, checkpoints, truncates, deletes and closes them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from highwater.world.boundary import as_os_error
 from highwater.world.jobs import finished
 
 PROCESS_ABOVE_BYTES = 32 << 20
-"""A recovery that reads more than this would hold the interpreter for too long: it goes to a process."""
+"""A recovery that reads more than this runs in a process: it would hold the interpreter for too long."""
 SETTLE_AT_ONCE = 16
 SETTLE_TRIES = 50
-ABSENT_TOLD = 20
-"""Names in the log of a start at which the logs of a whole directory are gone."""
+ABSENT_NAMED = 20
+"""The most missing logs that a start names one by one: those of a whole directory may be gone."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,7 +45,7 @@ class LogStore:
         troubled: Callable[[Log], None],
         at_a_time: int = 1,
     ) -> None:
-        """`at_a_time`: how many logs are loaded side by side when the directory is opened."""
+        """`at_a_time`: how many logs are loaded in parallel when the directory is opened."""
         self._world = world
         self.directory = directory
         self._at_a_time = at_a_time
@@ -55,15 +55,18 @@ class LogStore:
         self.retired = Retired(world, directory)
         self.logs: dict[TopicPartition, Log] = {}
         self.found = Found()
+        self._is_closing = False
+        """Then the checkpoint of log starts names all logs: the next start sees whether a first segment is gone."""
         self.unloaded: dict[TopicPartition, Exception] = {}
-        """Partitions that are there and could not be opened, and why: left as they are, for a later start to try."""
+        """Partitions that could not be opened, and why. They are left unchanged; a later start tries again."""
         self._outdated: set[TopicPartition] = set()
-        """Logs that are gone, of which the checkpoints on disk may still speak: the next log of such a name is not made
-        before they do no more. They have no topic id, and it would be cut, or emptied, by what they say."""
+        """Logs that are gone, but may still be in the checkpoints on disk. The checkpoints hold no topic id, and would
+        cut or empty the next log of the same name. So that log is not made before the checkpoints are written."""
         self._ending: dict[TopicPartition, Log] = {}
-        """Deleted ones, in whose directories a job may still write: the next log of that name waits for its end."""
+        """Deleted logs with a job that may still write in their directory. The next log of that name waits for its
+        end."""
         self._cuts: dict[Log, Offset] = {}
-        """Where logs are about to be cut: no checkpoint says more of them."""
+        """Where logs are about to be cut. No checkpoint may hold a larger offset for them."""
         clock = world.clock
         self._retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic())
         self.expiry = Expiry(world, self.retired, self.aging_ms)
@@ -72,7 +75,7 @@ class LogStore:
         )
         self.log_starts = self._checkpoint(
             names.LOG_STARTS,
-            _log_start_beside,
+            lambda log: log.log_start if self._is_closing else _log_start_beside(log),
             lambda found: found.log_starts,
         )
         self.high_watermarks = self._checkpoint(
@@ -92,7 +95,8 @@ class LogStore:
         value: Callable[[Log], Offset | None],
         before: Callable[[Found], dict[TopicPartition, Offset]],
     ) -> CheckpointFile:
-        """Of the logs, and for partitions that are not loaded what it said before: a later start needs that."""
+        """A checkpoint of all logs. For partitions that are not loaded it keeps the old value: a later start needs
+        it."""
 
         def content() -> bytes:
             values = {partition: value(log) for partition, log in self.logs.items()}
@@ -111,8 +115,8 @@ class LogStore:
         return True
 
     async def open(self, progress: Callable[[], None] = lambda: None) -> None:
-        """Load every partition that is there; one that cannot be loaded is left out and reported. `progress` is told
-        again and again meanwhile: after a crash this may take minutes."""
+        """Loads every partition in the directory. One that cannot be loaded is left out and reported. `progress` is
+        called again and again meanwhile: after a crash this may take minutes."""
         self.found = await finished(self._world, look_around, self.directory)
         self._outdated = self.found.forget_absent()
         self._warn_of_absent()
@@ -130,16 +134,17 @@ class LogStore:
         await asyncio.gather(*(load_one_after_another() for _ in range(loaders)))
 
     def _warn_of_absent(self) -> None:
-        """Somebody may have removed them, and the checkpoints do not tell that from a deletion just before the stop."""
+        """Warns of logs that the checkpoints name and that are missing. Their directories may have been removed by
+        hand. Or they were deleted just before the stop: the checkpoints do not show the difference."""
         absent = sorted(self._outdated)
-        for partition in absent[:ABSENT_TOLD]:
+        for partition in absent[:ABSENT_NAMED]:
             _log.warning(
                 "%s is not in %s, though the checkpoints name it: unless it was deleted, it begins anew, empty",
                 partition,
                 self.directory,
             )
-        if len(absent) > ABSENT_TOLD:
-            _log.warning("%d more that the checkpoints name are not in %s", len(absent) - ABSENT_TOLD, self.directory)
+        if len(absent) > ABSENT_NAMED:
+            _log.warning("%d more that the checkpoints name are not in %s", len(absent) - ABSENT_NAMED, self.directory)
 
     async def _try_to_load(
         self,
@@ -180,17 +185,31 @@ class LogStore:
                 where="process" if scans else "thread",
             )
             if loaded.topic_id is None and loaded.log_end > 0:
-                raise ValueError(f"{names.PARTITION_METADATA} is missing: whose records these are is unknown")
+                raise ValueError(f"{names.PARTITION_METADATA} is missing: the topic of these records is unknown")
         except (OSError, ValueError, EOFError) as failed:
             if str(self.unloaded.get(partition)) != str(failed):
                 _log.error("%s is not loaded: %s", partition, failed)
             self.unloaded[partition] = failed
             return
+        if (why := self._missing(partition, loaded, request)) is not None:
+            _log.error("%s: this broker may lack committed records, and does not report a clean stop", why)
+            self.found.broker_epoch = -1
         self._adopt(partition, loaded, config)
         self.unloaded.pop(partition, None)
 
+    def _missing(self, partition: TopicPartition, loaded: LoadedLog, request: LoadRequest) -> str | None:
+        """What a log lacks that it had at a clean stop, or that was synced."""
+        if loaded.log_end < request.recovery_point:
+            return f"{partition} ends at {loaded.log_end}, but had been synced up to {request.recovery_point}"
+        if not self.found.clean:
+            return None
+        begin = self.found.log_starts.get(partition)
+        if begin is not None and loaded.segments[0].base_offset > begin:
+            return f"{partition} begins at {loaded.segments[0].base_offset}, but began at {begin} when it was closed"
+        return f"{partition} lacks a segment" if loaded.lacks else None
+
     async def topic_of_unloaded(self, partition: TopicPartition) -> Uuid | None:
-        """Whose log it is that could not be loaded; None where that is not known either."""
+        """The topic id of a log that could not be loaded; None if that is unknown, too."""
         path, _ = self._found_at(partition)
         return await finished(self._world, read_topic_id_if_there, path)
 
@@ -198,7 +217,7 @@ class LogStore:
         return next((path, size) for each, path, size in self.found.partitions if each == partition)
 
     async def open_again(self, partition: TopicPartition) -> Log | None:
-        """One that is there and could not be loaded before; None where it still cannot be."""
+        """Tries again to load a log that could not be loaded before. None if it still cannot be."""
         path, size = self._found_at(partition)
         await self._try_to_load(partition, path, size)
         return self.logs.get(partition)
@@ -221,7 +240,7 @@ class LogStore:
         return log
 
     async def create_all(self, wanted: Sequence[tuple[TopicPartition, Uuid]]) -> list[Log | KafkaError]:
-        """As one job; in the order in which they are wanted."""
+        """Creates all logs in one job. The results are in the order of `wanted`."""
         for partition, _ in wanted:
             await self._ended(partition)
         new = [each for each in wanted if each[0] not in self.unloaded and not self.retired.is_in_the_way(each[0])]
@@ -244,7 +263,7 @@ class LogStore:
             return [failed] * len(new)
 
     async def _bring_up_to_date(self) -> None:
-        """OSError where a checkpoint cannot be written."""
+        """Writes all checkpoints. Raises OSError if one cannot be written."""
         outdated = set(self._outdated)
         for file in self._checkpoints:
             await file.written()
@@ -264,25 +283,26 @@ class LogStore:
         return self._adopt(partition, made, self._config_of(partition.topic))
 
     def delete(self, partition: TopicPartition) -> None:
-        """Out of service at once; the files go after file.delete.delay.ms."""
+        """Takes the log out of service at once. Its files are deleted after file.delete.delay.ms."""
         delay = self._delete_delay(partition)
         self.retired.delete(partition, self._taken_out(partition), delay)
 
     def put_aside(self, partition: TopicPartition, topic_id: Uuid) -> None:
-        """A damaged log, so that it can be made anew. Its files are kept until `replaced`: those who are to have all of
-        it may be dead."""
+        """Puts a damaged log aside, so that it can be made anew. Its files are kept until `replaced`: the replicas that
+        should have everything may be dead."""
         log = self.logs.get(partition)
         committed = self.found.high_watermarks.get(partition, 0) if log is None else log.high_watermark
         delay = self._delete_delay(partition)
         self.retired.keep(partition, topic_id, self._taken_out(partition), committed, delay)
 
     def replaced(self, partition: TopicPartition, topic_id: Uuid, end: Offset | None = None) -> None:
-        """What was put aside is not needed: its log is in sync, up to `end`, or its topic is gone."""
+        """The files that were put aside are no longer needed: the new log is in sync up to `end`, or the topic is
+        gone."""
         if self.retired.keeps(topic_id, partition.partition):
             self.retired.let_go(topic_id, partition.partition, self._delete_delay(partition), end)
 
     def _taken_out(self, partition: TopicPartition) -> PurePath:
-        """Its directory, of which nothing is known here any more."""
+        """Removes the log from this store, and returns its directory."""
         self.found.forget(partition)
         self._outdated.add(partition)
         if self.unloaded.pop(partition, None) is not None:
@@ -309,7 +329,7 @@ class LogStore:
             await idle
 
     async def truncate(self, log: Log, offset: Offset, still_meant: StillMeant = always_meant) -> bool:
-        """As `truncation.truncate`, and no checkpoint lies beyond the cut, from before it is made."""
+        """As `truncation.truncate`. No checkpoint holds an offset beyond the cut, even before the cut is made."""
         announce = partial(self._announce, log, still_meant)
         try:
             return await truncation.truncate(self._world, log, offset, still_meant=still_meant, announce=announce)
@@ -319,9 +339,9 @@ class LogStore:
     async def restart(
         self, log: Log, offset: Offset, batches: memoryview | None = None, still_meant: StillMeant = always_meant
     ) -> bool:
-        """As `truncation.restart`, and no checkpoint lies beyond the new end, from before it is made. But a full disk
-        is not waited for: nothing of the log is kept, and it may be the very thing that fills the disk. What a power
-        cut then leaves of it may be refused, and is fetched anew."""
+        """As `truncation.restart`. No checkpoint holds an offset beyond the new end, even before the log is emptied.
+        But this does not wait for a full disk: nothing of the log is kept, and this log may be what fills the disk.
+        After a power cut the rest of it may be refused then, and is fetched again."""
         announce = partial(self._announce, log, lambda: False)
         try:
             made = await truncation.restart(
@@ -332,7 +352,8 @@ class LogStore:
         return made and await self._kept_within(log)
 
     async def _announce(self, log: Log, patient: Callable[[], bool], end: Offset) -> None:
-        """A disk that stays full is waited for by who is patient. Others go on."""
+        """Writes the checkpoints before a cut to `end`. If the disk is full, it waits as long as `patient` says so, and
+        then goes on without them."""
         self._cuts[log] = end
         try:
             await self.recovery_points.written(patient)
@@ -345,8 +366,8 @@ class LogStore:
         return offset if offset is None or log not in self._cuts else min(offset, self._cuts[log])
 
     async def _kept_within(self, log: Log) -> bool:
-        """A full disk has room again some time. With any other error the log must not go on: a later start would
-        believe what the checkpoints still say."""
+        """Writes the checkpoints after a restart of the log. It waits for a full disk. After any other error the log
+        goes offline: a later start would rely on the old checkpoints."""
         try:
             for file in (self.log_starts, self.recovery_points, self.clean_ends):
                 await file.written(lambda: True)
@@ -356,7 +377,7 @@ class LogStore:
         return log.is_usable
 
     def keep_start(self, log: Log, kept: Callable[[], None]) -> None:
-        """`kept` once the log's start is durable."""
+        """Calls `kept` when the log start is durable."""
         start, durability = log.log_start, log.durability
         cuts = durability.cuts
 
@@ -364,19 +385,21 @@ class LogStore:
             if cuts == durability.cuts:
                 durability.start_kept(start)
                 kept()
-            else:  # what was written may be of before the cut, and the log may begin elsewhere now
+            else:  # the checkpoint may hold the log start from before the cut, and the log may begin elsewhere now
                 self.keep_start(log, kept)
 
         self.log_starts.write(written)
 
     def aging_ms(self) -> int:
-        """The time by which records, tombstones and producers grow old."""
+        """The time by which the age of records, tombstones and producers is measured."""
         clock = self._world.clock
         return self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic())
 
     async def close(self, broker_epoch: int) -> None:
-        """A clean stop: all durable, all checkpoints written, the mark last. A log that failed forbids the mark."""
+        """A clean stop: syncs everything, writes all checkpoints, and writes the clean-shutdown mark last. If a log has
+        failed, there is no mark."""
         self.retired.close()
+        self._is_closing = True
         logs = list(self.logs.values())
         for at in range(0, len(logs), SETTLE_AT_ONCE):
             await asyncio.gather(*(self._settle(log) for log in logs[at : at + SETTLE_AT_ONCE]))
@@ -418,6 +441,7 @@ class LogStore:
 
 
 def _log_start_beside(log: Log) -> Offset | None:
-    """None where the first segment's name says it as well; but a deleted one may come back until that is synced."""
+    """The log start for its checkpoint. None if the name of the first segment holds it; but until the directory is
+    synced, a deleted segment may come back."""
     named = log.segments and log.log_start <= log.segments[0].base_offset and log.durability.directory_in_step
     return None if named or log.log_start == 0 else log.log_start

@@ -1,4 +1,4 @@
-"""Cutting a log's tail off, as a follower does that has diverged from its leader. Never by high watermark."""
+"""Cuts off the tail of a log, when a follower has diverged from its leader. The high watermark never decides where."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Workplaces(NamedTuple):
 
 
 Announcement = Callable[[Offset], Awaitable[None]]
-"""Told, before anything is changed, where the log will end; OSError where that cannot be written down."""
+"""Called with the new log end before anything is changed. Raises OSError if the checkpoints cannot be written."""
 StillMeant = Callable[[], bool]
-"""Whether the truncation is still wanted, which may wait long for a disk that is full. No means no for good."""
+"""Whether the truncation is still wanted: it may wait long for a full disk. Once it returns false, it stays false."""
 
 
 def always_meant() -> bool:
@@ -49,7 +49,7 @@ QUORUM = Workplaces("quorum", "quorum")
 
 
 class Cut(NamedTuple):
-    """Where to cut: the segment that stays last, what of it stays, and the producers below."""
+    """Where to cut: the last segment that stays, what stays of it, and the producers up to there."""
 
     keep: int
     segment: SegmentCut
@@ -65,15 +65,15 @@ async def truncate(
     still_meant: StillMeant = always_meant,
     announce: Announcement = _not_announced,
 ) -> bool:
-    """Keep only batches that end below `offset`: the log then ends where the last of them does. The caller keeps all
-    others from appending. No recovery point may lie beyond the new end when it is `announced`: of files that are cut
-    and renamed a power cut keeps any, and what it brings back would be taken for synced data, with holes.
+    """Keeps only batches that end below `offset`; the log then ends with the last of them. The caller makes sure that
+    nothing is appended meanwhile. After `announce`, no recovery point may lie beyond the new end. A power cut may undo
+    some of the cuts and renames. Recovery would take what comes back for synced data, with holes.
 
-    The cut is durable when it returns: or a power cut could bring a batch back in the place of the one that is appended
-    next. That batch would be whole, and its checksum does not cover the epoch that tells the two apart.
+    The cut is durable on return. Otherwise a power cut could bring an old batch back in the place of the batch that is
+    appended next. That old batch would be whole, and its checksum does not cover the epoch that distinguishes the two.
 
-    False where the log was deleted meanwhile, or has failed: then it is offline, or known to be damaged. And where it
-    is no longer meant: its place takes a while to find, and whoever leads by then knows better.
+    False if the log was deleted meanwhile or has failed: then it is offline, or known to be damaged. Also False if the
+    truncation is no longer wanted: there may be another leader by the time the position is found.
     """
     if offset < log.log_start:
         raise ValueError(f"{log.partition}: truncation to {offset}, below the log start {log.log_start}")
@@ -109,9 +109,9 @@ async def restart(
     still_meant: StillMeant = always_meant,
     announce: Announcement = _not_announced,
 ) -> bool:
-    """Drop everything. The log begins anew at `offset`: empty, or with these batches, which may begin below the log
-    start; that stays where it was. As with `truncate`, all of it is durable when this returns; and False says that the
-    log was deleted meanwhile, or has failed and is offline, or that this is no longer meant: the log is as it was."""
+    """Deletes everything. The log begins anew at `offset`: empty, or with `batches`. These may begin below the log
+    start, which then stays where it was. Everything is durable on return. False if the log was deleted meanwhile, or
+    has failed and is offline, or if this is no longer wanted: then the log is unchanged."""
     try:
         await announce(0)
         await _settled(log)
@@ -131,8 +131,8 @@ async def restart(
 async def _begun_anew(
     log: Log, offset: Offset, batches: memoryview | None, still_meant: StillMeant
 ) -> list[PurePath] | None:
-    """Tried again where room or descriptors are short: until the new segment is there the log is as it was. None where
-    it failed meanwhile, or nobody means it any more."""
+    """Tries again while disk space or descriptors are short: the log is unchanged until there is a new segment. None if
+    the log failed meanwhile, or if this is no longer wanted."""
     while log.is_usable and still_meant():
         try:
             return log.begin_anew(offset, batches)
@@ -144,8 +144,8 @@ async def _begun_anew(
 
 
 async def _found(world: World, log: Log, offset: Offset, places: Workplaces, announce: Announcement) -> Cut | None:
-    """Retention and compaction go on meanwhile: a place in other segments is looked up again, and what was read of
-    files that are gone is no damage. None where the log cannot be cut any more."""
+    """Finds the position of the cut. Retention and compaction go on meanwhile: if they changed the segments, the
+    position is looked up again, and errors in deleted files are no damage. None if the log can no longer be cut."""
     while True:
         await _settled(log)
         if not log.is_usable:
@@ -166,14 +166,14 @@ async def _found(world: World, log: Log, offset: Offset, places: Workplaces, ann
 
 
 async def _settled(log: Log) -> None:
-    """A compacted segment or a snapshot of the producers that is on its way would bring back what is cut."""
+    """Waits for a segment swap and for producer snapshots that are under way: they would bring back what is cut."""
     while log.swapping is not None:
         await log.swapping
     await _snapshots_written(log)
 
 
 async def _snapshots_written(log: Log) -> None:
-    """One still under way could appear behind our back, above the cut."""
+    """Waits for a snapshot that is still being written: it could appear above the cut later."""
     idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     log.snapshots.when_idle(lambda: None if idle.done() else idle.set_result(None))
     await idle
@@ -187,9 +187,9 @@ def _all_snapshots(disk: Disk, directory: PurePath) -> Generator[Step, None, lis
 def find_cut(
     disk: Disk, segments: list[Segment], at: int, offset: Offset, log_start: Offset, compacted: bool
 ) -> Generator[Step, None, Cut]:
-    """A job: the place of the cut, and the producers' state rebuilt up to there. The log ends there with its file: in a
-    compacted one, and where the log start lies amid a batch, that may be below `offset` and even below the start.
-    Elsewhere it is a BadBatch: what lay in the gap would never be fetched again."""
+    """A job: finds the position of the cut, and rebuilds the producers up to there. The log ends with the last batch in
+    its file. In a compacted log, or if the log start lies inside a batch, that end may be below `offset` and even below
+    the log start. In any other log it raises BadBatch: the records in the gap would never be fetched again."""
     found = segments[at].locate(offset, blocking)
     if found is None:
         position, log_end = segments[at].size, offset
@@ -198,10 +198,10 @@ def find_cut(
     plan = segments[at].plan_cut(position, log_end)
     if plan.end < log_end:
         if log_end > log_start and not compacted:
-            # Only compaction leaves gaps. An offset that is not its batch's own hid this one: no checksum covers it.
+            # Only compaction leaves gaps. A batch has a wrong offset here, which no checksum covers.
             raise BadBatch(segments[at].file.path, position, f"{plan.end} to {log_end - 1} are missing before it")
-        # The leader may have what was compacted away here: it gave way to what is cut. And a segment that begins behind
-        # a gap looks, after a crash, as if the end of the one before it were lost.
+        # The leader may still have records that compaction removed here: the records that replaced them are cut now.
+        # And after a crash a segment that begins after a gap looks as if the end of the segment before it were lost.
         log_end = plan.end
     yield Step()
     producers, start = _latest_snapshot(disk, segments[0], log_end)
@@ -220,7 +220,8 @@ def find_cut(
 
 
 def _latest_snapshot(disk: Disk, first: Segment, log_end: Offset) -> tuple[ProducerState, Offset]:
-    """The producers at an offset not beyond the cut; the snapshots beyond it, which would lie, go for good."""
+    """The producers of the latest snapshot that is not beyond the cut. Snapshots beyond it are deleted: they are wrong
+    now."""
     producers, start = ProducerState(), first.base_offset
     for name in reversed(disk.list(first.directory)):
         if not name.endswith(names.SNAPSHOT):
@@ -241,7 +242,7 @@ def _latest_snapshot(disk: Disk, first: Segment, log_end: Offset) -> tuple[Produ
 
 
 def remove_files(disk: Disk, paths: list[PurePath]) -> Generator[Step, None, None]:
-    """A job: unlinking a large file takes its time."""
+    """A job, because deleting a large file takes a while."""
     for path in paths:
         if disk.stat(path) is not None:
             disk.unlink(path)

@@ -1,4 +1,4 @@
-"""Broker registrations: who is a member, how to reach it, whether it is fenced."""
+"""The registrations of brokers: their listeners, features and directories, and whether they are fenced."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from highwater.metadata.draft import Draft, Inconsistent
-from highwater.metadata.registration import Listener, VersionRange
+from highwater.metadata.registration import RegisteredListener, VersionRange
 from highwater.model import ZERO_UUID, NodeId, Uuid
 from highwater.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from highwater.wire.messages.fence_broker_record import FenceBrokerRecord
@@ -19,13 +19,14 @@ DIRECTORY_MIGRATING = ZERO_UUID
 DIRECTORY_UNASSIGNED = Uuid(bytes(15) + b"\x01")
 DIRECTORY_LOST = Uuid(bytes(15) + b"\x02")
 DIRECTORY_TROUBLED = Uuid(bytes(15) + b"\x63")
-"""Highwater's own, in what a broker tells its controller and never in metadata: as DIRECTORY_LOST where others have all
-of the replica. The last copy goes on serving what can be read of it."""
+"""A value of Highwater's own. A broker sends it to the controller; it is never in metadata. It means DIRECTORY_LOST if
+other replicas have everything. Otherwise the last copy goes on serving what can be read of it."""
 FENCE, UNFENCE, UNCHANGED = 1, -1, 0
 
 
 def is_reserved_directory(directory: Uuid) -> bool:
-    """Kafka reserves the ids below 100 (and, since it compares signed, those with the lower half's top bit set)."""
+    """Kafka reserves the ids below 100. It compares signed numbers, so ids with the top bit of the lower half set are
+    reserved, too."""
     return directory[:8] == bytes(8) and int.from_bytes(directory[8:], "big", signed=True) < 100
 
 
@@ -33,7 +34,7 @@ class BrokerRegistration(NamedTuple):
     id: NodeId
     epoch: int
     incarnation: Uuid
-    listeners: tuple[Listener, ...]
+    listeners: tuple[RegisteredListener, ...]
     features: Mapping[str, VersionRange]
     rack: str | None
     fenced: bool
@@ -47,7 +48,7 @@ class BrokerRegistration(NamedTuple):
             id=NodeId(record.broker_id),
             epoch=record.broker_epoch,
             incarnation=record.incarnation_id,
-            listeners=tuple(Listener(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
+            listeners=tuple(RegisteredListener(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
             features={f.name: VersionRange(f.min_supported_version, f.max_supported_version) for f in record.features},
             rack=record.rack,
             fenced=record.fenced,
@@ -78,12 +79,13 @@ class BrokerRegistration(NamedTuple):
 
     @property
     def active(self) -> bool:
-        """May lead and be in an ISR."""
+        """Whether the broker may lead and be in an ISR."""
         return not (self.fenced or self.in_controlled_shutdown)
 
     @property
     def default_directory(self) -> Uuid:
-        """Where a new replica goes: the one directory there is, else the broker chooses and reports it (KIP-858)."""
+        """The directory of a new replica: the only one, if there is just one. Otherwise the broker chooses and reports
+        it (KIP-858)."""
         if not self.directories:
             return DIRECTORY_MIGRATING
         return self.directories[0] if len(self.directories) == 1 else DIRECTORY_UNASSIGNED
@@ -101,7 +103,7 @@ class BrokerRegistration(NamedTuple):
             return False
         return not self.directories or directory in self.directories
 
-    def listener(self, name: str) -> Listener | None:
+    def listener(self, name: str) -> RegisteredListener | None:
         return next((listener for listener in self.listeners if listener.name == name), None)
 
 
@@ -109,7 +111,8 @@ class BrokerRegistration(NamedTuple):
 class BrokersImage:
     by_id: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     registered_at: Mapping[NodeId, int] = field(default_factory=dict, compare=False)
-    """An offset not below that of the broker's registration record. A snapshot does not carry it: then its own end."""
+    """An offset at or above that of the broker's registration record. A snapshot does not contain it; then it is the
+    end of the snapshot."""
 
     def get(self, broker: int) -> BrokerRegistration | None:
         return self.by_id.get(NodeId(broker))
@@ -119,7 +122,7 @@ class BrokersImage:
         return registration is not None and registration.active
 
     def default_directory(self, broker: int) -> Uuid:
-        """An unregistered broker is an error that others report; it has no directory to name."""
+        """DIRECTORY_UNASSIGNED if the broker is not registered: the caller reports that error elsewhere."""
         registration = self.get(broker)
         return DIRECTORY_UNASSIGNED if registration is None else registration.default_directory
 

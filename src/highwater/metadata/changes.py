@@ -1,4 +1,4 @@
-"""What is different between two images, so that who publishes one need not compare everything."""
+"""The differences between two images, so that a publisher need not compare everything."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Names what was written, in a fixed order; a value written with itself may be named too."""
+    """What was written, in a fixed order. It may include a value that was overwritten with the same value."""
 
     created: tuple[Uuid, ...] = ()
     deleted: tuple[TopicImage, ...] = ()
-    """As they were before."""
+    """Deleted topics, as they were before."""
     partitions: Mapping[Uuid, tuple[int, ...]] = field(default_factory=dict)
-    """Of the topics that exist afterwards; those of created topics included."""
+    """Changed partitions of topics that exist afterwards, including those of created topics."""
     brokers: tuple[NodeId, ...] = ()
     controllers: tuple[NodeId, ...] = ()
     configs: tuple[ConfigResource, ...] = ()
@@ -36,7 +36,7 @@ class Changes:
         return self != NOTHING
 
     def then(self, later: Changes) -> Changes:
-        """Both, as one step from the image before `self` to the image after `later`."""
+        """Both changes as one: from the image before `self` to the image after `later`."""
         gone = {topic.id for topic in later.deleted}
         ours = set(self.created)
         return Changes(
@@ -58,7 +58,7 @@ NOTHING = Changes()
 
 
 def different(before: Mapping[K, Any], after: Mapping[K, Any]) -> tuple[K, ...]:
-    """The keys whose value is another, is new or is gone."""
+    """The keys that are new, are gone or have another value."""
     written = tuple(key for key, value in after.items() if before.get(key) != value)
     return written + tuple(key for key in before if key not in after)
 

@@ -26,7 +26,8 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
-    """What the log says up to and including `offset`. While a transaction is open, that is the offset before it."""
+    """The metadata of the log up to and including `offset`. While a transaction is open, `offset` is the one before
+    it."""
 
     cluster_id: str
     offset: int = -1
@@ -45,7 +46,7 @@ class MetadataImage:
 
 
 def difference(before: MetadataImage, after: MetadataImage) -> Changes:
-    """Compares everything: for an image that a snapshot replaced, where no records tell what changed."""
+    """Compares everything. It is for an image from a snapshot: there are no records that say what changed."""
     old, new = before.topics.by_id, after.topics.by_id
     partitions = {}
     for topic_id, topic in new.items():

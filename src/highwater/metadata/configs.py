@@ -18,7 +18,7 @@ class ConfigResource(NamedTuple):
 
 
 CLUSTER_DEFAULT = ConfigResource(ResourceType.BROKER, "")
-"""The broker of no name: settings of every broker that has none of its own."""
+"""The resource of a broker without a name: its settings apply to every broker that has no own value."""
 
 NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
 
@@ -54,7 +54,7 @@ class ConfigsDraft:
         self.changed: dict[ConfigResource, None] = {}
 
     def set(self, record: ConfigRecord) -> None:
-        """A null value takes the setting away."""
+        """A null value removes the setting."""
         resource = ConfigResource(record.resource_type, record.resource_name)
         draft = self._values.get(resource)
         if draft is None:

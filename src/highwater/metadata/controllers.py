@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from highwater.metadata.draft import Draft
-from highwater.metadata.registration import Listener, VersionRange
+from highwater.metadata.registration import RegisteredListener, VersionRange
 from highwater.model import NodeId, Uuid
 from highwater.wire.messages.register_controller_record import (
     ControllerEndpoint,
@@ -20,7 +20,7 @@ class ControllerRegistration(NamedTuple):
     id: NodeId
     incarnation: Uuid
     zk_migration_ready: bool
-    listeners: tuple[Listener, ...]
+    listeners: tuple[RegisteredListener, ...]
     features: Mapping[str, VersionRange]
 
     @classmethod
@@ -29,7 +29,7 @@ class ControllerRegistration(NamedTuple):
             id=NodeId(record.controller_id),
             incarnation=record.incarnation_id,
             zk_migration_ready=record.zk_migration_ready,
-            listeners=tuple(Listener(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
+            listeners=tuple(RegisteredListener(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
             features={f.name: VersionRange(f.min_supported_version, f.max_supported_version) for f in record.features},
         )
 

@@ -1,4 +1,4 @@
-"""A mapping under change that shares everything with its base until the first write."""
+"""A mapping that is being changed. It shares everything with its base until the first write."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ V = TypeVar("V")
 
 
 class Inconsistent(ValueError):
-    """A record contradicts the image it is applied to: the log is not one that a controller wrote."""
+    """A record contradicts the image that it is applied to. A controller would not have written this log."""
 
 
 class Draft(Generic[K, V]):
-    """Reads fall through to the base; the first write copies it, once. Unwritten, it finishes as the base itself."""
+    """Reads go to the base. The first write copies the base once. Without a write, `finish` returns the base itself."""
 
     __slots__ = ("_base", "_copy")
 

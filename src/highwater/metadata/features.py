@@ -1,4 +1,4 @@
-"""Finalized feature levels. `kraft.version` is not among them: it lives in the quorum's own control records."""
+"""Finalized feature levels. `kraft.version` is not among them: it is in the control records of the quorum."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ ELR_VERSION = "eligible.leader.replicas.version"
 SUPPORTED: Final[Mapping[str, VersionRange]] = MappingProxyType(
     {METADATA_VERSION: VersionRange(30, 30), KRAFT_VERSION: VersionRange(1, 1), ELR_VERSION: VersionRange(0, 1)}
 )
-"""What this software does, as its nodes say when they register and in ApiVersions."""
+"""The levels that Highwater supports. Nodes report them when they register, and in ApiVersions."""
 
 UNSUPPORTED: Final = VersionRange(0, 0)
-"""Every feature can be off."""
+"""The range of an unknown feature: level 0 means that it is off."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeaturesImage:
     levels: Mapping[str, int] = field(default_factory=dict)
-    """Levels above zero; `metadata.version` included."""
+    """Levels above zero, including `metadata.version`."""
 
     @property
     def metadata_version(self) -> int | None:
-        """None until the bootstrap records of a fresh cluster are applied."""
+        """None until the bootstrap records of a new cluster are applied."""
         return self.levels.get(METADATA_VERSION)
 
     @property
@@ -39,13 +39,13 @@ class FeaturesImage:
         return self.levels.get(ELR_VERSION, 0) >= 1
 
     def records(self) -> Iterator[FeatureLevelRecord]:
-        """`metadata.version` comes first: it says how to read the rest."""
+        """`metadata.version` comes first, because it says how to read the rest."""
         for name in sorted(self.levels, key=lambda name: (name != METADATA_VERSION, name)):
             yield FeatureLevelRecord(name=name, feature_level=self.levels[name])
 
 
 def unsupported_levels(features: FeaturesImage) -> list[str]:
-    """Why this software must not work on a cluster of these levels; empty if it may."""
+    """The reasons why Highwater does not support these levels; empty if it does."""
     return [
         f"{name} is at level {level}, supported is {SUPPORTED.get(name, UNSUPPORTED)}"
         for name, level in sorted(features.levels.items())

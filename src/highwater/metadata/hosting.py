@@ -1,5 +1,5 @@
-"""Which partitions a broker has replicas of, and which are not led as they should be: so that what happens to one
-broker costs what that broker hosts, not what the cluster does."""
+"""An index of the partitions of each broker, and of partitions without their preferred leader. So the cost of an event
+at one broker depends on the partitions of that broker, and not on those of the cluster."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NO_KEYS: Keys = {}
 @dataclass(frozen=True, slots=True)
 class Hosting:
     by_broker: Mapping[NodeId, Keys] = field(default_factory=dict)
-    """By every broker that is among the replicas of any partition."""
+    """The partitions of each broker that has a replica."""
     astray: Keys = field(default_factory=dict)
-    """Led by another than the first replica, or by nobody."""
+    """Partitions without a leader, or with a leader that is not the preferred replica."""
 
     def of(self, broker: NodeId) -> Keys:
         return self.by_broker.get(broker, NO_KEYS)
@@ -39,7 +39,7 @@ class HostingDraft:
         self._astray = Draft(base.astray)
 
     def change(self, key: Key, before: PartitionImage | None, after: PartitionImage | None) -> None:
-        """`before` is None for a new partition, `after` for one that is gone."""
+        """`before` is None for a new partition, and `after` is None for a deleted one."""
         had = () if before is None else before.replicas
         has = () if after is None else after.replicas
         if had != has:

@@ -1,6 +1,6 @@
-"""Records that are kept whole under a key: client quotas, ACLs, SCRAM credentials and delegation tokens.
+"""Records that are stored whole under a key: client quotas, ACLs, SCRAM credentials and delegation tokens.
 
-Nothing here interprets them; a snapshot of an image writes every one of them back.
+They are not interpreted here. A snapshot of an image contains every one of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which topic names are legal, and which would collide in metrics."""
+"""Decides which topic names are legal, and which would collide in metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def why_illegal(name: str) -> str | None:
-    """The reason in Kafka's words, which clients show; None for a legal name."""
+    """The reason, in Kafka's words, because clients show it; None for a legal name."""
     reason = None
     if not name:
         reason = "the empty string is not allowed"
@@ -25,7 +25,7 @@ def why_illegal(name: str) -> str | None:
 
 
 def colliding(name: str, existing: Iterable[str]) -> str | None:
-    """A topic whose metrics would have the same name: there, periods become underscores."""
+    """An existing topic whose metrics would have the same name: in metrics, periods become underscores."""
     if "." not in name and "_" not in name:
         return None
     unified = name.replace(".", "_")

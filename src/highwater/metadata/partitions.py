@@ -1,4 +1,4 @@
-"""The state of one partition: who replicates it, who leads, and which replicas are in sync or eligible."""
+"""The state of one partition: its replicas, its leader, its ISR and its ELR."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECOVERY_UNCHANGED = -1
 
 
 class Recovery(IntEnum):
-    """Whether the leader still recovers from an unclean election."""
+    """Whether the leader is still recovering from an unclean election."""
 
     RECOVERED = 0
     RECOVERING = 1
@@ -54,7 +54,8 @@ class PartitionImage(NamedTuple):
         )
 
     def changed_by(self, record: PartitionChangeRecord) -> PartitionImage:
-        """A change raises the partition epoch; one that names a leader, even the same one, the leader epoch too."""
+        """Every change raises the partition epoch. A change that names a leader, even the same one, also raises the
+        leader epoch."""
         replicas = self.replicas if record.replicas is None else nodes(record.replicas)
         keeps_leader = record.leader == LEADER_UNCHANGED
         keeps_recovery = record.leader_recovery_state == RECOVERY_UNCHANGED
@@ -102,12 +103,12 @@ class PartitionImage(NamedTuple):
 
 
 def nodes(ids: Sequence[int] | None) -> tuple[NodeId, ...]:
-    """Null, as records older than the field have it, is none."""
+    """Null means none: records that are older than the field have it."""
     return tuple(NodeId(i) for i in ids or ())
 
 
 def _directories(directories: Sequence[Uuid], replicas: tuple[NodeId, ...]) -> tuple[Uuid, ...]:
-    """Records from before KIP-858 name no directories."""
+    """Records from before KIP-858 have no directories."""
     if all(directory == DIRECTORY_MIGRATING for directory in directories):
         return (DIRECTORY_MIGRATING,) * len(replicas)
     if len(directories) != len(replicas):

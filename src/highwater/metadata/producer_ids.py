@@ -1,4 +1,4 @@
-"""The first producer id that no broker has been given."""
+"""The first producer id that no broker has yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from highwater.wire.messages.producer_ids_record import ProducerIdsRecord
 @dataclass(frozen=True, slots=True)
 class ProducerIdsImage:
     next_id: int = -1
-    """-1 until the first block is handed out; that block starts at 0."""
+    """-1 until the first block is allocated; that block starts at 0."""
 
     def records(self) -> Iterator[ProducerIdsRecord]:
         if self.next_id >= 0:

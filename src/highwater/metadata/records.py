@@ -1,7 +1,7 @@
-"""Metadata records as bytes: a frame version, the type, its version, and the body.
+"""Encodes and decodes metadata records: a frame version, the type, its version, and the body.
 
-The versions written are those of Kafka 4.3 at metadata.version 30. A version is chosen by type, but for changes of a
-registration, which Kafka writes in the lowest version that carries what changed.
+Versions are written as Kafka 4.3 does at metadata.version 30. The type decides on the version. The exception is a
+change of a registration: Kafka writes it in the lowest version that has all changed fields.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _VERSIONS: Final = {RegisterBrokerRecord.API_KEY: 4, PartitionRecord.API_KEY: 2,
 
 
 class UnknownRecord(Malformed):
-    """A record type or version of a Kafka that is newer than we know: the log cannot be understood past it."""
+    """A record type or version of a newer Kafka. The log cannot be read beyond it."""
 
 
 def version_of(record: Message) -> int:
@@ -90,7 +90,7 @@ def version_of(record: Message) -> int:
 
 
 def encode(record: Message) -> bytes:
-    """The value of the log record that carries `record`."""
+    """The value of the log record for `record`."""
     version = version_of(record)
     writer = FlexibleWriter()
     writer.uvarint(FRAME_VERSION)
@@ -119,7 +119,8 @@ def decoding(values: Iterable[memoryview | bytes | None]) -> Pieces[tuple[Messag
 
 
 def decode(value: memoryview | bytes) -> Message:
-    """Any record that Kafka 4.3 may have written. Raises Malformed, or UnknownRecord where the type is not ours."""
+    """Decodes any record that Kafka 4.3 may have written. Raises Malformed, or UnknownRecord for an unknown type or
+    version."""
     reader = FlexibleReader(value)
     frame = reader.uvarint()
     if frame != FRAME_VERSION:

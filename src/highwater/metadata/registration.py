@@ -1,11 +1,11 @@
-"""What brokers and controllers alike say of themselves when they register."""
+"""What the registrations of brokers and controllers have in common."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 
-class Listener(NamedTuple):
+class RegisteredListener(NamedTuple):
     name: str
     host: str
     port: int

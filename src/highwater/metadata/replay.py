@@ -1,4 +1,4 @@
-"""How records make the next image: only the subjects they touch are copied, each once per call."""
+"""Applies records to an image. Only the parts that they change are copied, each once per call."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from highwater.wire.messages.zk_migration_state_record import ZkMigrationStateRe
 
 
 def apply(image: MetadataImage, records: Sequence[Message], offset: int, epoch: int) -> tuple[MetadataImage, Changes]:
-    """The image after `records`, the last of which lies at `offset`, and what they changed of what is visible.
+    """The image after `records`, and the visible changes. `offset` is the offset of the last record.
 
-    Takes any number of whole batches that follow `image`. Raises Inconsistent, and then nothing has happened.
+    Takes any number of whole batches that follow `image`. If it raises Inconsistent, nothing has changed.
     """
     return whole(applying(image, records, offset, epoch))
 
@@ -57,7 +57,7 @@ def apply(image: MetadataImage, records: Sequence[Message], offset: int, epoch: 
 def applying(
     image: MetadataImage, records: Sequence[Message], offset: int, epoch: int
 ) -> Pieces[tuple[MetadataImage, Changes]]:
-    """The same, by pieces."""
+    """As `apply`, in pieces."""
     visible, transaction, changes = image, image.transaction, NOTHING
     revision = _Revision(transaction.working if transaction else visible)
     first, done = offset - len(records) + 1, 0
@@ -92,7 +92,7 @@ def applying(
 
 
 class _Revision:
-    """An image under change."""
+    """An image that is being changed."""
 
     __slots__ = (
         "_acls",
@@ -122,7 +122,8 @@ class _Revision:
         self._tokens = TokensDraft(base.tokens)
 
     def replay(self, record: Message) -> Pieces[int] | None:
-        """Done on return, or by pieces where one record changes many things: how many since the last piece."""
+        """Applies a record. If one record changes many things, it returns pieces, which return how many things were
+        changed since the last piece."""
         return _HANDLERS[record.API_KEY](self, record)
 
     def finish(self, offset: int, epoch: int) -> tuple[MetadataImage, Changes]:
@@ -158,7 +159,7 @@ class _Revision:
         return image, changes
 
     def _remove_topic(self, record: RemoveTopicRecord) -> Pieces[int]:
-        """A topic takes its settings with it: no record says so."""
+        """The settings of a deleted topic are removed, too. There is no record for that."""
         name, removed = yield from self._topics.remove(record)
         self._configs.remove(topic_resource(name))
         return removed
@@ -192,6 +193,6 @@ _HANDLERS: dict[int, Callable[[_Revision, Any], Pieces[int] | None]] = {
     DelegationTokenRecord.API_KEY: lambda revision, record: revision._tokens.add(record),
     RemoveDelegationTokenRecord.API_KEY: lambda revision, record: revision._tokens.drop(record),
     NoOpRecord.API_KEY: lambda revision, record: None,
-    # What a migration from ZooKeeper left behind; Kafka 4 ignores it as well.
+    # A leftover of a migration from ZooKeeper. Kafka 4 ignores it, too.
     ZkMigrationStateRecord.API_KEY: lambda revision, record: None,
 }

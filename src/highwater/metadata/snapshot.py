@@ -1,4 +1,4 @@
-"""An image as the records of a snapshot."""
+"""Converts an image to the records of a snapshot."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from highwater.metadata.cluster import MetadataImage
 from highwater.wire.codec import Message
 
 BATCH_RECORDS: Final = 1024
-"""Kafka's own batch size in snapshots."""
+"""The batch size in snapshots, as in Kafka."""
 
 
 def snapshot_records(image: MetadataImage) -> Iterator[list[Message]]:
-    """Batches that recreate `image` from nothing, in Kafka's order of subjects and a fixed order within each.
+    """Batches that recreate `image` from an empty one, in Kafka's order of kinds and in a fixed order within each kind.
 
-    Valid at `image.offset`; a transaction in progress is not part of it, as it lies behind that offset.
+    They are valid at `image.offset`. An open transaction is not part of them, because it is after that offset.
     """
     records: Iterator[Message] = chain(
         image.features.records(),

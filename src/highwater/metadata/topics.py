@@ -1,4 +1,4 @@
-"""Topics and partitions: who replicates what, who leads, and which replicas are in sync."""
+"""Topics and their partitions."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class TopicsImage:
                 yield topic, index, partition
 
     def hosted_by(self, broker: NodeId) -> Iterator[Place]:
-        """Every partition that has a replica there."""
+        """Every partition that has a replica on this broker."""
         return self._places(self.hosting.of(broker))
 
     def astray(self) -> Iterator[Place]:
-        """Every partition that its first replica does not lead, or that nobody leads."""
+        """Every partition without a leader, or with a leader that is not the preferred replica."""
         return self._places(self.hosting.astray)
 
     def _places(self, keys: Keys) -> Iterator[Place]:
@@ -66,7 +66,8 @@ class TopicsImage:
 
 
 class TopicsDraft:
-    """Topics under change. `touched` names the partitions written; `created` and `deleted` compare with the base."""
+    """Topics that are being changed. `touched` names the partitions that were written. `created` and `deleted` are
+    relative to the base."""
 
     __slots__ = ("_base", "_by_id", "_by_name", "_hosting", "_partitions", "created", "deleted", "touched")
 
@@ -92,7 +93,7 @@ class TopicsDraft:
         self.touched[topic.id] = {}
 
     def remove(self, record: RemoveTopicRecord) -> Pieces[tuple[str, int]]:
-        """The name that is free again, and how many partitions were removed since the last piece."""
+        """Returns the topic's name, and how many partitions were removed since the last piece."""
         topic = self._topic(record.topic_id)
         self._by_id.remove(topic.id)
         self._by_name.remove(topic.name)
@@ -122,7 +123,8 @@ class TopicsDraft:
         self._put(topic, record.partition_id, before.changed_by(record))
 
     def clear_elr(self, record: ClearElrRecord) -> Pieces[int]:
-        """An empty name means every topic. Returns how many partitions were looked at since the last piece."""
+        """Clears the ELR of one topic, or of every topic if the name is empty. Returns how many partitions were checked
+        since the last piece."""
         if record.topic_name:
             topic = self._by_name.get(record.topic_name)
             if topic is None:

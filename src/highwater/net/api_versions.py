@@ -1,4 +1,4 @@
-"""ApiVersions (key 18), computed from the registry of its listener."""
+"""ApiVersions (18), computed from the registry of its listener."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Features(NamedTuple):
 
 
 def register_api_versions(registry: Registry, features: Callable[[], Features]) -> None:
-    """Adds the handler to `registry`; what is registered later is answered too."""
+    """Adds the handler to `registry`. Its response includes APIs that are registered later."""
 
     def handle(ctx: RequestContext, request: ApiVersionsRequest) -> None:
         if ctx.version >= 3 and not _is_valid(request):
@@ -43,14 +43,14 @@ def register_api_versions(registry: Registry, features: Callable[[], Features]) 
             throttle_time_ms=ctx.throttle_ms,
         )
         if ctx.version >= 3:
-            _tell(response, features(), ctx.version)
+            _fill_features(response, features(), ctx.version)
         ctx.respond(response)
 
     registry.add(API_VERSIONS, handle)
 
 
 def unsupported_version() -> bytes:
-    """The answer to a version we do not know: in version 0, with the versions we do know (KIP-511)."""
+    """The response to an unknown version: it is in version 0 and lists the supported versions (KIP-511)."""
     lowest, highest = API_VERSIONS.versions
     mine = ApiVersion(api_key=API_VERSIONS.key, min_version=lowest, max_version=highest)
     return ApiVersionsResponse(error_code=Code.UNSUPPORTED_VERSION, api_keys=[mine]).encode(0)
@@ -60,7 +60,7 @@ def _is_valid(request: ApiVersionsRequest) -> bool:
     return all(map(_SOFTWARE.fullmatch, (request.client_software_name, request.client_software_version)))
 
 
-def _tell(response: ApiVersionsResponse, features: Features, version: int) -> None:
+def _fill_features(response: ApiVersionsResponse, features: Features, version: int) -> None:
     """Before version 4 a client cannot read a range that begins at 0, so such features are left out (KAFKA-17011)."""
     response.supported_features = [
         SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)

@@ -1,4 +1,4 @@
-"""The dialling side: one connection to another node, used through callbacks."""
+"""The client side: one connection to another node, used through callbacks."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ log = logging.getLogger(__name__)
 
 
 class Gone(StrEnum):
-    """Why a connection is no more."""
+    """Why a connection ended."""
 
     REFUSED = "refused"
-    """Nothing listens there: twice, this is proof of death."""
+    """No process listens there. Two refusals prove that the process is dead."""
     UNREACHABLE = "unreachable"
-    """The dial had no answer: proves nothing."""
+    """The connection attempt got no answer, which proves nothing."""
     LOST = "lost"
-    """It was open, and the peer closed it or it broke: a hint."""
+    """It was open, and the peer closed it or it broke. This is a hint that the peer died."""
     TIMED_OUT = "timed out"
-    """The dial or a request had no answer within its time; the order of answers cannot be kept without it."""
+    """The connection attempt or a request timed out. Without that response the order of responses is lost."""
     BROKEN = "broken"
-    """The peer answered what no Kafka node would."""
+    """The peer sent a response that no Kafka node would send."""
     CLOSED = "closed"
-    """We closed it."""
+    """This node closed it."""
 
 
 class CallFailed(Exception):
-    """The request has no answer and will have none. It may have been carried out."""
+    """The request has no response and will get none. The peer may have carried it out nevertheless."""
 
     def __init__(self, reason: Gone, peer: Endpoint) -> None:
         super().__init__(f"{peer}: {reason.value}")
@@ -64,10 +64,10 @@ class _Call(NamedTuple):
 
 
 class ClientConnection(BufferedProtocol):
-    """Opened once, ended once: whoever wants another connection makes another, after a backoff of its own.
+    """Opened once and ended once. A caller that wants another connection makes a new object, after its own backoff.
 
-    Every call's `done` is called exactly once, with the answer or with CallFailed, and never from within `send`.
-    `on_close` follows the last of them.
+    Every call's `done` is called exactly once, with the response or with CallFailed, and never from within `send`.
+    `on_close` is called after the last of them.
     """
 
     def __init__(
@@ -96,16 +96,17 @@ class ClientConnection(BufferedProtocol):
         self._dial_deadline: Deadline | None = None
         self.ended: Gone | None = None
         self.versions: dict[int, tuple[int, int]] = {}
-        """What the peer advertises, by API key, once negotiated."""
+        """The versions that the peer advertises, by API key, after negotiation."""
 
     def open(self, on_open: Callable[[], None], timeout: float, negotiate: bool = True) -> None:
-        """Dial, ask for the peer's versions if so wished, then `on_open`; or else `on_close` says why not."""
+        """Connects, asks for the peer's versions if `negotiate` is set, and calls `on_open`; or else `on_close`, with
+        the reason."""
         self._dial_deadline = self._deadlines.add(timeout, self._end, Gone.TIMED_OUT)
         dial = self._dial(on_open, timeout, negotiate)
         self._dialling = self._world.spawn(f"dial {self.peer}", dial, lambda _: self._end(Gone.CLOSED))
 
     def pick(self, api_key: int, versions: tuple[int, int]) -> int | None:
-        """The highest version that we and the peer both know."""
+        """The highest version that both sides support; None if there is none."""
         theirs = self.versions.get(api_key)
         if theirs is None:
             return None
@@ -139,9 +140,9 @@ class ClientConnection(BufferedProtocol):
         done: Callable[[memoryview | CallFailed], None],
         timeout: float,
     ) -> None:
-        """The hot path: an encoded body out, a writable view of the answer's body back.
+        """The hot path: sends an encoded body, and passes a writable view of the response's body to `done`.
 
-        `done` may raise Malformed: the peer is then treated as broken.
+        If `done` raises Malformed, the peer counts as broken.
         """
         self._send(api_key, version, flexible, body, None, done, timeout)
 
@@ -203,7 +204,7 @@ class ClientConnection(BufferedProtocol):
 
     def _answer(self, frame: memoryview) -> None:
         if not self._calls:
-            raise Malformed("an answer that nobody asked for")
+            raise Malformed("a response without a request")
         call = self._calls[0]
         if len(frame) < 4 or _CORRELATION.unpack_from(frame)[0] != call.correlation:
             raise Malformed(f"not the answer to request {call.correlation}")
@@ -259,11 +260,11 @@ class ClientConnection(BufferedProtocol):
                 on_open()
 
     def _ask_versions(self, version: int, on_open: Callable[[], None], timeout: float) -> None:
-        """A peer that does not know `version` answers in version 0 with the ones that it does know (KIP-511)."""
+        """A peer that does not support `version` answers in version 0 and lists its versions (KIP-511)."""
 
         def done(body: memoryview | CallFailed) -> None:
             if isinstance(body, CallFailed):
-                return  # on_close tells
+                return  # on_close gets the reason
             refused = body[:2] == Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
             answer = ApiVersionsResponse.decode(body, 0 if refused else version)
             self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}

@@ -1,23 +1,25 @@
-"""One connection of a client or of another node: requests in, dispatched as they arrive; answers in their order."""
+"""One connection of a client or of another node: dispatches requests as they arrive, and sends responses in order."""
 
 from __future__ import annotations
 
 import logging
 from asyncio import BaseTransport, BufferedProtocol, Transport
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
 from highwater.model import Endpoint
 from highwater.net.api_versions import API_VERSIONS, unsupported_version
+from highwater.net.arrival import BEGIN, Arrival
 from highwater.net.context import ANONYMOUS, RequestContext
 from highwater.net.header import HeaderReader, after_tags
 from highwater.net.line import Line
 from highwater.net.outbox import Outbox, Slot
-from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_BYTES, Registered, decode_at_length
+from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_BYTES, Registered, at_length
 from highwater.net.room import Place, Room
 from highwater.net.stats import CloseReason
-from highwater.net.turns import Errand, Share, Work, elsewhere
+from highwater.net.turns import Errand, Share, Work
 from highwater.wire.codec import Malformed, TooMany
 from highwater.wire.framing import CHUNK, FrameFault, FrameReader
 
@@ -27,19 +29,19 @@ if TYPE_CHECKING:
 _ANSWERED_WHILE_HELD: Final = API_VERSIONS.key.to_bytes(2, "big")
 _KEY_AND_VERSION: Final = Struct(">hh")
 _TAKEN_PER_TURN: Final = 1 << 20
-"""After so many bytes a connection lets the others have their turn; the loop alone would read on while more comes."""
+"""After this many bytes a connection pauses for others. The event loop itself would read on while more comes."""
 _SECONDS_PER_BYTE: Final = 1e-7
-"""What a request takes of the loop, before more is known of it than its size."""
+"""The estimated time to handle one byte of a request, if only its size is known."""
 
 log = logging.getLogger(__name__)
 
 
 class Connection(BufferedProtocol):
-    """Dispatches requests until it is blocked: by unanswered requests, answers that the peer does not read, a mute, a
-    hold, or the budget for large frames.
+    """Dispatches requests until it is blocked: by unanswered requests, by responses that the peer does not read, by a
+    mute, by a hold, or by the budget for large frames.
 
-    What is blocked is not read, so a peer that does not take its answers stops being heard. A broken protocol closes
-    the connection once the requests before it are answered.
+    A blocked connection is not read, so a peer that does not read its responses can send no more requests. If the peer
+    breaks the protocol, the connection is closed after the requests before are answered.
     """
 
     def __init__(self, server: Server, listening: Listening) -> None:
@@ -57,6 +59,8 @@ class Connection(BufferedProtocol):
         self.principal = ANONYMOUS
         self.peer = Endpoint("", 0)
         self.since = self.last_active = 0.0
+        self._arrived = 0.0
+        """When bytes were last read. While whole frames wait, no more is read: it holds for each of them."""
         self._transport: Transport | None = None
         self._outbox: Outbox
         self._reason: CloseReason | None = None
@@ -67,9 +71,8 @@ class Connection(BufferedProtocol):
         self._resting = False
         self._parked: memoryview | None = None
         self._tired = False
-        """It has had its turn; what else it has sent waits for the next one."""
-        self._starved = False
-        self._receiving = 0
+        """The connection has had its turn. Further requests wait for the next one."""
+        self._arrival = Arrival(self._budget, self)
         self._watchers: list[Callable[[], None]] = []
         self._places: dict[Place, None] = {}
         self.line = Line(self._clock)
@@ -85,10 +88,11 @@ class Connection(BufferedProtocol):
             self.abort(CloseReason.LIMIT)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._frames.space()
+        space = self._frames.space()
+        return space[:BEGIN] if self._budget.scarce and not self._arrival.memory else space
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_active = self._clock.monotonic()
+        self._arrived = self.last_active = self._clock.monotonic()
         self._stats.bytes_in += nbytes
         self._frames.received(nbytes)
         self._taken += nbytes
@@ -98,7 +102,7 @@ class Connection(BufferedProtocol):
         self.take()
 
     def eof_received(self) -> bool:
-        """A half-closed peer still gets the answers it waits for."""
+        """A half-closed peer still gets the responses that it waits for."""
         self._notify()
         self._ending = True
         self.line.end()
@@ -119,7 +123,7 @@ class Connection(BufferedProtocol):
         self._frames.clear()
         self._account()
         for place in [each for each in self._places if not each.is_had]:
-            place.leave()  # what waits in it is counted no longer
+            place.leave()  # the waiting request no longer counts
         self._server.forget(self, self._listening, self._reason or CloseReason.PEER)
         self._notify()
 
@@ -137,8 +141,8 @@ class Connection(BufferedProtocol):
 
     @property
     def owes(self) -> bool:
-        """The peer waits for us, and takes what we send: not idle, however long it takes."""
-        waits = self._parked is not None or self._starved or self._tired or not self._outbox.empty
+        """Whether the peer waits for a response and reads: then the connection is not idle, however long it takes."""
+        waits = self._parked is not None or self._arrival.starved or self._tired or not self._outbox.empty
         return waits and not self._outbox.paused and not self._ending
 
     @property
@@ -147,20 +151,24 @@ class Connection(BufferedProtocol):
 
     @property
     def unread(self) -> int:
-        """Bytes of answers that it keeps in memory."""
+        """The bytes of responses that it keeps in memory."""
         return self._outbox.unsent + self._outbox.written
 
+    def stalls(self, since: float) -> bool:
+        """Whether it keeps memory for a frame that has not grown since then, though it is being read."""
+        return self._arrival.memory > 0 and not self._paused and self._arrival.progressed_at <= since
+
     @property
-    def stalls(self) -> bool:
-        """It keeps memory for a large frame, and we are reading."""
-        return self._receiving > 0 and not self._paused
+    def starved(self) -> int:
+        """The memory that it keeps for a frame while it waits for more memory; 0 if it does not wait."""
+        return self._arrival.memory if self._arrival.starved else 0
 
     def go_on(self) -> None:
         self._account()
         self._steer()
 
     def finish(self, reason: CloseReason) -> None:
-        """Take no more requests; close when all are answered."""
+        """Takes no more requests, and closes when all are answered."""
         self.stop_dispatching(reason)
         self._ending = True
         if self._outbox.empty:
@@ -178,7 +186,7 @@ class Connection(BufferedProtocol):
         outbox = self._outbox
         if self._paused and not outbox.mutes and 2 * len(outbox.slots) <= self._max_slots:
             self.take()
-        if self._budget.waiting:
+        if self._budget.has_waiting:
             self._budget.wake()
         if outbox.empty:
             self.last_active = self._clock.monotonic()
@@ -186,7 +194,7 @@ class Connection(BufferedProtocol):
                 self.close(CloseReason.PEER)
 
     def close(self, reason: CloseReason) -> None:
-        """What is written still goes out."""
+        """Closes the connection. Written bytes are still sent."""
         self._reason = self._reason or reason
         self._deaf = True
         self._stop_answering()
@@ -207,7 +215,7 @@ class Connection(BufferedProtocol):
     # --- requests
 
     def take(self) -> None:
-        """Take the requests at hand: now, or when it is our turn."""
+        """Takes the received requests now, or in this connection's next turn."""
         turns = self._turns
         if turns.served is not None:
             self._pump()
@@ -216,7 +224,7 @@ class Connection(BufferedProtocol):
             self._await_turn()
             self._steer()
         else:
-            turns.begin(self._share)
+            turns.begin(self._share, turns.monotonic())
             try:
                 self._pump_corked()
             finally:
@@ -242,7 +250,7 @@ class Connection(BufferedProtocol):
         self._outbox.uncork()
 
     def _pump(self) -> None:
-        """Dispatch the frames at hand for as long as nothing blocks."""
+        """Dispatches the received frames until the connection is blocked."""
         frames = self._frames
         listening = self._listening
         turns = self._turns
@@ -263,7 +271,7 @@ class Connection(BufferedProtocol):
         frames.settle()
         if is_over and frames.has_one:
             self._await_turn()
-        if self._receiving or self._parked is not None or frames.held > CHUNK:
+        if self._parked is not None or self._arrival.is_counted(frames):
             if frames.announced > MOST_BYTES:
                 self._look_ahead()
             self._account()
@@ -276,15 +284,16 @@ class Connection(BufferedProtocol):
             or self._tired
             or len(outbox.slots) >= self._max_slots
             or outbox.paused
-            or outbox.owed >= self._budget.bound
-            or outbox.unsent >= self._budget.answer_bound
+            # Both are mostly 0: then the bounds need not be computed.
+            or (outbox.owed > 0 and outbox.owed >= self._budget.bound)
+            or (outbox.unsent > 0 and outbox.unsent >= self._budget.answer_bound)
             or outbox.mutes > 0
             or self._parked is not None
         )
 
     def _steer(self) -> None:
-        """Read if and only if another request could be taken."""
-        pause = self._starved or self._resting or self._blocked()
+        """Reads if and only if another request could be taken."""
+        pause = self._arrival.starved or self._resting or self._blocked()
         if pause is not self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = pause
             if pause:
@@ -298,25 +307,15 @@ class Connection(BufferedProtocol):
         self._steer()
 
     def _account(self) -> None:
-        """Tell the budget what a large frame takes: one that is arriving, or one that waits for a hold to end."""
-        frames = self._frames
-        large = frames.held if frames.held > CHUNK else 0
-        more = frames.claim - large if large else 0
-        if self._parked is not None and len(self._parked) > CHUNK:
-            large += len(self._parked)
-        self._budget.receiving += large - self._receiving
-        self._receiving = large
-        self._starved = False
-        if not large:
-            self._budget.leave(self)
-        elif self._budget.admit(self, more):
-            self._receiving += more
-        else:
-            self._starved = True
+        parked = 0 if self._parked is None or len(self._parked) <= CHUNK else len(self._parked)
+        self._arrival.count(self._frames, parked, self._clock.monotonic())
 
     def _look_ahead(self) -> None:
-        """Take no more of a frame that would be refused for its size."""
-        key, version = _KEY_AND_VERSION.unpack_from(self._frames.begun)
+        """Refuses a frame before it is whole if it is too large for its API."""
+        begun = self._frames.begun
+        if len(begun) < _KEY_AND_VERSION.size:
+            return
+        key, version = _KEY_AND_VERSION.unpack_from(begun)
         entry = self.find(key)
         if entry is not None and self._frames.announced > entry.most_bytes:
             self._refuse_size(entry, version, self._frames.announced)
@@ -348,7 +347,7 @@ class Connection(BufferedProtocol):
             self._listening.name,
             self.principal,
             self.peer,
-            self.last_active,
+            self._arrived,
             slot,
             self._server.authorizer,
             flexible and key != API_VERSIONS.key,  # its response header is always version 0
@@ -358,7 +357,8 @@ class Connection(BufferedProtocol):
             work = entry.handle(ctx, entry.decode(frame[at:], version, ELEMENTS_AT_ONCE))
         except TooMany:
             body = frame[at:]
-            work = self._at_length(entry, ctx, memoryview(bytearray(body)) if len(body) < CHUNK else body)
+            kept = memoryview(bytearray(body)) if len(body) < CHUNK else body
+            work = at_length(self._server.world, entry, ctx, kept, partial(self.place, self._turns.large, 1))
         except Exception as failed:  # noqa: BLE001 the boundary between one request and the node
             self.failed(ctx, failed)
             return
@@ -384,27 +384,6 @@ class Connection(BufferedProtocol):
         if not errand.begin():
             slot.mute()
 
-    def _at_length(self, entry: Registered, ctx: RequestContext, body: memoryview) -> Work:
-        """Of many elements: decoded off the loop, and few of them at a time, for the memory that they take."""
-        place: Place | None = None
-
-        def wait(resume: Callable[[], None]) -> None:
-            nonlocal place
-            place = self.place(self._turns.large, 1, resume)
-            place.enter()
-
-        try:
-            yield wait
-            request = yield from elsewhere(self._server.world, decode_at_length, entry, body, ctx.version)
-            if isinstance(request, Exception):
-                raise request
-            work = entry.handle(ctx, request)
-            if work is not None:
-                yield from work
-        finally:
-            if place is not None:
-                place.leave()
-
     def place(self, room: Room, size: int, begin: Callable[[], None]) -> Place:
         place = Place(room, size, begin, lambda left: self._places.pop(left, None))
         self._places[place] = None
@@ -427,7 +406,7 @@ class Connection(BufferedProtocol):
             slot.fail(CloseReason.BODY if isinstance(failed, Malformed) else CloseReason.HANDLER)
 
     def _refuse(self, key: int, correlation: int, entry: Registered | None) -> None:
-        """As Kafka does: close without an answer, but tell a client of the future which ApiVersions we know."""
+        """As in Kafka: closes without a response. But a newer client gets the supported versions of ApiVersions."""
         if entry is None or key != API_VERSIONS.key:
             self.finish(CloseReason.UNKNOWN_API)
         else:
@@ -435,15 +414,15 @@ class Connection(BufferedProtocol):
             self._outbox.reserve(0).fill([header, unsupported_version()])
 
     def _refuse_size(self, entry: Registered, version: int, size: int) -> None:
-        """As a frame that is too large: an answer would have to name what only the decoded request tells."""
-        log.warning(
-            "closed the connection of %s: a %s v%d of %d bytes, and %d is the most that it may have",
-            *(self.peer, entry.api.request.__name__, version, size, entry.most_bytes),
-        )
+        """Closes the connection, as for a too large frame: a response would need fields of the decoded request."""
+        name = f"{entry.api.request.__name__} v{version}"
+        if self._server.world.failures.is_news(f"a {name} is too large"):
+            line = "closed the connection of %s: a %s of %d bytes, and %d is the most that it may have"
+            log.warning(line, self.peer, name, size, entry.most_bytes)
         self.finish(CloseReason.FRAME)
 
     def _notify(self) -> None:
         watchers, self._watchers = self._watchers, []
         for fn in watchers:
-            with self._server.world.failures.boundary("connection", "who waited for its end"):
+            with self._server.world.failures.boundary("connection", "a callback that waited for its end"):
                 fn()

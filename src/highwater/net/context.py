@@ -1,4 +1,4 @@
-"""What a handler is given with a request: who asks, through which listener, and how to answer."""
+"""The context of a request for its handler: the client, the listener, and the way to respond."""
 
 from __future__ import annotations
 
@@ -35,36 +35,39 @@ def allow_all(principal: Principal, peer: Endpoint, operation: str, resource: st
 
 
 class ResponseSlot(Protocol):
-    """The place of one answer in its connection's order. Exactly one of these is called, once."""
+    """The place of one response in the order of its connection. Exactly one of `fill`, `skip` and `close_connection` is
+    called, once."""
 
     def fill(self, parts: Sequence[Part]) -> None:
-        """The whole response body and header, without the size prefix."""
+        """Sends the response: header and body, without the size prefix."""
         ...
 
     def skip(self) -> None:
-        """No answer (Produce with acks=0)."""
+        """Sends no response (Produce with acks=0)."""
         ...
 
     def close_connection(self) -> None:
-        """The peer broke the protocol, or asked with acks=0 for what failed. Earlier requests are answered first."""
+        """Closes the connection after earlier requests are answered: the peer broke the protocol, or a request with
+        acks=0 failed."""
         ...
 
     def mute(self) -> None:
-        """Take no further request from this connection until this one is answered: it is worked on off the loop."""
+        """Takes no further request from this connection until this one is answered: it is handled off the event
+        loop."""
         ...
 
     def unmute(self) -> None:
-        """It is not answered yet, but all that had to come before further requests is done."""
+        """The request is not answered yet, but further requests may be taken."""
         ...
 
     def linger(self, give_way: Callable[[], None]) -> None:
-        """It is answered a little later for the peer's own good. `give_way` is called, to have it answered, as soon as
-        anything else on this connection would wait for it: another of its requests is answered."""
+        """The response is delayed a little for the peer's own good. `give_way` is called as soon as the response of
+        another request of this connection is ready, which would have to wait. It must answer at once."""
         ...
 
 
 class Connected(Protocol):
-    """The connection that a request came on: the same object for all its requests."""
+    """The connection of a request. All requests of a connection have the same object."""
 
     principal: Principal
     since: float
@@ -73,36 +76,36 @@ class Connected(Protocol):
 
     @property
     def ending(self) -> bool:
-        """The peer sends no more, and may be gone: as `Line.end` says, nobody waits from here on."""
+        """The peer sends no more and may be gone. No request waits from now on, as `Line.end` says."""
         ...
 
     @property
     def until(self) -> float:
-        """By the monotonic clock: when the request that is handled now gives way."""
+        """The end of the present slice, on the monotonic clock."""
         ...
 
     def find(self, key: int) -> Registered | None:
-        """What its listener answers this API with now."""
+        """The handler of this API on the connection's listener."""
         ...
 
     def carry_out(self, ctx: RequestContext, work: Work) -> None:
-        """Do the rest of what one of its requests asks for, by turns with other requests."""
+        """Does the rest of the work for one of its requests, in turns with other requests."""
         ...
 
     def pass_on(self, size: int, begin: Callable[[], None]) -> Place:
-        """A place for a large request that is passed on; it is given up where the connection ends before it is had."""
+        """A place for a large request that is forwarded. It is given up if the connection ends while it waits."""
         ...
 
     def open(self, size: int, begin: Callable[[], None]) -> Place:
-        """The same for one that is taken out of an envelope."""
+        """The same, for a request that is taken out of an envelope."""
         ...
 
     def failed(self, ctx: RequestContext, failed: Exception) -> None:
-        """One of its requests met a mistake: it is closed once all earlier ones are answered."""
+        """One of its requests raised an exception. The connection is closed after all earlier requests are answered."""
         ...
 
     def on_close(self, fn: Callable[[], None]) -> None:
-        """Call `fn` once the peer has closed or the connection broke: a hint, no proof, that the peer died."""
+        """Calls `fn` when the peer has closed the connection or it broke. That is a hint, not a proof, that it died."""
         ...
 
 
@@ -156,7 +159,7 @@ class RequestContext:
         return self.authorizer(self.principal, self.peer, operation, resource, name)
 
     def header(self) -> bytes:
-        """The response header: v1 (with its empty tag section) where the response is flexible, else v0."""
+        """The response header: v1 (with an empty tag section) if the response is flexible, or else v0."""
         correlation = self.correlation_id.to_bytes(4, "big", signed=True)
         return correlation + b"\x00" if self.flexible_response else correlation
 
@@ -164,19 +167,20 @@ class RequestContext:
         self.slot.fill([self.header(), response.encode(self.version)])
 
     def written(self, element: S) -> S:
-        """An element of the answer, encoded now: where there are many, their encoding takes as long as their making."""
+        """Encodes an element of the response now. If there are many, the encoding is then spread over many turns,
+        too."""
         writer = FlexibleWriter() if self.flexible_response else Writer()
         element.write(writer, self.version)
         return cast(S, Written(writer.buffer))
 
     def carry_out(self, work: Work) -> None:
-        """For an answer that is made later than its handler returned."""
+        """For a response that is built after its handler has returned."""
         self.connection.carry_out(self, work)
 
     def failed(self, failed: Exception) -> None:
-        """What was done for it after its handler returned met a mistake: as if the handler had."""
+        """Work after the return of the handler raised an exception. It is treated like one of the handler."""
         self.connection.failed(self, failed)
 
     def respond_parts(self, body: Sequence[Part]) -> None:
-        """The hot path: a body already encoded, file slices and all."""
+        """The hot path: the body is already encoded, and may contain file slices."""
         self.slot.fill([self.header(), *body])

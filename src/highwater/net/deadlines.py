@@ -1,4 +1,4 @@
-"""One queue for everything that must happen if something else does not: requests have no timers of their own."""
+"""One queue for all deadlines, so that requests need no timers of their own."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Deadline:
 
     @property
     def pending(self) -> bool:
-        """Neither fired nor cancelled."""
+        """Whether it has not fired and was not cancelled."""
         return self._fn is not None
 
     def cancel(self) -> None:
-        """Fine at any time, also after it fired."""
+        """Allowed at any time, even after it has fired."""
         if self._fn is not None:
             self._fn = None
             self._args = ()
             self._queue._forget()
 
     def fire(self) -> None:
-        """Now instead of later; nothing if it fired or was cancelled."""
+        """Fires now; does nothing if it has fired or was cancelled."""
         fn, args = self._fn, self._args
         self.cancel()
         if fn is not None:
@@ -48,7 +48,7 @@ class Deadline:
 
 
 class DeadlineQueue:
-    """Fires what is due at the next tick: never early, late by a tick at most. Sleeps while it is empty."""
+    """Fires due deadlines at the next tick: never early, and at most one tick late. It sleeps while it is empty."""
 
     def __init__(self, clock: Clock, tick: float = TICK) -> None:
         self._clock = clock
@@ -65,7 +65,7 @@ class DeadlineQueue:
         return self.add_at(self._clock.monotonic() + seconds, fn, *args)
 
     def add_at(self, at: float, fn: Callable[..., None], *args: object) -> Deadline:
-        """`at` is on the clock's monotonic scale. Equal deadlines fire in the order they were added."""
+        """`at` is a time of the monotonic clock. Equal deadlines fire in the order in which they were added."""
         deadline = Deadline(self, at, fn, args)
         self._added += 1
         heappush(self._heap, (at, self._added, deadline))
@@ -90,6 +90,6 @@ class DeadlineQueue:
                     deadline._fire()
                 else:
                     self._cancelled -= 1
-        finally:  # one that raises must not silence the rest
+        finally:  # a deadline that raises must not stop the others
             if self._heap and self._timer is None:
                 self._timer = self._clock.call_later(self._tick, self._sweep)

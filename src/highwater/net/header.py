@@ -1,4 +1,4 @@
-"""Kafka's request header, read in front of every request."""
+"""Reads Kafka's request header."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_TAGS: Final = 100
 
 
 class HeaderReader:
-    """One per connection: its client id hardly ever changes, so it is decoded once."""
+    """Each connection has one. The client id hardly ever changes, so it is decoded once."""
 
     __slots__ = ("_raw", "client_id")
 
@@ -23,7 +23,7 @@ class HeaderReader:
         self.client_id: str | None = ""
 
     def read(self, frame: memoryview) -> tuple[int, int, int, int]:
-        """(API key, version, correlation id, where the client id ends); raises Malformed."""
+        """Returns (API key, version, correlation id, end of the client id). Raises Malformed."""
         try:
             key, version, correlation, length = _unpack(frame)
         except StructError:
@@ -51,7 +51,7 @@ class HeaderReader:
 
 
 def after_tags(frame: memoryview, at: int) -> int:
-    """Where the body begins in a flexible version; unknown tags are passed over. Raises Malformed."""
+    """The start of the body in a flexible version. Unknown tags are skipped. Raises Malformed."""
     if at < len(frame) and frame[at] == 0:
         return at + 1
     reader = FlexibleReader(frame[at:], 0, _MOST_TAGS)

@@ -1,7 +1,7 @@
-"""Just enough HTTP to be looked at by a browser, curl or Prometheus: GET, one answer, close.
+"""A minimal HTTP server for browsers, curl and Prometheus: GET, one response, close.
 
-A page is made a part at a time, with a turn of the loop between two: who looks at a thousand partitions keeps nobody
-waiting who writes to one. Whoever comes costs a descriptor, so there are few, and none for long.
+A page is made in parts, with a turn of the loop between two. So a page of a thousand partitions does not delay
+producers and consumers. Each connection takes a file descriptor, so there are only a few, and none lasts long.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from ipaddress import ip_address
 from typing import NamedTuple, cast
 
 from highwater.model import Endpoint
-from highwater.world import Listener, Timer, World
+from highwater.world import ListeningSocket, Timer, World
 
 MAX_REQUEST = 8192
 MAX_CONNECTIONS = 32
 ASK_SECONDS = 10.0
-"""For a whole request to arrive."""
+"""The time for a whole request to arrive."""
 MAX_UNSENT = 256 * 1024
 TAKE_SECONDS = 30.0
-"""For the peer to take what we have written, before we go on."""
+"""The time for the peer to read what was written."""
 _log = logging.getLogger(__name__)
 
 
 Wait = Callable[[Callable[[], None]], None]
-"""Something that a page waits for: called with what makes the rest, it calls that once when it is time."""
+"""Something that a page waits for. It is called with a function, and calls that function once when the page can go
+on."""
 Part = bytes | Wait
 
 
@@ -36,21 +37,21 @@ class Page(NamedTuple):
 
 
 Routes = Mapping[str, Callable[[], Page]]
-"""Path -> what to answer, made when it is asked for."""
+"""Path -> a function that makes the page."""
 
 
 class HttpServer:
-    """Read-only. It answers to an address, to localhost and to its own `names`, and to no other name: a page of
-    somebody else's whose name was turned to this address (DNS rebinding) gets nothing."""
+    """Read-only. The Host header must be an address, localhost or one of `names`. So a foreign web page whose name was
+    pointed to this address (DNS rebinding) gets nothing."""
 
     def __init__(self, world: World, routes: Routes, names: Iterable[str] = ()) -> None:
         self._world = world
         self.failures = world.failures
         self._routes = routes
-        self._listener: Listener | None = None
+        self._listener: ListeningSocket | None = None
         self._names = {"localhost", *names}
         self._connections: dict[_Request, None] = {}
-        """The longest open first."""
+        """Open connections, the oldest first."""
 
     async def start(self, at: Endpoint) -> Endpoint:
         self._names.add(at.host)
@@ -58,7 +59,7 @@ class HttpServer:
         return self._listener.endpoint
 
     def answer(self, request: bytes) -> Iterator[Part]:
-        """The parts of the response; an error of the page's own comes while they are taken."""
+        """The parts of the response. An exception of the page is raised while they are taken."""
         yield from self._chosen(request)
 
     def _chosen(self, request: bytes) -> Iterator[Part]:
@@ -78,7 +79,7 @@ class HttpServer:
         return _response(200, page if words[0] == "GET" else Page(page.content_type, ()))
 
     def admit(self, request: _Request) -> None:
-        """Beyond MAX_CONNECTIONS one is closed: the oldest that has not asked yet, or the new one where all have."""
+        """Beyond MAX_CONNECTIONS one is closed: the oldest without a request, or the new one if all have one."""
         self._connections[request] = None
         if len(self._connections) > MAX_CONNECTIONS:
             next((each for each in self._connections if not each.is_answered), request).abort()
@@ -93,7 +94,7 @@ class HttpServer:
         self._world.clock.call_soon(then, parts)
 
     def _is_ours(self, host: str) -> bool:
-        """Of a Host header: a name or an address, and maybe a port."""
+        """`host` is a Host header: a name or an address, perhaps with a port."""
         name, colon, port = host.rpartition(":")
         if not colon or not port.isdigit():
             name = host
@@ -120,7 +121,7 @@ def _text(line: str) -> Page:
 
 
 def _response(status: int, page: Page) -> Iterator[Part]:
-    """Its end is the connection's: how long a page is becomes known as it is made."""
+    """The end of the connection ends the response: the length of a page is not known before it is made."""
     yield (
         f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {page.content_type}\r\n"
         f"Cache-Control: no-store\r\nConnection: close\r\n\r\n"
@@ -129,7 +130,7 @@ def _response(status: int, page: Page) -> Iterator[Part]:
 
 
 class _Request(BufferedProtocol):
-    """One connection, one request; a request larger than a few kilobytes is no request of ours."""
+    """One connection with one request. A request of more than a few kilobytes is refused."""
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -139,7 +140,7 @@ class _Request(BufferedProtocol):
         self._transport: Transport | None = None
         self._deadline: Timer | None = None
         self._rest: Iterator[Part] | None = None
-        """What follows once the peer has read what was sent."""
+        """The rest of the response, for when the peer has read what was sent."""
         self._paused = False
 
     def connection_made(self, transport: BaseTransport) -> None:
@@ -171,7 +172,7 @@ class _Request(BufferedProtocol):
         self._paused = False
         assert self._transport is not None
         if self._transport.is_closing():
-            return  # the rest of it has as long as the whole had
+            return  # the deadline for the whole response still applies to the rest
         self._wait_no_longer()
         rest, self._rest = self._rest, None
         if rest is not None:
@@ -182,7 +183,7 @@ class _Request(BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.is_answered:
-            return  # whatever it says now, it has asked its one question
+            return  # further bytes are ignored: there is only one request
         self._got += nbytes
         assert self._transport is not None
         end = self._buffer.find(b"\r\n\r\n", 0, self._got)
@@ -206,9 +207,9 @@ class _Request(BufferedProtocol):
             return
         try:
             part = next(parts, None)
-        except Exception as failed:  # noqa: BLE001 the boundary between one look and the node
+        except Exception as failed:  # noqa: BLE001 the boundary between one page and the node
             self._server.failures.note("connection", "a page of /status or /metrics", failed)
-            self._transport.abort()  # half of it must not pass for the whole
+            self._transport.abort()  # half of a page must not look like the whole
             return
         if part is None:
             self._wait_no_longer()
@@ -221,5 +222,5 @@ class _Request(BufferedProtocol):
             self._server.soon(self._send, parts)
 
     def eof_received(self) -> bool:
-        """Who has asked and says no more still waits for the answer."""
+        """A client that has sent its request and half-closed the connection still waits for the response."""
         return self.is_answered

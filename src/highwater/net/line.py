@@ -1,4 +1,4 @@
-"""The requests of one connection that wait for something that may happen or not, a fetch for records."""
+"""The requests of one connection that wait for an event that may not come, such as a fetch that waits for records."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Protocol
 from highwater.world import Clock
 
 MAX_WAIT_MS = 60_000
-"""Whatever a fetch asks for: an answer without news may come at any time, and who would wait for days has gone."""
+"""The longest wait, even if a fetch asks for more. A response without news is always allowed, and a client that asks to
+wait for days may be gone."""
 
 
 class Waiting(Protocol):
     def look(self, at_once: bool) -> None:
-        """It is the first in the line: is there an answer? If not, it stays and looks again when there may be; but at
-        once it answers as things stand."""
+        """The request is the first in the line. It answers if it can; if not, it waits. With `at_once` it answers with
+        what there is."""
         ...
 
     def hang_up(self) -> None:
-        """The connection is gone, and with it whoever waited for the answer."""
+        """The connection is gone, so no response is needed."""
         ...
 
 
 class Line:
-    """Only the first one waits: answers keep their order, so those behind it could not be answered before it anyway,
-    and however many a peer pipelines, one of them is told of what happens."""
+    """Only the first request waits for events. Responses keep their order, so requests behind it could not be answered
+    earlier anyway. And even if a peer pipelines many requests, each event notifies only one of them."""
 
     __slots__ = ("_clock", "_ending", "_line")
 
@@ -42,7 +43,7 @@ class Line:
             waiting.look(self._ending)
 
     def leave(self, waiting: Waiting) -> None:
-        """It is answered."""
+        """The request is answered."""
         line = self._line
         if line and line[0] is waiting:
             line.popleft()
@@ -54,7 +55,7 @@ class Line:
             first.look(self._ending)
 
     def end(self) -> None:
-        """The peer sends no more. Whether it still listens shows when something is sent: nobody waits from here on."""
+        """The peer sends no more. Only a response can show whether it still reads, so no request waits from now on."""
         self._ending = True
         if self._line:
             self._line[0].look(at_once=True)

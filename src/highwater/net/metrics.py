@@ -1,8 +1,8 @@
-"""Metrics for Prometheus: what a family of them is, those of the network, and the page that holds them all.
+"""Metrics for Prometheus: families of samples, the metrics of the network, and the page with all of them.
 
-Names are those that dashboards for Kafka's jmx_exporter and for kafka_exporter use; docs/monitoring.md lists them.
-Counters are plain integers kept where things happen; everything else is read when it is scraped. The page is written
-here by parts, of which the loop that serves clients waits for one: a family, or some hundred rows of it.
+The names are those of dashboards for Kafka's jmx_exporter and for kafka_exporter; docs/monitoring.md lists them.
+Counters are plain integers where the events happen; everything else is computed on a scrape. The page is written in
+parts: a family, or some hundred rows of it. The event loop serves clients between two parts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ROWS_PER_PART = 300
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 Rows = Iterable[tuple[str, float]]
-"""The labels, by `labels`, and the number."""
+"""(labels as `labels` makes them, value)"""
 
 
 class Family(NamedTuple):
-    """All samples of one name."""
+    """All samples with one name."""
 
     name: str
     kind: str
@@ -44,18 +44,18 @@ class Family(NamedTuple):
 
 class Collector(Protocol):
     def collect(self) -> Iterator[Family | Wait]:
-        """Whoever has to ask others first gives what waits for them, and then what they said."""
+        """Yields families. A collector that has to ask other nodes first yields a `Wait` before them."""
         ...
 
 
 def exposition(collectors: Iterable[Collector]) -> Iterator[Part]:
     """The page, in Prometheus' text format 0.0.4."""
     for collector in collectors:
-        for told in collector.collect():
-            if isinstance(told, Family):
-                yield from told.parts()
+        for item in collector.collect():
+            if isinstance(item, Family):
+                yield from item.parts()
             else:
-                yield told
+                yield item
 
 
 def gauge(name: str, text: str, value: float | Rows) -> Family:
@@ -75,7 +75,7 @@ def _rows(value: float | Rows) -> Rows:
 
 
 class NetMetrics:
-    """Of one node's server and its event loop."""
+    """The metrics of a node's server and its event loop."""
 
     def __init__(self, server: Server, lag: LoopLag) -> None:
         self._server = server

@@ -1,4 +1,5 @@
-"""Answers of one connection: in the order of the requests, coalesced per loop turn, files read as the socket drains."""
+"""The responses of one connection: in the order of the requests, written together once per turn of the loop. Files are
+read as the socket takes the bytes."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from highwater.net.stats import CloseReason, NetStats
 from highwater.world import EXHAUSTED_SECONDS, Buffer, Disk, Exhausted, File, FileSlice, Job, Step, World
 
 WINDOW: Final = 256 * 1024
-"""Written per turn."""
+"""The most bytes that are written per turn."""
 CROWDED_WINDOW: Final = 64 * 1024
-"""The same while unread answers take all the memory that there is for them."""
+"""The same, while unread responses take all memory that they may."""
 PAUSED_AT: Final = 64 * 1024
-"""The fill level at which the transport pauses us. Its buffer holds that and one window at most."""
+"""The fill level at which the transport pauses writing. Its buffer holds at most this and one window."""
 _JOINED: Final = 64 * 1024
-"""Below this one buffer is cheaper to write than many."""
+"""Below this size one buffer is cheaper to write than many."""
 _PREFIX: Final = Struct(">i")
 _SKIPPED: Final[list[Part]] = []
 _CLOSING: Final[list[Part]] = []
@@ -32,16 +33,16 @@ log = logging.getLogger(__name__)
 
 
 class Owner(Protocol):
-    """The connection, as its outbox sees it."""
+    """The part of a connection that its outbox uses."""
 
     def drained(self) -> None:
-        """Answers left; there may be room for further requests."""
+        """Responses were written, so there may be room for further requests."""
         ...
 
     def stop_dispatching(self, reason: CloseReason) -> None: ...
 
     def close(self, reason: CloseReason) -> None:
-        """All that was to be said has been written."""
+        """All responses are written."""
         ...
 
     def abort(self, reason: CloseReason) -> None: ...
@@ -52,7 +53,7 @@ class AlreadyAnswered(RuntimeError):
 
 
 class Slot:
-    """The place of one answer (net.context.ResponseSlot)."""
+    """The place of one response (net.context.ResponseSlot)."""
 
     __slots__ = ("_outbox", "memory", "muting", "parts", "request_bytes", "size")
 
@@ -88,14 +89,14 @@ class Slot:
         self.fail(CloseReason.ASKED)
 
     def fail(self, reason: CloseReason) -> None:
-        """Close once all earlier requests are answered."""
+        """Closes the connection when all earlier requests are answered."""
         if self.parts is not None:
             raise AlreadyAnswered
         self.parts = _CLOSING
         self._outbox.refused(self, reason)
 
     def mute(self) -> None:
-        """Take no further request from this connection until this one is answered."""
+        """Takes no further request from this connection until this one is answered."""
         if self.parts is None and not self.muting:
             self.muting = True
             self._outbox.mutes += 1
@@ -117,7 +118,6 @@ class Outbox:
         "_job",
         "_owner",
         "_parts",
-        "_paused",
         "_reason",
         "_scheduled",
         "_sent",
@@ -128,6 +128,7 @@ class Outbox:
         "lingering",
         "mutes",
         "owed",
+        "paused",
         "slots",
         "unread_since",
         "unsent",
@@ -145,19 +146,20 @@ class Outbox:
         self.owed = 0
         """Bytes of requests that are not answered."""
         self.unsent = 0
-        """Bytes of answers that wait in memory: for those before them, or for the peer to read."""
+        """Bytes of responses that wait in memory: for earlier responses, or for the peer to read."""
         self._under_way = 0
-        """How many of them belong to the answer whose parts are being written."""
+        """How many of them belong to the response that is being written."""
         self.written = 0
-        """Bytes that the transport holds since the peer does not read."""
+        """Bytes that the transport holds because the peer does not read."""
         self.unread_since: float | None = None
-        """Since when the peer has not read what was written."""
+        """Since when the peer does not read."""
         self.mutes = 0
         self.lingering: dict[Slot, Callable[[], None]] = {}
         self._parts: deque[Part] = deque()
         self._sent = 0
         self._job: Job | None = None
-        self._paused = False
+        self.paused = False
+        """The peer does not read."""
         self._scheduled = False
         self._reason = CloseReason.ASKED
         transport.set_write_buffer_limits(high=PAUSED_AT, low=PAUSED_AT // 4)
@@ -165,11 +167,6 @@ class Outbox:
     @property
     def empty(self) -> bool:
         return not self.slots and not self._parts
-
-    @property
-    def paused(self) -> bool:
-        """The peer does not read."""
-        return self._paused
 
     @property
     def _window(self) -> int:
@@ -199,8 +196,8 @@ class Outbox:
             self._call_soon(self.flush)
 
     def _hurry(self) -> None:
-        """Another answer is there, and waits for those that linger or was waited for by them: they are given now."""
-        while self.lingering:  # who gives up one thing may find another to wait for
+        """Another response is ready, so the lingering ones are answered now."""
+        while self.lingering:  # a request that gives way may begin to linger again
             lingering, self.lingering = self.lingering, {}
             for give_way in lingering.values():
                 give_way()
@@ -217,7 +214,7 @@ class Outbox:
             self._owner.drained()
 
     def cork(self) -> None:
-        """Requests are being dispatched: answers given meanwhile leave together at `uncork`, in this very turn."""
+        """Requests are being dispatched. Their responses are written together at `uncork`, in the same turn."""
         self._scheduled = True
 
     def uncork(self) -> None:
@@ -227,13 +224,13 @@ class Outbox:
 
     def pause(self) -> None:
         assert self._transport is not None
-        self._paused = True
+        self.paused = True
         self.unread_since = self._world.clock.monotonic()
         self.written = self._transport.get_write_buffer_size()
         self._budget.unreading(self.written)
 
     def resume(self) -> None:
-        self._paused = False
+        self.paused = False
         self._read()
         self.flush()
 
@@ -243,7 +240,7 @@ class Outbox:
         self.written = 0
 
     def stop(self) -> None:
-        """The connection is gone: later answers go nowhere."""
+        """The connection is gone. Later responses are dropped."""
         self._transport = None
         if self._job is not None:
             self._job.cancel()
@@ -261,7 +258,7 @@ class Outbox:
 
     def flush(self) -> None:
         self._scheduled = False
-        if self._transport is None or self._paused or self._job is not None:
+        if self._transport is None or self.paused or self._job is not None:
             return
         out: list[Buffer] = []
         room = self._window
@@ -280,7 +277,7 @@ class Outbox:
             if not self.slots or (parts := self.slots[0].parts) is None:
                 break
             slot = self.slots.popleft()
-            slot.parts = _SENT  # whoever still knows the request does not keep its answer
+            slot.parts = _SENT  # so that a reference to the request does not keep its response in memory
             if parts is _CLOSING:
                 closing = True
             elif parts is not _SKIPPED:
@@ -299,7 +296,7 @@ class Outbox:
         if closing:
             self._owner.close(self._reason)
             return
-        if room <= 0 and not self._paused and not self._scheduled:
+        if room <= 0 and not self.paused and not self._scheduled:
             self._scheduled = True
             self._call_soon(self.flush)
         self._owner.drained()
@@ -314,7 +311,7 @@ class Outbox:
             self._transport.writelines(out)
 
     def _next_part(self, room: int) -> Buffer | None:
-        """The next piece of the answer under way; None if it must be read off the loop, or cannot be read."""
+        """The next piece of the response that is being written; None if it must be read in a job, or cannot be read."""
         part = self._parts[0]
         if not isinstance(part, FileSlice):
             return self._next_of(part, room)
@@ -338,7 +335,7 @@ class Outbox:
         return data if self._accept(part, data, wanted) else None
 
     def _next_of(self, part: Buffer, room: int) -> Buffer:
-        """Of a large one no more than the transport should hold at a time."""
+        """Cuts a large part to what the transport should hold at a time."""
         rest = memoryview(part)[self._sent :] if self._sent else part
         if len(rest) <= room:
             self._parts.popleft()
@@ -360,7 +357,7 @@ class Outbox:
             self.flush()
 
     def _accept(self, part: FileSlice, data: Buffer, wanted: int) -> bool:
-        """Asked after the read: bytes that were cut off, replaced or damaged meanwhile are not those promised."""
+        """Checks the bytes after they were read: they may have been cut off, replaced or damaged meanwhile."""
         if len(data) != wanted or not part.intact() or not (part.check is None or part.check.passes(data)):
             self._owner.abort(CloseReason.FILE)
             return False
@@ -376,6 +373,6 @@ class Outbox:
 
 
 def _read(disk: Disk, file: File, position: int, size: int) -> Generator[Step, None, Buffer]:
-    """The slice's own file, not one opened by its path: it stays readable after the segment is deleted."""
+    """Uses the slice's own open file: it stays readable after the segment is deleted."""
     yield Step()
     return file.read(position, size)

@@ -1,7 +1,7 @@
-"""Whether a process is dead: proven by two refused dials, hinted at by nothing less.
+"""Finds out whether a process is dead. Two refused connections prove it.
 
-A dying listener may still accept once, and a stopped process accepts for ever: a dial that succeeds proves nothing, so
-it is tried again for a while.
+A dying process may still accept a connection once, and the port of a stopped process accepts for ever. So a successful
+connection proves nothing, and the probe tries again for a while.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 1.0
 
 
 class Probe:
-    """One question, one answer: `verdict(True)` if nothing listens there, twice in a row and at least 5 ms apart."""
+    """Calls `verdict` once: with True if the address refused two connections in a row, at least 5 ms apart."""
 
     def __init__(self, world: World, at: Endpoint, deadlines: DeadlineQueue, verdict: Callable[[bool], None]) -> None:
         self._world = world

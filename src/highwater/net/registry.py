@@ -1,5 +1,5 @@
-"""How an API is declared, and which of them a listener answers. ApiVersions is computed from here, so it cannot
-disagree with the code."""
+"""How an API is declared, and which APIs a listener answers. ApiVersions is computed from the same declarations, so it
+always matches the code."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from typing import Any, Final, NamedTuple
 
 from highwater.errors import Code
 from highwater.net.context import RequestContext
-from highwater.net.turns import Work
+from highwater.net.room import Place
+from highwater.net.turns import Resume, Work, elsewhere
 from highwater.wire.codec import Message
 from highwater.wire.messages import index
-from highwater.world import Disk, Step
+from highwater.world import Disk, Step, World
 
 Handle = Callable[[RequestContext, Any], Work | None]
-"""(context, decoded request): answers through the context, now or later. Runs on the loop, never blocks; what grows
-with the request is given back as work, which is done by turns."""
+"""(context, decoded request): answers through the context, now or later. It runs on the event loop and never blocks.
+Work that grows with the request is returned, and is done in turns."""
 
 Decode = Callable[[memoryview, int, int], Any]
-"""(body, version, most elements) -> request; raises wire.codec.Malformed, and TooMany where it has more."""
+"""(body, version, most elements) -> request. Raises wire.codec.Malformed, or TooMany if there are more elements."""
 
 Refuse = Callable[[Any, Code, int], Message | None]
-"""(request as it was decoded, error, version) -> the answer that says nothing but this error: each topic, partition or
-group that the request names gets it, where the answer has them. None where no answer is expected: the connection is
-closed instead."""
+"""(decoded request, error, version) -> the response that holds only this error. Each topic, partition or group of the
+request gets it, if the response has them. None if the client expects no response: then the connection is closed."""
 
 
 ELEMENTS_AT_ONCE: Final = 500
-"""Array elements that a request may have to be decoded on the loop, in some milliseconds at most."""
+"""A request with at most this many array elements is decoded on the event loop, in a few milliseconds."""
 MOST_ELEMENTS: Final = 100_000
-"""What the arrays of any request may hold, all together: more would take too much memory."""
+"""The most elements of all arrays of any request together: more would take too much memory."""
 ELEMENTS_IN_ONE_GO: Final = 2_000
-"""What they may hold where a handler does all in one go."""
+"""The most elements of a request whose handler does all work at once."""
 MANY_ELEMENTS: Final = 5_000
-"""The same where so many are of use: that takes 30 ms at most."""
+"""The same, for APIs that need more: the work takes 30 ms at most."""
 MOST_BYTES: Final = 8 << 20
-"""What a request may have: over 30 000 topics of the longest names, and as much as one change of the metadata holds.
-Elements may be few and long. They are copied when they are decoded, and again when they are passed on."""
+"""The largest request: more than 30 000 topics with the longest names, and as much as one change of the metadata may
+have. Elements may be few and long. They are copied when they are decoded, and again when they are forwarded."""
 MANY_BYTES: Final = 32 << 20
-"""The same where MANY_ELEMENTS bring 4 KiB of metadata each, as many as offset.metadata.max.bytes allows, and where a
-leader tells all members of its group what is theirs."""
+"""The same, for APIs where each of MANY_ELEMENTS may have 4 KiB of metadata (the default of offset.metadata.max.bytes),
+or where a leader sends the assignments of a whole group."""
 ANY_BYTES: Final = 2**31
-"""For the records that clients carry through us. socket.request.max.bytes is the bound."""
+"""For records of clients. Only socket.request.max.bytes limits them."""
 
 
 class Role(Enum):
@@ -61,11 +61,11 @@ def _never(request: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API, declared once: as `API` beside its `handle`, in a file that is named for its key.
+    """The only declaration of an API: `API`, beside its `handle`, in a file that is named after its key.
 
-    The package of that file says which listener answers it. All else follows from the declaration: what a listener
-    dispatches, decodes and advertises, what brokers pass on to the controller, how a request is refused when nobody
-    can be asked, and which requests of it a test can have fail.
+    The package of that file decides which listener answers it. Everything else follows from the declaration: what a
+    listener dispatches, decodes and advertises, what brokers forward to the controller, how a request is refused, and
+    which requests can get an injected error in tests.
     """
 
     key: int
@@ -74,17 +74,17 @@ class Api:
     advertised_min: int | None = None
     """Lower than what is handled only for Produce: see KAFKA-18659 in docs/divergence.md."""
     most_elements: int = ELEMENTS_IN_ONE_GO
-    """What its arrays may hold, all together: MOST_ELEMENTS where its handler gives way."""
+    """The most elements of all its arrays together: MOST_ELEMENTS if its handler works in turns."""
     most_bytes: int = MOST_BYTES
-    """What its frame may have; a larger one ends its connection before it is decoded."""
+    """The largest frame. A larger one closes the connection before it is decoded."""
     decode: Decode | None = None
-    """A flat decoder for the hot path; None takes the request message's own."""
+    """A flat decoder for the hot path; None uses the decoder of the request message."""
     forwarded: bool = False
-    """Of the controller's APIs: brokers answer it too, and pass it on to the active controller (KIP-590)."""
+    """An API of the controller that brokers accept, too, and forward to the active controller (KIP-590)."""
     refuse: Refuse | None = None
-    """How all of a request is refused. None where its answer has an error code of its own, and needs no more."""
+    """Makes the response that refuses a whole request. None if the response has an error code at its top level."""
     exempt: Callable[[Any], bool] = _never
-    """Requests that meet no injected error."""
+    """Requests that get no injected error."""
 
     @property
     def response(self) -> type[Message]:
@@ -99,7 +99,7 @@ class Api:
 
 
 class Handler(NamedTuple):
-    """An API with the function that answers it: it takes a part of the node first, and then what `Handle` takes."""
+    """An API with its handler: a function that takes a part of the node, and then the arguments of `Handle`."""
 
     api: Api
     handle: Callable[..., Work | None]
@@ -109,7 +109,7 @@ _HANDLER_FILE: Final = re.compile(r"k\d\d_\w+")
 
 
 def handlers_of(package: ModuleType) -> tuple[Handler, ...]:
-    """What the handler files of a package declare: each has an `API` and a `handle`."""
+    """The handlers of a package: each handler file has an `API` and a `handle`."""
     names = sorted(each.name for each in iter_modules(package.__path__) if _HANDLER_FILE.fullmatch(each.name))
     modules = [import_module(f"{package.__name__}.{name}") for name in names]
     return tuple(Handler(module.API, module.handle) for module in modules)
@@ -130,13 +130,37 @@ class Registered:
 
 
 def decode_at_length(disk: Disk, entry: Registered, body: memoryview, version: int) -> Generator[Step, None, Any]:
-    """A job: a request of more elements than are decoded on the loop."""
+    """A job: decodes a request with too many elements for the event loop."""
     yield Step()
     return entry.decode(body, version, entry.api.most_elements)
 
 
+def at_length(
+    world: World, entry: Registered, ctx: RequestContext, body: memoryview, find_place: Callable[[Resume], Place]
+) -> Work:
+    """A request of many elements: decoded off the loop, and few of them at a time, for the memory that they take."""
+    place: Place | None = None
+
+    def wait(resume: Resume) -> None:
+        nonlocal place
+        place = find_place(resume)
+        place.enter()
+
+    try:
+        yield wait
+        request = yield from elsewhere(world, decode_at_length, entry, body, ctx.version)
+        if isinstance(request, Exception):
+            raise request
+        work = entry.handle(ctx, request)
+        if work is not None:
+            yield from work
+    finally:
+        if place is not None:
+            place.leave()
+
+
 class Registry:
-    """The handlers of one listener role, by API key."""
+    """The handlers of one kind of listener, by API key."""
 
     def __init__(self, role: Role) -> None:
         self.role = role
@@ -150,7 +174,8 @@ class Registry:
         )
 
     def replace(self, key: int, handle: Handle, decode: Decode) -> Registered:
-        """Answer this API otherwise from the next request on; gives what was there, to put it back."""
+        """Replaces the handler of an API from the next request on. Returns the old entry, so that it can be
+        restored."""
         before = self._by_key[key]
         self._by_key[key] = replace(before, handle=handle, decode=decode)
         return before

@@ -1,4 +1,4 @@
-"""Room for what is large: so much of it at a time is worked on, and the rest waits as the bytes that came in."""
+"""Room for large requests: only a limited amount is handled at a time. Others wait as undecoded bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Room:
-    """Whoever comes first gets a place first. One who finds it empty gets one, however much he needs."""
+    """Requests get their places in the order of arrival. If the room is empty, a request of any size gets a place."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -14,7 +14,7 @@ class Room:
         self._waiting: dict[Place, None] = {}
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of requests that wait."""
         return len(self._waiting)
 
     def wait(self, place: Place) -> None:
@@ -40,7 +40,7 @@ class Room:
 
 
 class Place:
-    """Of one request: it waits once it is entered, it is had when `begin` is called, and it is left once."""
+    """The place of one request. It waits after `enter`, has its place when `begin` is called, and leaves once."""
 
     def __init__(self, room: Room, size: int, begin: Callable[[], None], left: Callable[[Place], None]) -> None:
         self._room = room
@@ -62,7 +62,7 @@ class Place:
         if self._is_left:
             return
         self._is_left = True
-        self._begin = None  # it has what is large, and may know this place: a circle that stays until it is looked for
+        self._begin = None  # it holds the large request and may refer to this place: a reference cycle otherwise
         self._left(self)
         if self.is_had:
             self._room.free(self.size)

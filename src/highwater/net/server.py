@@ -1,4 +1,4 @@
-"""The listening side: named listeners, limits over all connections, and their common clockwork."""
+"""The server side: named listeners, limits for all connections, and the sweep of idle ones."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ from highwater.net.registry import Registry, Role
 from highwater.net.stats import CloseReason, NetStats
 from highwater.net.turns import Turns
 from highwater.wire.framing import CHUNK, MAX_FRAME, ChunkPool
-from highwater.world import Listener, Timer, World
+from highwater.world import ListeningSocket, Timer, World
 
-STALL_SECONDS = 10.0
-"""How long a large frame may stop arriving while others wait for the memory it keeps."""
+STALL_SECONDS = 4.0
+"""How long a large frame may stop arriving while other connections wait for its memory."""
+FAVOURED_SECONDS = 8.0
+"""How long one large frame may go beyond the limit before it is another one's turn."""
+STARVED_SECONDS = 8.0
+"""How long a frame may wait for more memory while all frames keep too much. Otherwise peers that never finish their
+frames would stall one after the other."""
 UNREAD_SECONDS = 1.0
-"""How long a peer may read nothing while others wait for the memory of its answers."""
+"""How long a peer may read nothing while other connections wait for the memory of its responses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +34,22 @@ class Limits:
     max_frame: int = MAX_FRAME
     """socket.request.max.bytes"""
     queued_bytes: int = 128 * 1024 * 1024
-    """queued.max.request.bytes: requests arriving and not yet answered, over all connections, and answers that are not
-    yet read (file slices not counted), for which there is at most half of it and at least an eighth."""
+    """queued.max.request.bytes without the memory for one batch that is decompressed: the bytes of requests that arrive
+    or are not answered yet, over all connections, and of unread responses without file slices. Responses may take at
+    most half of it, and always an eighth."""
     connections: int = 10_000
     """max.connections"""
     reserved_connections: int = 100
-    """On top of these, for controller listeners: clients cannot crowd out the quorum."""
+    """Further connections for controller listeners, so that clients cannot lock out the quorum."""
     connections_per_ip: int = 5_000
     """max.connections.per.ip"""
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     idle_seconds: float = 600.0
     """connections.max.idle.ms"""
     slots: int = 512
-    """Requests of one connection that are not yet answered."""
+    """The most unanswered requests of one connection."""
     slot_bytes: int = 16 * 1024 * 1024
-    """Bytes of one connection's unanswered requests."""
+    """The most bytes of unanswered requests of one connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ class ListenerSpec:
 
 
 class Listening:
-    """One listener at work."""
+    """One open listener."""
 
     def __init__(self, spec: ListenerSpec) -> None:
         self.name = spec.name
@@ -64,7 +70,7 @@ class Listening:
         self.tls = spec.tls
         self.held = False
         self.waiting: dict[Connection, None] = {}
-        self.socket: Listener | None = None
+        self.socket: ListeningSocket | None = None
 
 
 class Server:
@@ -82,7 +88,7 @@ class Server:
         self.stats = stats or NetStats()
         self.chunks = ChunkPool()
         self.turns = Turns(world.clock)
-        self.budget = Budget(self.limits.queued_bytes, self.limits.slot_bytes, CHUNK)
+        self.budget = Budget(self.limits.queued_bytes, self.limits.slot_bytes, CHUNK, world.clock.monotonic)
         self.budget.on_crowded = self._relieve
         self._listening = {spec.name: Listening(spec) for spec in listeners}
         self._connections: dict[Connection, None] = {}
@@ -92,7 +98,7 @@ class Server:
         self._empty = Event()
 
     async def start(self, *names: str) -> None:
-        """Let these listeners (all, if none is named) listen. Until then they refuse whoever dials."""
+        """Opens these listeners (all, if none is named). Until then their ports refuse connections."""
         try:
             for name in names or self._listening:
                 listening = self._listening[name]
@@ -107,16 +113,16 @@ class Server:
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:
-        """By listener name, as really bound."""
+        """The bound addresses, by listener name."""
         return {name: one.socket.endpoint for name, one in self._listening.items() if one.socket is not None}
 
     @property
     def registries(self) -> list[Registry]:
-        """What is answered here, each once."""
+        """The registries of all listeners, each once."""
         return list({id(one.registry): one.registry for one in self._listening.values()}.values())
 
     def hold(self, *names: str) -> None:
-        """Until `release` these listeners (all, if none is named) answer ApiVersions alone; other requests wait."""
+        """Until `release`, these listeners (all, if none is named) answer only ApiVersions. Other requests wait."""
         for name in names or self._listening:
             self._listening[name].held = True
 
@@ -129,7 +135,7 @@ class Server:
                 self.world.clock.call_soon(connection.take)
 
     async def close(self, grace: float = 5.0) -> None:
-        """Accept nobody, answer what was asked, and close; after `grace` seconds drop what is left."""
+        """Accepts no connection, answers open requests, and closes. After `grace` seconds the rest is dropped."""
         self._closing = True
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -143,7 +149,7 @@ class Server:
             timer.cancel()
 
     def admit(self, connection: Connection, listening: Listening) -> bool:
-        """Called once per connection made; `forget` follows for each, admitted or not."""
+        """Called once for each new connection. `forget` follows for each one, admitted or not."""
         limits = self.limits
         ip = connection.peer.host
         same_ip = self._per_ip.get(ip, 0) + 1
@@ -185,18 +191,33 @@ class Server:
         now = self.world.clock.monotonic()
         idle_since = now - self.limits.idle_seconds
         stalled_since = now - STALL_SECONDS
-        crowded = bool(self.budget.waiting)
+        crowded = self.budget.has_waiting
+        if crowded:
+            self.budget.let_another_go_on(now - FAVOURED_SECONDS)
         for connection in list(self._connections):
             with self.world.failures.boundary("connection", "the sweep of idle connections"):
                 if connection.last_active <= idle_since and not connection.owes:
                     connection.abort(CloseReason.IDLE)
-                elif crowded and connection.last_active <= stalled_since and connection.stalls:
+                elif crowded and connection.stalls(stalled_since):
                     connection.abort(CloseReason.STALLED)
+        if crowded and not any(each.held for each in self._listening.values()):
+            self._unclog(now - STARVED_SECONDS)
         self._sweeper = self.world.clock.call_later(self._sweep_interval, self._sweep)
 
+    def _unclog(self, before: float) -> None:
+        """Frames that wait for more memory keep most of it. Closes the connections that have waited longest: most peers
+        that mean to finish their frames came later, and go on then."""
+        kept = self.budget.receiving
+        starved = [each for each in self._connections if each.starved and each.last_active <= before]
+        for connection in sorted(starved, key=lambda each: each.last_active):
+            if 2 * kept <= self.budget.limit:
+                break
+            kept -= connection.starved
+            connection.abort(CloseReason.STALLED)
+
     def _relieve(self) -> None:
-        """Answers that are not read take all the memory that there is for them: whoever has the most of those, and has
-        read nothing for a while, is given up."""
+        """Unread responses take all memory that they may. Closes the connections with the most unread bytes whose peers
+        have read nothing for a while."""
         budget, before = self.budget, self.world.clock.monotonic() - UNREAD_SECONDS
         deaf = [each for each in self._connections if each.unread_since is not None and each.unread_since <= before]
         for connection in sorted(deaf, key=lambda each: each.unread, reverse=True):

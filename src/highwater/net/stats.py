@@ -1,4 +1,4 @@
-"""Plain counters of the network side: added to on the hot path, read when metrics are scraped."""
+"""Counters of the network: increased on the hot path, and read when metrics are scraped."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ class CloseReason(StrEnum):
     """The peer closed, or the connection broke."""
     IDLE = "idle"
     STALLED = "stalled"
-    """A large request stopped arriving while others wait for its memory."""
+    """A large request stopped arriving while other connections waited for its memory."""
     UNREAD = "unread"
-    """Answers that it did not read took the memory that others needed for theirs."""
+    """The peer did not read its responses, and other connections needed their memory."""
     FRAME = "frame"
-    """A size that no frame may have."""
+    """A frame had a forbidden size."""
     HEADER = "header"
     UNKNOWN_API = "unknown_api"
-    """No such API on this listener, or not in this version."""
+    """This listener does not have the API, or not in this version."""
     BODY = "body"
     HANDLER = "handler"
-    """The handler failed."""
+    """The handler raised an exception."""
     ASKED = "asked"
-    """The handler asked for it."""
+    """The handler closed the connection."""
     FILE = "file"
-    """Promised bytes of a file are gone or unreadable."""
+    """Bytes of a file for a response are gone or unreadable."""
     LIMIT = "limit"
     """Too many connections."""
     SHUTDOWN = "shutdown"
@@ -48,10 +48,10 @@ class NetStats:
 
 
 class LoopLag:
-    """How late the loop runs what is due: sampled, with the worst case and a small histogram."""
+    """Samples how late the event loop runs a timer: the maximum, and a small histogram."""
 
     BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-    """Upper bounds of the histogram in seconds; one more bucket holds what is beyond."""
+    """The upper bounds of the histogram in seconds. A last bucket holds larger values."""
 
     def __init__(self, clock: Clock, interval: float = 0.1) -> None:
         self._clock = clock

@@ -1,7 +1,7 @@
-"""Fetch sessions (KIP-227): what a reader follows, and which of it may have news. The session is the watcher.
+"""Fetch sessions (KIP-227): the partitions that a reader follows, and which of them may have something new.
 
-Partitions mark their entry dirty as they change, so a fetch costs what changed since the last one, not what the
-session holds.
+A partition marks its entry as dirty when it changes. So the cost of a fetch depends on what changed since the last one,
+not on the size of the session.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 EVICT_IDLE_SECONDS = 120.0
 MOST_ENTRIES = 200_000
-"""Partitions in all sessions, beyond which a consumer gets none and its own may not grow: each takes some 400 bytes."""
+"""The most partitions in all sessions together. Beyond it a consumer gets no session, and no consumer's session may
+grow. Each partition takes about 400 bytes."""
 
 Topic = str | Uuid
 
 
 class FetchEntry:
-    """One partition as a reader follows it."""
+    """One partition of a session."""
 
     __slots__ = (
         "epoch",
@@ -46,14 +47,14 @@ class FetchEntry:
         "topic",
     )
 
-    # As the session's last update has it.
+    # From the reader's last request that named the partition.
     offset: Offset
     epoch: Epoch
     last_fetched_epoch: Epoch
     log_start: Offset
     max_bytes: int
     is_fresh: bool
-    """Told by the request under way: for a follower, an acknowledgement that has not been counted yet."""
+    """The present request has sent this position. For a follower it is an acknowledgement that is not counted yet."""
 
     def __init__(self, session: FetchSession, topic: Topic, index: int) -> None:
         self.session = session
@@ -61,7 +62,7 @@ class FetchEntry:
         self.index = index
         self.partition: Partition | None = None
         self.is_watching: bool = False
-        """The partition will tell of a change. Of one it has told it need not tell again before somebody looks."""
+        """The partition will notify this entry of a change. It notifies once; `bind` watches it again."""
         self.sent_high_watermark: Offset = -1
         self.sent_log_start: Offset = -1
 
@@ -76,7 +77,7 @@ class FetchEntry:
         self.session.restated[self] = None
 
     def bind(self, partition: Partition | None) -> None:
-        """Watch the partition that stands for the entry now, and no other."""
+        """Watch `partition`, and stop watching any other: the topic may have been created anew."""
         if partition is self.partition and self.is_watching:
             return
         if partition is not self.partition and self.partition is not None:
@@ -88,7 +89,7 @@ class FetchEntry:
 
 
 class EntryCount:
-    """How many partitions all sessions follow together."""
+    """The number of partitions in all sessions together."""
 
     __slots__ = ("most", "taken")
 
@@ -101,7 +102,7 @@ class EntryCount:
 
 
 class FetchSession:
-    """The entries a reader follows. A sessionless fetch is a session that lives for one answer."""
+    """The entries that a reader follows. A fetch without a session uses one that lives for a single response."""
 
     __slots__ = (
         "_count",
@@ -123,22 +124,23 @@ class FetchSession:
     ) -> None:
         self.id = session_id
         self._count = count
-        """None where it lives for one answer."""
+        """None if the session lives for a single response."""
         self.epoch = 1
         self.by_id = by_id
         self.privileged = privileged
         self.contact = Contact(now)
-        """When it was last used: for a follower's leaders, too."""
+        """When the session was last used. The leaders of a follower's partitions read it, too."""
         self.entries: dict[tuple[Topic, int], FetchEntry] = {}
         self.dirty: dict[FetchEntry, None] = {}
         self.restated: dict[FetchEntry, None] = {}
-        """Whose place the next request tells anew, also where it does not name them: nothing has changed there."""
+        """Entries whose position no longer counts until the next request. A request that does not name such an entry
+        confirms its position."""
         self.ties: dict[int, None] = {}
-        """Of all that were begun on the same connection."""
+        """The ids of all sessions that were begun on the same connection."""
         self.on_mark: Callable[[], None] | None = None
-        """Set while an answer is being waited for."""
+        """Set while a fetch waits for new records."""
         self.on_overtaken: Callable[[], None] | None = None
-        """Set as long: gives that answer now, as it stands."""
+        """Set while a fetch waits: sends its response now, with what there is."""
 
     def mark(self, entry: FetchEntry) -> None:
         self.dirty[entry] = None
@@ -155,7 +157,7 @@ class FetchSession:
         log_start: Offset,
         max_bytes: int,
     ) -> None:
-        """KafkaError where a consumer's session may not grow: it is to be ended, and the client begins anew."""
+        """Raises KafkaError if a consumer's session may not grow: the caller ends it, and the client begins anew."""
         entry = self.entries.get((topic, index))
         if entry is None:
             if self._count is not None:
@@ -170,7 +172,8 @@ class FetchSession:
         entry.max_bytes = max_bytes
         entry.is_fresh = True
         if self.privileged:
-            # A follower takes nothing in of an answer about a place where it no longer is, nor where it must cut.
+            # A follower ignores a response for an old position, and one that makes it cut. So what was sent before may
+            # not have been taken in, and both offsets are sent again.
             entry.sent_high_watermark = entry.sent_log_start = -1
         self.dirty[entry] = None
 
@@ -185,18 +188,18 @@ class FetchSession:
                 self.restated.pop(entry, None)
 
     def restate(self) -> None:
-        """A further request came: where it names nothing else, what was told before holds still."""
+        """A further request came. It confirms the position of every entry that it does not name."""
         for entry in self.restated:
             entry.is_fresh = True
             self.dirty[entry] = None
         self.restated.clear()
 
     def abandon(self) -> None:
-        """Who waits in it is gone, and needs no answer."""
+        """The client of the waiting fetch is gone and needs no response."""
         self.on_mark = self.on_overtaken = None
 
     def overtake(self) -> None:
-        """A further request came, or the session ends: who waits in it waits no longer."""
+        """A further request came, or the session ends: the waiting fetch is answered now."""
         if self.on_overtaken is not None:
             self.on_overtaken()
 
@@ -213,7 +216,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The sessions of one broker, bounded. Followers' sessions are never evicted for a consumer's."""
+    """The sessions of one broker, limited in number. A follower's session is never evicted for a consumer's."""
 
     def __init__(self, slots: int, random: Random, most: int = MOST_ENTRIES) -> None:
         self._slots = slots
@@ -221,14 +224,14 @@ class FetchSessions:
         self._sessions: dict[int, FetchSession] = {}
         self._count = EntryCount(most)
         self._tied: dict[object, dict[int, None]] = {}
-        """Sessions, by the connection that they were begun on."""
+        """The ids of the sessions that were begun on each connection."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def create(self, by_id: bool, privileged: bool, now: float, partitions: int) -> FetchSession:
-        """A session with an id if there is room, else one with id 0: the client then asks in full each time. Followers
-        have room for as many `partitions` as they follow."""
+        """Make a session. Without room it has id 0, and the client then names all partitions in each request. The limit
+        on `partitions` does not apply to followers."""
         if len(self._sessions) >= self._slots and not self._evict(privileged, now):
             return FetchSession(0, by_id, privileged, now)
         if not privileged and not self._count.has_room(partitions):
@@ -240,7 +243,8 @@ class FetchSessions:
         return session
 
     def tie(self, session: FetchSession, connection: object) -> bool:
-        """True for a connection's first: whoever calls has `end_with` called when it closes."""
+        """Bind the session to a connection. True for its first session: then the caller must arrange that `end_with` is
+        called when the connection closes."""
         known = self._tied.get(connection)
         session.ties = self._tied[connection] = {} if known is None else known
         session.ties[session.id] = None
@@ -258,7 +262,7 @@ class FetchSessions:
         return False
 
     def resume(self, session_id: int, epoch: int, by_id: bool, now: float) -> FetchSession:
-        """The session an incremental fetch continues; KafkaError where the client must begin anew."""
+        """The session that an incremental fetch continues. Raises KafkaError if the client must begin a new session."""
         session = self._sessions.get(session_id)
         if session is None:
             raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)

@@ -1,4 +1,4 @@
-"""A follower at work: it carries out one conversation with one leader broker, on a connection of its own."""
+"""Copies partitions from one leader broker, on a connection of its own. `Conversation` and `Follower` decide."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from highwater.world import World
 
 CONNECT_SECONDS = 5.0
 EPOCHS_FROM = 15
-"""The first version of Fetch that tells the follower's broker epoch (KIP-903)."""
+"""The first version of Fetch that carries the follower's broker epoch (KIP-903)."""
 Key = tuple[Uuid, int]
 _log = logging.getLogger(__name__)
 
 
 class Limits(NamedTuple):
-    """replica.fetch.* as they are in force."""
+    """The values of replica.fetch.* that are in force."""
 
     wait_ms: int
     min_bytes: int
@@ -42,7 +42,7 @@ class Limits(NamedTuple):
 
 
 class Fetcher:
-    """Runs while it follows anything; `doubt` is told of a lost connection: a hint that the leader died."""
+    """Runs while it follows any partition. It reports a lost connection to `doubt`: the leader may have died."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class Fetcher:
     # What is followed
 
     def follow(self, partition: Partition) -> None:
-        """Begin at the log's end, in the partition's present epoch. Also after a change of epoch with the same
-        leader."""
+        """Fetch from the log end, in the partition's present leader epoch. To be called again when the epoch changes,
+        even if the leader is the same."""
         key = _key(partition)
         followed = self._followed[key] = Followed(partition, self._limits().backoff)
         self._talk.follow(key, followed.machine)
@@ -92,7 +92,7 @@ class Fetcher:
         self._soon()
 
     def follows(self, partition: Partition) -> bool:
-        """In the partition's present epoch."""
+        """Whether the partition is followed in its present leader epoch."""
         followed = self._followed.get(_key(partition))
         return followed is not None and followed.partition is partition and followed.machine.epoch == partition.epoch
 
@@ -100,7 +100,7 @@ class Fetcher:
         return _key(partition) in self._followed
 
     def unfollow(self, topic_id: Uuid, index: int) -> None:
-        """Nothing of a fetch under way is taken in for it any more (KAFKA-13207)."""
+        """Stop fetching the partition. Responses that are still on their way are ignored for it (KAFKA-13207)."""
         self._followed.pop((topic_id, index), None)
         self._talk.unfollow((topic_id, index))
         if self._open:
@@ -124,7 +124,8 @@ class Fetcher:
             self._world.clock.call_soon(self._guarded_turn)
 
     def _rest(self, failed: Exception) -> None:
-        """A fetch may have been counted as on its way and never been sent. With another connection all begins anew."""
+        """A turn failed. A fetch may count as sent though it was not, so the connection is closed and all begins
+        anew."""
         if self._connection is not None:
             self._connection.close()
         self._world.clock.call_later(self._limits().backoff, self._soon)
@@ -160,12 +161,13 @@ class Fetcher:
             self._world.clock.call_later(self._pause(reason), self._soon)
 
     def _pause(self, reason: Gone) -> float:
-        """A leader that restarts is back soon; only one that does not answer is left alone for the whole backoff."""
+        """A leader that restarts is back soon. Only a leader that does not answer gets the whole backoff."""
         return 0.05 if reason in (Gone.REFUSED, Gone.LOST) else self._limits().backoff
 
     def _all_synced(self) -> bool:
-        """Whether the next fetch may acknowledge the ends of all logs that it names. In flush mode they are synced
-        first, whoever wrote them: this leader, an earlier one, an earlier life. A log that has failed is not named."""
+        """Whether the next fetch may acknowledge the ends of all logs that it names. In flush mode the logs are synced
+        first, even if their records came from an earlier leader or an earlier life of this broker. A log that has
+        failed is not named."""
         for key in self._talk.moved:
             followed = self._followed[key]
             if followed.partition.log.offline is not None:
@@ -259,14 +261,14 @@ class Fetcher:
         self._carry_out(followed, ready, data)
 
     def _carry_out(self, followed: Followed, ready: Ready, data: memoryview | None = None) -> None:
-        """In the order that `replication.follower` names."""
+        """Carries out a `Ready` in the order that `replication.follower` describes."""
         partition = followed.partition
         if ready.truncate_to is not None:
             self._cut(followed, ready.truncate_to, ready.why)
         elif ready.restart_at is not None:
             self._restart(followed, ready, data)
-        elif ready.told is not None:
-            partition.follow_up(ready.told, ready)
+        elif ready.leader_high_watermark is not None:
+            partition.follow_up(ready.leader_high_watermark, ready)
         if ready.keep_log_start:
             self._keep_log_start(followed)
         if ready.ask_ends:
@@ -280,14 +282,15 @@ class Fetcher:
         self._note(followed)
 
     def _note(self, followed: Followed) -> None:
-        """Its machine was fed: what the next fetch names may be another."""
+        """The `Follower` got an input, so the next fetch may have to name the partition."""
         key = _key(followed.partition)
         if self._followed.get(key) is followed:
             self._talk.note(key)
             self._soon()
 
     def _keep_log_start(self, followed: Followed) -> None:
-        """The leader hears of it by a fetch after that. Nothing else waits for it: a disk may be full for hours."""
+        """Store the log start on disk, and report it to the leader by a later fetch. Nothing else waits for this: a
+        disk may be full for hours."""
 
         def kept() -> None:
             if self._followed.get(_key(followed.partition)) is followed:
@@ -296,7 +299,7 @@ class Fetcher:
         self._store.keep_start(followed.partition.log, kept)
 
     def restate(self, partition: Partition) -> None:
-        """Tell the leader its place once more: its log start is another."""
+        """Send the partition's position to the leader again, because its log start has changed."""
         if self.feeds(partition):
             self._talk.restate(_key(partition))
             self._soon()
@@ -320,7 +323,7 @@ class Fetcher:
         def cut() -> Awaitable[bool]:
             return self._store.truncate(log, max(offset, log.log_start), lambda: followed.is_cut)
 
-        followed.partition.tell(followed.cut_told(offset, self._named(why)))
+        followed.partition.log_change(followed.describe_cut(offset, self._named(why)))
         self._spawn("truncate", followed, cut, lambda: self._cut_ended(followed))
 
     def _restart(self, followed: Followed, ready: Ready, batches: memoryview | None) -> None:
@@ -336,7 +339,7 @@ class Fetcher:
             else:
                 self._carry_out(followed, followed.machine.restarted(followed.ends))
 
-        followed.partition.tell(f"begins anew at {offset}: {self._named(ready.why)}")
+        followed.partition.log_change(f"begins anew at {offset}: {self._named(ready.why)}")
         self._spawn("restart", followed, restart, restarted)
 
     def _named(self, why: str) -> str:

@@ -1,4 +1,4 @@
-"""All fetchers of a broker: one for each leader that it follows."""
+"""All fetchers of a broker: one for each broker that it follows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from highwater.world import World
 
 
 class Fetchers:
-    """Never two fetchers for one partition: the old one lets go before the next one begins."""
+    """A partition never has two fetchers: the old one stops before the next one begins."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Fetchers:
             self._by_leader.pop(fetcher.leader, None)
 
     def registered(self) -> None:
-        """The broker's own registration is applied: before that its leaders could not tell its incarnations apart."""
+        """The broker knows its own broker epoch now. Without it, leaders could not distinguish its incarnations."""
         for fetcher in self._by_leader.values():
             fetcher.registered()
 
@@ -82,13 +82,13 @@ class Fetchers:
         return partition in self._of
 
     def restate(self, partition: Partition) -> None:
-        """Tell its leader where its log begins."""
+        """Report the log start to the leader with the next fetch."""
         fetcher = self._of.get(partition)
         if fetcher is not None:
             fetcher.restate(partition)
 
     def following(self, partition: Partition) -> int:
-        """How many fetchers feed it: one, or none."""
+        """The number of fetchers that follow the partition: one or none."""
         return sum(1 for fetcher in self._by_leader.values() if fetcher.feeds(partition))
 
     def close(self) -> None:

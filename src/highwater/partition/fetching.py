@@ -1,4 +1,4 @@
-"""Reading for a fetch: the checks of a leader in Kafka's order, and what may be sent."""
+"""How a leader reads one partition for a fetch: the checks in Kafka's order, and the records that may be sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READ_COMMITTED = 1
 
 
 class Reader(NamedTuple):
-    """Who fetches: a consumer (replica -1) with its isolation level, or a follower of a broker epoch."""
+    """The sender of a fetch: a consumer (replica -1) with its isolation level, or a follower with its broker epoch."""
 
     replica: int
     isolation: int
@@ -25,7 +25,7 @@ class Reader(NamedTuple):
 
 
 class FetchRow(NamedTuple):
-    """The answer for one partition."""
+    """The response for one partition."""
 
     error: Code
     high_watermark: Offset = -1
@@ -38,7 +38,7 @@ class FetchRow(NamedTuple):
 
 
 def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int, at_least_one: bool) -> FetchRow:
-    """Raises KafkaError, or `peek.WouldBlock` where a job must look the place up first."""
+    """Raises KafkaError, or `peek.WouldBlock` if a job must look the position up on disk first."""
     leader = partition.require_leader()
     partition.check_epoch(entry.epoch)
     if reader.replica >= 0 and reader.replica not in leader.followers:

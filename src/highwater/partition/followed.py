@@ -1,4 +1,4 @@
-"""One partition as a fetcher follows it: the replica with its log, and the machine of this term."""
+"""One partition that a fetcher follows: the replica with its log, and the `Follower` of this leader epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Followed:
         self._boundary: Boundary | None = None
 
     def boundary(self, again: Callable[[Followed], None]) -> Boundary:
-        """Around its part of an answer: it is fetched again later, and the others have theirs. Made once for all."""
+        """The failure boundary around this partition's part of a response: after a failure it is fetched again later,
+        and other partitions are not affected. It is made once."""
         if self._boundary is None:
             partition = self.partition
             self._boundary = partition.log.failures.boundary("partition", str(partition.tp), lambda _: again(self))
@@ -32,8 +33,8 @@ class Followed:
         return Ends(log.log_start, log.log_end)
 
     def place(self, max_bytes: int) -> FetchPartition:
-        """Where our log ends, which acknowledges all below; and the epoch of its last record, by which the leader sees
-        whether our history is its own (KIP-595)."""
+        """Our position for the next fetch: the log end, which acknowledges everything below it, and the epoch of the
+        last record, by which the leader detects a divergence (KIP-595)."""
         partition, log = self.partition, self.partition.log
         return FetchPartition(
             partition=partition.tp.partition,
@@ -46,26 +47,28 @@ class Followed:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the truncation that its machine asked for is still meant."""
+        """Whether the truncation that this `Follower` asked for is still wanted."""
         return self.machine.state is State.TRUNCATING
 
     def cut_failed(self) -> None:
-        """Where it is still meant. What was cut for an earlier role says nothing of this one."""
+        """The truncation failed. A truncation of an earlier term is ignored."""
         if self.is_cut:
             self.machine.log_failed()
 
     @property
     def is_unsynced(self) -> bool:
-        """In flush mode a fetch at the log's end would acknowledge what a power cut may still take."""
+        """Whether a fetch at the log end would acknowledge records that a power cut may still take. Only in flush
+        mode."""
         log = self.partition.log
         return log.flush_each_append and log.durable_end < log.log_end and log.offline is None
 
     def when_durable(self, done: Callable[[], None]) -> None:
-        """`done` once all that is written now is synced, or never will be."""
+        """Calls `done` when everything that is written now is synced, or never will be."""
         self.partition.when_durable(self.partition.log.log_end, done)
 
-    def cut_told(self, offset: Offset, why: str) -> str:
-        """Below the high watermark there was what consumers may have seen: an unclean election can take it away."""
+    def describe_cut(self, offset: Offset, why: str) -> str:
+        """The line for the state-change log. It counts the committed records that are lost: consumers may have read
+        them, and only an unclean election can take them away."""
         log = self.partition.log
         committed = max(log.high_watermark - offset, 0)
         lost = f", {committed} of them committed" if committed else ""

@@ -1,4 +1,4 @@
-"""The replicas this node hosts, found by topic name or topic id."""
+"""The replicas that this broker hosts, found by topic name or topic id."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from highwater.model import TopicPartition, Uuid
 from highwater.partition.partition import Partition
 
 NEVER_MS = 2**62
-"""An interval that is as good as for ever."""
+"""An interval of at least this length means "never"."""
 
 
 class Hosted:
-    """Hot-path look-ups take two dictionary steps and make no key objects."""
+    """A look-up takes two dictionary steps and makes no key object: it is on the hot path."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[Uuid, dict[int, Partition]] = {}
         self.flushed_by_age: dict[Partition, None] = {}
-        """Those with a flush.ms: looked at many times a second, and usually none."""
+        """Partitions with a flush.ms. They are checked many times a second; usually there are none."""
 
     def add(self, partition: Partition) -> None:
         topic, index = partition.tp
@@ -42,7 +42,7 @@ class Hosted:
                 del table[key]  # type: ignore[arg-type]
 
     def find(self, topic: str | Uuid, index: int) -> Partition | None:
-        """By name, or by id where it is given as bytes."""
+        """Find a replica by topic name, or by topic id if `topic` is bytes."""
         of_topic = self._by_name.get(topic) if isinstance(topic, str) else self._by_id.get(topic)
         return None if of_topic is None else of_topic.get(index)
 

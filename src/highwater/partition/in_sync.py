@@ -1,4 +1,4 @@
-"""What the leaders of one broker have in common: a clock, the longest lag, and the way to the controller."""
+"""What all leaders of one broker share: the clock, the longest permitted lag, and the way to the controller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Asks(Protocol):
-    """How a proposal reaches the controller, again and again where that pays. Its answer comes back by
+    """Sends a proposal to the controller, and repeats it where that can help. The answer comes back through
     `Partition.isr_answered`."""
 
     def __call__(self, partition: Partition, leader: Leader, proposal: Proposal) -> None: ...

@@ -1,4 +1,4 @@
-"""Where the leader's log begins and ends: what a follower asks whose own end is not in it."""
+"""Ask the leader where its log begins and ends. A follower does so when its own log end is outside of that log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ask_for_ends(
     timeout: float,
     done: Callable[[Ends | None], None],
 ) -> None:
-    """`done` once: with both ends, or with None where the leader did not say one of them."""
+    """Calls `done` once: with both ends, or with None if the leader did not give one of them."""
     found: dict[int, Offset | None] = {}
 
     def answered(when: int, answer: ListOffsetsResponse | CallFailed) -> None:

@@ -1,4 +1,4 @@
-"""One hosted replica: its role, its appends, and who waits for its high watermark or its next record."""
+"""One hosted replica: its role, its appends, and the requests that wait for its high watermark or its next record."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _state_change_log = logging.getLogger("highwater.state_change")
 
 
 Waiting = Callable[[Code], None]
-"""Told NONE once the offset is committed, or why it never will be here."""
+"""Called once: with NONE when the offset is committed, or with the reason why it never will be by this leader."""
 
 
 class Partition:
@@ -55,6 +55,7 @@ class Partition:
         "cutting",
         "epoch",
         "leader",
+        "leader_high_watermark",
         "leader_id",
         "log",
         "partition_epoch",
@@ -63,7 +64,6 @@ class Partition:
         "replication_bytes_in",
         "replication_bytes_out",
         "rules",
-        "told_high_watermark",
         "topic_id",
         "tp",
     )
@@ -73,8 +73,8 @@ class Partition:
         self.topic_id: Uuid = log.topic_id
         self.log = log
         self._in_sync = in_sync
-        self._boundary = log.failures.boundary("connection", f"who waited for {log.partition}")
-        """Around each of those who wait: others wait with it, and somebody else's request has told them."""
+        self._boundary = log.failures.boundary("connection", f"a request that waited for {log.partition}")
+        """Around each callback: a callback runs within another client's request, and others wait behind it."""
         self.leader: Leader | None = None
         self.leader_id = NO_NODE
         self.epoch: Epoch = -1
@@ -86,16 +86,16 @@ class Partition:
         self.bytes_out = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
-        self.told_high_watermark: Offset = -1
-        """Of the leader, as it last told it in this epoch."""
+        self.leader_high_watermark: Offset = -1
+        """The leader's high watermark by its last fetch response in this epoch; -1 before the first."""
         self.cutting: Task[None] | None = None
         """A truncation under way: nothing may be appended, and no role taken, before it has ended."""
         self.changes: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
-        """The last ones of its state here, with the time of each."""
+        """The last changes of this replica's state, each with its time."""
         self._readers: dict[Watcher, None] = {}
-        """Consumers: they see what is committed."""
+        """Consumers that are to be notified: they read up to the high watermark."""
         self._followers: dict[Watcher, None] = {}
-        """Replicas: they see what is written."""
+        """Replicas that are to be notified: they read up to the log end."""
         self._unsynced: list[tuple[Offset, Callable[[], None]]] = []
         log.durable_listener = self._synced
         log.is_only_copy = self._is_only_copy
@@ -113,13 +113,13 @@ class Partition:
         why: str = "the controller decided it",
         elr: Sequence[NodeId] = (),
     ) -> None:
-        """Lead from now on in `epoch`, or learn of a change within it."""
+        """Become leader in `epoch`, or apply a change of metadata within the same epoch."""
         now = self._in_sync.now()
         self.leader_id = local
         if self.leader is not None and self.epoch == epoch:
             leader, before = self.leader, self.leader.isr
             flags = leader.assigned(replicas, isr, partition_epoch, brokers, now, elr)
-            self._tell_isr(before, leader, why)
+            self._log_isr_change(before, leader, why)
         else:
             self.epoch = epoch
             log = self.log
@@ -142,12 +142,12 @@ class Partition:
             if self.leader is not None:
                 leader.take_over(self.leader)
             self.leader = leader
-            self.tell(f"leads in epoch {epoch} from offset {log.log_end} on, ISR {_ids(isr)}: {why}")
+            self.log_change(f"leads in epoch {epoch} from offset {log.log_end} on, ISR {_ids(isr)}: {why}")
             flags = leader.begin(now)
         self.partition_epoch = leader.partition_epoch
         self.replicas = leader.replicas
         self._carry_out(leader, flags)
-        self._tell_readers()
+        self._notify_readers()
         self._mark(self._followers)
 
     def _terms(self) -> Terms:
@@ -155,9 +155,9 @@ class Partition:
         return Terms(log.config.min_insync_replicas, log.flush_each_append, self._in_sync.lag_seconds())
 
     def _carry_out(self, leader: Leader, flags: int) -> None:
-        """What an input of the leader asks for, in the order that `replication.leader` names."""
+        """Carries out the flags of a leader's input, in the order that `replication.leader` describes."""
         if flags & SHRANK:
-            # A follower that has all names the partition no more: its next fetch must count for this one, too.
+            # A caught-up follower does not name the partition in its fetches. Its next fetch must count for it, too.
             for follower in self._followers:
                 follower.restate()
         if flags & COMMITTED:
@@ -169,28 +169,28 @@ class Partition:
         self.log.move_high_watermark(leader.high_watermark)
         if leader.released:
             released, leader.released = leader.released, []
-            for told in released:
+            for callback in released:
                 try:
-                    told(Code.NONE)
-                except Exception as failed:  # noqa: BLE001 the boundary of one who waits
+                    callback(Code.NONE)
+                except Exception as failed:  # noqa: BLE001 the boundary of one callback
                     self._boundary.stop(failed)
         if self._readers:
-            self._tell_readers()
+            self._notify_readers()
         for follower in self._followers:
-            follower.note()  # one that has everything would else hear of it only with the next record
+            follower.note()  # else a caught-up follower would learn the high watermark only with the next record
 
     def isr_answered(self, leader: Leader, proposal: Proposal, answer: Answer) -> None:
-        """The controller's answer to a proposal; of an earlier term it says nothing."""
+        """The controller's answer to a proposal. An answer to an earlier term's proposal is ignored."""
         if self.leader is leader:
             self._carry_out(leader, leader.answered(proposal, answer, self._in_sync.now()))
 
-    def _tell_isr(self, before: Sequence[NodeId], leader: Leader, why: str) -> None:
-        """`why` unless it is what this leader asked for."""
+    def _log_isr_change(self, before: Sequence[NodeId], leader: Leader, why: str) -> None:
+        """The reason is the leader's own if it proposed the change, else `why`."""
         if leader.isr != before:
-            self.tell(f"ISR {_ids(before)} -> {_ids(leader.isr)}: {leader.reason or why}")
+            self.log_change(f"ISR {_ids(before)} -> {_ids(leader.isr)}: {leader.reason or why}")
 
-    def tell(self, change: str) -> None:
-        """A change of this replica's state, with its reason: for the state-change log, and for whoever looks."""
+    def log_change(self, change: str) -> None:
+        """Record a change of this replica's state, with its reason: in the state-change log and in `changes`."""
         self.changes.append((self._in_sync.now(), change))
         _state_change_log.info("%s %s", self.tp, change)
 
@@ -202,11 +202,12 @@ class Partition:
         replicas: Sequence[NodeId],
         why: str = "the controller decided it",
     ) -> None:
-        """Another replica leads, or none: whoever waits here is sent away."""
+        """Another replica leads, or none does. Waiting requests are answered with NOT_LEADER_OR_FOLLOWER."""
         role = "has no leader" if leader == NO_NODE else f"follows {leader}"
-        self.tell(f"{role} in epoch {epoch}, end {self.log.log_end}, high watermark {self.log.high_watermark}: {why}")
+        ends = f"end {self.log.log_end}, high watermark {self.log.high_watermark}"
+        self.log_change(f"{role} in epoch {epoch}, {ends}: {why}")
         self.leader_id = leader
-        self.told_high_watermark = -1
+        self.leader_high_watermark = -1
         self.epoch = epoch
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
@@ -216,17 +217,17 @@ class Partition:
     def is_being_cut(self) -> bool:
         return self.cutting is not None and not self.cutting.done()
 
-    def when_cut(self, told: Callable[[], None]) -> None:
-        """Once the truncation that is under way has ended, in whatever way."""
+    def when_cut(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` when the truncation that is under way has ended, even if it failed."""
         assert self.cutting is not None
-        self.cutting.add_done_callback(lambda _: told())
+        self.cutting.add_done_callback(lambda _: callback())
 
     def close(self) -> None:
-        """The replica goes: its topic is deleted, or another broker has it."""
+        """This broker no longer hosts the replica: its topic was deleted, or the replica was moved."""
         self._end_term(Code.UNKNOWN_TOPIC_OR_PARTITION)
 
     def failed(self) -> None:
-        """Its log has gone offline: whoever waits here is told so."""
+        """The log has gone offline. Waiting requests are answered with KAFKA_STORAGE_ERROR."""
         leader = self.leader
         if leader is not None:
             leader.freeze()
@@ -237,16 +238,16 @@ class Partition:
         self._release(leader, why)
 
     def _release(self, leader: Leader | None, why: Code) -> None:
-        for told in [] if leader is None else leader.step_down():
+        for callback in [] if leader is None else leader.step_down():
             with self._boundary:
-                told(why)
-        self._tell_synced()
-        self._tell_readers()
+                callback(why)
+        self._notify_synced()
+        self._notify_readers()
         self._mark(self._followers)
 
     def reconfigure(self, config: LogConfig, leads: bool = True) -> None:
-        """`leads`: whether the metadata with these settings has this replica lead on. A leader whose term it has ended
-        counts nothing by them: a lower min.insync.replicas is for the ISR of the next leader."""
+        """Apply new topic settings. If this replica no longer leads in the metadata that has them (not `leads`), it
+        must not commit under them: a lower min.insync.replicas is for the next leader."""
         self.log.config = config
         self.rules = rules_of(config)
         self._sync_what_counts()
@@ -257,12 +258,12 @@ class Partition:
             self._carry_out(leader, leader.settings_changed(self._terms(), self._in_sync.now()))
 
     def _sync_what_counts(self) -> None:
-        """In flush mode only what is synced counts, also of what was written before: no append may follow."""
+        """In flush mode only synced records count, and no further append may come that syncs the earlier ones."""
         if self.log.flush_each_append:
             self.log.flush()
 
     def _is_only_copy(self) -> bool:
-        """As far as this leader knows, nobody else has all that is committed."""
+        """Whether this leader is the only member of its ISR: it may have the only copy of committed records."""
         return self.leader is not None and len(self.leader.isr) == 1
 
     def require_leader(self) -> Leader:
@@ -274,13 +275,12 @@ class Partition:
 
     @property
     def has_what_is_committed(self) -> bool:
-        """Whether it follows, and has caught up with the high watermark of its leader in this epoch."""
-        return self.leader is None and 0 <= self.told_high_watermark <= self.log.log_end
+        """Whether this follower has caught up with its leader's high watermark in this epoch."""
+        return self.leader is None and 0 <= self.leader_high_watermark <= self.log.log_end
 
     @property
     def knows_its_end(self) -> bool:
-        """Whether it leads and its high watermark has caught up with its own epoch: before that, what an earlier leader
-        told its clients may lie above it."""
+        """Whether the high watermark has reached the start of this epoch. Clients may have seen a higher one before."""
         return self.leader is not None and self.log.high_watermark >= self.leader.epoch_start
 
     def check_epoch(self, believed: Epoch) -> None:
@@ -289,8 +289,8 @@ class Partition:
     # Writing
 
     def append(self, field: memoryview | Validated, acks: int, produce_version: int, now_ms: int) -> Appended:
-        """One batch from a client, perhaps checked already. Raises KafkaError, `Refused` where single records are to
-        blame, and `Laborious` where the batch is to be checked off the loop first."""
+        """Append one batch of a client; it may be validated already. Raises KafkaError, `Refused` if single records are
+        invalid, and `Laborious` if the batch must be validated off the event loop first."""
         leader = self.require_leader()
         if acks == -1 and not leader.enough_in_sync:
             raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
@@ -312,11 +312,11 @@ class Partition:
 
     @property
     def most_bytes(self) -> int:
-        """How large a batch of a coordinator may be. It may change at any time."""
+        """The largest batch that a coordinator may append. It may change at any time."""
         return min(self.log.config.max_message_bytes, self.log.config.segment_bytes)
 
     def append_own(self, data: bytearray) -> Appended:
-        """One batch of a coordinator on this broker, as with acks=all. Raises KafkaError."""
+        """Append one batch of a coordinator of this broker, as with acks=all. Raises KafkaError."""
         leader = self.require_leader()
         if not leader.enough_in_sync:
             raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
@@ -337,50 +337,49 @@ class Partition:
             self._carry_out(leader, flags)
 
     def append_fetched(self, data: memoryview) -> None:
-        """What the leader has, as it has it."""
+        """Append batches from the leader, byte for byte."""
         self.log.append_as_follower(data)
         self.replication_bytes_in += len(data)
 
-    def follow_up(self, told: Offset, ready: Ready) -> None:
-        """How far the leader is, and what of that is ours."""
-        self.told_high_watermark = told
+    def follow_up(self, leader_high_watermark: Offset, ready: Ready) -> None:
+        """Move the high watermark and the log start as the leader's response asks for."""
+        self.leader_high_watermark = leader_high_watermark
         if ready.high_watermark is not None:
             self.log.move_high_watermark(ready.high_watermark)
-            self._tell_readers()
+            self._notify_readers()
         if ready.log_start is not None:
             self.log.raise_log_start(ready.log_start)
 
-    def when_durable(self, end: Offset, told: Callable[[], None]) -> None:
-        """`told` once everything below `end` is synced, or the log has failed and it never will be."""
-        self._unsynced.append((end, told))
+    def when_durable(self, end: Offset, callback: Callable[[], None]) -> None:
+        """Calls `callback` when everything below `end` is synced, or when the log has failed and it never will be."""
+        self._unsynced.append((end, callback))
         self.log.flush()
 
     def _synced(self) -> None:
         leader = self.leader
         if leader is not None:
             self._carry_out(leader, leader.synced(self.log.durable_end, self._in_sync.now()))
-        self._tell_synced()
+        self._notify_synced()
 
-    def _tell_synced(self) -> None:
+    def _notify_synced(self) -> None:
         waiting, self._unsynced = self._unsynced, []
-        for end, told in waiting:
+        for end, callback in waiting:
             if self.log.durable_end >= end or self.log.offline is not None:
                 with self._boundary:
-                    told()
+                    callback()
             else:
-                self._unsynced.append((end, told))
+                self._unsynced.append((end, callback))
 
-    def when_committed(self, end: Offset, told: Waiting) -> None:
-        """`told` once the high watermark has reached `end`; ends must be asked for in order of appends."""
+    def when_committed(self, end: Offset, callback: Waiting) -> None:
+        """Calls `callback` when the high watermark has reached `end`. To be called in the order of the appends."""
         leader = self.leader
         if leader is None or leader.is_frozen:
-            told(Code.NOT_LEADER_OR_FOLLOWER if self.log.offline is None else Code.KAFKA_STORAGE_ERROR)
+            callback(Code.NOT_LEADER_OR_FOLLOWER if self.log.offline is None else Code.KAFKA_STORAGE_ERROR)
         else:
-            leader.wait(end, told)
+            leader.wait(end, callback)
 
     def raise_log_start(self, offset: Offset) -> bool:
-        """DeleteRecords: nothing below `offset` is read any more. -1 means up to the high watermark. True if that is
-        news."""
+        """DeleteRecords up to `offset`; -1 means up to the high watermark. True if the log start has moved."""
         self.require_leader()
         if not self.log.config.delete:
             raise KafkaError(Code.POLICY_VIOLATION, "records of a compacted topic cannot be deleted")
@@ -389,7 +388,7 @@ class Partition:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"the high watermark is {self.log.high_watermark}")
         is_news = self.log.raise_log_start(offset)
         if is_news:
-            self._tell_readers()
+            self._notify_readers()
             self._mark(self._followers)
         return is_news
 
@@ -398,7 +397,7 @@ class Partition:
     def follower_fetched(
         self, replica: NodeId, offset: Offset, log_start: Offset, broker_epoch: int, contact: Contact
     ) -> None:
-        """The acknowledgement: everything below `offset` is on that replica."""
+        """A follower's fetch acknowledges everything below `offset`."""
         leader = self.require_leader()
         now, own_start = self._in_sync.now(), self.log.log_start
         flags = leader.fetched(replica, broker_epoch, offset, log_start, own_start, contact, now)
@@ -409,17 +408,17 @@ class Partition:
 
     @property
     def low_watermark(self) -> Offset:
-        """Below it records are gone for good."""
+        """The offset below which records are deleted on all live replicas and in the ELR."""
         return self.require_leader().low_watermark(self.log.log_start)
 
     def brokers_changed(self, brokers: BrokerEpochs) -> None:
-        """Who of the replicas may be in an ISR has changed."""
+        """The set of brokers that may be in an ISR has changed."""
         leader = self.leader
         if leader is not None:
             self._carry_out(leader, leader.brokers_changed(brokers, self._in_sync.now()))
 
     def tick(self) -> None:
-        """Looks whether everybody in the ISR is still in sync. To be called again and again."""
+        """Checks whether every member of the ISR is still in sync. To be called again and again."""
         leader = self.leader
         if leader is not None:
             self._carry_out(leader, leader.tick(self._in_sync.now()))
@@ -433,11 +432,11 @@ class Partition:
         self._readers.pop(watcher, None)
         self._followers.pop(watcher, None)
 
-    def _tell_readers(self) -> None:
-        """Each is told once, and watches again when it has looked: one that never comes back costs nothing."""
-        told = list(self._readers)
+    def _notify_readers(self) -> None:
+        """Each reader is notified once, and watches again with its next fetch: one that is gone costs nothing."""
+        readers = list(self._readers)
         self._readers.clear()
-        for reader in told:
+        for reader in readers:
             reader.mark()
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What a topic's settings ask of the batches that clients write to it."""
+"""The rules that a topic's settings set for the batches that clients write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is told of a partition's news."""
+"""The callbacks by which a partition notifies the fetch sessions that read it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Protocol
 
 
 class Watcher(Protocol):
-    """A reader that wants to know when there may be more, or an error, for it."""
+    """A reader that is notified when there may be more records, or an error, for it."""
 
     def mark(self) -> None: ...
 
     def note(self) -> None:
-        """There is news that can wait for the next answer."""
+        """Something changed that can wait for the next response."""
 
     def restate(self) -> None:
-        """What it said of its place counts no more, unless its next request stands by it."""
+        """The position that the reader last sent no longer counts, until its next request confirms it."""

@@ -1,6 +1,10 @@
-"""Topics into tables, topics into Spark and back, on PySpark and against any Kafka.
+"""Topics into tables, and topics into Spark and back, on PySpark and against any Kafka.
 
-Nothing here is imported by a broker; Spark finds the connector through the module `pyspark_highwater`.
+No broker imports this package. It may use only the client, the wire formats, the kernel, the audit, `config`, `errors`
+and `model`. Spark finds the connector through the module `pyspark_highwater`.
+
+Start with `definition` (what a pipeline file contains), `job` (how `highwater pipeline land` runs it), `stream` (the
+source) and `landing` (the tables).
 """
 
 from __future__ import annotations

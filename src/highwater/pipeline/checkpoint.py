@@ -20,7 +20,7 @@ from highwater.pipeline.offsets import Positions, is_initial
 ROWS = "highwater-rows"
 """Beside what Spark keeps in the folder."""
 NOTED_BATCHES = 200
-"""Spark itself tells of the last hundred."""
+"""Spark itself reports the last hundred."""
 _VERSION = "v1"
 _NONE_YET = "-"
 
@@ -64,7 +64,7 @@ class Checkpoint:
         return self.first() is None
 
     def note_rows(self, number: int, rows: int) -> None:
-        """How many rows a batch lands, for whoever reports of it: it may be lost with the power."""
+        """Notes how many rows a batch lands, for reports. The note may be lost in a power cut."""
         if not self.folder.is_dir():
             return
         lines = [*self._noted(), f"{number} {rows}"][-NOTED_BATCHES:]
@@ -97,9 +97,9 @@ class Checkpoint:
     def mend(self) -> list[Path]:
         """Removes what a loss of power left half-written at the ends of Spark's logs; call it before Spark reads them.
 
-        Nobody syncs the commits, so as many of them may be half-written as the system had not yet written by itself:
-        Spark goes by the offsets then. Of the offsets only the last may be, and no table has that batch, since they
-        are synced before.
+        Spark does not sync the files of its commit log, so any number of the newest may be half-written. Without them
+        Spark goes by the offsets. Only the last file of offsets may be half-written, since they are synced before a
+        table commits; so no table has that batch.
         """
         removed = []
         for number in sorted(self._numbers("commits"), reverse=True):

@@ -1,8 +1,8 @@
 """Whether the topics are still those that the stored offsets speak of, and what to read where they are not.
 
-Three things are told apart by topic id and leader epoch: a topic that is gone, one that was made anew under its name,
-and a log that lost its end in an unclean election and was written on from there. That retention has overtaken a reader
-is seen where it reads; gaps of compaction are no loss and never reported.
+The topic id and the leader epoch distinguish three cases: a topic that is gone, a topic that was created again under
+the same name, and a log that lost its end in an unclean election and was then written to again. The readers themselves
+notice when retention has overtaken them. Gaps that compaction leaves are no loss and are never reported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records that do not fit their schema, written to a topic of their own with where they came from and why.
 
-They are written before the batch that they belong to commits, so none is lost; a batch that is tried again writes them
-again, so one may be there twice (at least once). Topic, partition and offset in the headers tell which are the same.
+They are written before their batch commits, so none is lost. A batch that is tried again writes them again, so a record
+may be there more than once (at least once). Copies have the same topic, partition and offset in their headers.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def dead_letters(bad: pa.RecordBatch, now: int) -> Iterator[tuple[int, NewRecord
 
 
 def without_value(record: NewRecord) -> NewRecord | None:
-    """A bad record must not stop its batch, however large it is: its coordinates tell where it can be read."""
+    """A bad record must not stop its batch, even if it is too large: its coordinates show where it can be read."""
     timestamp, key, value, headers = record
     if value is None:
         return None

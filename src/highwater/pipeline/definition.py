@@ -253,7 +253,7 @@ def _mode(top: Section, sink_format: str, transforms: bool) -> str:
 
 
 def _place_decoding(decoding: Decoding | None, mode: str, source: dict[str, str], sink: dict[str, str]) -> None:
-    """Who reads the records decodes them: the sink in direct mode, the source otherwise."""
+    """The part that reads the records also decodes them: the sink in direct mode, the source otherwise."""
     if mode == "direct":
         source["emit"] = "ranges"
     if decoding is None:

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from highwater.pipeline.job import Standing
+    from highwater.pipeline.job import JobStatus
 
 PLAIN_SECONDS = 1.0
 """Plain lines come at most so often while all goes well."""
@@ -35,15 +35,15 @@ class Display:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, standing: Standing) -> None:
-        text = line(standing)
+    def show(self, status: JobStatus) -> None:
+        text = line(status)
         if self._live is not None:
             self._live.update(Text(text), refresh=True)
             return
         now = time.monotonic()
-        news = standing.records != self._shown_records and now - self._shown_at >= PLAIN_SECONDS
-        if standing.state != self._state or news:
-            self._state, self._shown_at, self._shown_records = standing.state, now, standing.records
+        news = status.records != self._shown_records and now - self._shown_at >= PLAIN_SECONDS
+        if status.state != self._state or news:
+            self._state, self._shown_at, self._shown_records = status.state, now, status.records
             self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def trouble(self, text: str) -> None:
@@ -51,18 +51,18 @@ class Display:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def line(standing: Standing) -> str:
-    parts = [f"{standing.name} {standing.state}"]
-    if (last := standing.last) is not None:
+def line(status: JobStatus) -> str:
+    parts = [f"{status.name} {status.state}"]
+    if (last := status.last) is not None:
         rate = last.records / last.seconds if last.seconds else 0.0
         parts += [
             f"batch {last.batch_id}",
-            f"{standing.records:,} records",
-            f"{standing.rows:,} rows",
+            f"{status.records:,} records",
+            f"{status.rows:,} rows",
             f"{rate:,.0f} records/s",
             f"lag {last.lag:,}",
             f"batch time {last.seconds:.2f} s",
         ]
-    if standing.restarts:
-        parts.append(f"{standing.restarts} restarts")
+    if status.restarts:
+        parts.append(f"{status.restarts} restarts")
     return "  ".join(parts)

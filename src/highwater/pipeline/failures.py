@@ -1,7 +1,8 @@
 """Why a query failed, in one line, and whether trying again can help.
 
-What fails in Python on an executor, or in Spark's process beside the driver, comes back as text: a traceback somewhere
-in Spark's own message, with the query's plan behind it. The exception's name is in it, and that tells what it is.
+A failure in Python, on an executor or in Spark's process beside the driver, comes back as text: a traceback somewhere
+in Spark's own message, followed by the query's plan. This module finds the exception's name in that text and
+classifies the failure by it.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Failure:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What to say of an exception that ended a query, raised here or told by Spark."""
+    """The description of an exception that ended a query, raised here or reported by Spark."""
     kind, text = type(error), str(error)
     if kind.__module__.partition(".")[0] != "pyspark":
         return Failure(_said(kind.__qualname__, kind, text), _is_final(kind, text, getattr(error, "code", None)))
@@ -84,15 +85,15 @@ def failure_of(error: BaseException) -> Failure:
 
 def failure_in(text: str, kind: type[BaseException] | None = None) -> Failure:
     """The same, from the text of an exception of Spark's."""
-    told = text.partition(_PLAN)[0]
-    _, found, traceback = told.rpartition(_TRACEBACK)
+    before_plan = text.partition(_PLAN)[0]
+    _, found, traceback = before_plan.rpartition(_TRACEBACK)
     raised = _raised(traceback) if found else None
     if raised is not None:
         name, message = raised
         python = _class(name)
         return Failure(_said(name, python, message), _is_final(python, message))
-    message = _BEHIND.split(told.rpartition("terminated with exception: ")[2], maxsplit=1)[0]
-    states = _STATE.findall(told)
+    message = _BEHIND.split(before_plan.rpartition("terminated with exception: ")[2], maxsplit=1)[0]
+    states = _STATE.findall(before_plan)
     is_final = any(state in _FINAL_STATES for state in states) or _is_final(kind, message)
     return Failure(_one_line(re.sub(r" SQLSTATE: \w{5}.*", "", message, flags=re.DOTALL)), is_final)
 

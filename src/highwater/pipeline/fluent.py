@@ -15,7 +15,7 @@ from highwater.pipeline.display import Display
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from highwater.pipeline.job import Standing
+    from highwater.pipeline.job import JobStatus
     from highwater.pipeline.metrics import Metrics
 
 
@@ -76,14 +76,14 @@ class Pipeline:
         cluster that is not there to begin with.
         """
         from highwater.pipeline.failures import failure_of
-        from highwater.pipeline.job import Standing
+        from highwater.pipeline.job import JobStatus
         from highwater.pipeline.metrics import Metrics
         from highwater.pipeline.query import session, sole_driver
         from highwater.pipeline.readiness import check_clusters
 
         definition = self.definition(trigger)
         check_clusters(definition)
-        standing = Standing(definition.name)
+        status = JobStatus(definition.name)
         with ExitStack() as opened:
             metrics = None
             if definition.metrics_port is not None:
@@ -94,17 +94,17 @@ class Pipeline:
             spark = session(definition, master)
             failures = 0
             while True:
-                batches = standing.batches
+                batches = status.batches
                 try:
-                    self._attempt(spark, definition, standing, display, metrics)
-                    return standing.rows
+                    self._attempt(spark, definition, status, display, metrics)
+                    return status.rows
                 except Exception as error:
-                    failures = 1 if standing.batches > batches else failures + 1
+                    failures = 1 if status.batches > batches else failures + 1
                     failure = failure_of(error)
                     wait = None if failure.is_final else definition.restart.wait(failures)
                     if wait is None:
                         raise
-                    standing.restarts += 1
+                    status.restarts += 1
                     display.trouble(f"{failure.cause} (again in {wait:g} s)")
                     time.sleep(wait)
 
@@ -112,7 +112,7 @@ class Pipeline:
         self,
         spark: SparkSession,
         definition: Definition,
-        standing: Standing,
+        status: JobStatus,
         display: Display,
         metrics: Metrics | None,
     ) -> None:
@@ -121,12 +121,12 @@ class Pipeline:
         query = start(spark, definition, self._transform)
         try:
             for report in follow(query, definition, lambda: False):
-                standing.took(report)
+                status.took(report)
                 if metrics is not None:
                     metrics.batch(report)
-                    metrics.standing(standing.restarts, is_running=True)
-                display.show(standing)
+                    metrics.show(status.restarts, is_running=True)
+                display.show(status)
         finally:
             query.stop()
             if metrics is not None:
-                metrics.standing(standing.restarts, is_running=False)
+                metrics.show(status.restarts, is_running=False)

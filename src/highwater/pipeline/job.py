@@ -29,7 +29,7 @@ class GaveUp(Exception):
 
 
 @dataclass(slots=True)
-class Standing:
+class JobStatus:
     """How a pipeline stands; the file beside its checkpoint holds the same."""
 
     name: str
@@ -95,7 +95,7 @@ class Job:
         self.master = master
         self.once = once
         self.lock = lock
-        self.standing = Standing(definition.name)
+        self.status = JobStatus(definition.name)
         self._stopping = threading.Event()
         self._worker: subprocess.Popen[bytes] | None = None
         self._failure: Failure | None = None
@@ -115,22 +115,22 @@ class Job:
         """Raises GaveUp."""
         failures = 0
         while True:
-            batches = self.standing.batches
+            batches = self.status.batches
             code = self._attempt()
             if code == 0 or self._stopping.is_set():
                 self._stands("stopped" if self._stopping.is_set() else "finished")
                 return
-            failures = 1 if self.standing.batches > batches else failures + 1
+            failures = 1 if self.status.batches > batches else failures + 1
             failure = self._failure or self._unexplained(code)
-            self.standing.trouble = failure.cause
+            self.status.trouble = failure.cause
             wait = None if failure.is_final else self.definition.restart.wait(failures)
             if wait is None:
                 self._stands("failed")
                 count = "" if failures == 1 else f" {failures} times in a row, at last with"
                 raise GaveUp(f"the query failed{count}: {failure.cause}\nthe whole story: {self.log_file}")
-            self.standing.restarts += 1
+            self.status.restarts += 1
             self._stands("restarting")
-            self.display.trouble(f"{self.standing.trouble} (again in {wait:g} s; the whole story: {self.log_file})")
+            self.display.trouble(f"{self.status.trouble} (again in {wait:g} s; the whole story: {self.log_file})")
             if self._stopping.wait(wait):
                 self._stands("stopped")
                 return
@@ -172,29 +172,29 @@ class Job:
             worker.kill()
             return worker.wait()
 
-    def _take(self, told: dict[str, Any]) -> None:
-        event = told.pop("event")
+    def _take(self, fields: dict[str, Any]) -> None:
+        event = fields.pop("event")
         if event == "started":
             self._stands("running")
             return
         if event == "failed":
-            self._failure = Failure(**told)
+            self._failure = Failure(**fields)
             return
-        report = Report(**told)
-        self.standing.took(report)
+        report = Report(**fields)
+        self.status.took(report)
         if self.metrics is not None:
             self.metrics.batch(report)
         self._stands("running")
 
     def _stands(self, state: str) -> None:
-        self.standing.state = state
+        self.status.state = state
         if self.metrics is not None:
-            self.metrics.standing(self.standing.restarts, state == "running")
-        self.display.show(self.standing)
+            self.metrics.show(self.status.restarts, state == "running")
+        self.display.show(self.status)
         path = status_file(self.definition)
         if path is not None:
             new = path.with_name(path.name + ".new")
-            new.write_text(json.dumps(self.standing.to_json()))
+            new.write_text(json.dumps(self.status.to_json()))
             new.replace(path)
 
     def _unexplained(self, code: int) -> Failure:

@@ -40,14 +40,14 @@ class Losses:
 
     def __init__(self, fail: bool) -> None:
         self._fail = fail
-        self._told: dict[str, None] = {}
+        self._warned: dict[str, None] = {}
 
     def report(self, loss: DataLoss) -> None:
         if self._fail:
             raise loss
         said = str(loss)
-        if said not in self._told:
-            self._told[said] = None
+        if said not in self._warned:
+            self._warned[said] = None
             _log.warning("%s", said)
 
 

@@ -29,7 +29,7 @@ class Metrics:
         self._lag = named(Gauge, "lag", "Records that were there and not yet read, at the end of the last batch.")
         self._restarts = named(Counter, "restarts", "How often the query was started again after a failure.")
         self._up = named(Gauge, "up", "1 while the query runs.")
-        self._told_restarts = 0
+        self._counted_restarts = 0
         if (path := definition.sink.get("path")) is not None:
             table = named(Gauge, "table_bytes", "Bytes of the files in the table's folder.")
             table.set_function(lambda: _size(Path(path)))
@@ -43,9 +43,9 @@ class Metrics:
         self._seconds.observe(report.seconds)
         self._lag.set(report.lag)
 
-    def standing(self, restarts: int, is_running: bool) -> None:
-        self._restarts.inc(restarts - self._told_restarts)
-        self._told_restarts = restarts
+    def show(self, restarts: int, is_running: bool) -> None:
+        self._restarts.inc(restarts - self._counted_restarts)
+        self._counted_restarts = restarts
         self._up.set(is_running)
 
     def close(self) -> None:

@@ -132,7 +132,7 @@ class SourceOptions:
             max_delay=given.duration("maxTriggerDelay", "15m"),
             min_partitions=given.number("minPartitions", 1),
             max_records=given.number("maxRecordsPerPartition", 1),
-            include_headers=given.flag("includeHeaders", False),
+            include_headers=includes_headers(options),
             emit_ranges=given.choice("emit", ("rows", "ranges")) == "ranges",
             group_id=group_id,
             offset_attempts=given.number("fetchOffset.numRetries", 1, 3),
@@ -141,6 +141,11 @@ class SourceOptions:
             reading=_reading(given),
             table_ends=_table_ends(given),
         )
+
+
+def includes_headers(options: Mapping[str, str]) -> bool:
+    """Asked before all the rest: the schema follows from it. Raises BadOption."""
+    return _Given(options).flag("includeHeaders", False)
 
 
 class _Given:

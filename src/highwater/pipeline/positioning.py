@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from highwater.pipeline.landing.table import Table
 
 SECONDS = 10.0
-"""As long as the cluster may take to tell of its topics."""
+"""How long the cluster may take to describe its topics."""
 BY_HAND = "set-"
 """Before the id of what is set by hand, where otherwise the id of a query stands."""
 
@@ -63,10 +63,10 @@ def place(definition: Definition, ends: Mapping[TopicPartition, int]) -> Positio
             raise LandingError(
                 "there is no table yet: start the pipeline, and say with starting_offsets where it begins"
             )
-        whose, logs = landing_id(definition), _logs(definition.bootstrap_servers, ends)
+        landing, logs = landing_id(definition), _logs(definition.bootstrap_servers, ends)
         placed = {log: (Interval(0, offset),) for log, offset in logs.items()}
-        table.commit(Batch(whose, f"{BY_HAND}{uuid.uuid4()}", 0, (), has_rows=False, placed=placed), [])
-        position = table.known(whose).position
+        table.commit(Batch(landing, f"{BY_HAND}{uuid.uuid4()}", 0, (), has_rows=False, placed=placed), [])
+        position = table.known(landing).position
     assert position is not None
     return position
 

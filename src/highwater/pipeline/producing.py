@@ -123,7 +123,7 @@ def _parsed(given: Mapping[str, str], name: str, parse: Callable[[str], T], defa
 def _acks(text: str) -> int:
     levels = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1}
     if text.lower() not in levels:
-        raise ValueError("all, -1 or 1 (with 0 nobody would know what was stored)")
+        raise ValueError("all, -1 or 1 (with 0 it would be unknown what was stored)")
     return levels[text.lower()]
 
 

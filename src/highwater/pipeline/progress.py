@@ -1,9 +1,9 @@
 """A query's progress as a consumer group's offsets, so that lag tools see it.
 
-Spark tells a source of a finished batch late: when the next batch has data, so never for the last one. But whenever it
-asks what is new, it says from where on, and by then all before that is in its commit log. That is what is committed
-here: never ahead of Spark, and behind it only from the end of a batch to the next question. A query that is stopped
-between the two catches up when it is started again.
+Spark reports a finished batch to its source late: when the next batch has data, so never for the last one. But when
+Spark asks for new offsets, it names the offset from which on they are new. All records before that offset are in its
+commit log by then, so this module commits that offset. It is never ahead of Spark. It is behind Spark only between the
+end of a batch and the next question. A query that is stopped between the two catches up when it is started again.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class GroupProgress:
         self._groups = Groups(self._client)
         self._group_id = group_id
         self._committed: dict[TopicPartition, int] = {}
-        self._told = ""
+        self._warned = ""
 
     def close(self) -> None:
         self._client.close()
 
     def commit(self, done: Positions) -> None:
-        """What keeps a commit from its group never keeps the query from its batch: the next call makes up for it.
+        """A failed commit to the group never stops the batch of the query: the next call makes up for it.
 
-        A group with members refuses commits of others, for instance while somebody looks at the topic with a consumer
-        of that group. The query's own progress is in Spark's checkpoint.
+        A group with members refuses commits of others, for example while a consumer of that group reads the topic. The
+        query's own progress is in Spark's checkpoint.
         """
         offsets = {partition: position.offset for partition, position in done.at.items()}
         news = {each: offset for each, offset in offsets.items() if self._committed.get(each) != offset}
@@ -56,18 +56,18 @@ class GroupProgress:
         try:
             self._groups.commit(self._group_id, news)
         except (ClientFailure, KafkaError) as error:
-            self._tell(error)
+            self._warn(error)
         else:
             self._committed |= news
-            if self._told:
-                self._told = ""
+            if self._warned:
+                self._warned = ""
                 _log.warning("group %s takes the progress of this query again", self._group_id)
 
-    def _tell(self, error: Exception) -> None:
+    def _warn(self, error: Exception) -> None:
         """Once, until it is over or becomes something else: a query commits with every batch."""
-        if self._told == str(error):
+        if self._warned == str(error):
             return
-        self._told = str(error)
+        self._warned = str(error)
         is_refusal = isinstance(error, KafkaError) and not is_retriable(error.code)
         _log.warning(
             "group %s does not take the progress of this query, so that lag tools see it behind: %s%s",

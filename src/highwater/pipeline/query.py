@@ -146,21 +146,22 @@ def follow(query: StreamingQuery, definition: Definition, stopping: Callable[[],
     while not ended:
         ended = bool(query.awaitTermination(LOOK_SECONDS))
         for progress in query.recentProgress:
-            told = json.loads(progress.json)
-            if told["batchId"] > seen and told["sources"] and _has_run(told):
-                seen = told["batchId"]
-                yield report(told, _landed(definition, told))
+            fields = json.loads(progress.json)
+            if fields["batchId"] > seen and fields["sources"] and _has_run(fields):
+                seen = fields["batchId"]
+                yield report(fields, _landed(definition, fields))
         if stopping() and not ended:
             query.stop()
 
 
 def _has_run(progress: dict[str, Any]) -> bool:
-    """Whether it tells of a batch. Spark also tells that there is nothing to read, under the number of the next one."""
+    """Whether the progress is about a batch. Spark also reports that there is nothing to read, with the number of the
+    next batch."""
     return "addBatch" in progress["durationMs"]
 
 
 def _landed(definition: Definition, progress: dict[str, Any]) -> int | None:
-    """None where nobody knows, as of a table whose checkpoint is elsewhere."""
+    """None if it is unknown, for example for a table whose checkpoint is elsewhere."""
     if definition.sink_format != "highwater-table":
         return int(progress["numInputRows"])
     checkpoint = Checkpoint.at(definition.checkpoint)
@@ -168,7 +169,7 @@ def _landed(definition: Definition, progress: dict[str, Any]) -> int | None:
 
 
 def report(progress: dict[str, Any], rows: int | None = None) -> Report:
-    """From what Spark tells of a batch. Where the rows are not known, the records count for them."""
+    """From Spark's progress of a batch. If the rows are not known, the records are counted instead."""
     source = progress["sources"][0]
     start, end, latest = (_positions(source.get(name)) for name in ("startOffset", "endOffset", "latestOffset"))
     records = sum(_count(at, position.offset, start, end) for at, position in end.at.items()) if start.at else 0

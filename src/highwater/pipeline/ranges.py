@@ -11,7 +11,7 @@ NO_EPOCH = -1
 class OffsetRange:
     """Offsets [start, end) of one partition of one life of a topic. Travels to the executors, so it must pickle.
 
-    `topic_id` tells a re-created topic from the one that was planned; "" where the cluster has no topic ids.
+    `topic_id` distinguishes a re-created topic from the one that was planned; "" where the cluster has no topic ids.
     `leader_epoch` is the epoch of the record before `start` as far as known, else NO_EPOCH: a log that was cut and
     written anew below `start` answers it with divergence. `end_epoch` is the same for `end`. `cut`: the log was cut
     back to `start`, behind what had been read, and the reader may go on from there.

@@ -1,4 +1,4 @@
-"""What only the clusters can tell of a pipeline, asked before Spark is started: no mistake costs a JVM."""
+"""Checks a pipeline against its clusters before Spark is started, so that no mistake costs a JVM."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ REQUEST_SECONDS = 15.0
 
 
 def check_clusters(definition: Definition) -> None:
-    """The topics that the pipeline reads and writes to are there, and it reads none that it writes to.
+    """The topics of the pipeline exist, and it reads none that it writes to.
 
-    Raises BadOption where they are not, ClientFailure or KafkaError where nobody answers.
+    Raises BadOption if they do not, and ClientFailure or KafkaError if no broker answers.
     """
     with _client(definition.bootstrap_servers) as source:
         source.refresh([])

@@ -32,17 +32,17 @@ def resumption(definition: Definition) -> dict[str, str]:
     checkpoint = Checkpoint.at(definition.checkpoint)
     if definition.sink_format != "highwater-table" or checkpoint is None or not checkpoint.is_empty():
         return {}
-    table, whose = Landing.from_options(definition.sink).table, landing_id(definition)
-    if not table.exists() or table.known(whose).position is None:
+    table, landing = Landing.from_options(definition.sink).table, landing_id(definition)
+    if not table.exists() or table.known(landing).position is None:
         return {}
-    return {OPTION: json.dumps(_taken_over(table, whose))}
+    return {OPTION: json.dumps(_taken_over(table, landing))}
 
 
-def _taken_over(table: Table, whose: str) -> list[TableEnd]:
-    """First nobody else lands any more, then it is read how far the table has come."""
+def _taken_over(table: Table, landing: str) -> list[TableEnd]:
+    """First no other landing may commit any more; then the position of the table is read."""
     start = f"start-{uuid.uuid4()}"
-    table.commit(Batch(whose, start, 0, (), has_rows=False), [])
-    position = table.known(whose).position
+    table.commit(Batch(landing, start, 0, (), has_rows=False), [])
+    position = table.known(landing).position
     assert position is not None
     return [TableEnd(*log, Position(intervals[-1].end, intervals[-1].epoch)) for log, intervals in position.at.items()]
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from highwater.pipeline import rows, work_orders
 from highwater.pipeline.batch import BatchReader
 from highwater.pipeline.decode import Decoding
-from highwater.pipeline.options import SourceOptions
+from highwater.pipeline.options import SourceOptions, includes_headers
 from highwater.pipeline.rows import Rows
 from highwater.pipeline.selection import BadOption, check_no_loop
 from highwater.pipeline.stream import StreamReader
@@ -35,7 +35,7 @@ class HighwaterDataSource(DataSource):
             return work_orders.SPARK_SCHEMA
         if (decoding := _decoding(self.options)) is not None:
             return spark_schema(decoding)
-        return rows.schema(headers=self.options.get("includeHeaders", "false").strip().lower() == "true")
+        return rows.schema(headers=includes_headers(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = SourceOptions.parse(self.options, streaming=False)
@@ -57,6 +57,9 @@ class HighwaterDataSource(DataSource):
 
     def _rows(self, options: SourceOptions, schema: StructType) -> Rows | TypedRows | None:
         decoding = _decoding(self.options)
+        if options.include_headers and (options.emit_ranges or decoding is not None):
+            other = "emit=ranges" if options.emit_ranges else "decode"
+            raise BadOption(f"option includeHeaders is given with {other}, whose rows have no headers: leave it out")
         if options.emit_ranges:
             if decoding is not None:
                 raise BadOption("option decode is given with emit=ranges: give it to the sink that reads the ranges")

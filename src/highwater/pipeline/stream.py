@@ -51,7 +51,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return INITIAL
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Spark knows no limit of two sides: which it is told matters only against ReadAllAvailable."""
+        """Spark knows no limit with two sides. The returned one matters only against ReadAllAvailable."""
         if self._options.max_offsets is not None:
             return ReadMaxRows(self._options.max_offsets)
         if self._options.min_offsets is not None:

@@ -19,7 +19,7 @@ from highwater.pipeline.selection import BadOption, Subscribed, check_no_loop
 from highwater.wire.compression import Codec
 
 LARGEST_REQUEST = 96 << 20
-"""Brokers close the connection of whoever sends more than socket.request.max.bytes, which is 100 MiB by default."""
+"""Brokers close a connection that sends more than socket.request.max.bytes, which is 100 MiB by default."""
 
 Making = Callable[[OffsetRange, pa.RecordBatch], pa.RecordBatch]
 """From the kernel's columns of records of a range to rows."""

@@ -36,7 +36,7 @@ def main() -> int:
 
     with os.fdopen(arguments.reports, "w", encoding="utf-8") as reports:
 
-        def tell(**what: Any) -> None:
+        def report_event(**what: Any) -> None:
             reports.write(json.dumps(what) + "\n")
             reports.flush()
 
@@ -44,15 +44,17 @@ def main() -> int:
             definition = load(arguments.file)
             if arguments.once:
                 definition = replace(definition, trigger=AVAILABLE_NOW)
-            # Without a parent nobody would ever stop this process.
+            # Without a parent no process would ever stop this one.
             with sole_driver(definition, arguments.lock):
                 transform = transform_of(definition)
                 check_clusters(definition)
                 # Until here a signal ends this process at once: it may be waiting for a cluster that does not answer.
                 stop_in_order()
-                _run(definition, transform, arguments.master, lambda: bool(stops) or os.getppid() != parent, tell)
+                _run(
+                    definition, transform, arguments.master, lambda: bool(stops) or os.getppid() != parent, report_event
+                )
         except Exception as error:
-            tell(event="failed", **asdict(failure_of(error)))
+            report_event(event="failed", **asdict(failure_of(error)))
             raise
     return 0
 
@@ -62,14 +64,14 @@ def _run(
     transform: Transform | None,
     master: str | None,
     stopping: Callable[[], bool],
-    tell: Callable[..., None],
+    report_event: Callable[..., None],
 ) -> None:
     spark = session(definition, master)
     try:
         query = start(spark, definition, transform)
-        tell(event="started", query_id=str(query.id))
+        report_event(event="started", query_id=str(query.id))
         for report in follow(query, definition, stopping):
-            tell(event="batch", **report.to_json())
+            report_event(event="batch", **report.to_json())
     finally:
         spark.stop()
 

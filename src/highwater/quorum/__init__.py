@@ -1,7 +1,10 @@
-"""Kafka's Raft as a pure machine: elections with pre-vote, check-quorum, divergence, commitment.
+"""Kafka's Raft (KRaft) as a pure state machine: elections with pre-vote, check-quorum, divergence, commitment.
 
-No I/O, no clock and no randomness of its own. `Quorum` takes inputs and returns a `Ready` for each; the driver feeds
-it and does what it says. Each role has its module, `transitions` is the table of moves between them.
+The package has no I/O, no clock and no randomness of its own. `Quorum` takes inputs and returns a `Ready` for each. The
+driver (`highwater.raft_node`) feeds the inputs and carries out the `Ready`.
+
+Start with `machine` (the inputs), `ready` (the results) and `transitions` (the table of moves between roles). Each role
+has its own module; `core` holds the state that they share.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from highwater.quorum.ready import EpochStart, FetchAnswer, FollowerFetch, Leade
 from highwater.quorum.settings import Identity, Timing
 from highwater.quorum.transitions import Role
 from highwater.quorum.violation import IllegalTransition, QuorumViolation
-from highwater.quorum.voters import Listener, Listeners, ReplicaKey, VoterNode, VoterSet
+from highwater.quorum.voters import Listeners, ReplicaKey, VoterListener, VoterNode, VoterSet
 
 __all__ = [
     "BOOTSTRAP_SNAPSHOT",
@@ -29,7 +32,6 @@ __all__ = [
     "Identity",
     "IllegalTransition",
     "Leadership",
-    "Listener",
     "Listeners",
     "LogPosition",
     "LogView",
@@ -41,6 +43,7 @@ __all__ = [
     "Request",
     "Role",
     "Timing",
+    "VoterListener",
     "VoterNode",
     "VoterSet",
 ]

@@ -1,4 +1,4 @@
-"""Candidate: stands for election in an epoch of its own, in which it has voted for itself."""
+"""Candidate: asks for votes in a new epoch, in which it has voted for itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from highwater.quorum.votes import Tally
 
 @dataclass(slots=True)
 class Candidate:
-    """One that has lost waits for its election timeout and then asks by pre-vote again, so epochs do not race."""
+    """A candidate that has lost waits for its election timeout and then asks for pre-votes again. So epochs do not grow
+    without need."""
 
     role: ClassVar[Role] = Role.CANDIDATE
     epoch: Epoch

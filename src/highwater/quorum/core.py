@@ -1,7 +1,7 @@
-"""The state of a replica and its moves from role to role.
+"""The state of a replica, and its moves from role to role.
 
-The modules that answer and take the messages of one API (`voting`, `epochs`, `fetching`) and the one that acts on
-time (`turn`) work on this object; `Quorum` is the door in front of them.
+`voting`, `epochs` and `fetching` handle the requests and responses of one API each, and `turn` acts on timeouts. All of
+them work on this object. `Quorum` is the entrance to them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from highwater.quorum.votes import Tally
 from highwater.wire.codec import Message
 
 LONGEST_LEAP = 128
-"""No single request takes more than this fraction of the epochs that are left: 16 million of a new cluster, an election
-every second for half a year. One word in a voter's name could end all elections otherwise: an epoch is an int32."""
-LAST_TOLD = LAST_EPOCH - 2
-"""No peer is believed beyond: who led that epoch and forgot it goes one further, and stands in the next."""
+"""No single request may raise the epoch by more than this fraction of the epochs that are left. In a new cluster that
+is 16 million epochs, an election every second for half a year. An epoch is an int32: without this bound a single
+request in a voter's name could use up all epochs and end all elections."""
+LAST_ACCEPTED = LAST_EPOCH - 2
+"""An epoch above this is not accepted from a peer. A voter that led this epoch and has forgotten it needs two more: it
+moves to the next epoch, and becomes a candidate in the one after that."""
 
 
 class Core:
@@ -54,12 +56,12 @@ class Core:
         self.random = random
         self.links = Links(timing)
         self.high_watermark: Offset | None = None
-        """The highest that this node has known since it started, in whichever role."""
+        """The highest high watermark that this node has known since it started, in any role."""
         self.log_busy = False
-        """A change of the log that we asked for is not durable yet."""
+        """A change of the log that this machine asked for is not durable yet."""
         self.stopping = False
         self.of_other_clusters: set[NodeId] = set()
-        """Peers that refused our last request since their cluster id is another one."""
+        """Peers that refused our last request because they belong to another cluster."""
         self.effects = Ready()
         self._persisted = stored
         self._announced: tuple[NodeId | None, Epoch] | None = None
@@ -67,9 +69,9 @@ class Core:
         check_initial(self.role.role)
 
     def _initial_role(self, stored: ElectionState, now: float) -> RoleState:
-        """The role in which it stopped, but for a leader: see `INITIAL_ROLES`."""
+        """The role in which the replica stopped; a leader becomes Resigned: see `INITIAL_ROLES`."""
         timeout = self.election_deadline(now)
-        if stored.epoch < self.log.last_epoch:  # the file was lost or is older than the log: its vote says nothing
+        if stored.epoch < self.log.last_epoch:  # the file was lost or is older than the log: its vote is void
             return Unattached(self.log.last_epoch, timeout)
         if stored.leader_id == self.local.id:
             others = {voter for voter in self.voters.ids if voter != self.local.id}
@@ -89,11 +91,11 @@ class Core:
         return self.voters.is_voter(self.local)
 
     def election_deadline(self, now: float) -> float:
-        """Uniform in [T, 2T), so that voters seldom stand at the same time."""
+        """Uniform in [T, 2T), so that voters seldom become candidates at the same time."""
         return now + self.timing.election_timeout * (1 + self.random.random())
 
     def prompt_deadline(self, now: float) -> float:
-        """Soon, but not all at once."""
+        """A short random wait, so that voters do not act at the same time."""
         return now + self.timing.prompt_election * self.random.random()
 
     # Transitions
@@ -101,14 +103,15 @@ class Core:
     def _become(self, role: RoleState) -> None:
         check_transition(self.role.role, self.role.epoch, role.role, role.epoch, voter=self.is_voter)
         if role.epoch > LAST_EPOCH:
-            raise QuorumViolation(f"epoch {self.role.epoch} was the last that an int32 can tell")
+            raise QuorumViolation(f"epoch {self.role.epoch} was the last one: an epoch is an int32")
         if isinstance(self.role, Leader):
-            self.effects.wake_fetches = True  # whoever waits here has to look for another leader
+            self.effects.wake_fetches = True  # replicas with waiting fetches must look for another leader
         self.role = role
         self.links.reset()
 
     def become_unattached(self, epoch: Epoch, now: float, leader_id: NodeId | None = None) -> None:
-        """A running election timeout goes on, so that a stream of new epochs cannot hold this voter back."""
+        """A running election timeout is kept, so that a stream of new epochs cannot keep this voter from an
+        election."""
         before = self.role
         keeps_timer = isinstance(before, Unattached | Candidate | Resigned) or (
             isinstance(before, Prospective) and not before.tally.is_rejected
@@ -118,7 +121,7 @@ class Core:
         self._become(Unattached(epoch, deadline, leader_id, voted))
 
     def vote_for(self, candidate: ReplicaKey, now: float) -> None:
-        """The vote is binding. The candidate has as good a chance as we, so our own timeout starts anew."""
+        """Gives a binding vote. The candidate may win, so our own election timeout starts anew."""
         deadline = self.election_deadline(now)
         before = self.role
         if before.voted is not None:
@@ -158,16 +161,16 @@ class Core:
         listeners, deadline = self.identity.node.listeners, self.election_deadline(now)
         self._become(Resigned(leader.epoch, self.local.id, listeners, deadline, others, successors))
 
-    # What peers tell of leader and epoch
+    # Leader and epoch, as peers report them
 
     def is_in_reach(self, epoch: Epoch) -> bool:
-        """Whether a request may be believed that there is such an epoch. What a voter answers, whom we chose to ask, is
-        believed from any distance: two voters far apart find together again by that."""
+        """Whether a request with this epoch is accepted. The response of a voter that we asked is accepted with any
+        epoch: so two voters with very different epochs can find together again."""
         ours = self.role.epoch
-        return epoch <= max(ours, min(ours + max((LAST_EPOCH - ours) // LONGEST_LEAP, 1), LAST_TOLD))
+        return epoch <= max(ours, min(ours + max((LAST_EPOCH - ours) // LONGEST_LEAP, 1), LAST_ACCEPTED))
 
     def contradicts(self, leader_id: NodeId | None, epoch: Epoch) -> bool:
-        """Whether a peer names another leader for our epoch, or this node for one that it does not lead."""
+        """Whether a peer names another leader for our epoch, or names this node for an epoch that it does not lead."""
         if leader_id == self.local.id:
             return not (epoch == self.role.epoch and isinstance(self.role, Leader | Resigned))
         return (
@@ -177,16 +180,17 @@ class Core:
         )
 
     def check_consistent(self, leader_id: NodeId | None, epoch: Epoch) -> None:
-        """For what a peer tells in an answer: were it true, the epoch would have two leaders."""
+        """Raises QuorumViolation if a peer's response names a second leader for our epoch."""
         if self.contradicts(leader_id, epoch):
             raise QuorumViolation(f"{leader_id} is said to lead epoch {epoch}, where we know of {self.role.leader_id}")
 
     def learn(self, leader_id: NodeId | None, epoch: Epoch, listeners: Listeners, now: float) -> None:
-        """Move to a later epoch, or to the leader of this one. What peers tell of earlier epochs is ignored."""
+        """Moves to a later epoch, or follows the leader of this one. An earlier epoch is ignored."""
         if epoch < self.role.epoch:
             return
         if leader_id == self.local.id and self.contradicts(leader_id, epoch):
-            # We led that epoch and have forgotten it with our disk: neither vote in it nor follow ourselves.
+            # This node led that epoch and lost its disk since. It must not vote in that epoch, and cannot follow
+            # itself.
             self.become_unattached(epoch + 1, now)
             return
         self.check_consistent(leader_id, epoch)
@@ -214,20 +218,26 @@ class Core:
             self.high_watermark = self.effects.high_watermark = offset
 
     def check_not_committed(self, offset: Offset) -> None:
-        """Whoever asks us to drop records from `offset` on must not mean committed ones (KAFKA-12460): those below the
-        high watermark, and after a start, before that is told, those of the snapshot."""
+        """Raises QuorumViolation if a leader makes us drop committed records (KAFKA-12460). Those are the records below
+        the high watermark. After a start it is unknown at first; then those of the snapshot are known to be
+        committed."""
         if self.high_watermark is not None and offset < self.high_watermark:
-            raise QuorumViolation(f"told to cut the log at {offset}, below the high watermark {self.high_watermark}")
+            raise QuorumViolation(
+                f"a leader wants this log cut at {offset}, below the high watermark {self.high_watermark}"
+            )
         snapshot = self.log.latest_snapshot
         if snapshot is not None and offset < snapshot.offset:
-            raise QuorumViolation(f"told to cut the log at {offset}, below {snapshot.offset}, the end of a snapshot")
+            raise QuorumViolation(
+                f"a leader wants this log cut at {offset}, below {snapshot.offset}, the end of a snapshot"
+            )
 
     def truncate(self, offset: Offset) -> None:
         self.check_not_committed(offset)
         self.effects.truncate_to = offset
 
     def take_effects(self) -> Ready:
-        """What has come together, with what is derived from the state: nothing can forget to persist a vote."""
+        """The collected effects, together with those that follow from the state. So no step can forget to store a
+        vote."""
         ready, self.effects = self.effects, Ready()
         role = self.role
         election = ElectionState(role.epoch, role.leader_id, role.voted)

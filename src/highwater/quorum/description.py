@@ -5,7 +5,7 @@ from __future__ import annotations
 from highwater.errors import Code
 from highwater.model import METADATA_TOPIC, NodeId
 from highwater.quorum.core import Core
-from highwater.quorum.leader import Leader, Progress
+from highwater.quorum.leader import Leader, ReplicaProgress
 from highwater.quorum.messages import METADATA_PARTITION, metadata_partition
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest
 from highwater.wire.messages.describe_quorum_response import (
@@ -23,7 +23,7 @@ _NODES_SINCE = 2
 def describe_quorum(
     core: Core, request: DescribeQuorumRequest, version: int, now: float, wall_ms: int
 ) -> DescribeQuorumResponse:
-    """`wall_ms` is the wall clock at `now`: the answer speaks in dates."""
+    """`wall_ms` is the wall clock at `now`: the response holds dates."""
     leader = core.role
     if metadata_partition(request.topics) is None:
         topics = [
@@ -76,7 +76,7 @@ class _Dates:
     def _date(self, at: float | None) -> int:
         return -1 if at is None else self._wall_ms - round((self._now - at) * 1000)
 
-    def state(self, replica: Progress) -> ReplicaState:
+    def state(self, replica: ReplicaProgress) -> ReplicaState:
         is_leader = replica.key.id == self._leader_id
         state = ReplicaState(
             replica_id=replica.key.id,

@@ -1,4 +1,4 @@
-"""What a replica must not forget: its epoch, the epoch's leader and its own vote. The `quorum-state` file."""
+"""What a replica must not forget: its epoch, the leader of that epoch, and its own vote. The `quorum-state` file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from highwater.quorum.voters import ReplicaKey
 
 DATA_VERSION = 1
 LAST_EPOCH: Final = 2**31 - 1
-"""Of the file, and of every message: an int32."""
+"""The last epoch: it is an int32 in the file and in every message."""
 
 
 class CorruptElectionState(ValueError):
-    """The file is not what Kafka or we would have written; guessing could mean to vote twice in an epoch."""
+    """Neither Kafka nor Highwater would have written this file. A guess could mean a second vote in one epoch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,17 @@
-"""BeginQuorumEpoch, by which a leader makes itself known, and EndQuorumEpoch, by which it resigns (KIP-595)."""
+"""BeginQuorumEpoch, with which a leader announces itself, and EndQuorumEpoch, with which it resigns (KIP-595)."""
 
 from __future__ import annotations
 
 from highwater.errors import Code, code_of
 from highwater.model import Epoch, NodeId, Uuid
+from highwater.quorum.answer_head import (
+    answer_head,
+    is_led_by_itself_alone,
+    is_our_cluster,
+    leader_listeners,
+    settle,
+    stranger,
+)
 from highwater.quorum.core import Core
 from highwater.quorum.follower import Follower
 from highwater.quorum.leader import Leader
@@ -17,15 +25,7 @@ from highwater.quorum.messages import (
     node_or_none,
 )
 from highwater.quorum.resigned import Resigned
-from highwater.quorum.standing import (
-    is_led_by_itself_alone,
-    is_our_cluster,
-    leader_listeners,
-    settle,
-    standing_of,
-    stranger,
-)
-from highwater.quorum.voters import Listener, ReplicaKey
+from highwater.quorum.voters import ReplicaKey, VoterListener
 from highwater.wire.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
 from highwater.wire.messages.begin_quorum_epoch_response import BeginQuorumEpochResponse
 from highwater.wire.messages.end_quorum_epoch_request import EndQuorumEpochRequest, PartitionData
@@ -33,7 +33,7 @@ from highwater.wire.messages.end_quorum_epoch_response import EndQuorumEpochResp
 
 
 def announce(core: Core, leader: Leader, now: float) -> None:
-    """Tell voters that do not fetch who leads; again and again, since they may have missed it."""
+    """Announces this leader to voters that do not fetch. It repeats this, because they may have missed it."""
     if now < leader.begin_epoch_at:
         return
     leader.begin_epoch_at = now + core.timing.begin_epoch_interval
@@ -49,7 +49,7 @@ def announce(core: Core, leader: Leader, now: float) -> None:
 
 
 def take_leave(core: Core, resigned: Resigned, now: float) -> None:
-    """Tell the voters that this epoch has ended, until each of them confirms."""
+    """Sends EndQuorumEpoch to the voters until each of them has confirmed it."""
     identity, successors = core.identity, resigned.preferred_successors
     for voter in core.voters.ids:
         peer = core.peer(voter)
@@ -67,12 +67,12 @@ def answer_begin(core: Core, request: BeginQuorumEpochRequest, caller: Caller, n
     leader_id, epoch = NodeId(partition.leader_id), partition.leader_epoch
     error = _check(core, leader_id, epoch, caller)
     if error == Code.NONE:
-        told = tuple(Listener(at.name, at.host, at.port) for at in request.leader_endpoints)
-        core.learn(leader_id, epoch, told or core.voters.listeners(leader_id), now)
+        listeners = tuple(VoterListener(at.name, at.host, at.port) for at in request.leader_endpoints)
+        core.learn(leader_id, epoch, listeners or core.voters.listeners(leader_id), now)
         voter = ReplicaKey(NodeId(request.voter_id), Uuid(bytes(partition.voter_directory_id)))
         if voter.id >= 0 and not voter.names(core.local):
             error = Code.INVALID_VOTER_KEY
-    return begin_epoch_answer(standing_of(core, error, caller))
+    return begin_epoch_answer(answer_head(core, error, caller))
 
 
 def answer_end(core: Core, request: EndQuorumEpochRequest, caller: Caller, now: float) -> EndQuorumEpochResponse:
@@ -84,11 +84,11 @@ def answer_end(core: Core, request: EndQuorumEpochRequest, caller: Caller, now: 
     leader_id, epoch = NodeId(partition.leader_id), partition.leader_epoch
     error = _check(core, leader_id, epoch, caller)
     if error == Code.NONE:
-        told = tuple(Listener(at.name, at.host, at.port) for at in request.leader_endpoints)
-        core.learn(leader_id, epoch, told or core.voters.listeners(leader_id), now)
+        listeners = tuple(VoterListener(at.name, at.host, at.port) for at in request.leader_endpoints)
+        core.learn(leader_id, epoch, listeners or core.voters.listeners(leader_id), now)
         if isinstance(core.role, Follower) and core.role.leader_id == leader_id:
             core.role.leader_ended(now + _wait_by_rank(core, partition))
-    return end_epoch_answer(standing_of(core, error, caller))
+    return end_epoch_answer(answer_head(core, error, caller))
 
 
 def _check(core: Core, leader_id: NodeId, epoch: Epoch, caller: Caller) -> Code:
@@ -99,14 +99,16 @@ def _check(core: Core, leader_id: NodeId, epoch: Epoch, caller: Caller) -> Code:
     if not core.is_in_reach(epoch):
         return Code.INVALID_REQUEST
     if leader_id < 0 or leader_id == core.local.id or core.contradicts(leader_id, epoch):
-        return Code.INVALID_REQUEST  # Kafka stops its node here; a peer's wrong word should not be able to do that
+        return Code.INVALID_REQUEST  # Kafka stops its node here; but a peer's wrong request should not do that
     if not core.voters.has(ReplicaKey(leader_id)):
         return stranger(caller, Code.INVALID_REQUEST)
     return Code.NONE
 
 
 def _wait_by_rank(core: Core, partition: PartitionData) -> float:
-    """None for the first successor; then half as long again and again, so that the best log stands first."""
+    """How long this voter waits before it asks for pre-votes. The first successor does not wait, so that the best log
+    is elected. Each later one waits twice as long as the one before it, and a voter that is not listed waits
+    longest."""
     successors = [
         ReplicaKey(NodeId(replica.candidate_id), Uuid(bytes(replica.candidate_directory_id)))
         for replica in partition.preferred_candidates
@@ -119,7 +121,7 @@ def _wait_by_rank(core: Core, partition: PartitionData) -> float:
 
 
 def take_begin(core: Core, response: BeginQuorumEpochResponse, now: float) -> bool:
-    """That the voter has heard is seen by its fetches; the answer matters if it knows of a later epoch."""
+    """The response matters only if the voter knows a later epoch. Its fetches show that it follows us."""
     partition = metadata_partition(response.topics)
     if response.error_code != Code.NONE or partition is None:
         return False

@@ -1,26 +1,27 @@
-"""Fetch as the quorum sees it: replication, acknowledgement, divergence and the discovery of the leader in one."""
+"""Fetch of the metadata log: it replicates, acknowledges, detects divergence and discovers the leader."""
 
 from __future__ import annotations
 
 from highwater.errors import Code
 from highwater.model import Epoch, NodeId, Offset
+from highwater.quorum.answer_head import is_our_cluster, settle
 from highwater.quorum.core import Core
 from highwater.quorum.follower import Follower
 from highwater.quorum.leader import Leader
 from highwater.quorum.log_view import VALID, judge_fetch, truncation_point
 from highwater.quorum.messages import Caller
 from highwater.quorum.ready import FetchAnswer, FollowerFetch, Peer
-from highwater.quorum.standing import is_our_cluster, settle
 from highwater.quorum.unattached import Unattached
-from highwater.quorum.voters import Listener, endpoint_of
+from highwater.quorum.voters import VoterListener, endpoint_of
 
 # The replica's side
 
 
 def fetch_next(core: Core, role: Follower | Unattached, now: float) -> None:
-    """Ask the leader, or anybody while the leader is unknown or does not answer; one fetch at a time.
+    """Sends a fetch to the leader, or to any voter while the leader is unknown or does not answer. There is one fetch
+    at a time.
 
-    No fetch leaves while the log has unsynced records or awaits a truncation: its offset is an acknowledgement.
+    No fetch is sent while the log has unsynced records or waits for a truncation: its offset is an acknowledgement.
     """
     log = core.log
     if core.log_busy or core.effects.touches_log or log.written_end != log.durable_end:
@@ -50,7 +51,7 @@ def _whom_to_ask(core: Core, role: Follower | Unattached) -> Peer | None:
 def take_fetch(core: Core, answer: FetchAnswer, now: float) -> bool:
     listeners = core.voters.listeners(answer.leader_id) if answer.leader_id is not None else ()
     if answer.leader_endpoint is not None:
-        listeners = (Listener(core.identity.listener, *answer.leader_endpoint),)
+        listeners = (VoterListener(core.identity.listener, *answer.leader_endpoint),)
     settled = settle(core, answer.error, answer.leader_id, answer.leader_epoch, listeners, now)
     follower = core.role
     if settled is not None or not isinstance(follower, Follower) or follower.leader_id != answer.leader_id:
@@ -71,17 +72,17 @@ def take_fetch(core: Core, answer: FetchAnswer, now: float) -> bool:
 
 
 def apply_leader_high_watermark(core: Core, follower: Follower) -> None:
-    """A follower knows as committed what the leader says is, as far as it has it itself on disk."""
-    told, follower.leader_high_watermark = follower.leader_high_watermark, None
-    if told is not None:
-        core.advance_high_watermark(min(told, core.log.durable_end))
+    """A follower moves its high watermark to the leader's, but not beyond its own durable end."""
+    high_watermark, follower.leader_high_watermark = follower.leader_high_watermark, None
+    if high_watermark is not None:
+        core.advance_high_watermark(min(high_watermark, core.log.durable_end))
 
 
 # The leader's side
 
 
 def answer_fetch(core: Core, fetch: FollowerFetch, caller: Caller, now: float) -> FetchAnswer:
-    """INCONSISTENT_CLUSTER_ID belongs at the top of the response, every other error to the partition."""
+    """INCONSISTENT_CLUSTER_ID belongs to the top level of the response, every other error to the partition."""
     if not is_our_cluster(core, fetch.cluster_id):
         return _refuse(core, Code.INCONSISTENT_CLUSTER_ID, caller)
     if min(fetch.offset, fetch.last_fetched_epoch) < 0 or fetch.last_fetched_epoch > fetch.leader_epoch:
@@ -111,7 +112,7 @@ def answer_fetch(core: Core, fetch: FollowerFetch, caller: Caller, now: float) -
 
 
 def check_leader(core: Core, epoch: Epoch) -> Code:
-    """A request of another epoch is neither served nor counted as an acknowledgement (KIP-320)."""
+    """A request of another epoch is refused, and it does not count as an acknowledgement (KIP-320)."""
     if epoch < core.role.epoch:
         return Code.FENCED_LEADER_EPOCH
     if epoch > core.role.epoch:

@@ -1,4 +1,4 @@
-"""Follower: pulls the leader's log, and suspects the leader when fetches stop to succeed."""
+"""Follower: fetches the leader's log, and starts an election when its fetches no longer succeed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Follower:
     leader_id: NodeId
     leader_listeners: Listeners
     fetch_deadline: float
-    """For voters only: an observer follows for ever."""
+    """For voters only: an observer never starts an election."""
     voted: ReplicaKey | None = None
     has_fetched: bool = False
-    """Whether the leader has answered since it became ours: then it lives, and no pre-vote is granted (KIP-996)."""
+    """Whether this leader has answered a fetch. Then it is alive, and no pre-vote is granted (KIP-996)."""
     leader_high_watermark: Offset | None = None
-    """Told with records that are not durable yet; takes effect with them."""
+    """The high watermark of a response whose records are not durable yet. It is applied when they are."""
     fetching_snapshot: LogPosition | None = None
 
     def deadline(self) -> float:
@@ -34,12 +34,12 @@ class Follower:
         self.fetch_deadline = fetch_deadline
 
     def leader_ended(self, election_at: float) -> None:
-        """The leader resigned: grant pre-votes, and ask for one at the time that its list of successors gives."""
+        """The leader has resigned. Grant pre-votes, and ask for one at the time that its list of successors gives."""
         self.has_fetched = False
         self.fetch_deadline = election_at
 
     def leader_died(self, election_at: float) -> None:
-        """There is proof that the leader is gone: grant pre-votes, and ask for one soon."""
+        """The leader is proven to be dead. Grant pre-votes, and ask for one soon."""
         self.has_fetched = False
         self.fetch_deadline = min(self.fetch_deadline, election_at)
 

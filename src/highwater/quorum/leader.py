@@ -1,4 +1,4 @@
-"""Leader: what it knows of each replica, the commit rule and check-quorum."""
+"""Leader: the progress of each replica, the commit rule and check-quorum."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from highwater.quorum.voters import Listeners, ReplicaKey, VoterNode, VoterSet
 OBSERVER_SESSION_TIMEOUT = 300.0
 """Seconds after which an observer that stopped fetching is forgotten."""
 OBSERVERS_MAX = 1000
-"""Beyond that the one known longest is forgotten: whoever invents replica ids must not fill our memory."""
+"""The most observers. Beyond it the oldest one is forgotten: a client that invents replica ids must not fill our
+memory."""
 
 
 @dataclass(slots=True)
-class Progress:
-    """A replica as its fetches show it."""
+class ReplicaProgress:
+    """The progress of a voter or an observer, as its fetches show it."""
 
     key: ReplicaKey
     end_offset: Offset | None = None
-    """Its durable end; None until it has fetched in this epoch."""
+    """The durable end of its log; None until it has fetched in this epoch."""
     last_fetch: float | None = None
     last_caught_up: float | None = None
     leader_end_at_fetch: Offset = -1
@@ -48,10 +49,10 @@ class Leader:
         self.epoch_start = epoch_start
         self.high_watermark: Offset | None = None
         """Unknown until an entry of this epoch is committed, though the node may know one of an earlier epoch."""
-        self.voters: dict[NodeId, Progress] = {key.id: Progress(key) for key in voters.keys}
-        self.observers: dict[ReplicaKey, Progress] = {}
+        self.voters: dict[NodeId, ReplicaProgress] = {key.id: ReplicaProgress(key) for key in voters.keys}
+        self.observers: dict[ReplicaKey, ReplicaProgress] = {}
         self.begin_epoch_at = now
-        """When voters that do not fetch are told of this epoch again."""
+        """When the next BeginQuorumEpoch goes to voters that do not fetch."""
         self._timing = timing
         self._check_quorum_at = now + timing.check_quorum_timeout
         self._heard: set[NodeId] = set()
@@ -78,21 +79,22 @@ class Leader:
 
     @property
     def is_voter(self) -> bool:
-        """False for a leader that has removed itself and goes on until that is committed (KIP-853)."""
+        """False for a leader that has removed itself from the voters and leads until that is committed (KIP-853)."""
         return self.local.key.id in self.voters and self.voters[self.local.key.id].key.names(self.local.key)
 
-    def _progress(self, key: ReplicaKey) -> Progress:
+    def _progress(self, key: ReplicaKey) -> ReplicaProgress:
         voter = self.voters.get(key.id)
         if voter is not None and voter.key.names(key):
             return voter
         if key not in self.observers and len(self.observers) >= OBSERVERS_MAX:
             del self.observers[next(iter(self.observers))]
-        return self.observers.setdefault(key, Progress(key))
+        return self.observers.setdefault(key, ReplicaProgress(key))
 
     # The commit rule
 
     def flushed(self, durable_end: Offset) -> bool:
-        """The leader counts itself like any voter, and no further than its own disk. True if it commits by that."""
+        """The leader's own log is durable up to here. It counts itself like any other voter. True if that commits
+        records."""
         if durable_end < self._local_end:
             raise AssertionError(f"a leader's log only grows: {self._local_end} -> {durable_end}")
         self._local_end = durable_end
@@ -101,24 +103,24 @@ class Leader:
         return self._commit()
 
     def fetched(self, key: ReplicaKey, offset: Offset, now: float) -> bool:
-        """A replica asked for `offset`, so it has all before it on disk. True if that commits records."""
+        """A replica fetched from `offset`, so it has everything below on disk. True if that commits records."""
         self._progress(key).fetched(offset, self._local_end, now)
         self.heard_from(key, now)
         return self._commit()
 
     def _commit(self) -> bool:
-        """What a majority holds is committed, if it includes an entry of this epoch (Raft, 5.4.2)."""
+        """Records that a majority has are committed, if an entry of this epoch is among them (Raft, 5.4.2)."""
         ends = sorted(
             (-1 if voter.end_offset is None else voter.end_offset for voter in self.voters.values()), reverse=True
         )
         replicated = ends[len(ends) // 2]
         if replicated <= (self.epoch_start if self.high_watermark is None else self.high_watermark):
-            return False  # it may be smaller after a change of voters, and is never taken back
+            return False  # after a change of voters it may be smaller, but the high watermark never moves back
         self.high_watermark = replicated
         return True
 
     def successors(self) -> tuple[ReplicaKey, ...]:
-        """The other voters, those with the longest log first and those never heard from last."""
+        """The other voters. The one with the longest log comes first, those that never fetched come last."""
         others = [voter for voter in self.voters.values() if not voter.key.names(self.local.key)]
         others.sort(key=lambda voter: (voter.end_offset is None, -(voter.end_offset or 0), voter.key))
         return tuple(voter.key for voter in others)
@@ -127,11 +129,11 @@ class Leader:
 
     @property
     def check_quorum_at(self) -> float | None:
-        """When the leader must resign unless a majority is heard from; None for the only voter."""
+        """When the leader must resign unless a majority fetches before; None for the only voter."""
         return None if len(self.voters) == 1 and self.is_voter else self._check_quorum_at
 
     def heard_from(self, key: ReplicaKey, now: float) -> None:
-        """A voter fetches records or a snapshot: it follows."""
+        """A replica fetched records or a snapshot. If it is a voter, it counts for check-quorum."""
         voter = self.voters.get(key.id)
         if voter is None or not voter.key.names(key):
             return
@@ -141,7 +143,7 @@ class Leader:
             self._check_quorum_at = now + self._timing.check_quorum_timeout
 
     def silent_voters(self, now: float) -> tuple[ReplicaKey, ...]:
-        """Those that have not fetched for an interval, or never: they may not know their leader."""
+        """Voters that have never fetched, or not for an interval: they may not know this leader."""
         return tuple(
             voter.key
             for voter in self.voters.values()
@@ -152,9 +154,9 @@ class Leader:
     # Membership
 
     def set_voters(self, voters: VoterSet) -> None:
-        """Adopt a new voter set, keeping what is known of each replica on either side of it."""
+        """Adopts a new voter set. The progress of replicas that become voters or observers is kept."""
         before = self.voters
-        self.voters = {key.id: Progress(key) for key in voters.keys}
+        self.voters = {key.id: ReplicaProgress(key) for key in voters.keys}
         for old in before.values():
             self.observers.setdefault(old.key, old)
         for key in voters.keys:

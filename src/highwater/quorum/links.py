@@ -1,4 +1,4 @@
-"""Requests under way: one at a time per peer, with a timeout and a pause after a failure."""
+"""Requests that are under way: one at a time for each peer, with a timeout, and with a pause after a failure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from highwater.quorum.settings import Timing
 class _Link:
     ready_at: float
     correlation: int | None
-    """Of the request in flight; None while pausing after a failure."""
+    """The correlation of the request in flight; None during a pause after a failure."""
 
 
 class Links:
-    """Forgetting all links at each transition makes answers to an earlier role's requests unexpected."""
+    """All links are forgotten at each transition, so responses to an earlier role's requests are ignored."""
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
@@ -28,20 +28,20 @@ class Links:
         self._links.clear()
 
     def send(self, peer: Peer, now: float) -> int:
-        """Note a request as sent; returns its correlation."""
+        """Notes a request as sent, and returns its correlation."""
         self._sent += 1
         self._links[peer.id] = _Link(now + self._timing.request_timeout, self._sent)
         return self._sent
 
     def sender_of(self, correlation: int) -> NodeId | None:
-        """The peer whose answer with this correlation is awaited; None if the answer comes too late to matter."""
+        """The peer whose response with this correlation is expected; None if it came too late."""
         return next((peer_id for peer_id, link in self._links.items() if link.correlation == correlation), None)
 
     def succeeded(self, peer_id: NodeId) -> None:
         self._links.pop(peer_id, None)
 
     def failed(self, peer_id: NodeId, now: float) -> None:
-        """Pause after a request that failed; one of an earlier role has been forgotten and costs nothing."""
+        """Pauses after a failed request. A request of an earlier role is forgotten and causes no pause."""
         if peer_id in self._links:
             self.pause(peer_id, now)
 
@@ -49,7 +49,7 @@ class Links:
         self._links[peer_id] = _Link(now + self._timing.retry_backoff, None)
 
     def expire(self, now: float) -> None:
-        """A request without an answer counts as failed; a pause that is over is forgotten."""
+        """A request that timed out counts as failed. A pause that is over is forgotten."""
         for peer_id, link in list(self._links.items()):
             if now < link.ready_at:
                 continue
@@ -62,7 +62,7 @@ class Links:
         return peer.id not in self._links
 
     def ready_at(self, peer: Peer) -> float | None:
-        """When a peer that is not ready may be, if nothing is heard of it before; None if it is."""
+        """When the peer is ready at the latest; None if it is ready now."""
         link = self._links.get(peer.id)
         return None if link is None else link.ready_at
 

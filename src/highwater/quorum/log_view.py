@@ -1,8 +1,8 @@
 """The metadata log as the quorum sees it: read-only, and only its durable part counts.
 
-A follower's fetch offset is its acknowledgement and the leader counts itself like any voter, so both may name only
-what a power cut leaves (KAFKA-10533). Of records that are written and not yet synced the quorum knows one thing: that
-they are there, because no fetch may be sent and no epoch may begin in front of them.
+A follower's fetch offset is its acknowledgement, and the leader counts itself like any voter. So both may count only
+what survives a power cut (KAFKA-10533). The quorum also knows whether there are unsynced records, because no fetch may
+be sent before they are synced.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from highwater.model import Epoch, Offset
 
 
 class LogPosition(NamedTuple):
-    """An end offset in an epoch, ordered as Raft orders logs; also a snapshot's id. The offset is exclusive."""
+    """An end offset (exclusive) and its epoch, in Raft's order of logs. It is also the id of a snapshot."""
 
     epoch: Epoch
     offset: Offset
 
 
 BOOTSTRAP_SNAPSHOT = LogPosition(0, 0)
-"""The checkpoint that formatting writes: it holds the first voters and no metadata, so nobody needs to fetch it."""
+"""The checkpoint that formatting writes. It holds the first voters and no metadata, so no replica needs to fetch it."""
 
 
 class LogView(Protocol):
@@ -39,7 +39,7 @@ class LogView(Protocol):
 
     @property
     def last_epoch(self) -> Epoch:
-        """Of the last durable record; of the latest snapshot if the log is empty; else 0."""
+        """The epoch of the last durable record, or of the latest snapshot if the log is empty, or else 0."""
         ...
 
     @property
@@ -49,10 +49,10 @@ class LogView(Protocol):
     def latest_snapshot(self) -> LogPosition | None: ...
 
     def end_of_epoch(self, epoch: Epoch) -> LogPosition:
-        """The largest epoch in the durable log that is at most `epoch`, and where it ends.
+        """The largest epoch in the durable log that is at most `epoch`, and its end.
 
-        Asked for an epoch below all that are known: that epoch itself, ending at the first known one's start.
-        An empty log answers its last epoch and its end.
+        If `epoch` is below all epochs in the log, the result is `epoch` itself, with the start of the first known
+        epoch. For an empty log, the result is its last epoch and its end.
         """
         ...
 
@@ -62,7 +62,8 @@ def durable_position(log: LogView) -> LogPosition:
 
 
 class Verdict(NamedTuple):
-    """On a replica's fetch position. Both absent: it is a prefix of the log and can be served from there."""
+    """The judgement of a replica's fetch position. If both fields are None, the replica has a prefix of this log and is
+    served from there."""
 
     diverging: LogPosition | None = None
     snapshot: LogPosition | None = None
@@ -72,7 +73,7 @@ VALID = Verdict()
 
 
 def judge_fetch(log: LogView, offset: Offset, last_fetched_epoch: Epoch) -> Verdict:
-    """Whether a replica at this position holds a prefix of this log, must truncate, or needs a snapshot."""
+    """Whether a replica at this position has a prefix of this log, must truncate, or needs a snapshot."""
     latest, earliest = log.latest_snapshot, log.earliest_snapshot
     if offset == 0 and latest is not None and latest != BOOTSTRAP_SNAPSHOT:
         return Verdict(snapshot=latest)  # an empty replica catches up faster from a snapshot than from the log
@@ -91,10 +92,11 @@ def judge_fetch(log: LogView, offset: Offset, last_fetched_epoch: Epoch) -> Verd
 
 
 def truncation_point(log: LogView, diverging: LogPosition) -> Offset:
-    """Where a replica must cut its log after the leader told it the end of the last epoch they may share.
+    """Where a replica must cut its log. `diverging` is the leader's answer: the last epoch that both may share, and its
+    end in the leader's log.
 
-    By epoch and never by high watermark (KIP-101, KIP-279); if the replica's own epoch ends earlier, the next fetch
-    names that earlier epoch and the leader answers again.
+    The epochs decide, never the high watermark (KIP-101, KIP-279). If the replica does not have this epoch, its next
+    fetch names an earlier epoch, and the leader answers again.
     """
     if diverging.epoch == 0:
         return min(diverging.offset, log.durable_end)
@@ -105,5 +107,5 @@ def truncation_point(log: LogView, diverging: LogPosition) -> Offset:
 def _end_of_epoch(log: LogView, epoch: Epoch) -> LogPosition:
     end, earliest = log.end_of_epoch(epoch), log.earliest_snapshot
     if earliest is not None and end.epoch == epoch and end.offset == earliest.offset:
-        return earliest  # what lies before the log's start is known by the snapshot's epoch
+        return earliest  # the snapshot holds the epoch of the record before the log start
     return end

@@ -1,9 +1,10 @@
-"""The quorum as one object: inputs go in, and each returns what is to be done (`Ready`)."""
+"""The quorum as one object: each input returns a `Ready`, which says what the driver has to do."""
 
 from __future__ import annotations
 
 from highwater.errors import Code
 from highwater.model import Epoch, NodeId, Offset
+from highwater.quorum.answer_head import note_cluster_of, settle
 from highwater.quorum.candidate import Candidate
 from highwater.quorum.core import Core
 from highwater.quorum.description import describe_quorum
@@ -17,7 +18,6 @@ from highwater.quorum.messages import Caller
 from highwater.quorum.prospective import Prospective
 from highwater.quorum.ready import FetchAnswer, FollowerFetch, Ready
 from highwater.quorum.settings import Identity, Randomness, Timing
-from highwater.quorum.standing import note_cluster_of, settle
 from highwater.quorum.transitions import Role
 from highwater.quorum.turn import next_deadline, take_turn
 from highwater.quorum.voters import Listeners, ReplicaKey, VoterSet
@@ -34,7 +34,7 @@ from highwater.wire.messages.vote_response import VoteResponse
 
 
 class Quorum:
-    """One replica of the metadata log, voter or observer. Times are seconds of one monotonic clock."""
+    """One replica of the metadata log, a voter or an observer. Times are seconds of one monotonic clock."""
 
     def __init__(
         self,
@@ -48,7 +48,8 @@ class Quorum:
         voters_offset: Offset,
         timing: Timing | None = None,
     ) -> None:
-        """`voters`: the last set in snapshot or log; `voters_offset`: where, -1 for the bootstrap checkpoint."""
+        """`voters` is the last set in the snapshot or the log, and `voters_offset` is its offset; -1 for the bootstrap
+        checkpoint."""
         self._core = Core(identity, voters, voters_offset, log, timing or Timing(), random, stored, now)
 
     # What it knows
@@ -63,12 +64,12 @@ class Quorum:
 
     @property
     def voted(self) -> ReplicaKey | None:
-        """Whom it has given its vote of this epoch."""
+        """The candidate that got this replica's vote in this epoch."""
         return self._core.role.voted
 
     @property
     def leader_id(self) -> NodeId | None:
-        """None as well while this node has resigned."""
+        """The leader of this epoch; None if it is unknown, or if this node led the epoch and has resigned."""
         return None if self.role == Role.RESIGNED else self._core.role.leader_id
 
     @property
@@ -85,20 +86,20 @@ class Quorum:
 
     @property
     def fetching_snapshot(self) -> LogPosition | None:
-        """The snapshot that is wanted now. The driver drops any other: since its role or leader changed, the machine
-        fetches records again, and a log that moves under such a fetch would take them at the wrong offset."""
+        """The snapshot that is wanted now. The driver drops any other one: after a change of role or leader the machine
+        fetches records again, and a snapshot that replaced the log then would put them at the wrong offset."""
         role = self._core.role
         return role.fetching_snapshot if isinstance(role, Follower) else None
 
     @property
     def may_stop(self) -> bool:
-        """Whether nobody depends on this node any more: somebody else leads, or nobody else could."""
+        """Whether this node may stop: it is not a voter, or another node leads, or no other node could lead."""
         core = self._core
         has_other_leader = core.role.leader_id not in (None, core.local.id)
         return not core.is_voter or core.voters.is_only_voter(core.local) or has_other_leader
 
     def next_deadline(self) -> float | None:
-        """When `tick` is due; to be asked after every input."""
+        """When `tick` is due. Ask again after every input."""
         return next_deadline(self._core)
 
     def describe(
@@ -109,7 +110,7 @@ class Quorum:
     # Inputs: time
 
     def start(self, now: float) -> Ready:
-        """To be called once, first. The only voter leads at once: there is nobody to wait for."""
+        """The first input; call it once. The only voter becomes leader at once, because it need not wait for others."""
         core = self._core
         if core.voters.is_only_voter(core.local) and not isinstance(core.role, Candidate):
             core.become_prospective(now)
@@ -121,7 +122,8 @@ class Quorum:
     # Inputs: requests of peers
 
     def requested(self, request: Message | FollowerFetch, caller: Caller, now: float) -> Ready:
-        """A request of a peer; the answer is in the Ready, to be sent after what stands before it there."""
+        """A request of a peer. The response is in the `Ready`, and is sent after the steps that come before it
+        there."""
         core = self._core
         answer: Message | FetchAnswer
         match request:
@@ -139,7 +141,8 @@ class Quorum:
         return self._done(now)
 
     def snapshot_requested(self, replica: ReplicaKey, leader_epoch: Epoch, now: float) -> Code:
-        """Whether this node may serve a FetchSnapshot; a voter that asks for one follows, so it counts as heard."""
+        """Whether this node may serve a FetchSnapshot. A voter that asks for one follows us, so it counts for
+        check-quorum."""
         core = self._core
         error = check_leader(core, leader_epoch)
         if error == Code.NONE and isinstance(core.role, Leader):
@@ -149,7 +152,7 @@ class Quorum:
     # Inputs: outcomes of our requests
 
     def answered(self, correlation: int, response: Message | FetchAnswer, now: float) -> Ready:
-        """An answer to a request. One that is awaited no more is ignored."""
+        """A response to one of our requests. A response that is no longer expected is ignored."""
         core = self._core
         peer_id = core.links.sender_of(correlation)
         if peer_id is not None:
@@ -175,14 +178,14 @@ class Quorum:
                 raise TypeError(f"not a response of the quorum: {type(response).__name__}")
 
     def failed(self, correlation: int, now: float) -> Ready:
-        """The request could not be sent, its connection broke, or the answer was unreadable."""
+        """The request could not be sent, its connection broke, or the response was unreadable."""
         peer_id = self._core.links.sender_of(correlation)
         if peer_id is not None:
             self._core.links.failed(peer_id, now)
         return self._done(now)
 
     def leader_is_dead(self, leader_id: NodeId, epoch: Epoch, now: float) -> Ready:
-        """Proof that this leader's process is gone (refused twice), not a hint: grant pre-votes, and ask for one."""
+        """The leader's process is proven to be dead (two refused connections). Grant pre-votes, and ask for one."""
         role = self._core.role
         if isinstance(role, Follower) and (role.leader_id, role.epoch) == (leader_id, epoch):
             role.leader_died(self._core.prompt_deadline(now))
@@ -191,7 +194,7 @@ class Quorum:
     # Inputs: the log
 
     def log_flushed(self, now: float) -> Ready:
-        """The log's durable end has moved, by an append that was synced or by a truncation."""
+        """The durable end of the log has moved, because an append was synced or the log was cut."""
         core = self._core
         if core.log.written_end == core.log.durable_end:
             core.log_busy = False
@@ -205,7 +208,7 @@ class Quorum:
         return self._done(now)
 
     def records_rejected(self, now: float) -> Ready:
-        """The records of the last Ready's append failed their checks and were dropped: fetch them again, later."""
+        """The records of the last `Ready.append` failed their checks and were dropped. Fetch them again later."""
         core = self._core
         core.log_busy = core.log.written_end != core.log.durable_end
         role = core.role
@@ -215,25 +218,33 @@ class Quorum:
         return self._done(now)
 
     def epoch_not_begun(self, epoch: Epoch, now: float) -> Ready:
-        """The last Ready's epoch start could not be written: this leader decides nothing, and another may lead."""
+        """The last `Ready.epoch_start` could not be written. This leader resigns, so that another one can lead."""
         self._core.log_busy = self._core.log.written_end != self._core.log.durable_end
         return self.resign(epoch, now)
 
     def snapshot_answered(
         self, error: Code, leader_id: NodeId | None, leader_epoch: Epoch, listeners: Listeners, now: float
     ) -> Ready:
-        """An answer to the driver's own FetchSnapshot: it proves the leader alive, or tells of another one."""
+        """A response to the driver's own FetchSnapshot. It proves that the leader is alive, or names another one."""
         core = self._core
         settled = settle(core, error, leader_id, leader_epoch, listeners, now)
         if settled is None and isinstance(core.role, Follower):
             core.role.leader_answered(now + core.timing.fetch_timeout)
         return self._done(now)
 
-    def snapshot_done(self, now: float) -> Ready:
-        """The snapshot asked for was installed or given up: fetch on.
+    def snapshot_failed(self, now: float) -> Ready:
+        """The snapshot was not installed: it could not be fetched or written, or it is not ahead of the log. Continue
+        with fetches, after a pause."""
+        role = self._core.role
+        if isinstance(role, Follower):
+            self._core.links.pause(role.leader_id, now)
+        return self.snapshot_done(now)
 
-        Installed is one that is ahead of the log in the order of `LogPosition`, epoch first: the log then is empty and
-        begins at its end, even if it was longer before, since those records diverge.
+    def snapshot_done(self, now: float) -> Ready:
+        """The snapshot was installed: continue with fetches.
+
+        A snapshot is installed only if it is ahead of the log in the order of `LogPosition`, epoch first. The log is
+        then empty and begins at the snapshot's end, even if it was longer before: its records diverged.
         """
         role = self._core.role
         if isinstance(role, Follower):
@@ -241,7 +252,7 @@ class Quorum:
         return self._done(now)
 
     def voters_changed(self, voters: VoterSet, offset: Offset, now: float) -> Ready:
-        """The log's last voter set is another one, by an append or a truncation."""
+        """An append or a truncation has changed the last voter set in the log."""
         core = self._core
         core.voters, core.voters_offset = voters, offset
         role = core.role
@@ -256,14 +267,15 @@ class Quorum:
     # Inputs: leaving
 
     def resign(self, epoch: Epoch, now: float) -> Ready:
-        """Give up leadership of `epoch`; nothing happens if this node leads it no longer."""
+        """Resigns as leader of `epoch`. Nothing happens if this node does not lead that epoch."""
         role = self._core.role
         if isinstance(role, Leader) and role.epoch == epoch:
             self._core.become_resigned(role, now)
         return self._done(now)
 
     def stop(self, now: float) -> Ready:
-        """Begin to leave: resign if leading, and stand for no election; then wait for `may_stop`, for a while."""
+        """Begins to stop: resigns if this node leads, and takes part in no further election. The driver then waits for
+        `may_stop`, for a while."""
         self._core.stopping = True
         return self._done(now)
 

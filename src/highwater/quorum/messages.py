@@ -1,4 +1,4 @@
-"""The quorum's wire messages from and to plain values. Each speaks of one partition: the metadata log's."""
+"""Converts the quorum's wire messages from and to plain values. Each message is about the metadata log only."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ METADATA_PARTITION = 0
 KRAFT_VERSION = 1
 """Voters in the log, directory ids in votes and in `quorum-state` (KIP-853)."""
 NEVER_LOGGED = -1
-"""Offset of a voter set that is known from the bootstrap checkpoint alone."""
+"""The offset of a voter set that is only in the bootstrap checkpoint."""
 
 
 class Caller(NamedTuple):
-    """What the answer to a request depends on besides the request."""
+    """What the response depends on, besides the request."""
 
     version: int
     listener: str
@@ -71,8 +71,8 @@ def node_or_none(node_id: int) -> NodeId | None:
     return None if node_id < 0 else NodeId(node_id)
 
 
-class Standing(NamedTuple):
-    """Error, leader and epoch: what every answer tells, and where the leader is to be found."""
+class AnswerHead(NamedTuple):
+    """Error, leader, epoch and the leader's endpoint: every response of the quorum's APIs has them."""
 
     error: Code
     leader_id: NodeId | None
@@ -97,15 +97,15 @@ def vote(
     return VoteRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
 
 
-def vote_answer(standing: Standing, granted: bool) -> VoteResponse:
+def vote_answer(head: AnswerHead, granted: bool) -> VoteResponse:
     partition = vote_response.PartitionData(
         partition_index=METADATA_PARTITION,
-        error_code=standing.error,
-        leader_id=_id(standing.leader_id),
-        leader_epoch=standing.epoch,
+        error_code=head.error,
+        leader_id=_id(head.leader_id),
+        leader_epoch=head.epoch,
         vote_granted=granted,
     )
-    nodes = [vote_response.NodeEndpoint(node_id=node, host=host, port=port) for node, host, port in _nodes(standing)]
+    nodes = [vote_response.NodeEndpoint(node_id=node, host=host, port=port) for node, host, port in _nodes(head)]
     topic = vote_response.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return VoteResponse(topics=[topic], node_endpoints=nodes)
 
@@ -129,15 +129,15 @@ def begin_epoch(
     )
 
 
-def begin_epoch_answer(standing: Standing) -> BeginQuorumEpochResponse:
+def begin_epoch_answer(head: AnswerHead) -> BeginQuorumEpochResponse:
     module = begin_quorum_epoch_response
     partition = module.PartitionData(
         partition_index=METADATA_PARTITION,
-        error_code=standing.error,
-        leader_id=_id(standing.leader_id),
-        leader_epoch=standing.epoch,
+        error_code=head.error,
+        leader_id=_id(head.leader_id),
+        leader_epoch=head.epoch,
     )
-    nodes = [module.NodeEndpoint(node_id=node, host=host, port=port) for node, host, port in _nodes(standing)]
+    nodes = [module.NodeEndpoint(node_id=node, host=host, port=port) for node, host, port in _nodes(head)]
     topic = module.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return BeginQuorumEpochResponse(topics=[topic], node_endpoints=nodes)
 
@@ -162,15 +162,15 @@ def end_epoch(
     )
 
 
-def end_epoch_answer(standing: Standing) -> EndQuorumEpochResponse:
+def end_epoch_answer(head: AnswerHead) -> EndQuorumEpochResponse:
     module = end_quorum_epoch_response
     partition = module.PartitionData(
         partition_index=METADATA_PARTITION,
-        error_code=standing.error,
-        leader_id=_id(standing.leader_id),
-        leader_epoch=standing.epoch,
+        error_code=head.error,
+        leader_id=_id(head.leader_id),
+        leader_epoch=head.epoch,
     )
-    nodes = [module.NodeEndpoint(node_id=node, host=host, port=port) for node, host, port in _nodes(standing)]
+    nodes = [module.NodeEndpoint(node_id=node, host=host, port=port) for node, host, port in _nodes(head)]
     topic = module.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return EndQuorumEpochResponse(topics=[topic], node_endpoints=nodes)
 
@@ -192,7 +192,7 @@ def _id(node_id: NodeId | None) -> int:
     return NO_NODE if node_id is None else node_id
 
 
-def _nodes(standing: Standing) -> list[tuple[NodeId, str, int]]:
-    if standing.leader_id is None or standing.endpoint is None:
+def _nodes(head: AnswerHead) -> list[tuple[NodeId, str, int]]:
+    if head.leader_id is None or head.endpoint is None:
         return []
-    return [(standing.leader_id, standing.endpoint.host, standing.endpoint.port)]
+    return [(head.leader_id, head.endpoint.host, head.endpoint.port)]

@@ -1,4 +1,4 @@
-"""Prospective: asks whether it could win an election before it disturbs anybody with one (KIP-996)."""
+"""Prospective: asks for pre-votes, to learn whether it could win an election, before it starts one (KIP-996)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from highwater.quorum.votes import Tally
 
 @dataclass(slots=True)
 class Prospective:
-    """Keeps epoch, leader and vote of the role before it: a pre-vote changes nothing that is persisted."""
+    """Keeps the epoch, the leader and the vote of the role before it: a pre-vote changes nothing on disk."""
 
     role: ClassVar[Role] = Role.PROSPECTIVE
     epoch: Epoch
@@ -24,8 +24,9 @@ class Prospective:
     leader_listeners: Listeners = ()
     voted: ReplicaKey | None = None
     yields_until: float | None = None
-    """Set once, when it grants the pre-vote of a peer that ranks higher: of two that ask at the same time one goes
-    first. Without that, both would stand, vote for themselves and, if a third voter is dead, wait for a timeout."""
+    """Set once, when it grants a pre-vote to a peer that ranks higher. So of two replicas that ask at the same time,
+    one goes first. Otherwise both would become candidates and vote for themselves. If a third voter is dead, both would
+    then wait for a timeout."""
 
     def may_stand(self, now: float) -> bool:
         return self.tally.is_granted and (self.yields_until is None or now >= self.yields_until)

@@ -1,14 +1,14 @@
 """What the driver has to do after an input, and in which order.
 
-Each input of the machine returns one `Ready`. Its parts are carried out in the order of its fields:
+Each input of the machine returns one `Ready`. The driver carries it out in the order of its fields:
 
-1. `election`: persisted and synced before anything below, so that no vote or epoch is told and then forgotten.
-2. `truncate_to`, `append`, `epoch_start`, `fetch_snapshot`: applied to the log. Their sync may take its time; the
-   driver tells of it with `log_flushed`, and no fetch is sent and no record of this node counted before.
-3. `answer` and `requests`: sent.
-4. `high_watermark`, `leadership`, `wake_fetches`: applied.
+1. `election`: store and sync it before everything below. So no vote or epoch is sent and then forgotten.
+2. `truncate_to`, `append`, `epoch_start`, `fetch_snapshot`: apply them to the log. The sync may come later; the driver
+   reports it with `log_flushed`. Until then no fetch is sent, and the new records of this node do not count.
+3. `answer` and `requests`: send them.
+4. `high_watermark`, `leadership`, `wake_fetches`: apply them.
 
-The next input may be fed once 1 and 2 (but for the sync in 2) are done. Readies are sent in the order they came.
+The next input may be fed when 1 and 2 are done, except for the sync in 2. Each `Ready` is carried out in its turn.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Peer(NamedTuple):
-    """Where a request goes. A bootstrap server, whose node is not known, has an id below -1."""
+    """The target of a request. A bootstrap server has an id below -1, because its node id is not known."""
 
     id: NodeId
     endpoint: Endpoint | None
@@ -38,17 +38,18 @@ class Peer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FollowerFetch:
-    """A fetch of the metadata log: what its request says about the replica that sends it."""
+    """A fetch of the metadata log: the position of the replica that sends it."""
 
     replica: ReplicaKey
     leader_epoch: Epoch
     offset: Offset
     last_fetched_epoch: Epoch
     high_watermark: Offset
-    """The one the replica knows, so that the leader can tell it of a later one at once (KIP-1166); -1 for none."""
+    """The high watermark that the replica knows; -1 for none. The leader answers at once if its own is higher
+    (KIP-1166)."""
     cluster_id: str | None = None
     waited: bool = False
-    """It was counted when it came and has been held since: asking it again is no new sign of life of its replica."""
+    """The fetch was counted when it came, and has been waiting since. To evaluate it again is no new sign of life."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,10 @@ class FetchAnswer:
     snapshot: LogPosition | None = None
     leader_endpoint: Endpoint | None = None
     records: Buffer = b""
-    """Whole batches from the fetch offset on. The leader's driver fills them in from its durable log."""
+    """Whole batches from the fetch offset on. The driver of the leader fills them in from its durable log."""
     can_wait: bool = False
-    """Leader only: there is nothing to tell yet. The driver may hold the fetch until `wake_fetches`, and ask again."""
+    """Leader only: there is nothing new yet. The driver may hold the fetch until `wake_fetches`, and evaluate it
+    again."""
 
     @property
     def serves_records(self) -> bool:
@@ -73,7 +75,7 @@ class FetchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """To be sent to a peer; its outcome comes back by `answered` or `failed` with the same correlation."""
+    """A request to a peer. Its result comes back through `answered` or `failed`, with the same correlation."""
 
     peer: Peer
     correlation: int
@@ -82,14 +84,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    """The control batch that opens a leader's epoch; without it nothing of earlier epochs could be committed."""
+    """The control batch that begins a leader's epoch. Without it no record of an earlier epoch could be committed."""
 
     epoch: Epoch
     offset: Offset
     leader_change: LeaderChangeMessage
     kraft_version: KRaftVersionRecord | None = None
     voters: VotersRecord | None = None
-    """Both present where the log has no voters yet but those of the bootstrap checkpoint, or the leader has moved."""
+    """Both are set if the voters are only in the bootstrap checkpoint yet, or if the leader's listeners have
+    changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class Leadership:
     leader_id: NodeId | None
     epoch: Epoch
     epoch_start: Offset | None = None
-    """Set if this node leads: it may decide on its state once that is applied up to beyond this offset."""
+    """Set if this node leads. It may decide on its state when everything up to and including this offset is applied."""
     listeners: Listeners = ()
 
 
@@ -106,10 +109,11 @@ class Ready:
     election: ElectionState | None = None
     truncate_to: Offset | None = None
     append: Buffer | None = None
-    """Records of a fetch answer. Those that fail their checks are reported with `records_rejected`."""
+    """Records of a fetch response. If they fail their checks, the driver reports that with `records_rejected`."""
     epoch_start: EpochStart | None = None
     fetch_snapshot: LogPosition | None = None
-    """To be fetched from the leader as long as `Quorum.fetching_snapshot` names it, then told with `snapshot_done`."""
+    """A snapshot to fetch from the leader, as long as `Quorum.fetching_snapshot` names it. The driver reports the end
+    with `snapshot_done` or `snapshot_failed`."""
     answer: Message | FetchAnswer | None = None
     requests: list[Request] = field(default_factory=list)
     high_watermark: Offset | None = None

@@ -1,4 +1,5 @@
-"""Resigned: a leader that leads its epoch no more, by its will, by check-quorum or by a restart (KAFKA-10527)."""
+"""Resigned: a former leader of this epoch. It shut down, lost its majority (check-quorum) or restarted
+(KAFKA-10527)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from highwater.quorum.voters import Listeners, ReplicaKey
 
 @dataclass(slots=True)
 class Resigned:
-    """Its persisted state still says that it leads: so it can neither vote in this epoch nor lead it again."""
+    """The stored state still says that this node leads. So it does not vote in this epoch, and never leads it again."""
 
     role: ClassVar[Role] = Role.RESIGNED
     epoch: Epoch
@@ -20,7 +21,8 @@ class Resigned:
     leader_listeners: Listeners
     election_deadline: float
     unacknowledged: set[NodeId]
-    """Voters that have not confirmed the EndQuorumEpoch; only ever asked for membership."""
+    """Voters that have not confirmed the EndQuorumEpoch. The set is only asked for membership, so its order is
+    unused."""
     preferred_successors: tuple[ReplicaKey, ...] = field(default=())
 
     @property

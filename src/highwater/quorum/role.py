@@ -1,4 +1,4 @@
-"""What all roles have in common, and the vote that two of them give by the same rule."""
+"""What all roles have in common, and the rule of voting that two of them share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from highwater.quorum.voters import Listeners, ReplicaKey
 
 
 class RoleState(Protocol):
-    """A role in an epoch. It holds what dies with it; what must be remembered is `epoch`, `leader_id` and `voted`."""
+    """A role in an epoch. Only `epoch`, `leader_id` and `voted` are stored; the rest ends with the role."""
 
     @property
     def role(self) -> Role: ...
@@ -28,11 +28,12 @@ class RoleState(Protocol):
     def voted(self) -> ReplicaKey | None: ...
 
     def deadline(self) -> float:
-        """When this role has to act of its own accord."""
+        """When this role has to act without an input."""
         ...
 
     def can_grant(self, candidate: ReplicaKey, *, log_is_current: bool, pre_vote: bool) -> bool:
-        """Whether a vote asked in this role's own epoch may be given; `log_is_current`: the asker's log is."""
+        """Whether this role grants a vote in its own epoch. `log_is_current`: the candidate's log is not behind
+        ours."""
         ...
 
 
@@ -44,7 +45,8 @@ def grants_without_leader(
     log_is_current: bool,
     pre_vote: bool,
 ) -> bool:
-    """The rule of Unattached and Prospective: one real vote in an epoch, and none against a leader it has."""
+    """The rule of Unattached and Prospective: at most one binding vote in an epoch, and none if the epoch has a
+    leader."""
     if pre_vote:
         return log_is_current
     if voted is not None:

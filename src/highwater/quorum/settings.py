@@ -1,4 +1,4 @@
-"""Who this replica is and how long it waits."""
+"""The identity of this replica, and its timeouts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from highwater.quorum.voters import VoterNode
 
 
 class Randomness(Protocol):
-    """What is used of a `random.Random`."""
+    """The part of `random.Random` that is used."""
 
     def random(self) -> float:
         """Uniform in [0, 1)."""
@@ -27,8 +27,8 @@ class Timing:
     request_timeout: float = 2.0
     retry_backoff: float = 0.02
     prompt_election: float = 0.05
-    """Bound of the random wait where nobody is there to be waited for: no leader known at start, or proof of its
-    death. Kafka would wait a whole election or fetch timeout; a pre-vote costs nobody anything."""
+    """The longest random wait before a pre-vote if there is no leader to wait for: none is known at the start, or it is
+    proven dead. Kafka waits for a whole election or fetch timeout; but a pre-vote disturbs no other node."""
 
     def __post_init__(self) -> None:
         for name in ("election_timeout", "fetch_timeout", "request_timeout", "retry_backoff"):
@@ -39,12 +39,12 @@ class Timing:
 
     @property
     def begin_epoch_interval(self) -> float:
-        """How often a leader announces itself to voters that do not fetch; before they give up on it."""
+        """How often a leader announces itself to voters that do not fetch: before their fetch timeout."""
         return self.fetch_timeout / 2
 
     @property
     def check_quorum_timeout(self) -> float:
-        """How long a leader leads without hearing from a majority; longer than followers wait (KAFKA-15489)."""
+        """How long a leader stays leader without fetches of a majority. Followers give up earlier (KAFKA-15489)."""
         return self.fetch_timeout * 1.5
 
 
@@ -52,8 +52,8 @@ class Timing:
 class Identity:
     cluster_id: str
     node: VoterNode
-    """This replica as it would be listed in the voter set, whether it is there or not."""
+    """This replica as an entry of the voter set, even if it is not a voter."""
     listener: str
-    """The name of the listener by which replicas reach each other."""
+    """The name of the listener on which replicas reach each other."""
     bootstrap: tuple[Endpoint, ...] = ()
-    """`controller.quorum.bootstrap.servers`: where to ask for the leader besides the voters."""
+    """`controller.quorum.bootstrap.servers`: further nodes to ask for the leader, besides the voters."""

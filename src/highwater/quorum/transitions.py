@@ -1,4 +1,4 @@
-"""Every legal move between roles, written once. Each transition of the machine is checked against this table."""
+"""The table of all legal moves between roles. Each transition of the machine is checked against it."""
 
 from __future__ import annotations
 
@@ -69,21 +69,22 @@ TRANSITIONS = (
 )
 
 VOTER_ROLES = frozenset({Role.PROSPECTIVE, Role.CANDIDATE, Role.LEADER})
-"""A replica outside the voter set follows; it never stands for election."""
+"""Roles for voters only: a replica outside the voter set never takes part in an election."""
 
 INITIAL_ROLES = frozenset({Role.UNATTACHED, Role.CANDIDATE, Role.FOLLOWER, Role.RESIGNED})
-"""Nobody starts as leader: a former one has resigned, since its unsynced tail may be gone (KAFKA-10527)."""
+"""No replica starts as leader. A former leader starts as Resigned, because it may have lost unsynced records
+(KAFKA-10527)."""
 
 _RULES = {(row.source, row.target): row.epoch for row in TRANSITIONS}
 
 
 def check_initial(role: Role) -> None:
     if role not in INITIAL_ROLES:
-        raise IllegalTransition(f"nobody starts as {role.value}")
+        raise IllegalTransition(f"a replica does not start as {role.value}")
 
 
 def check_transition(source: Role, before: Epoch, target: Role, after: Epoch, *, voter: bool) -> None:
-    """Raise IllegalTransition unless the table has this move."""
+    """Raises IllegalTransition unless the table has this move."""
     rule = _RULES.get((source, target))
     if rule is None or not rule.allows(before, after):
         raise IllegalTransition(f"{source.value} in epoch {before} may not become {target.value} in epoch {after}")

@@ -1,4 +1,4 @@
-"""What a replica does of its own accord: timeouts, elections decided, requests due. Runs after every input."""
+"""What a replica does by itself after every input: it acts on timeouts, ends elections and sends requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from highwater.quorum.unattached import Unattached
 from highwater.quorum.voting import ask_votes
 
 _STEPS_MAX = 8
-"""Unattached, Prospective, Candidate, Leader, Resigned is the longest way that one input can lead."""
+"""More than the longest chain of transitions after one input: Unattached, Prospective, Candidate, Leader, Resigned."""
 
 
 def take_turn(core: Core, now: float) -> None:
@@ -30,7 +30,7 @@ def take_turn(core: Core, now: float) -> None:
 
 
 def next_deadline(core: Core) -> float | None:
-    """When `take_turn` has something to do though nothing happens."""
+    """When `take_turn` has something to do without any input."""
     times = [core.role.deadline()] if _acts_on_deadline(core) else []
     link_change = core.links.next_change()
     if link_change is not None:
@@ -39,7 +39,7 @@ def next_deadline(core: Core) -> float | None:
 
 
 def _acts_on_deadline(core: Core) -> bool:
-    """An observer has nothing to stand for, and a replica that is stopping will not."""
+    """Whether the role's deadline applies. Observers and replicas that are stopping start no election."""
     if isinstance(core.role, Leader):
         return True
     if isinstance(core.role, Resigned):
@@ -70,12 +70,12 @@ def _step(core: Core, now: float) -> None:
                 core.become_prospective(now)
         case Resigned():
             if timed_out:
-                # In the epoch that it led it may neither vote nor follow: the next one is free for both.
+                # It must not vote in the epoch that it led, and cannot follow there. In the next epoch it can do both.
                 core.become_unattached(role.epoch + 1, now)
 
 
 def _give_up(core: Core, prospective: Prospective, now: float) -> None:
-    """No majority would vote for us: back to the leader, if there is one to go back to (KIP-996)."""
+    """No majority would vote for this replica, so it follows its leader again, if it knows one (KIP-996)."""
     if prospective.leader_id is not None and prospective.leader_listeners:
         core.become_follower(prospective.epoch, prospective.leader_id, prospective.leader_listeners, now)
     else:

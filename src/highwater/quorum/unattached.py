@@ -1,4 +1,4 @@
-"""Unattached: in an epoch without (reachable) leader; asks around for one, and may have voted."""
+"""Unattached: knows no leader of its epoch that it could reach. It looks for one, and may have voted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Unattached:
     election_deadline: float
     """For voters only: an observer never stands for election."""
     leader_id: NodeId | None = None
-    """Known where only the leader's listeners are not."""
+    """Set if the leader is known but its listeners are not."""
     voted: ReplicaKey | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Who votes: replicas named by id and directory id, and the set of them (KIP-853)."""
+"""Voters and voter sets. A replica is identified by its node id and its directory id (KIP-853)."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from highwater.wire.messages import voters_record
 from highwater.wire.messages.voters_record import VotersRecord
 
 KRAFT_VERSIONS = (0, 1)
-"""The kraft.version levels that this code can work at."""
+"""The kraft.version levels that this code supports."""
 
 
 class ReplicaKey(NamedTuple):
-    """A replica on a certain disk: a voter that lost its disk comes back as another replica (KIP-853)."""
+    """A replica on one particular disk: a voter that lost its disk comes back as another replica (KIP-853)."""
 
     id: NodeId
     directory_id: Uuid = ZERO_UUID
-    """Zero where it is not known: kraft.version 0, or a peer that speaks an old version."""
+    """Zero if it is not known: at kraft.version 0, or from a peer that uses an old version of the API."""
 
     def names(self, other: ReplicaKey) -> bool:
-        """Whether `other` is this replica; a key without directory id names every disk of its node."""
+        """Whether `other` is this replica. A key without a directory id matches every disk of its node."""
         return self.id == other.id and self.directory_id in (ZERO_UUID, other.directory_id)
 
 
-class Listener(NamedTuple):
+class VoterListener(NamedTuple):
     name: str
     host: str
     port: int
 
 
-Listeners = tuple[Listener, ...]
+Listeners = tuple[VoterListener, ...]
 
 
 def endpoint_of(listeners: Listeners, name: str) -> Endpoint | None:
@@ -48,7 +48,7 @@ class VoterNode:
 
 @dataclass(frozen=True, slots=True)
 class VoterSet:
-    """Immutable; its nodes are in the order of their ids, so that nothing depends on hashing."""
+    """Immutable. The nodes are sorted by id, so that nothing depends on hashing."""
 
     nodes: tuple[VoterNode, ...] = ()
 
@@ -64,7 +64,7 @@ class VoterSet:
         return cls.of(
             VoterNode(
                 ReplicaKey(NodeId(voter.voter_id), Uuid(bytes(voter.voter_directory_id))),
-                tuple(Listener(at.name, at.host, at.port) for at in voter.endpoints),
+                tuple(VoterListener(at.name, at.host, at.port) for at in voter.endpoints),
                 (voter.kraft_version_feature.min_supported_version, voter.kraft_version_feature.max_supported_version),
             )
             for voter in record.voters
@@ -114,7 +114,7 @@ class VoterSet:
         return any(node.key.names(key) for node in self.nodes)
 
     def has(self, key: ReplicaKey) -> bool:
-        """Whether a peer that calls itself so may be a voter: before KIP-853 it tells no directory id."""
+        """Whether a peer with this key may be a voter. Before KIP-853 a peer sends no directory id."""
         node = self.node(key.id)
         return node is not None and (node.key.names(key) or key.names(node.key))
 

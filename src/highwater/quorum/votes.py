@@ -1,4 +1,4 @@
-"""Counting the votes of one election."""
+"""Counts the votes of one election."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from highwater.quorum.voters import ReplicaKey, VoterSet
 
 
 class Tally:
-    """Votes of one voter set: each voter counts once, and an answer from anybody else not at all."""
+    """The votes of one voter set. Each voter counts once, and a response of any other node does not count."""
 
     __slots__ = ("_votes", "voters")
 
@@ -16,7 +16,7 @@ class Tally:
         self._votes: dict[NodeId, bool] = {local_id: True}
 
     def record(self, voter: NodeId, granted: bool) -> None:
-        """The latest answer counts: a pre-vote that was refused may be granted when it is asked again."""
+        """The last response counts: a pre-vote that was refused may be granted later."""
         self._votes[voter] = granted
 
     @property
@@ -33,5 +33,5 @@ class Tally:
 
     @property
     def is_rejected(self) -> bool:
-        """Whether those who have not answered could not make up a majority any more."""
+        """Whether a majority can no longer be reached, even with all votes that are still missing."""
         return len(self.granting) + len(self.unrecorded) < self.voters.majority

@@ -1,29 +1,29 @@
-"""Vote: asking for it, giving it and counting it, in earnest and as pre-vote (KIP-595, KIP-996)."""
+"""Vote requests, for binding votes and for pre-votes: how they are sent, answered and counted (KIP-595, KIP-996)."""
 
 from __future__ import annotations
 
 from highwater.errors import Code, code_of
 from highwater.model import NodeId, Uuid
+from highwater.quorum.answer_head import (
+    answer_head,
+    is_led_by_itself_alone,
+    is_our_cluster,
+    leader_listeners,
+    settle,
+    stranger,
+)
 from highwater.quorum.candidate import Candidate
 from highwater.quorum.core import Core
 from highwater.quorum.log_view import LogPosition, durable_position
 from highwater.quorum.messages import Caller, metadata_partition, node_or_none, vote, vote_answer
 from highwater.quorum.prospective import Prospective
-from highwater.quorum.standing import (
-    is_led_by_itself_alone,
-    is_our_cluster,
-    leader_listeners,
-    settle,
-    standing_of,
-    stranger,
-)
 from highwater.quorum.voters import ReplicaKey
 from highwater.wire.messages.vote_request import PartitionData, VoteRequest
 from highwater.wire.messages.vote_response import VoteResponse
 
 
 def ask_votes(core: Core, nominee: Prospective | Candidate, now: float) -> None:
-    """Ask those that have not answered, as long as the election can be won."""
+    """Asks the voters that have not answered, as long as the election can be won."""
     if nominee.tally.is_rejected:
         return
     end, pre_vote = durable_position(core.log), isinstance(nominee, Prospective)
@@ -42,22 +42,23 @@ def answer_vote(core: Core, request: VoteRequest, caller: Caller, now: float) ->
         return VoteResponse(error_code=Code.INVALID_REQUEST)
     error = _check(core, partition)
     if error != Code.NONE:
-        return vote_answer(standing_of(core, error, caller), granted=False)
+        return vote_answer(answer_head(core, error, caller), granted=False)
     candidate = ReplicaKey(NodeId(partition.replica_id), Uuid(bytes(partition.replica_directory_id)))
     if not core.voters.has(candidate):
-        return vote_answer(standing_of(core, stranger(caller, Code.NONE), caller), granted=False)
+        return vote_answer(answer_head(core, stranger(caller, Code.NONE), caller), granted=False)
     if partition.replica_epoch > core.role.epoch:
         core.become_unattached(partition.replica_epoch, now)
     voter = ReplicaKey(NodeId(request.voter_id), Uuid(bytes(partition.voter_directory_id)))
     if voter.id >= 0 and not voter.names(core.local):
-        # Not meant for this disk: a voter that came back empty must not vote committed records away (KIP-853).
-        return vote_answer(standing_of(core, Code.INVALID_VOTER_KEY, caller), granted=False)
+        # The request is for another disk of this node. A voter that came back with an empty disk must not vote:
+        # committed records could get lost (KIP-853).
+        return vote_answer(answer_head(core, Code.INVALID_VOTER_KEY, caller), granted=False)
     granted = _grant(core, candidate, partition, now)
-    return vote_answer(standing_of(core, Code.NONE, caller), granted)
+    return vote_answer(answer_head(core, Code.NONE, caller), granted)
 
 
 def _check(core: Core, partition: PartitionData) -> Code:
-    """A candidate has raised its epoch beyond all of its log; one that asks for a pre-vote has not yet."""
+    """A candidate's epoch is above every epoch in its log. A replica that asks for a pre-vote has not raised it yet."""
     if is_led_by_itself_alone(core):
         return Code.INCONSISTENT_VOTER_SET
     highest_log_epoch = partition.replica_epoch if partition.pre_vote else partition.replica_epoch - 1
@@ -89,7 +90,7 @@ def _grant(core: Core, candidate: ReplicaKey, partition: PartitionData, now: flo
 def take_vote(core: Core, voter: NodeId, response: VoteResponse, now: float) -> bool:
     error = code_of(response.error_code)
     if error == Code.UNSUPPORTED_VERSION and isinstance(core.role, Prospective):
-        core.become_candidate(now)  # that voter knows no pre-vote, so do without
+        core.become_candidate(now)  # that voter does not support pre-votes, so do without them
         return True
     partition = metadata_partition(response.topics)
     if error != Code.NONE or partition is None:

@@ -1,5 +1,9 @@
-"""One replica of the metadata quorum at work: the pure machine of `highwater.quorum`, driven over log, disk and clock.
+"""Runs one replica of the metadata quorum: drives the pure state machine of `highwater.quorum` with log, disk and
+clock.
 
-It keeps the metadata log and its snapshots, and tells what is committed and who leads. What is decided is no concern
-of it: see `highwater.active_controller`. Begin with `raft_node`.
+The package keeps the metadata log and its snapshots, and reports what is committed and which node leads. It does not
+decide what is written: `highwater.active_controller` does. It must not use `highwater.broker` or `highwater.partition`.
+
+Start with `raft_node`, then `metadata_log` (the log), `replay` (from batches to the metadata image) and `peers`
+(requests to other replicas). Each file `k<key>_...` handles one API.
 """

@@ -1,4 +1,4 @@
-"""Fetching a snapshot from the leader piece by piece, and putting it in place of a log that is too old."""
+"""Fetches a snapshot from the leader piece by piece, for a replica whose log is too old."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from highwater.errors import Code, code_of
+from highwater.log.truncation import remove_files
 from highwater.model import METADATA_TOPIC, Endpoint, NodeId
 from highwater.quorum import Identity, LogPosition
 from highwater.raft_node.peers import Peers
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 def read_piece(
     disk: Disk, directory: PurePath, position: LogPosition, start: int, size: int
 ) -> Generator[Step, None, tuple[int, bytes]]:
-    """A job: the size of the whole file and a piece of it."""
+    """A job. Returns the size of the whole file and a piece of it."""
     file = disk.open(directory / snapshot_name(position))
     yield Step()
     piece = bytes(file.read(start, size)) if 0 <= start < file.size else b""
@@ -37,15 +38,9 @@ def read_piece(
     return whole, piece
 
 
-def _aside(directory: PurePath, position: LogPosition) -> PurePath:
-    return directory / (snapshot_name(position) + ".part")
-
-
-def add_piece(
-    disk: Disk, directory: PurePath, position: LogPosition, start: int, piece: bytes
-) -> Generator[Step, None, int]:
-    """A job: the file's new size."""
-    file = disk.open(_aside(directory, position), create=True)
+def add_piece(disk: Disk, aside: PurePath, start: int, piece: bytes) -> Generator[Step, None, int]:
+    """A job. Returns the new size of the file."""
+    file = disk.open(aside, create=True)
     file.truncate(start)
     file.append(piece)
     yield Step()
@@ -54,9 +49,11 @@ def add_piece(
     return size
 
 
-def finish(disk: Disk, directory: PurePath, position: LogPosition) -> Generator[Step, None, Snapshot | None]:
-    """A job: sync, rename and read it; None where what came is damaged, and is thrown away."""
-    aside, whole = _aside(directory, position), directory / snapshot_name(position)
+def finish(
+    disk: Disk, directory: PurePath, position: LogPosition, aside: PurePath
+) -> Generator[Step, None, Snapshot | None]:
+    """A job: syncs, renames and reads the snapshot. None if it is damaged; then the file is deleted."""
+    whole = directory / snapshot_name(position)
     file = disk.open(aside)
     file.sync()
     yield Step()
@@ -70,7 +67,8 @@ def finish(disk: Disk, directory: PurePath, position: LogPosition) -> Generator[
 
 
 class Installation:
-    """One snapshot on its way. `told` of every answer of the leader; `done` with the snapshot, or None if given up."""
+    """Fetches one snapshot. Calls `answered` for every response of the leader, and `done` once at the end: with the
+    snapshot, or with None if it was given up."""
 
     def __init__(
         self,
@@ -78,9 +76,10 @@ class Installation:
         peers: Peers,
         identity: Identity,
         directory: PurePath,
+        number: int,
         position: LogPosition,
         leader: tuple[NodeId, Endpoint, int],
-        told: Callable[[FetchSnapshotResponse, Code], None],
+        answered: Callable[[FetchSnapshotResponse, Code], None],
         done: Callable[[Snapshot | None], None],
     ) -> None:
         self._world = world
@@ -89,8 +88,10 @@ class Installation:
         self._directory = directory
         self._position = position
         self._leader = leader
-        self._told = told
+        self._on_answer = answered
         self._done: Callable[[Snapshot | None], None] | None = done
+        self._aside = directory / f"{number}.{snapshot_name(position)}.part"
+        """A file of its own: a job of an installation that was given up may still write to its file."""
         self._boundary = world.failures.boundary("job", "the leader's snapshot of the metadata", self._end)
         self._ask(0)
 
@@ -111,9 +112,18 @@ class Installation:
         )
         self._peers.ask(endpoint, request, FetchSnapshotResponse, lambda answer: self._answered(start, answer))
 
+    def give_up(self) -> None:
+        """Another snapshot is fetched, or the same one from another leader: `done` is not called any more."""
+        self._done = None
+        self._remove()
+
+    def _remove(self) -> None:
+        self._world.run(remove_files, [self._aside], done=_removed)
+
     def _answered(self, start: int, answer: FetchSnapshotResponse | None) -> None:
-        with self._boundary:
-            self._take(start, answer)
+        if self._done is not None:
+            with self._boundary:
+                self._take(start, answer)
 
     def _take(self, start: int, answer: FetchSnapshotResponse | None) -> None:
         parts = [part for topic in answer.topics for part in topic.partitions] if answer is not None else []
@@ -122,26 +132,37 @@ class Installation:
             return
         part = parts[0]
         code = code_of(part.error_code)
-        self._told(answer, code)
+        self._on_answer(answer, code)
         if code is not Code.NONE or part.position != start:
             self._end(None)
             return
         piece = bytes(part.unaligned_records)
 
         def added(size: Any) -> None:
-            if isinstance(size, Exception) or not piece:
+            if self._done is None:
+                self._remove()
+            elif isinstance(size, Exception) or not piece:
                 self._end(size)
             elif size < part.size:
                 self._ask(size)
             else:
-                self._world.run(finish, self._directory, self._position, done=self._end)
+                self._world.run(finish, self._directory, self._position, self._aside, done=self._end)
 
-        self._world.run(add_piece, self._directory, self._position, start, piece, done=added)
+        self._world.run(add_piece, self._aside, start, piece, done=added)
 
     def _end(self, result: Snapshot | Exception | None) -> None:
-        """However it ends: nothing is fetched before that is known."""
+        """Called at every end, since the quorum fetches nothing until it knows that the snapshot is done."""
         if isinstance(result, Exception):
-            _log.warning("the snapshot %s is fetched again: %s", snapshot_name(self._position), result)
+            line = f"the snapshot {snapshot_name(self._position)} is fetched again: {result}"
+            if self._world.failures.is_news(line):
+                _log.warning("%s", line)
+        if not isinstance(result, Snapshot):
+            self._remove()
         done, self._done = self._done, None
         if done is not None:
             done(result if isinstance(result, Snapshot) else None)
+
+
+def _removed(result: Exception | None) -> None:
+    if result is not None:
+        _log.error("a part of a snapshot is left behind until the next start: %s", result)

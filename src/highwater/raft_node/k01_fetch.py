@@ -1,4 +1,4 @@
-"""Fetch (1) of the metadata log: replicas of the quorum, and observers, follow its leader by it."""
+"""Fetch (1) of the metadata log: voters and observers copy it from the leader."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _refuse(ctx: RequestContext, code: Code) -> None:
 
 
 class _Fetch:
-    """Held while there is nothing to tell, at most for as long as the replica wants to wait."""
+    """One fetch. It waits while there is nothing new, but no longer than the replica asks for."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Vote (52): a replica asks for a vote, or (v2) whether it would get one (KIP-996)."""
+"""Vote (52): a replica asks for a vote, or, in v2, for a pre-vote (KIP-996)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch (53): a new leader makes itself known."""
+"""BeginQuorumEpoch (53): a new leader announces itself."""
 
 from __future__ import annotations
 

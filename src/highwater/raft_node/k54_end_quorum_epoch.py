@@ -1,4 +1,4 @@
-"""EndQuorumEpoch (54): a leader leaves, and says who should follow it."""
+"""EndQuorumEpoch (54): a leader resigns and names its preferred successors."""
 
 from __future__ import annotations
 

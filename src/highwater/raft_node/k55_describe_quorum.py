@@ -1,4 +1,4 @@
-"""DescribeQuorum (55): voters, observers and how far each has come. Only the leader knows."""
+"""DescribeQuorum (55): voters, observers and their progress. Only the leader knows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FetchSnapshot (59): a piece of a snapshot of the metadata, for a replica that is too far behind for the log."""
+"""FetchSnapshot (59): a piece of a metadata snapshot, for a replica that is behind the start of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a connection to the quorum's leader is a hint that it died. Two refused dials are the proof."""
+"""Notices the death of the quorum's leader: a closed connection is a hint, two refused connections are the proof."""
 
 from __future__ import annotations
 

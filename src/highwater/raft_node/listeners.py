@@ -1,4 +1,4 @@
-"""Who is told what the quorum decides."""
+"""The callbacks by which a replica of the quorum reports its news to the rest of the node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from highwater.quorum import Leadership
 
 @dataclass(slots=True)
 class Listeners:
-    """All are called on the loop, never from within a call into the RaftNode."""
+    """All are called on the event loop, never from within a call into the RaftNode."""
 
     committed: Callable[[MetadataImage, Changes], None]
     leadership: Callable[[Leadership], None]

@@ -1,4 +1,4 @@
-"""The metadata log: Kafka's log with the quorum's eyes. Only what is durable counts."""
+"""The metadata log: a partition log as the quorum sees it. Only durable records count."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from highwater import config as settings
 from highwater.config import LogConfig, NodeConfig
 from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
+from highwater.log import names
 from highwater.log.appended import Origin
 from highwater.log.checkpoint import read_file
 from highwater.log.durability import synced
+from highwater.log.epoch_cache import EpochCache
 from highwater.log.loader import CorruptLog, LoadedLog, LoadRequest, load_log
 from highwater.log.log import Log
-from highwater.log.names import segment_file
 from highwater.log.peek import cached
 from highwater.log.scan import BadBatch, scan
 from highwater.log.truncation import QUORUM, restart, truncate
@@ -26,8 +27,8 @@ from highwater.metadata.pieces import Pieces, whole
 from highwater.metadata.records import decoding
 from highwater.model import METADATA_TOPIC, METADATA_TOPIC_ID, Epoch, Offset, TopicPartition
 from highwater.quorum import CorruptElectionState, ElectionState, EpochStart, LogPosition, VoterSet
-from highwater.raft_node.recovery_point import RecoveryPoint, read_recovery_point
-from highwater.raft_node.snapshots import CONTROL_VERSION, Snapshot, list_snapshots, read_snapshot
+from highwater.raft_node.recovery_point import RecoveryPoint, forget_recovery_point, read_recovery_point
+from highwater.raft_node.snapshots import CONTROL_VERSION, Snapshot, list_snapshots, read_snapshot, snapshot_name
 from highwater.wire import records
 from highwater.wire.codec import Message
 from highwater.wire.messages.voters_record import VotersRecord
@@ -42,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 def metadata_log_config(config: NodeConfig) -> LogConfig:
-    """Kafka's settings for the metadata log; it is synced batch by batch, by the quorum's driver."""
+    """The settings of the metadata log, as in Kafka. `MetadataLog` itself syncs it after each append."""
     base = LogConfig.resolve(config, {})
     internal = config.get(settings.INTERNAL_METADATA_LOG_SEGMENT_BYTES)
     return replace(
@@ -60,7 +61,7 @@ def metadata_log_config(config: NodeConfig) -> LogConfig:
 
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
-    """A batch of the log, decoded. Control batches have no records but take up offsets."""
+    """A decoded batch of the log. A control batch has no records here, but it takes up offsets."""
 
     last_offset: Offset
     epoch: Epoch
@@ -71,7 +72,7 @@ class CommittedBatch:
 
 @dataclass(slots=True)
 class LoadedMetadata:
-    """What the directory held: the newest whole snapshot, and the log behind it."""
+    """The content of the directory: the newest whole snapshot, and the log after it."""
 
     log: LoadedLog
     snapshots: list[LogPosition]
@@ -82,19 +83,19 @@ class LoadedMetadata:
     voters: VoterSet | None = None
     voters_offset: Offset = -1
     log_has_voters: bool = False
-    """False where the voters come from the snapshot alone."""
+    """False if the voters come from the snapshot only."""
 
     @property
     def is_bootstrap(self) -> bool:
-        """Only the checkpoint that formatting wrote."""
+        """Whether the snapshot is the one that formatting wrote."""
         return self.snapshot is not None and self.snapshot.position.offset == 0
 
 
 def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, LoadedMetadata]:
-    """A job. The log is read whole: it is short, and every byte of it was synced before anyone acted on it.
+    """A job. It reads the whole log, which is short.
 
-    CorruptLog where something is missing or damaged that had been synced: a voter that forgets what is committed, and
-    votes on, could take it from all.
+    Raises CorruptLog if something is missing or damaged that had been synced. A voter that forgets committed records
+    and goes on voting could make the whole cluster lose them.
     """
     disk.mkdir(directory)
     positions = list_snapshots(disk, directory)
@@ -111,10 +112,12 @@ def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, Load
     loaded = yield from load_log(disk, LoadRequest(directory, synced, begin, False, INDEX_INTERVAL))
     if max(loaded.log_end, after) < synced:
         raise _corrupt(directory, f"ends at {loaded.log_end}, but had been synced up to {synced}")
-    if loaded.log_end < after:
-        loaded = yield from load_log(disk, LoadRequest(directory, 0, after, False, INDEX_INTERVAL))
+    if newest is not None and newest.position > _end_of(loaded, newest):
+        synced = 0
+        loaded = yield from _begin_behind(disk, loaded, newest)
     if loaded.log_start > after:
         raise _corrupt(directory, f"begins at {loaded.log_start}, and no whole snapshot reaches up to there")
+    positions = yield from _within_reach(disk, loaded, positions)
     state = read_file(disk, directory / QUORUM_STATE)
     try:
         election = None if state is None else ElectionState.from_json(state.decode())
@@ -129,11 +132,44 @@ def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, Load
     return found
 
 
+def _end_of(loaded: LoadedLog, newest: Snapshot) -> LogPosition:
+    """The end of the log in Raft's order, epoch first. An empty log has the epoch of the snapshot before it."""
+    if loaded.log_end == loaded.log_start:
+        return LogPosition(newest.position.epoch, loaded.log_end)
+    return LogPosition(max(EpochCache(loaded.epochs).epoch_at(loaded.log_end - 1), 0), loaded.log_end)
+
+
+def _begin_behind(disk: Disk, loaded: LoadedLog, newest: Snapshot) -> Generator[Step, None, LoadedLog]:
+    """Deletes the log, because the snapshot is ahead of it: the node stopped after it had fetched the snapshot and
+    before it cut the log. Records of the log beyond the snapshot are of an older epoch, so they were never
+    committed."""
+    directory, offset = loaded.directory, newest.position.offset
+    yield from forget_recovery_point(disk, directory)
+    for name in disk.list(directory):
+        if name.endswith(names.SEGMENT_FILES) or name == names.EPOCH_CHECKPOINT:
+            disk.unlink(directory / name)
+    begun = yield from load_log(disk, LoadRequest(directory, 0, offset, False, INDEX_INTERVAL))
+    begun.repairs.append(f"dropped the log up to {loaded.log_end}: {snapshot_name(newest.position)} is ahead of it")
+    return begun
+
+
+def _within_reach(
+    disk: Disk, loaded: LoadedLog, positions: list[LogPosition]
+) -> Generator[Step, None, list[LogPosition]]:
+    """The snapshots that the log continues. Those below its start are deleted: with one of them, a leader would send a
+    node that has just installed the newest snapshot back to fetch it again, without end."""
+    for position in positions:
+        if position.offset < loaded.log_start:
+            disk.unlink(loaded.directory / snapshot_name(position))
+    yield Step()
+    return [position for position in positions if position.offset >= loaded.log_start]
+
+
 def _read_log(disk: Disk, found: LoadedMetadata, after: Offset) -> Generator[Step, None, None]:
-    """Take every batch behind the snapshot. Their offsets follow each other without a gap."""
+    """Takes every batch after the snapshot. Raises CorruptLog if there is a gap between their offsets."""
     directory, following = found.log.directory, None
     for segment in found.log.segments:
-        file = disk.open(segment_file(directory, segment.base_offset, ".log"))
+        file = disk.open(names.segment_file(directory, segment.base_offset, ".log"))
         try:
             for batch in scan(file, 0, 0):
                 header = batch.header
@@ -161,7 +197,7 @@ def _take(found: LoadedMetadata, header: records.Header, data: memoryview) -> No
 
 
 def voters_in(header: records.Header, data: memoryview) -> list[tuple[Offset, VoterSet]]:
-    """The voter sets that a control batch writes, with the offsets of their records."""
+    """The voter sets in a control batch, with the offsets of their records."""
     if not header.is_control:
         return []
     return [
@@ -180,7 +216,7 @@ def decoded(header: records.Header, data: memoryview) -> Pieces[CommittedBatch]:
 
 @dataclass(slots=True)
 class Fetched:
-    """What was written of a leader's answer: all of it, or what stood before the batch that could not be."""
+    """The batches of a fetch response that were appended: all, or those before the one that `failure` stopped."""
 
     batches: list[CommittedBatch] = field(default_factory=list)
     voters: list[tuple[Offset, VoterSet]] = field(default_factory=list)
@@ -194,7 +230,7 @@ def open_metadata_log(
     durable: Callable[[], None],
     failed: Callable[[BaseException], None],
 ) -> MetadataLog:
-    """`durable` whenever more of it is on the disk, `failed` where it can be written no longer."""
+    """Calls `durable` whenever more of the log is synced, and `failed` when the log can no longer be written."""
     for repair in loaded.log.repairs:
         _log.warning("%s: %s", PARTITION, repair)
     log = Log(
@@ -212,7 +248,7 @@ def open_metadata_log(
 
 
 class MetadataLog:
-    """The quorum's view of the log, and what the leader writes to it."""
+    """The log for the quorum: what it reads of it, and what the leader and followers append."""
 
     def __init__(self, log: Log, snapshots: list[LogPosition], recovery_point: RecoveryPoint) -> None:
         self._log = log
@@ -221,7 +257,7 @@ class MetadataLog:
 
     @property
     def files(self) -> Log:
-        """The log under this view, for whoever judges a node from outside. Nothing of a node asks for it."""
+        """The log itself, for tests and the simulation. No other part of a node uses it."""
         return self._log
 
     @property
@@ -264,14 +300,14 @@ class MetadataLog:
         return LogPosition(known, end)
 
     async def truncate_to(self, world: World, offset: Offset) -> None:
-        """Raises KafkaError where the log has failed: a node that cannot keep its metadata stops."""
+        """Raises KafkaError if the log has failed: a node that cannot keep its metadata stops."""
         await self._recovery_point.lower(offset)
         self._require(await truncate(world, self._log, offset, QUORUM))
         self._recovery_point.release()
 
     async def restart_at(self, world: World, offset: Offset) -> None:
-        """Behind a snapshot that is whole on disk: whatever a crash leaves of the old log means nothing. Raises as
-        above."""
+        """Replaces the log by an empty one that begins at `offset`. A whole snapshot up to there is on disk, so what a
+        crash leaves of the old log does not matter. Raises KafkaError, as `truncate_to` does."""
         await self._recovery_point.lower(0)
         self._require(await restart(world, self._log, offset, places=QUORUM))
         self._recovery_point.release()
@@ -284,37 +320,39 @@ class MetadataLog:
         await self._recovery_point.close()
         self._log.close()
 
-    # For those who fetch
+    # For fetches
 
     def read(self, offset: Offset, max_bytes: int) -> list[FileSlice]:
-        """Durable batches from `offset` on. WouldBlock where it takes a disk to find them: see `locate_later`."""
+        """Durable batches from `offset` on. Raises WouldBlock if the disk must be read to find them: see
+        `locate_later`."""
         return self._log.read(offset, max_bytes, self.durable_end, True, cached)
 
     def locate_later(self, offset: Offset, then: Callable[[], None]) -> None:
-        """`then` once a read from `offset` need not wait for the disk."""
+        """Calls `then` when a read from `offset` need not wait for the disk."""
         self._log.reads.locate_later(offset, then)
 
-    # What goes once a snapshot has it
+    # Deleting what a snapshot holds
 
     @property
     def size(self) -> int:
         return self._log.size
 
     def begin_at(self, snapshot: LogPosition) -> None:
-        """Nothing below the snapshot is served any more."""
+        """Raises the log start: nothing below the snapshot is served any more."""
         self._log.raise_log_start(snapshot.offset)
 
     def size_below(self, snapshot: LogPosition) -> int | None:
-        """Of the oldest segment; None where it has records that the snapshot has not, or is the only one."""
+        """The size of the oldest segment, if it may be deleted. None if it has records that are not in the snapshot, or
+        if it is the only segment."""
         segments = self._log.segments
         if len(segments) > 1 and segments[1].base_offset <= snapshot.offset:
             return segments[0].size
         return None
 
     async def drop_oldest(self, world: World, remove: Callable[[list[PurePath]], None]) -> bool:
-        """Gone for good before the next goes: of several renames a power cut may keep the later ones alone, and what
-        lies behind such a hole would be cut off. `remove` gets the files, put aside. False where nothing more may go
-        now."""
+        """Deletes the oldest segment durably, before the next one may be deleted. Of several renames a power cut may
+        keep only the later ones, and recovery would cut the log at such a hole. `remove` gets the renamed files. False
+        if nothing more may be deleted now."""
         try:
             remove(self._log.drop_oldest())
         except OSError as failed:
@@ -328,7 +366,7 @@ class MetadataLog:
             return False
         return True
 
-    # What is written
+    # Appending
 
     def append(self, values: Sequence[Message], encoded: Sequence[bytes], epoch: Epoch, now_ms: int) -> CommittedBatch:
         batch = records.build([(now_ms, None, value, ()) for value in encoded], leader_epoch=epoch)
@@ -336,32 +374,32 @@ class MetadataLog:
         return CommittedBatch(header.last_offset, epoch, tuple(values), header.size, now_ms)
 
     def append_fetched(self, data: bytes, epoch: Epoch) -> Pieces[Fetched]:
-        """Whole batches of the leader, all checked and decoded before the first is written.
+        """Appends whole batches of the leader. All are checked and decoded before the first is written.
 
-        A batch of a later epoch than the fetch was made in is left for the next fetch (KAFKA-18723).
+        A batch of a later epoch than the fetch's is left for the next fetch (KAFKA-18723).
         """
         view = memoryview(data)
         batches = [(header, view[at : at + size]) for at, size, header in records.walk(view)]
         checked = []
         for header, batch in takewhile(lambda each: each[0].leader_epoch <= epoch, batches):
-            values = yield from decoded(header, batch)
-            checked.append((batch, values, voters_in(header, batch)))
+            content = yield from decoded(header, batch)
+            checked.append((batch, content, voters_in(header, batch)))
         if not checked:
             raise BadRecords("no whole batch was fetched")
         fetched = Fetched()
-        for batch, told, voters in checked:
+        for batch, content, voters in checked:
             try:
                 self._log.append_as_follower(batch)
             except KafkaError as failed:
                 fetched.failure = failed
                 break
-            fetched.batches.append(told)
+            fetched.batches.append(content)
             fetched.voters += voters
         self._log.flush()
         return fetched
 
     def append_epoch_start(self, start: EpochStart, now_ms: int) -> CommittedBatch:
-        """The control batch a leader begins its epoch with."""
+        """Appends the control batch with which a leader begins its epoch."""
         controls = [(ControlType.LEADER_CHANGE, start.leader_change.encode(CONTROL_VERSION))]
         if start.kraft_version is not None:
             controls.append((ControlType.KRAFT_VERSION, start.kraft_version.encode(CONTROL_VERSION)))

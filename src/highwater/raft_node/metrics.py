@@ -1,4 +1,4 @@
-"""Metrics of the metadata quorum, which every node follows."""
+"""Metrics of the metadata quorum. Every node has them, since every node follows the quorum."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from highwater.raft_node.raft_node import RaftNode
 
 
 class QuorumMetrics:
-    """Of one replica of the metadata log."""
+    """The metrics of one replica of the metadata log."""
 
     def __init__(self, raft: RaftNode) -> None:
         self._raft = raft
@@ -24,6 +24,6 @@ class QuorumMetrics:
         yield gauge(raft + "current_leader", "The quorum's leader; -1 if it is unknown.", leader)
         yield gauge(raft + "current_epoch", "The quorum's epoch.", quorum.epoch)
         committed = -1 if quorum.high_watermark is None else quorum.high_watermark
-        yield gauge(raft + "high_watermark", "What of the metadata log is committed; -1 if unknown.", committed)
+        yield gauge(raft + "high_watermark", "The high watermark of the metadata log; -1 if unknown.", committed)
         yield gauge(raft + "log_end_offset", "Where the metadata log ends here.", self._raft.log_end)
         yield gauge(raft + "number_of_voters", "Voters of the quorum.", len(quorum.voters.ids))

@@ -1,4 +1,4 @@
-"""The quorum's requests on their way to the other replicas, and the answers back."""
+"""Sends the quorum's requests to the other replicas and returns their responses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _ANSWERS: dict[int, type[Message]] = {
 
 
 class Peers:
-    """One connection per endpoint, opened when first needed. Each request's outcome is told once."""
+    """There is one connection for each endpoint, opened when first needed. Each request ends with exactly one call of
+    `answered` or `failed`."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class Peers:
         response: type[Message],
         done: Callable[[Any], None],
     ) -> None:
-        """`done` with the answer, or None if there is none."""
+        """Calls `done` with the response, or with None if there is none."""
 
         def connected(connection: ClientConnection | None) -> None:
             version = None if connection is None else connection.pick(message.API_KEY, message.VERSIONS)
@@ -157,7 +158,7 @@ def _fetch_request(fetch: FollowerFetch) -> FetchRequest:
 
 
 def _fetch_answer(response: FetchResponse) -> FetchAnswer | None:
-    """None where the answer is not about the metadata log at all."""
+    """None if the response is not about the metadata log."""
     if response.error_code:
         return FetchAnswer(code_of(response.error_code), None, -1)
     rows = [row for topic in response.responses for row in topic.partitions if row.partition_index == 0]

@@ -1,4 +1,4 @@
-"""Drives the pure quorum machine: its Readies are carried out in their order, its inputs fed one at a time."""
+"""Drives the pure quorum machine: feeds it one input at a time, and carries out each `Ready` in order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
+from itertools import count
 from pathlib import PurePath
 from typing import Any
 
@@ -17,13 +18,7 @@ from highwater.log.checkpoint import replaced
 from highwater.log.log import Log
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import Pieces
-from highwater.model import (
-    NO_NODE,
-    Endpoint,
-    Epoch,
-    NodeId,
-    Offset,
-)
+from highwater.model import NO_NODE, Endpoint, Epoch, NodeId, Offset
 from highwater.net.deadlines import DeadlineQueue
 from highwater.quorum import (
     NEVER_LOGGED,
@@ -32,13 +27,13 @@ from highwater.quorum import (
     FetchAnswer,
     FollowerFetch,
     Identity,
-    Listener,
     LogPosition,
     Quorum,
     Ready,
     ReplicaKey,
     Role,
     Timing,
+    VoterListener,
     VoterSet,
 )
 from highwater.quorum.voters import endpoint_of
@@ -84,13 +79,15 @@ class RaftNode:
         self._news: list[Callable[[], None]] = []
         self._timer: Timer | None = None
         self._stopped = False
+        self._installation: Installation | None = None
+        self._numbers = count()
         self._leader_high_watermark: Offset = -1
-        """The highest that a leader has told this node."""
+        """The highest high watermark in a leader's fetch responses."""
 
     # Opening
 
     async def open(self, identity: Identity, listeners: Listeners, timing: Timing) -> None:
-        """Load what is on disk and take part in the quorum. `identity` tells where this node is really reached."""
+        """Loads the log and joins the quorum. `identity` holds the addresses that this node has really bound."""
         self.identity = identity
         self._listeners = listeners
         loaded = await finished(self.world, load_metadata, self.directory)
@@ -128,13 +125,13 @@ class RaftNode:
         if loaded.snapshot is not None:
             self._replay = Replay(image_of(loaded.snapshot, self.identity.cluster_id))
         self._replay.extend(loaded.batches)
-        since = sum(batch.size for batch in loaded.batches)
-        self.snapshotter = Snapshotter(self.world, self._config, self.directory, self.log, since, self.fail)
+        size = sum(batch.size for batch in loaded.batches)
+        self.snapshotter = Snapshotter(self.world, self._config, self.directory, self.log, size, self.fail)
 
     # The quorum's inputs and what follows from them
 
     def _feed(self, step: Callable[[float], Ready], answer: Answer | None = None) -> None:
-        """One input at a time: the next, which it may bring about, waits until it is carried out."""
+        """Feeds one input at a time. An input that comes while another is carried out has to wait."""
         self._inputs.append((step, answer))
         if not self._works and len(self._inputs) == 1:
             self._run()
@@ -162,7 +159,8 @@ class RaftNode:
         self._feed(lambda now: self.quorum.answered(correlation, answer, now))
 
     def _block(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Nothing else is fed until `work` is done: after what is under way, or a snapshot would overtake a vote."""
+        """Feeds nothing until `work` is done. It runs after the work that is under way: otherwise the installation of a
+        snapshot could overtake the storing of a vote."""
         self._works.append(work)
 
         async def run() -> None:
@@ -170,7 +168,7 @@ class RaftNode:
                 while self._works:
                     await self._works[0]()
                     self._works.popleft()
-            except Exception as failed:  # noqa: BLE001 without its metadata the node has no business going on
+            except Exception as failed:  # noqa: BLE001 a node cannot go on without its metadata
                 self.fail(failed)
                 return
             self._run()
@@ -191,7 +189,7 @@ class RaftNode:
             await asyncio.sleep(0)
 
     async def _truncate(self, offset: Offset) -> None:
-        _log.info("%s is cut to %d: its leader's history is another", PARTITION, offset)
+        _log.info("%s is cut to %d: it diverges from its leader's log", PARTITION, offset)
         await self.log.truncate_to(self.world, offset)
         end = self.log.written_end
         self._replay.cut(end)
@@ -213,14 +211,15 @@ class RaftNode:
         if ready.high_watermark is not None:
             yield from self._commit(ready.high_watermark)
         if ready.leadership is not None:
-            self.world.clock.call_soon(self._tell, self._told.leadership, ready.leadership)
+            self.world.clock.call_soon(self._notify, self._opened_with.leadership, ready.leadership)
         if ready.wake_fetches or ready.leadership is not None:
             news, self._news = self._news, []
             for wake in news:
                 self.world.clock.call_soon(wake)
 
     def _begin_epoch(self, start: EpochStart) -> None:
-        """Where room or descriptors are short it steps down: nothing is decided yet, and others may have room."""
+        """Appends the start of an epoch. If disk space or file descriptors are short, this leader steps down: nothing
+        is decided yet, and another node may have room."""
         offset = self.log.written_end
         try:
             self._replay.extend([self.log.append_epoch_start(start, self.world.clock.wall_ms())])
@@ -233,19 +232,19 @@ class RaftNode:
             self._voters.add([(offset, VoterSet.from_record(start.voters))])
             self._voters_changed()
 
-    def _tell(self, listener: Callable[..., None], *news: object) -> None:
-        """A node that missed what was committed would go on with metadata that nobody has."""
+    def _notify(self, listener: Callable[..., None], *news: object) -> None:
+        """Calls a listener. If that fails, the node ends: it would go on with other metadata than its peers."""
         with self.world.failures.boundary("node", "what the quorum committed", self.fail):
             listener(*news)
 
     @property
-    def _told(self) -> Listeners:
+    def _opened_with(self) -> Listeners:
         assert self._listeners is not None, "not opened"
         return self._listeners
 
     def _append_fetched(self, data: bytes) -> Pieces[None]:
-        """Records of the leader. What fails its checks, or finds no room, is fetched again, later; what stands before
-        it counts."""
+        """Appends records of the leader. Batches that fail their checks or find no room are fetched again later; the
+        batches before them count."""
         try:
             fetched = yield from self.log.append_fetched(data, self.quorum.epoch)
         except (BadRecords, Malformed) as bad:
@@ -262,7 +261,7 @@ class RaftNode:
             self._fetch_again(failure)
 
     def _fetch_again(self, why: Exception) -> None:
-        if self.world.failures.is_news(line := f"{PARTITION}: records are not taken, and fetched again: {why}"):
+        if self.world.failures.is_news(line := f"{PARTITION}: records are refused, and fetched again: {why}"):
             _log.warning("%s", line)
         self._inputs.append((self.quorum.records_rejected, None))
 
@@ -271,14 +270,14 @@ class RaftNode:
         self._inputs.append((lambda now: self.quorum.voters_changed(voters, offset, now), None))
 
     def _commit(self, high_watermark: Offset) -> Pieces[None]:
-        """Nobody sees the high watermark before all below it is applied, or who begins to lead would decide on less
-        than is committed."""
+        """Applies everything below the high watermark before the high watermark becomes visible. Otherwise a new
+        controller could decide on an image that lacks committed records."""
         committed = yield from self._replay.commit(high_watermark)
         self.log.commit_up_to(high_watermark)
         if committed is None:
             return
         changes, last, size = committed
-        self.world.clock.call_soon(self._tell, self._told.committed, self.committed, changes)
+        self.world.clock.call_soon(self._notify, self._opened_with.committed, self.committed, changes)
         position = LogPosition(last.epoch, last.last_offset + 1)
         self.snapshotter.committed(self.committed, position, self.voters, size, last.timestamp)
 
@@ -296,10 +295,10 @@ class RaftNode:
         self._feed(self.quorum.tick)
 
     def fail(self, failed: BaseException) -> None:
-        """A node that cannot keep its metadata has no business going on (KAFKA-14275)."""
+        """Ends this node, because it cannot keep its metadata (KAFKA-14275)."""
         if not self._stopped:
             self._stopped = True
-            self._told.failed(failed)
+            self._opened_with.failed(failed)
 
     # Snapshots of the leader
 
@@ -307,47 +306,50 @@ class RaftNode:
         leader = self.quorum.leader_id
         endpoint = None if leader is None else endpoint_of(self.quorum.leader_listeners, self.identity.listener)
         if leader is None or endpoint is None:
-            self._inputs.append((self.quorum.snapshot_done, None))
+            self._inputs.append((self.quorum.snapshot_failed, None))
             return
 
-        def told(answer: FetchSnapshotResponse, code: Code) -> None:
+        def answered(answer: FetchSnapshotResponse, code: Code) -> None:
             current = answer.topics[0].partitions[0].current_leader
             other = None if current.leader_id == NO_NODE else NodeId(current.leader_id)
             nodes = [node for node in answer.node_endpoints if node.node_id == current.leader_id]
-            known = tuple(Listener(self.identity.listener, node.host, node.port) for node in nodes)
+            known = tuple(VoterListener(self.identity.listener, node.host, node.port) for node in nodes)
             self._feed(lambda now: self.quorum.snapshot_answered(code, other, current.leader_epoch, known, now))
 
         def done(snapshot: Snapshot | None) -> None:
             if snapshot is None:
-                self._feed(self.quorum.snapshot_done)
+                self._feed(self.quorum.snapshot_failed)
             else:
                 self._block(partial(self._install, snapshot))
 
-        source = (leader, endpoint, self.quorum.epoch)
-        Installation(self.world, self._peers, self.identity, self.directory, position, source, told, done)
+        if self._installation is not None:
+            self._installation.give_up()
+        where = (self.world, self._peers, self.identity, self.directory, next(self._numbers))
+        self._installation = Installation(*where, position, (leader, endpoint, self.quorum.epoch), answered, done)
 
     async def _install(self, snapshot: Snapshot) -> None:
-        """Only while it is still wanted, and ahead of the log in Raft's order: epoch first."""
+        """Installs the snapshot if it is still wanted, and if it is ahead of the log (in Raft's order: epoch first)."""
         position = snapshot.position
-        if position == self.quorum.fetching_snapshot and position > LogPosition(
-            self.log.last_epoch, self.log.durable_end
-        ):
+        if position != self.quorum.fetching_snapshot:
+            return  # another installation has begun
+        is_ahead = position > LogPosition(self.log.last_epoch, self.log.durable_end)
+        if is_ahead:
             await self.log.restart_at(self.world, position.offset)
             changes = self._replay.begin_with(image_of(snapshot, self.identity.cluster_id))
-            self.log.snapshots = [position]
+            self.snapshotter.begin_with(position)
             self.log.commit_up_to(position.offset)
             if snapshot.voters is not None:
                 self._voters.begin_with(position.offset - 1, snapshot.voters)
                 self._voters_changed()
-            self.world.clock.call_soon(self._tell, self._told.committed, self.committed, changes)
-        self._inputs.append((self.quorum.snapshot_done, None))
+            self.world.clock.call_soon(self._notify, self._opened_with.committed, self.committed, changes)
+        self._inputs.append((self.quorum.snapshot_done if is_ahead else self.quorum.snapshot_failed, None))
         self._inputs.append((self.quorum.log_flushed, None))
 
     # For the handlers and the active controller
 
     @property
     def committed(self) -> MetadataImage:
-        """The metadata as the quorum has committed it, as far as it is applied here."""
+        """The metadata that the quorum has committed and that this node has applied."""
         return self._replay.image
 
     @property
@@ -356,7 +358,7 @@ class RaftNode:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether what this node has applied is what the leader called committed when it last told."""
+        """Whether this node has applied everything up to the high watermark of the leader's last fetch response."""
         if self.committed.features.metadata_version is None:
             return False
         if self.quorum.role is Role.LEADER:
@@ -365,7 +367,7 @@ class RaftNode:
 
     @property
     def is_deciding(self) -> bool:
-        """Whether what the quorum last decided is still being written: nobody has been told of it yet."""
+        """Whether the last step of the quorum is still being written to disk. No peer knows of it yet."""
         return bool(self._works)
 
     @property
@@ -382,7 +384,7 @@ class RaftNode:
 
     @property
     def high_watermark(self) -> Offset:
-        """All below it is committed, and applied here."""
+        """Everything below it is committed, and is applied here."""
         return self.log.high_watermark
 
     @property
@@ -395,12 +397,12 @@ class RaftNode:
         return endpoint_of(self.voters.listeners(node), listener)
 
     def leader_died(self, leader: NodeId, epoch: Epoch) -> None:
-        """It is proven that this leader's process is gone."""
+        """The process of this leader is proven to be dead."""
         if not self._stopped:
             self._feed(lambda now: self.quorum.leader_is_dead(leader, epoch, now))
 
     def requested(self, request: Message | FollowerFetch, caller: Caller, answer: Answer) -> None:
-        """A request of a peer; it is answered once what the answer promises is on disk."""
+        """Takes a request of a peer. It is answered when everything that the response promises is on disk."""
         self._feed(lambda now: self.quorum.requested(request, caller, now), answer)
 
     def describe(self, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
@@ -408,16 +410,16 @@ class RaftNode:
         return self.quorum.describe(request, version, clock.monotonic(), clock.wall_ms())
 
     def snapshot_requested(self, replica: ReplicaKey, epoch: Epoch, position: LogPosition) -> Code:
-        """Whether a replica that asks for this snapshot, in this epoch of the leader, gets it."""
+        """The code for a replica that asks for this snapshot in this leader epoch; NONE if it may have it."""
         code = self.quorum.snapshot_requested(replica, epoch, self.world.clock.monotonic())
         return Code.SNAPSHOT_NOT_FOUND if code is Code.NONE and position not in self.log.snapshots else code
 
     def wait_for_news(self, wake: Callable[[], None]) -> None:
-        """Call `wake` once when the log has grown, its high watermark moved, or the leader changed."""
+        """Calls `wake` once when the log has grown, its high watermark has moved, or the leader has changed."""
         self._news.append(wake)
 
     def append(self, values: list[Message], encoded: list[bytes], epoch: Epoch) -> Offset:
-        """Write a decision; it is in force once committed. Returns its last offset."""
+        """Appends a decision, which is in force when it is committed. Returns its last offset."""
         batch = self.log.append(values, encoded, epoch, self.world.clock.wall_ms())
         self._replay.extend([batch])
         return batch.last_offset
@@ -426,14 +428,13 @@ class RaftNode:
         self._feed(lambda now: self.quorum.resign(epoch, now))
 
     async def leave(self, seconds: float) -> None:
-        """Resign if leading, so that another is elected at once, and wait for it a little."""
+        """Resigns if this node leads, so that another node is elected at once, and waits for that a little."""
         self._feed(self.quorum.stop)
         try:
             async with asyncio.timeout(seconds):
                 while not self.quorum.may_stop and not self._stopped:
                     await asyncio.sleep(LEAVE_CHECK_SECONDS)
-        except TimeoutError:
-            # So it is whenever a whole cluster is stopped.
+        except TimeoutError:  # normal when a whole cluster is stopped
             _log.info("no other leader of the quorum was seen before this node stopped")
 
     async def close(self) -> None:

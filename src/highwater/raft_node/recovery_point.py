@@ -1,20 +1,28 @@
-"""How far the metadata log is known to be synced, in a file beside it.
+"""The offset up to which the metadata log is known to be synced, in a file beside the log.
 
-What a majority holds on its disks is committed, and this disk's part of that majority must not be cut off because it
-can no longer be read: below the recovery point a damaged log is refused, above it a torn tail is cut. Kafka has no such
-file for its metadata log; it ignores ours.
+Records on the disks of a majority are committed. This node's copy counts in that majority, so it must not be cut only
+because it can no longer be read. Below the recovery point a damaged log is refused; above it a torn tail is cut. Kafka
+has no such file for its metadata log and ignores ours.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
 from pathlib import PurePath
 
 from highwater.log import names
-from highwater.log.checkpoint import BadCheckpoint, CheckpointFile, decode_offsets, encode_offsets, read_file
+from highwater.log.checkpoint import (
+    BadCheckpoint,
+    CheckpointFile,
+    decode_offsets,
+    encode_offsets,
+    read_file,
+    replace_file,
+)
 from highwater.log.log import Log
 from highwater.model import METADATA_TOPIC, Offset, TopicPartition
-from highwater.world import Disk, World
+from highwater.world import Disk, Step, World
 from highwater.world.jobs import patiently
 from highwater.world.periodic import Periodic
 
@@ -23,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_recovery_point(disk: Disk, directory: PurePath) -> Offset:
-    """Jobs only. 0 where it was never written, or not by us."""
+    """For jobs only. 0 if the file was never written, or was not written by Highwater."""
     data = read_file(disk, directory / names.RECOVERY_POINTS)
     try:
         return 0 if data is None else decode_offsets(data).get(_PARTITION, 0)
@@ -34,22 +42,27 @@ def read_recovery_point(disk: Disk, directory: PurePath) -> Offset:
         return 0
 
 
+def forget_recovery_point(disk: Disk, directory: PurePath) -> Generator[Step, None, None]:
+    """For jobs only. Resets the recovery point durably, before the log is deleted."""
+    yield from replace_file(disk, directory / names.RECOVERY_POINTS, encode_offsets({_PARTITION: 0}))
+
+
 class RecoveryPoint:
-    """Written every so often, when the log closes, and before anything below it is cut on purpose."""
+    """The file is written at intervals, when the log closes, and before anything below the recovery point is cut."""
 
     def __init__(self, world: World, log: Log, found: Offset, interval: float) -> None:
         self._world = world
         self._log = log
         self._limit: Offset | None = None
-        self._told: Offset = found
-        """The highest that the file may hold."""
+        self._highest: Offset = found
+        """The highest offset that the file may hold."""
         self._file = CheckpointFile(world, log.directory / names.RECOVERY_POINTS, self._content, self._failed)
         self._writing = Periodic(world, "the recovery point of the metadata log", lambda: interval, self._file.write)
         self._writing.start()
 
     def _content(self) -> bytes:
         offset = self._log.recovery_point if self._limit is None else min(self._limit, self._log.recovery_point)
-        self._told = max(self._told, offset)
+        self._highest = max(self._highest, offset)
         return encode_offsets({_PARTITION: offset})
 
     def _failed(self, failed: Exception) -> bool:
@@ -60,18 +73,18 @@ class RecoveryPoint:
         return True
 
     async def lower(self, offset: Offset) -> None:
-        """Durably, before the log is cut there, however often room or descriptors are short; it rises again after
-        `release`. Raises OSError."""
+        """Lowers the recovery point durably, before the log is cut to `offset`. If disk space or file descriptors are
+        short, it tries again. The recovery point rises again after `release`. Raises OSError."""
         self._limit = offset
-        if self._told > offset:
+        if self._highest > offset:
             await patiently(lambda: self._file.written())
-            self._told = offset
+            self._highest = offset
 
     def release(self) -> None:
         self._limit = None
 
     async def close(self) -> None:
-        """The log closes: all that is synced now is known to be."""
+        """The log closes. The file is written once more."""
         self._writing.stop()
         try:
             await self._file.written()

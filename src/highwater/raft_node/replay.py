@@ -1,4 +1,4 @@
-"""The image of all that is committed, and the batches of the log that wait to be."""
+"""The metadata image of everything that is committed, and the batches of the log that are not applied yet."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class Replay:
         return bool(self._pending)
 
     def extend(self, batches: Iterable[CommittedBatch]) -> None:
-        """They are in the log."""
+        """The batches were appended to the log."""
         self._pending.extend(batches)
 
     def cut(self, end: Offset) -> None:
-        """The log ends there now."""
+        """The log was cut to `end`."""
         while self._pending and self._pending[-1].last_offset >= end:
             self._pending.pop()
 
     def begin_with(self, image: MetadataImage) -> Changes:
-        """A snapshot takes the place of the log. What it changes."""
+        """A snapshot replaces the log. Returns what it changes."""
         self._pending.clear()
         before, self.image = self.image, image
         return difference(before, image)
 
     def commit(self, high_watermark: Offset) -> Pieces[Committed | None]:
-        """Apply every whole batch below the high watermark, as one step. None where there was none."""
+        """Applies every whole batch below the high watermark, in one step. None if there was none."""
         changes, size, last, image = NOTHING, 0, None, self.image
         while self._pending and self._pending[0].last_offset < high_watermark:
             last = self._pending[0]

@@ -1,7 +1,7 @@
-"""Snapshots of the metadata: a file of batches between a header and a footer, named by the offset it stands for.
+"""Snapshots of the metadata: files of batches between a header and a footer.
 
-`%020d-%010d.checkpoint` is (end offset, epoch). It is written aside and renamed when whole, so that a crash leaves
-it out or leaves it complete; one without its footer is not used.
+A file is named `%020d-%010d.checkpoint` after its end offset and epoch. It is written under another name and renamed
+when it is whole, so after a crash it is either missing or complete. A file without a footer is not used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 CONTROL_VERSION = 0
-"""Of every control record's value; it stands in the value's own first field too."""
+"""The version of every control record's value. The first field of the value repeats it."""
 
 
 def snapshot_name(position: LogPosition) -> str:
@@ -63,7 +63,7 @@ def image_of(snapshot: Snapshot, cluster_id: str) -> MetadataImage:
 
 
 def list_snapshots(disk: Disk, directory: PurePath) -> list[LogPosition]:
-    """By end offset. Leftovers of an interrupted write are removed."""
+    """The snapshots in the directory, sorted by end offset. Leftovers of an interrupted write are deleted."""
     found = []
     for name in disk.list(directory):
         position = position_of(name)
@@ -75,7 +75,7 @@ def list_snapshots(disk: Disk, directory: PurePath) -> list[LogPosition]:
 
 
 def read_snapshot(disk: Disk, directory: PurePath, position: LogPosition) -> Snapshot | None:
-    """Jobs only. None where the file is damaged or not whole: the one before it, or the log, serves then."""
+    """For jobs only. None if the file is damaged or not whole: then the snapshot before it, or the log, is used."""
     snapshot = Snapshot(position)
     file = disk.open(directory / snapshot_name(position))
     try:
@@ -109,7 +109,7 @@ def _read_control(snapshot: Snapshot, data: memoryview) -> None:
 def encode_snapshot(
     epoch: int, voters: VoterSet | None, timestamp: int, batches: Iterator[Sequence[Message]]
 ) -> Iterator[bytes]:
-    """The bytes of a snapshot, batch by batch, with offsets of their own from 0 on."""
+    """The bytes of a snapshot, batch by batch. The offsets within a snapshot begin at 0."""
     head = [
         (
             ControlType.SNAPSHOT_HEADER,

@@ -1,4 +1,4 @@
-"""When a snapshot of the metadata is due, and which old ones and which part of the log may then go."""
+"""Decides when a metadata snapshot is due, and deletes old snapshots and the part of the log below them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Snapshotter:
-    """One snapshot at a time. The log's prefix goes only below a snapshot that is whole on disk (KAFKA-14238)."""
+    """Writes one snapshot at a time. The log is deleted only below a snapshot that is whole on disk (KAFKA-14238)."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Snapshotter:
     def committed(
         self, image: MetadataImage, position: LogPosition, voters: VoterSet, size: int, timestamp: int
     ) -> None:
-        """The image now stands at `position`; take a snapshot of it if one is due."""
+        """The image has everything up to `position`. Writes a snapshot of it if one is due."""
         self._bytes_since += size
         if self._writing or image.transaction is not None or not self._due():
             return
@@ -79,7 +79,7 @@ class Snapshotter:
             return
         latest = self._log.latest_snapshot
         if latest is not None and result.offset <= latest.offset:
-            if result not in self._log.snapshots:  # the leader's newer one took the log's place meanwhile
+            if result not in self._log.snapshots:  # a newer snapshot of the leader replaced the log meanwhile
                 self._remove([self._directory / snapshot_name(result)])
             return
         self._log.snapshots.append(result)
@@ -89,7 +89,7 @@ class Snapshotter:
         if isinstance(found, Exception):
             _log.error("old metadata is kept: %s", found)
         elif not self._writing and all(position in found for position in self._log.snapshots):
-            # Those that were installed while the others were looked at have their turn the next time.
+            # If a snapshot was installed meanwhile, its age is not known yet: the next snapshot cleans.
             self._writing = True
             self._idle.clear()
             self._world.spawn("old metadata", self._drop(found), lambda failed: self._dropped())
@@ -106,7 +106,7 @@ class Snapshotter:
         self._idle.set()
 
     async def _drop_old(self, ages: list[tuple[int, int]]) -> None:
-        """Drop the oldest snapshots beyond the retention, and the log below the oldest that is kept."""
+        """Deletes the oldest snapshots beyond the retention, and the log below the oldest one that is kept."""
         log, snapshots = self._log, self._log.snapshots
         now = self._world.clock.wall_ms()
         total = log.size + sum(size for size, _ in ages)
@@ -125,8 +125,13 @@ class Snapshotter:
                 total -= segment_size
                 if not await log.drop_oldest(self._world, self._remove_later):
                     return
-            if log.snapshots is not snapshots:  # the leader's took the place of all meanwhile
+            if log.snapshots is not snapshots:  # a snapshot of the leader replaced all of them meanwhile
                 return
+
+    def begin_with(self, snapshot: LogPosition) -> None:
+        """The leader's snapshot took the place of the log. The log no longer reaches the older ones."""
+        older, self._log.snapshots = self._log.snapshots, [snapshot]
+        self._remove([self._directory / snapshot_name(position) for position in older])
 
     def _set_aside(self, position: LogPosition) -> PurePath:
         path = self._directory / snapshot_name(position)
@@ -153,7 +158,7 @@ def _removed(result: Exception | None) -> None:
 def look_at_ages(
     disk: Disk, directory: PurePath, positions: list[LogPosition]
 ) -> Generator[Step, None, dict[LogPosition, tuple[int, int]]]:
-    """A job: size and time of each snapshot."""
+    """A job. Returns the size and the time of each snapshot."""
     found = {}
     for position in positions:
         status = disk.stat(directory / snapshot_name(position))

@@ -1,4 +1,4 @@
-"""The voter sets that the metadata log has had: the last one counts, and a truncation may take it back."""
+"""The voter sets in the metadata log. The last one is in force; a truncation may remove it again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from highwater.quorum import NEVER_LOGGED, VoterSet
 class VoterHistory:
     def __init__(self) -> None:
         self._sets: list[tuple[Offset, VoterSet]] = []
-        """By the offset of their record, oldest first."""
+        """The sets with the offsets of their records, oldest first."""
 
     @property
     def latest(self) -> VoterSet:
@@ -19,18 +19,18 @@ class VoterHistory:
 
     @property
     def offset(self) -> Offset:
-        """Where the latest is written."""
+        """The offset of the latest set."""
         return self._sets[-1][0] if self._sets else NEVER_LOGGED
 
     def add(self, sets: Iterable[tuple[Offset, VoterSet]]) -> None:
         self._sets.extend(sets)
 
     def begin_with(self, offset: Offset, voters: VoterSet) -> None:
-        """All that is known comes from a snapshot."""
+        """A snapshot replaces all sets."""
         self._sets = [(offset, voters)]
 
     def cut(self, end: Offset) -> bool:
-        """The log ends there now. Whether another set counts by that."""
+        """The log was cut to `end`. Returns whether another set is in force now."""
         known = len(self._sets)
         while self._sets and self._sets[-1][0] >= end:
             self._sets.pop()

@@ -1,1 +1,8 @@
-"""Pure rules of replication: what a leader knows of its followers, and when a record counts as committed."""
+"""The rules of replication: when a record is committed, which replicas are in the ISR, where a follower cuts its log.
+
+The package is pure: it does no I/O, reads no clock and holds no task. Callers pass in the time, and `partition/`
+carries out what the rules decide. It imports `errors` and `model` only.
+
+Start with `leader` (ISR and high watermark), then `follower` (what a fetch response means for a follower's log)
+and `conversation` (the fetches of one broker to one leader).
+"""

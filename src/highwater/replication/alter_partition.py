@@ -1,4 +1,4 @@
-"""What a controller's answer to AlterPartition means for the leader that asked. Pure."""
+"""What the controller's response to AlterPartition means for the leader that sent the request. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from highwater.model import Epoch
 
 class Meaning(Enum):
     MADE = "made"
-    """The change is committed, with the ISR and the partition epoch of the answer."""
+    """The change is committed, with the ISR and the partition epoch of the response."""
     REFUSED = "refused"
-    """The committed ISR holds, and another change may be asked for."""
+    """The committed ISR stays, and the leader may propose another change."""
     OUTDATED = "outdated"
-    """Newer metadata than ours decided, and is on its way: until it is here nothing else is asked for."""
+    """The controller has newer metadata than this leader. The leader proposes nothing until that metadata arrives."""
     UNANSWERED = "unanswered"
-    """Nobody knows whether it was made: it is asked for again, after a pause. The controller knows a repeated one."""
+    """The leader does not know whether the change was made. It repeats the proposal after a pause; the controller
+    recognises a repeated proposal."""
 
 
 _MEANINGS = {
@@ -34,13 +35,13 @@ _MEANINGS = {
 
 
 def meaning_of(code: Code) -> Meaning:
-    """Any code that is not listed says nothing about the change."""
+    """A code that is not listed leaves it open whether the change was made."""
     return _MEANINGS.get(code, Meaning.UNANSWERED)
 
 
 class Answer(NamedTuple):
-    """The controller's, to one proposal."""
+    """The controller's answer to one proposal."""
 
     code: Code
     partition_epoch: Epoch = -1
-    """That of the change, where it was made."""
+    """The partition epoch after the change; -1 if the change was not made."""

@@ -1,8 +1,8 @@
-"""A follower broker's conversation with one leader broker, over all partitions that it leads and we follow. Pure.
+"""The fetches of a follower broker to one leader broker, over all partitions that it follows there. Pure.
 
-The fetch session keeps both sides' costs to what changed (KIP-227). The next fetch is the acknowledgement of the last
-one's records, so it leaves only when what it would acknowledge is synced. A fetch that waits at the leader is overtaken
-by another as soon as there is a partition that it does not name: a new leader's first write waits for that.
+A fetch session keeps the cost of a fetch to what changed (KIP-227). Each fetch acknowledges the records of the fetch
+before it, so it is sent only when those records are synced. While one fetch waits at the leader, a second one may
+overtake it for a partition that the first does not name: the first write to a new leader would have to wait otherwise.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from highwater.replication.follower import Follower
 
 MAX_EPOCH = 2**31 - 1
 SESSION_LOST = (Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH, Code.FETCH_SESSION_TOPIC_ID_ERROR)
-"""The leader has forgotten the session, or we have: another is begun at once."""
+"""Errors after which the follower begins a new session at once: one of the two sides has lost the old one."""
 
 
 def next_epoch(epoch: int, fetches: int = 1) -> int:
-    """The session's epoch so many fetches later: it goes round to 1, for 0 begins a session."""
+    """The session epoch after `fetches` more fetches. It wraps to 1, because 0 begins a session."""
     return epoch + fetches if epoch + fetches <= MAX_EPOCH else epoch + fetches - MAX_EPOCH
 
 
@@ -31,14 +31,14 @@ class Fetch(NamedTuple, Generic[Key]):
     session_id: int
     session_epoch: int
     waits: bool
-    """Whether the leader may hold it until there is news."""
+    """Whether the leader may hold the fetch until it has something new."""
     named: list[Key]
-    """In the order in which they came. Each at its log's end."""
+    """The partitions of this fetch, in the order in which they were added. Each is fetched from its log end."""
     forgotten: list[Key]
 
 
 class Conversation(Generic[Key]):
-    """Followers come and go by their key, which is that of their partition."""
+    """Each follower is known by the key of its partition."""
 
     __slots__ = (
         "_fetching",
@@ -57,13 +57,15 @@ class Conversation(Generic[Key]):
     def __init__(self) -> None:
         self.followers: dict[Key, Follower] = {}
         self._fetching: dict[Key, None] = {}
-        """Those that are not being cut, nor waiting after an error: without one there is nothing to ask for."""
+        """Partitions that can be fetched now: they are not being truncated and do not pause after an error. If there is
+        none, no fetch is sent."""
         self._moved: dict[Key, None] = {}
-        """Those that the next fetch names."""
+        """Partitions that the next fetch names."""
         self._forgotten: dict[Key, None] = {}
-        """Those that the session may have and is to lose. A leader does not mind one that it does not have."""
+        """Partitions that the next fetch removes from the session. The leader ignores one that is not in its
+        session."""
         self._syncing: dict[Key, Follower] = {}
-        """Whose records are not synced yet."""
+        """Partitions with records that are not synced yet."""
         self._in_flight = 0
         self._made = 0
         self._session_id = 0
@@ -71,13 +73,14 @@ class Conversation(Generic[Key]):
         self._unnamed: bool = False
         """Whether there is a partition that no fetch of this session has named."""
         self._has_sessions = True
-        """Until the leader has given none: asking for one without waiting, each time, would be no end of fetches."""
+        """False once the leader has answered without a session. A fetch that asks for a session does not wait at the
+        leader, so asking again each time would repeat fetches without end."""
 
-    # Inputs: who is followed
+    # Inputs: what is followed
 
     def follow(self, key: Key, follower: Follower) -> None:
-        """In a new term, too. The session loses it first: while a cut of the last term is under way, what it said then
-        must not be answered again and again."""
+        """Begin to follow a partition, or follow it in a new leader epoch. The partition is removed from the session
+        first. Otherwise the leader would answer its old position again and again while the log is still being cut."""
         self.unfollow(key)
         self.followers[key] = follower
         self.note(key)
@@ -92,7 +95,7 @@ class Conversation(Generic[Key]):
         self._forgotten[key] = None
 
     def note(self, key: Key) -> None:
-        """To be called after every other input of a follower: it may have moved, left the session or come back."""
+        """Call this after every other input to a follower: the follower may have moved, stopped or resumed."""
         follower = self.followers[key]
         if not follower.fetches:
             if key in self._fetching:
@@ -109,20 +112,21 @@ class Conversation(Generic[Key]):
     # Inputs: what a fetch would acknowledge
 
     def sync(self, key: Key) -> Follower | None:
-        """Its records are to be synced before a fetch names it. None where that is under way."""
+        """Mark a follower's records as being synced: no fetch leaves until `synced`. None if they already are
+        marked."""
         if key in self._syncing:
             return None
         self._syncing[key] = self.followers[key]
         return self.followers[key]
 
     def synced(self, key: Key, follower: Follower) -> None:
-        """Or they never will be; what was begun for another term says nothing."""
+        """The records are synced, or never will be. A sync that began in an earlier term is ignored."""
         if self._syncing.get(key) is follower:
             del self._syncing[key]
 
     def restate(self, key: Key) -> None:
-        """Its log start is written down: only now the leader hears of it, and then calls records deleted. One that does
-        not fetch is named when it does again."""
+        """The log start is stored on disk, so the leader may now learn it and report the records as deleted. A follower
+        that does not fetch now reports it with its next fetch."""
         if self.followers[key].fetches:
             self._moved[key] = None
             self._unnamed = True
@@ -135,7 +139,7 @@ class Conversation(Generic[Key]):
         self._moved = dict(self._fetching)
 
     def lost(self) -> None:
-        """With the connection, all that was asked on it."""
+        """The connection is lost, and no fetch on it will be answered."""
         self._in_flight = 0
 
     # Fetches
@@ -149,7 +153,8 @@ class Conversation(Generic[Key]):
 
     @property
     def _may_overtake(self) -> bool:
-        """The leader answers the one that waits at once. One such at a time, and not before there is a session."""
+        """Whether a second fetch may be sent now. It makes the leader answer the waiting fetch at once. There is at
+        most one such fetch at a time, and it needs a session."""
         return self._unnamed and self._in_flight == 1 and self._session_id != 0
 
     @property
@@ -161,14 +166,14 @@ class Conversation(Generic[Key]):
         return bool(self._syncing)
 
     def fetch(self) -> Fetch[Key]:
-        """The next one: it is on its way now."""
+        """Make the next fetch; it counts as sent."""
         assert self.is_due and not self._syncing, "a fetch would acknowledge what a power cut may still take"
         self._made += 1
         named, forgotten = list(self._moved), list(self._forgotten)
         for key in named:
             self.followers[key].asked(self._made)
         epoch = next_epoch(self._session_epoch, self._in_flight)
-        # One that begins a session cannot be overtaken, so it does not wait.
+        # A fetch that begins a session cannot be overtaken, so the leader must not hold it.
         waits = self._session_id != 0 or not self._has_sessions
         self._moved.clear()
         self._forgotten.clear()
@@ -177,19 +182,19 @@ class Conversation(Generic[Key]):
         return Fetch(self._made, self._session_id, epoch, waits, named, forgotten)
 
     def answered(self, session_id: int) -> None:
-        """Its rows are taken in next, and then `taken` is fed."""
+        """A fetch was answered. The driver feeds its rows to the followers next, and then calls `taken`."""
         self._in_flight -= 1
         self._session_id = session_id
         self._session_epoch = next_epoch(self._session_epoch)
         self._has_sessions = session_id != 0
 
     def taken(self) -> None:
-        """A leader without room for a session is told everything each time."""
+        """The rows of a response were taken in. Without a session, the next fetch names every partition again."""
         if self._session_id == 0:
             self.begin_session()
 
     def refused(self, code: Code) -> bool:
-        """The whole fetch. True where the next one need not wait: only the session was lost."""
+        """The leader refused the whole fetch. True if only the session was lost: the next fetch need not pause."""
         self._in_flight -= 1
         self.begin_session()
         return code in SESSION_LOST

@@ -1,14 +1,14 @@
-"""One term of one follower: what an answer of its leader means for its log. Pure.
+"""One follower in one leader epoch: what a fetch response means for its log. Pure.
 
-Each input returns a `Ready`. The driver carries it out in the order of its fields, and then feeds how it went:
+Each input returns a `Ready`. The driver carries it out in the order of its fields, and then feeds the result back:
 
-1. `truncate_to` or `restart_at`: nothing is appended and nothing fetched before `truncated`, `restarted` or
-   `log_failed`. The cut is synced, and the recovery point with it, before that is fed.
-2. `append`: so many whole batches; then `appended`, or `failed`, whatever of them was really appended.
-3. `high_watermark`, `log_start`: moved there.
-4. `keep_log_start`: written down before the leader is told of it, by a fetch after that.
-5. The next fetch, which the conversation sends: it acknowledges all below the log's end, so in flush mode that is
-   synced first.
+1. `truncate_to` or `restart_at`: cut the log. The driver appends nothing and fetches nothing before it has called
+   `truncated`, `restarted` or `log_failed`. It syncs the cut and the recovery point before that call.
+2. `append`: append this many whole batches. Then call `appended`, or `failed` even if some of them were appended.
+3. `high_watermark`, `log_start`: move them.
+4. `keep_log_start`: store the log start on disk. Only a later fetch may report it to the leader.
+5. The next fetch, which the conversation sends. It acknowledges everything below the log end, so in flush mode the log
+   is synced first.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ FIRST_PAUSE = 0.01
 class State(Enum):
     FETCHING = "fetching"
     TRUNCATING = "truncating"
-    """Its log is being cut."""
+    """The log is being cut."""
     ASKING = "asking"
-    """Its end is not in the leader's log: the leader is asked where that begins and ends."""
+    """The log end is not in the leader's log: the leader was asked where its log begins and ends."""
     PAUSED = "paused"
-    """After an error, for a while."""
+    """The follower waits for a while after an error."""
     PARKED = "parked"
-    """Only newer metadata, or a new start, can help."""
+    """Only newer metadata, or a restart of the broker, can help."""
     STOPPED = "stopped"
 
 
 class Batch(Protocol):
-    """A whole batch of an answer, by its header."""
+    """The header of a whole batch in a fetch response."""
 
     @property
     def base_offset(self) -> Offset: ...
@@ -51,7 +51,7 @@ class Batch(Protocol):
 
 
 class Row(NamedTuple):
-    """A partition's part of an answer."""
+    """One partition's part of a fetch response."""
 
     code: Code = Code.NONE
     high_watermark: Offset = -1
@@ -60,11 +60,11 @@ class Row(NamedTuple):
     """The leader's largest epoch not above our last one, and where that ended there."""
     batches: Sequence[Batch] = ()
     has_bytes: bool = False
-    """Of records, whole batches or not."""
+    """Whether there are any bytes of records, even if no batch is whole."""
 
 
 class Ends(NamedTuple):
-    """Of a log."""
+    """Where a log begins and ends."""
 
     start: Offset
     end: Offset
@@ -73,33 +73,33 @@ class Ends(NamedTuple):
 class Ready(NamedTuple):
     truncate_to: Offset | None = None
     restart_at: Offset | None = None
-    """Begin anew there: empty, or with the `append` batches, which come in whole though records of the first may be
-    deleted at the leader. The log start then stays where it was."""
+    """Delete the log and begin a new one at this offset: empty, or with the `append` batches. Those are appended whole,
+    even if the leader has deleted records of the first one; the log start then stays where it was."""
     append: int = 0
     takes: bool = False
-    """The answer is about our place: when its batches are appended, if there are any, `appended` is fed."""
-    told: Offset | None = None
-    """The leader's high watermark."""
+    """The response is for our current position: append its batches, if any, and then call `appended`."""
+    leader_high_watermark: Offset | None = None
+    """The leader's high watermark, as in the response."""
     high_watermark: Offset | None = None
     log_start: Offset | None = None
     keep_log_start: bool = False
     ask_ends: bool = False
     """Ask the leader where its log begins and ends."""
     pause: float | None = None
-    """Feed `resumed` after so many seconds."""
+    """Call `resumed` after this many seconds."""
     is_damaged: bool = False
-    """The log's last epoch was never given by a controller: no checksum covers it."""
+    """The last epoch in the log is one that no controller has given out: no checksum covers the epoch of a batch."""
     why: str = ""
 
 
 NOTHING = Ready()
 _WAITS = (Code.FENCED_LEADER_EPOCH,)
-"""Newer metadata is on its way. Whatever else a leader answers may pass."""
+"""Errors that only newer metadata can end. After every other error the follower tries again."""
 
 
 class Follower:
-    """Begins at its log's end. Made anew for every leader epoch: what was fetched under an older one is checked again
-    (KAFKA-7164)."""
+    """Fetches from the end of its log. There is a new one for every leader epoch, because records that were fetched in
+    an older epoch must be checked again (KAFKA-7164)."""
 
     __slots__ = ("asked_first", "asked_last", "epoch", "is_moved", "longest_pause", "pause", "state")
 
@@ -107,13 +107,14 @@ class Follower:
         self.epoch = epoch
         self.longest_pause = longest_pause
         self.state = State.TRUNCATING if is_being_cut else State.FETCHING
-        """While a cut of an earlier term is under way nothing is fetched: the log is not yet what it will be."""
+        """Nothing is fetched while a cut of an earlier term is under way: the log's end is not known yet."""
         self.pause = 0.0
         self.is_moved = not is_being_cut
-        """The next fetch must name it: its place is another than the leader was last told."""
+        """The next fetch must name it: its position differs from the one in the last fetch."""
         self.asked_first: int | None = None
-        """The number of the first fetch that named it, since it is fetched."""
+        """The number of the first fetch that named it since it last began to fetch."""
         self.asked_last: int | None = None
+        """The number of the last fetch that named it."""
 
     @property
     def fetches(self) -> bool:
@@ -132,11 +133,11 @@ class Follower:
         if self.state is not State.FETCHING or self.asked_first is None or self.asked_last is None:
             return NOTHING
         if self.is_moved or self.asked_last > fetch:
-            # It is about a place where we no longer are, of an older epoch perhaps: a later fetch asks from here, and
-            # is told all of it again. But what this leader has committed is so wherever we are.
+            # The response is for an older position, perhaps for an older epoch. A later fetch will ask from here again.
+            # But the leader's high watermark is valid for every position.
             if self.asked_first > fetch or row.code is not Code.NONE or row.diverging is not None:
                 return NOTHING
-            return Ready(told=row.high_watermark, high_watermark=_committed(row, log, high_watermark))
+            return Ready(leader_high_watermark=row.high_watermark, high_watermark=_committed(row, log, high_watermark))
         if row.code is not Code.NONE:
             return self._refused(row.code)
         if row.diverging is not None:
@@ -155,8 +156,8 @@ class Follower:
         return self.failed()
 
     def _take(self, row: Row, log: Ends) -> Ready:
-        """A batch of a later epoch than ours is left for the next fetch: the leader may have changed while it read
-        (KAFKA-18723)."""
+        """Take the batches up to the first one of a later leader epoch. The leader may have changed while the response
+        was made, so the rest is fetched again in the new epoch (KAFKA-18723)."""
         count = 0
         for batch in row.batches:
             if batch.leader_epoch > self.epoch:
@@ -167,8 +168,8 @@ class Follower:
         if row.has_bytes and not count:
             return self.failed("there is no whole batch among the fetched records")
         if count and log.start < log.end <= row.log_start and row.batches[0].base_offset < log.end:
-            # All of ours is deleted there, so no epoch could tell that our end parts from it amid a batch. The log
-            # start rises to our end first: an empty log may begin with that batch.
+            # The leader has deleted all of our records, so the epochs cannot show that our end lies inside one of its
+            # batches. First the log start rises to our end; then the log is empty and may begin with that batch.
             return Ready(takes=True)
         if count:
             begin = first_batch(log.start, log.end, row.batches[0].base_offset, row.batches[0].last_offset)
@@ -180,36 +181,37 @@ class Follower:
     # Inputs: how it went
 
     def appended(self, row: Row, before: Ends, after: Ends, high_watermark: Offset) -> Ready:
-        """All that was to be. What the leader has committed and deleted counts as far as it is ours."""
+        """All batches of the response were appended. The leader's high watermark and log start apply up to our log
+        end."""
         self.pause = 0.0
         start = min(row.log_start, after.end)
         rises = start > after.start
         if rises or after != before:
             self.is_moved = True
         return Ready(
-            told=row.high_watermark,
+            leader_high_watermark=row.high_watermark,
             high_watermark=_committed(row, after, high_watermark),
             log_start=start if rises else None,
             keep_log_start=rises,
         )
 
     def failed(self, why: str = "") -> Ready:
-        """An append, or what is around it: the next fetch asks for what is not there, from the log's own end on."""
+        """Taking in a response failed. After a pause the next fetch asks again from the log end."""
         if self.state is State.STOPPED:
             return NOTHING
         self._leave(State.PAUSED)
-        # A new leader often learns of its role some milliseconds after its followers: the first pauses are short.
+        # A new leader often learns of its role some milliseconds after its followers, so the first pauses are short.
         self.pause = min(max(FIRST_PAUSE, self.pause * 2), self.longest_pause)
         return Ready(pause=self.pause, why=why)
 
     def truncated(self) -> None:
-        """The log is cut, or begins anew and is empty, and that is durable."""
+        """The log was cut, or was replaced by an empty one, and that is durable."""
         if self.state is State.TRUNCATING:
             self._fetch()
 
     def restarted(self, log: Ends) -> Ready:
-        """It begins anew with the batches that made it necessary. If there was no room for them it is empty, and they
-        are fetched again later."""
+        """The log was replaced by one that begins with the fetched batches. If there was no room for them, the log is
+        empty and the batches are fetched again later."""
         if self.state is not State.TRUNCATING:
             return NOTHING
         if log.start == log.end:
@@ -218,12 +220,12 @@ class Follower:
         return NOTHING
 
     def log_failed(self) -> None:
-        """Offline, or known to be damaged: it is not fetched into any more."""
+        """The log is offline or known to be damaged: nothing is fetched into it any more."""
         if self.state is not State.STOPPED:
             self._leave(State.PARKED)
 
     def ends_found(self, leader: Ends | None, log: Ends, last_epoch: Epoch) -> Ready:
-        """Where the leader's log begins and ends; None where it did not say."""
+        """The leader's answer about the two ends of its log; None if it did not give them."""
         if self.state is not State.ASKING:
             return NOTHING
         if leader is None:
@@ -241,14 +243,14 @@ class Follower:
         return NOTHING
 
     def resumed(self) -> bool:
-        """A pause is over. False where something else has happened since."""
+        """A pause is over. False if the state has changed meanwhile."""
         if self.state is not State.PAUSED:
             return False
         self._fetch()
         return True
 
     def stop(self) -> None:
-        """The term is over. Nothing of a fetch under way is taken in any more (KAFKA-13207)."""
+        """The term is over. Responses that are still on their way are ignored (KAFKA-13207)."""
         self._leave(State.STOPPED)
 
     def _cut(self, offset: Offset, why: str) -> Ready:
@@ -256,7 +258,7 @@ class Follower:
         return Ready(truncate_to=offset, why=why)
 
     def _leave(self, state: State) -> None:
-        """Whatever is under way is no answer to what will be asked next."""
+        """Change the state. A fetch that is under way does not answer any later fetch."""
         self.state = state
         self.is_moved = False
         self.asked_first = self.asked_last = None

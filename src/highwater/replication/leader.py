@@ -1,16 +1,16 @@
-"""One term of one leader: how far its followers are, who is in sync, what is committed. Pure.
+"""One leader in one leader epoch: the progress of its followers, the ISR and the high watermark. Pure.
 
-No acknowledgement message exists: the offset of a follower's next fetch is its acknowledgement. The ISR is changed only
-by the controller; a change that is asked for and not yet answered counts for the high watermark at once if it adds a
-replica, and not before it is committed if it takes one away (KIP-497: the maximal ISR).
+There is no acknowledgement message: the offset of a follower's next fetch is its acknowledgement. Only the controller
+changes the ISR. A replica that the leader proposes to add counts for the high watermark at once; a replica that it
+proposes to remove counts until the removal is committed (KIP-497: the maximal ISR).
 
-Each input returns flags. The driver carries out what they name, in this order:
+Each input returns flags. The driver carries them out in this order:
 
-1. `SHRANK`: the followers' sessions are told that what they said of their place counts no more.
-2. `COMMITTED`: the log's high watermark becomes `high_watermark`, and those in `released` are told.
-3. `PROPOSAL`: the controller is asked for `proposal`; its answer comes back by `answered`.
+1. `SHRANK`: invalidate the positions that the followers' fetch sessions hold, until their next fetch confirms them.
+2. `COMMITTED`: move the log's high watermark to `high_watermark`, and notify the callers in `released`.
+3. `PROPOSAL`: send `proposal` to the controller. Its answer comes back through `answered`.
 
-`STALE` says that the input came from an older incarnation of a follower, and counts for nothing.
+`STALE` means that the input came from an older incarnation of a follower and was ignored.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from highwater.replication.alter_partition import Answer, Meaning, meaning_of
 SHRANK, COMMITTED, PROPOSAL, STALE = 1, 2, 4, 8
 
 BrokerEpochs = Mapping[NodeId, int | None]
-"""Of replicas: the epoch of the registered broker, or None where it may not be in an ISR. It is fenced, shuts down, is
-not registered, or its replica is lost."""
+"""For each replica the epoch of its registered broker; None if the broker may not be in an ISR, because it is fenced,
+shuts down or is not registered, or because its replica is lost."""
 
 
 @dataclass(slots=True)
 class Contact:
-    """One session of a follower's broker, over all partitions. A follower that has all sends no news of a partition:
-    that its session goes on says that it still has all."""
+    """The last fetch of a follower's broker in one fetch session, over all its partitions. A follower that is caught up
+    does not name the partition in its fetches; as long as its session goes on, it is still caught up."""
 
     at: float
-    """When it last fetched anything."""
+    """The time of the last fetch."""
 
 
 @dataclass(slots=True)
-class Progress:
-    """One follower, as far as it has told in this term, in its present incarnation, since it last left the ISR."""
+class FollowerProgress:
+    """What a follower's fetches in this term have shown, for its present incarnation."""
 
     end: Offset | None = None
     log_start: Offset | None = None
     has_deleted: bool = False
-    """It begins no earlier than the leader did at its last fetch. DeleteRecords that come later wait for it."""
+    """At its last fetch the follower's log began no earlier than the leader's. A later DeleteRecords waits for it."""
     broker_epoch: int | None = None
     caught_up_at: float | None = None
-    """When it last had everything the leader had; while it has, `contact` says so instead."""
+    """When the follower last had everything that the leader had. While it has everything, `contact` holds the time."""
     fetched_at: float | None = None
     leader_end_at_fetch: Offset | None = None
     contact: Contact | None = None
     has_left: bool = False
-    """It was taken out of the ISR and has not fetched since. What it said before does not bring it back."""
+    """It was removed from the ISR and has not fetched since. Its earlier fetches do not bring it back."""
 
     def caught_up(self, at: float | None) -> None:
         if at is not None and (self.caught_up_at is None or at > self.caught_up_at):
@@ -62,29 +62,29 @@ class Progress:
 
 
 class Proposal(NamedTuple):
-    """A change of the ISR that the controller is asked for."""
+    """A change of the ISR that the leader asks the controller for."""
 
     isr: tuple[NodeId, ...]
     epochs: tuple[int | None, ...]
-    """The broker epochs of the members, as they were when it was made: a later incarnation may lack what this one had.
-    None for the leader itself, and for a member that has not fetched in this term."""
+    """The broker epochs of the members when the proposal was made: a later incarnation may lack records that this one
+    had. None for the leader itself and for a member that has not fetched in this term."""
     partition_epoch: Epoch
     expands: bool
     why: str = ""
 
 
 class Terms(NamedTuple):
-    """The settings that a leader goes by."""
+    """The settings that a leader obeys."""
 
     min_insync_replicas: int
     flushes: bool
-    """What is not synced on the leader is not committed."""
+    """Whether a record must be synced on the leader before it is committed."""
     lag_seconds: float
-    """How long a member of the ISR may go without having everything."""
+    """How long a member of the ISR may lag behind (replica.lag.time.max.ms)."""
 
 
 class Leader:
-    """Made anew for every leader epoch: what a follower said in another one does not count."""
+    """There is a new one for every leader epoch, because fetches of an earlier epoch do not count."""
 
     __slots__ = (
         "_counted",
@@ -141,27 +141,27 @@ class Leader:
         self.proposal: Proposal | None = None
         self.reason = ""
         """Why the ISR last changed, where this leader had asked for the change."""
-        self.followers: dict[NodeId, Progress] = {
-            replica: Progress(caught_up_at=now if replica in self.isr else None)
+        self.followers: dict[NodeId, FollowerProgress] = {
+            replica: FollowerProgress(caught_up_at=now if replica in self.isr else None)
             for replica in self.replicas
             if replica != local
         }
         self.waiting: deque[tuple[Offset, Any]] = deque()
-        """Tokens of those who wait for the high watermark to reach an offset, in the order of the offsets."""
+        """Offsets that the high watermark has not reached yet, ascending, each with the token of its waiting caller."""
         self.released: list[Any] = []
-        """Tokens of those whose offset is committed; the driver takes them out."""
-        self._counted: list[Progress] = []
-        self._others: list[tuple[NodeId, Progress]] = []
+        """Tokens of callers whose offset is committed now; the driver removes and notifies them."""
+        self._counted: list[FollowerProgress] = []
+        self._others: list[tuple[NodeId, FollowerProgress]] = []
         self._recount()
 
     # Inputs: its own log
 
     def begin(self, now: float) -> int:
-        """The first input of a term: what is there already may be committed."""
+        """The first input of a term: records that are in the log already may be committed."""
         return self._advance(now)
 
     def appended(self, end: Offset, now: float) -> int:
-        """Who had everything until now was caught up when its session last fetched."""
+        """Records were appended. A follower that had everything before was caught up at its session's last fetch."""
         before, self.end = self.end, end
         for progress in self.followers.values():
             if progress.end == before and progress.contact is not None:
@@ -180,18 +180,19 @@ class Leader:
         self.terms = terms
         return self._advance(now)
 
-    # Inputs: who waits
+    # Inputs: callers that wait for the high watermark
 
     def wait(self, end: Offset, token: Any) -> None:
-        """Until `end` is committed. Ends come in the order of the appends."""
+        """Release `token` when the high watermark reaches `end`. Call this in the order of the appends."""
         self.waiting.append((end, token))
 
     def take_over(self, before: Leader) -> None:
-        """This replica led in the term before, too. Its records are still there, and those who wait go on waiting."""
+        """This replica was the leader in the previous term, too: its records are still there, and callers keep
+        waiting."""
         self.waiting, before.waiting = before.waiting, deque()
 
     def step_down(self) -> list[Any]:
-        """The term is over: the tokens of all who still wait."""
+        """The term is over. Returns the tokens of all callers that still wait."""
         waiting, self.waiting = self.waiting, deque()
         return [token for _, token in waiting]
 
@@ -207,14 +208,14 @@ class Leader:
         contact: Contact,
         now: float,
     ) -> int:
-        """A fetch of this leader epoch at `end`: everything from `log_start` to there is on that replica."""
+        """A follower fetched in this leader epoch: it has everything from `log_start` up to `end`."""
         progress = self.followers[replica]
         known = progress.broker_epoch
         if known is not None and broker_epoch != known:
             if broker_epoch < known:
                 return STALE
-            # What the last incarnation had, this one may have lost.
-            progress = self.followers[replica] = Progress()
+            # The new incarnation may have lost what the last one had.
+            progress = self.followers[replica] = FollowerProgress()
             self._recount()
         if progress.leader_end_at_fetch is not None and end >= progress.leader_end_at_fetch:
             progress.caught_up(progress.fetched_at)
@@ -234,7 +235,7 @@ class Leader:
     # Inputs: the controller
 
     def brokers_changed(self, brokers: BrokerEpochs, now: float) -> int:
-        """Who may be in an ISR has changed. One that has caught up may have waited only for that."""
+        """The set of brokers that may be in an ISR has changed. A follower that is caught up may join now."""
         self.brokers.update((replica, brokers[replica]) for replica in self.followers if replica in brokers)
         flags = 0
         for replica in self.followers:
@@ -251,8 +252,8 @@ class Leader:
         now: float,
         elr: Sequence[NodeId] = (),
     ) -> int:
-        """Metadata of this leader epoch. What an answer has told already is no news: it must not take back a change
-        that was asked for since."""
+        """New metadata of this leader epoch. Metadata with a known partition epoch is ignored: it must not cancel a
+        change that was proposed later."""
         self.brokers, self.elr = dict(brokers), tuple(elr)
         flags = 0
         if partition_epoch > self.partition_epoch:
@@ -260,10 +261,11 @@ class Leader:
         return flags | self._advance(now)
 
     def answered(self, proposal: Proposal, answer: Answer, now: float) -> int:
-        """The controller's answer. To what is no longer asked for, it says nothing.
+        """The controller's answer to a proposal. An answer to an earlier proposal is ignored.
 
-        A change that was made counts when the metadata has it, with the settings that it was decided by: who is in the
-        ELR follows from min.insync.replicas. Under an older bound more would be committed here than the ELR has.
+        A change counts only when it arrives in the metadata, together with the settings under which it was decided: the
+        members of the ELR depend on min.insync.replicas. Under an older value of that setting the leader could commit
+        records that the ELR does not have.
         """
         if self.proposal is not proposal:
             return 0
@@ -276,8 +278,8 @@ class Leader:
         return self._advance(now)
 
     def tick(self, now: float) -> int:
-        """Drops who was not caught up for too long; and who held the high watermark back by being nearly there may
-        have fallen behind."""
+        """Called again and again. Proposes to remove a replica that was not caught up for too long. The high watermark
+        may also move, because a replica that was about to join has fallen behind."""
         flags = self._maybe_shrink(now)
         flags |= self._advance(now)
         return flags | self._expand_by_joining(now)
@@ -291,11 +293,11 @@ class Leader:
 
     @property
     def enough_in_sync(self) -> bool:
-        """A topic with fewer replicas than min.insync.replicas asks only for what it has."""
+        """Whether the ISR reaches min.insync.replicas, or the number of replicas where that is smaller."""
         return len(self.isr) >= min(self.terms.min_insync_replicas, len(self.replicas))
 
     def caught_up_at(self, replica: NodeId) -> float | None:
-        """None where it never was in this term."""
+        """When the follower was last caught up; None if it never was in this term."""
         progress = self.followers[replica]
         if progress.end is None or progress.end < self.end or progress.contact is None:
             return progress.caught_up_at
@@ -303,19 +305,19 @@ class Leader:
         return progress.contact.at if at is None else max(at, progress.contact.at)
 
     def behind_since(self, replica: NodeId) -> float:
-        """When it last had everything, or when this term began."""
+        """When the follower last had everything; at the earliest, the beginning of this term."""
         at = self.caught_up_at(replica)
         return self.since if at is None else max(at, self.since)
 
     def is_eligible(self, replica: NodeId) -> bool:
-        """The incarnation that fetches is the one that is registered and may be in an ISR (KIP-841, KIP-903)."""
+        """Whether the fetching incarnation is the registered one and may be in an ISR (KIP-841, KIP-903)."""
         epoch = self.followers[replica].broker_epoch
         return epoch is not None and epoch == self.brokers.get(replica)
 
     def low_watermark(self, log_start: Offset) -> Offset:
-        """What no replica has any more that is live or in the ELR, if our own log begins at `log_start`. One that has
-        told nothing in this term may have everything. Kafka looks at live replicas alone; but a member of the ELR may
-        be elected cleanly when it comes back, and would show what was deleted."""
+        """The lowest log start of all replicas that are live or in the ELR, if our own log begins at `log_start`. A
+        replica that has not fetched in this term may still have everything. Kafka looks at live replicas only; but a
+        member of the ELR may be elected cleanly when it comes back, and its readers would see deleted records."""
         for replica, progress in self.followers.items():
             if self.brokers.get(replica) is not None or replica in self.elr:
                 log_start = min(log_start, -1 if progress.log_start is None else progress.log_start)
@@ -324,8 +326,9 @@ class Leader:
     # What is committed
 
     def _advance(self, now: float) -> int:
-        """What every replica of the maximal ISR has, and those about to join it. It never goes back, and is frozen
-        below min.insync.replicas (KAFKA-15583)."""
+        """Move the high watermark to the offset up to which every replica of the maximal ISR, and every replica that is
+        about to join, has everything. It never moves back. It does not move while the ISR is smaller than
+        min.insync.replicas (KAFKA-15583)."""
         lowest = self.durable_end if self.terms.flushes else self.end
         if lowest <= self.high_watermark or self.is_frozen or not self.enough_in_sync:
             return 0
@@ -346,8 +349,9 @@ class Leader:
         return COMMITTED
 
     def _is_joining(self, replica: NodeId, now: float) -> bool:
-        """One that is nearly there holds the high watermark back a little, or it would never get there. Not one that
-        has told nothing in this term or since it left the ISR: it may never."""
+        """Whether the replica is about to join the ISR. Such a replica holds the high watermark back for a short time,
+        since otherwise it might never catch up. A replica that has not fetched in this term, or not since it left the
+        ISR, does not: it may never fetch again."""
         progress = self.followers[replica]
         if progress.end is None or progress.has_left or not self.is_eligible(replica):
             return False
@@ -355,15 +359,15 @@ class Leader:
         return at is not None and now - at <= self.terms.lag_seconds
 
     def _recount(self) -> None:
-        """After each change of the maximal ISR or of a follower's record."""
+        """Call this after each change of the maximal ISR or of `followers`."""
         counted = self.maximal_isr
         self._counted = [progress for replica, progress in self.followers.items() if replica in counted]
         self._others = [each for each in self.followers.items() if each[0] not in counted]
 
-    # Who is in sync
+    # The ISR
 
     def _take(self, replicas: Sequence[NodeId], isr: Iterable[NodeId], partition_epoch: Epoch) -> int:
-        """The controller's word: whatever was asked for is answered by it."""
+        """Take over the controller's decision. It also ends an open proposal."""
         before, asked = self.isr, self.proposal
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)
@@ -371,7 +375,9 @@ class Leader:
         self.proposal = None
         self.reason = asked.why if asked is not None and set(asked.isr) == set(self.isr) else ""
         self.followers = {
-            replica: self.followers.get(replica, Progress()) for replica in self.replicas if replica != self.local
+            replica: self.followers.get(replica, FollowerProgress())
+            for replica in self.replicas
+            if replica != self.local
         }
         for replica in before:
             if replica not in self.isr and replica in self.followers:
@@ -380,9 +386,9 @@ class Leader:
         return 0 if set(before) <= set(self.isr) else SHRANK
 
     def may_join(self, replica: NodeId) -> bool:
-        """It has what is committed, and what was there when this epoch began, and would bring no deleted record back.
-        It told so in this epoch, by a fetch that came after it had left the ISR, in the incarnation that is
-        registered."""
+        """Whether the replica may join the ISR: it has everything below the high watermark and everything below the
+        start of this epoch, and it has no record that the leader has deleted. Its registered incarnation must have
+        shown this by a fetch in this epoch, after it last left the ISR."""
         progress = self.followers[replica]
         return (
             progress.end is not None
@@ -397,12 +403,12 @@ class Leader:
         if self.proposal is not None or replica in self.isr or not self.may_join(replica):
             return 0
         if any(each != self.local and self.brokers.get(each) is None for each in self.isr):
-            return 0  # such an ISR would be refused as a whole: that member has to leave first
+            return 0  # the controller would refuse this ISR as a whole: that member has to leave first
         return self._propose((*self.isr, replica), True, f"{replica} has caught up")
 
     def _expand_by_joining(self, now: float) -> int:
-        """Whoever caught up while another change was asked for: one that has all it wants says nothing more, and below
-        min.insync.replicas nothing more may be written."""
+        """Propose a replica that caught up while another proposal was open. A caught-up replica sends no further news
+        of the partition, and below min.insync.replicas no new record would make it fetch."""
         flags = 0
         for replica in self.followers:
             if self._is_joining(replica, now):

@@ -1,4 +1,4 @@
-"""What a leader checks before it counts a fetch or answers it, in Kafka's order. Pure. Each raises KafkaError."""
+"""The checks of a leader before it counts or answers a fetch, in Kafka's order. Each raises KafkaError. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from highwater.replication.reconciliation import EpochHistory
 
 
 def check_epoch(believed: Epoch, epoch: Epoch) -> None:
-    """What a client or follower believes the leader epoch to be; -1 believes nothing (KIP-320)."""
+    """Compare the leader epoch that a client or follower believes in with ours; -1 is not checked (KIP-320)."""
     if believed >= 0 and believed != epoch:
         raise KafkaError(Code.FENCED_LEADER_EPOCH if believed < epoch else Code.UNKNOWN_LEADER_EPOCH)
 
@@ -16,8 +16,8 @@ def check_epoch(believed: Epoch, epoch: Epoch) -> None:
 def divergence(
     history: EpochHistory, log_start: Offset, log_end: Offset, offset: Offset, last_epoch: Epoch
 ) -> tuple[Epoch, Offset] | None:
-    """Where the history of a reader that has everything below `offset`, of `last_epoch` at its end, left ours
-    (KIP-595)."""
+    """Where a reader's log diverges from ours; None if it does not (KIP-595). The reader has everything below `offset`,
+    and `last_epoch` is the epoch of its last record."""
     if last_epoch < 0:
         return None
     epoch, end = history.end_of(last_epoch, log_end)
@@ -29,6 +29,6 @@ def divergence(
 
 
 def check_range(log_start: Offset, log_end: Offset, offset: Offset) -> None:
-    """An offset that we do not have is no acknowledgement."""
+    """A fetch outside of our log acknowledges nothing."""
     if not log_start <= offset <= log_end:
         raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in [{log_start}, {log_end}]")

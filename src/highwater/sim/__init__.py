@@ -1,4 +1,10 @@
-"""The simulated world: seeded, virtual, and able to crash, cut, tear and stall. The same node code runs in it."""
+"""The simulated world: seeded, on a virtual clock, and able to crash nodes, cut links, tear files and stall disks. The
+same node code runs in it.
+
+The package may use `highwater.node` and everything below it. Start with `simulation` (the world), `cluster` (a cluster
+in it) and `trial` (a seeded run with faults). `invariants` holds what is checked after every step, and `search`
+explores all states of a small model.
+"""
 
 from highwater.sim.knobs import Knobs
 from highwater.sim.loop import Deadlock, Livelock, SimLoop, TimeLimit

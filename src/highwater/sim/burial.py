@@ -17,7 +17,7 @@ def bury(body: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> None:
             return
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever the dead code still raises, nobody is left to hear it
+        except BaseException as error:  # noqa: BLE001 - the process is dead: nothing handles what its code still raises
             if not (isinstance(error, RuntimeError) and "ignored GeneratorExit" in str(error)):
                 return
 

@@ -57,7 +57,7 @@ class KnownTopic(NamedTuple):
 
 
 class Client:
-    """What producers, readers and administrators share: connections, and what the last Metadata answer said."""
+    """What producers, readers and administrators share: connections, and the content of the last Metadata response."""
 
     def __init__(self, world: World, bootstrap: Sequence[Endpoint], client_id: str, patience: float = 1.0) -> None:
         self.world = world
@@ -73,14 +73,14 @@ class Client:
         self.unanswered: list[str] = []
         """Requests that had no answer in time though the cluster was well when they were sent."""
         self.complaints: list[str] = []
-        """Answers that no broker may give, whatever goes wrong."""
+        """Responses that no broker may give, under any fault."""
 
     @property
     def now(self) -> float:
         return self.world.clock.monotonic()
 
     def expect_answers(self) -> None:
-        """From now on: the cluster is well. A follower that counts as in sync may still lag for a second or so."""
+        """From now on the cluster is healthy. A follower that counts as in sync may still lag for about a second."""
         self._well_since = self.now
         self._patience = max(self._patience, WELL_SECONDS)
 
@@ -93,8 +93,8 @@ class Client:
     async def ask(
         self, to: Endpoint, request: Message, response: type[M], seconds: float, highest: int | None = None
     ) -> M:
-        """Raises NotConnected, or CallFailed where nobody knows whether it was carried out. `highest` is the version
-        that is asked in at most."""
+        """Raises NotConnected, or CallFailed if it is unknown whether the request was carried out. `highest` limits the
+        version."""
         line = self._lines.get(to)
         if line is None or line.connection.ended is not None:
             line = self._lines[to] = _Line(self.world, to, self.client_id, self._deadlines)
@@ -132,7 +132,7 @@ class Client:
         raise unreached
 
     async def metadata(self, seconds: float) -> MetadataResponse:
-        """Of all topics; leaders are looked up in it from then on."""
+        """The metadata of all topics. Leaders are looked up in it from then on."""
         answer = await self.ask_any(MetadataRequest(topics=None), MetadataResponse, seconds)
         brokers = {broker.node_id: Endpoint(broker.host, broker.port) for broker in answer.brokers}
         self._brokers = list(dict.fromkeys([*self._brokers, *brokers.values()]))
@@ -154,7 +154,7 @@ class Client:
         self._topics.clear()
 
     async def leader(self, partition: TopicPartition, seconds: float) -> tuple[Endpoint, Uuid]:
-        """The leader's address and the topic's id; KafkaError where there is none now."""
+        """The leader's address and the topic's id. Raises KafkaError if there is no leader now."""
         if partition.topic not in self._topics:
             await self.metadata(seconds)
         topic = self._topics.get(partition.topic, KnownTopic(ZERO_UUID, {}))

@@ -29,7 +29,7 @@ class Wall:
         self._base += seconds
 
     def drift(self, now: float, rate: float) -> None:
-        """From now on run at `rate` of true time."""
+        """From now on the clock runs at `rate` of true time."""
         self._base = self.seconds(now)
         self._origin = now
         self._rate = rate
@@ -60,7 +60,7 @@ class SimClock:
         self._slice = knobs.slice
 
     def monotonic(self) -> float:
-        """Code takes no time by itself: where it should, a look at the clock shows that it did."""
+        """Code takes no time by itself. If a fault makes it slow, a look at the clock shows that."""
         process, loop = self._process, self._loop
         process.check()
         if self._slow_code and process.is_running_on_the_loop() and self._random.random() < self._slow_code:

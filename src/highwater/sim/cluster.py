@@ -49,8 +49,8 @@ PROPERTIES: Mapping[str, str] = {
 """The patience of a real cluster, shortened: what a seed can wait for, happens in it."""
 
 
-class Member:
-    """One node over its lives. A life that the node itself ended is told to `failed`."""
+class SimNode:
+    """One node over all its lives. If the node itself ends a life, `failed` is called."""
 
     def __init__(self, sim: Simulation, number: int, voters: Sequence[int], changes: Mapping[str, str]) -> None:
         self.id = NodeId(number)
@@ -108,11 +108,11 @@ class SimCluster:
         apart = range(APART + 1, APART + controllers + 1)
         quorum = [*range(1, voters + 1), *apart]
         numbers = [*range(1, size + 1), *apart]
-        self.members = {f"n{number}": Member(sim, number, quorum, changes) for number in numbers}
+        self.members = {f"n{number}": SimNode(sim, number, quorum, changes) for number in numbers}
         self._directories = {name: Uuid(random.randbytes(16)) for name in self.members}
         self.failures: list[str] = []
         """Nodes that gave up of their own accord, or could not start."""
-        self.excuses: Callable[[Member, BaseException], bool] = lambda member, failed: False
+        self.excuses: Callable[[SimNode, BaseException], bool] = lambda member, failed: False
         """Whether a node may have given up, as one does whose disk fails."""
         self._starting: dict[str, asyncio.Task[None]] = {}
 
@@ -139,11 +139,11 @@ class SimCluster:
         """Its process runs, be it paused or still starting."""
         return self.members[name].wanted and self.sim.is_alive(name)
 
-    def live(self) -> list[Member]:
+    def live(self) -> list[SimNode]:
         """Members that run and have been made: their parts can be looked at."""
         return [member for member in self.members.values() if self.is_up(member.name) and member.node is not None]
 
-    def serving(self) -> list[Member]:
+    def serving(self) -> list[SimNode]:
         return [member for member in self.live() if member.serves]
 
     def start(self, name: str) -> None:
@@ -155,7 +155,7 @@ class SimCluster:
         member.hosted.node = None
         self._starting[name] = asyncio.get_running_loop().create_task(self._life(member))
 
-    async def _life(self, member: Member) -> None:
+    async def _life(self, member: SimNode) -> None:
         life = member.lives
         try:
             await member.hosted.start()
@@ -177,7 +177,7 @@ class SimCluster:
                 self._fell(member, "gave up", member.hosted.gave_up)
                 member.hosted.gave_up = None
 
-    def _fell(self, member: Member, how: str, failed: BaseException) -> None:
+    def _fell(self, member: SimNode, how: str, failed: BaseException) -> None:
         self.note(member.name, f"{how}: {failed!r}")
         if self.excuses(member, failed):
             self.take_down(member.name, power_loss=False)
@@ -203,13 +203,13 @@ class SimCluster:
         member.wanted = member.serves = False
 
     def replace_disk(self, name: str) -> None:
-        """Of a node that is down and no voter: an empty disk, formatted for the same cluster and the same node."""
+        """For a node that is down and not a voter: gives it an empty disk, formatted for the same cluster and node."""
         member = self.members[name]
         assert not member.is_voter and not self.sim.is_alive(name)
         member.disks += 1
         member.hosted.begin_anew(CLUSTER_ID)
 
-    # What a scenario aims at
+    # What a scenario uses
 
     def active_controller(self) -> str | None:
         active = [

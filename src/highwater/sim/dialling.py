@@ -19,7 +19,7 @@ FIRST_REPEAT = 1.0
 
 
 class Dialling:
-    """Refused by a machine on which nobody listens; Unreachable where no answer comes in time."""
+    """Raises Refused if no process listens on the machine, and Unreachable if no answer comes in time."""
 
     def __init__(
         self, network: Network, process: Process, factory: Callable[[], asyncio.BufferedProtocol], to: Endpoint

@@ -146,7 +146,7 @@ class SimFile:
 
 
 class SimDisk:
-    """Implements Disk; each job has one of its own, over the same storage."""
+    """Implements Disk. Each job has its own, over the same storage."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -200,7 +200,7 @@ class SimDisk:
         self._process.emit("rename", subject)
         self._storage.raise_if_struck("rename", old)
         known = [(path, file) for path, file in self._files.items() if path.is_relative_to(old)]
-        if self._storage.find(old) is None:  # somebody has removed it: what is made there later is another
+        if self._storage.find(old) is None:  # it was removed: a later file of this name is a new one
             for path, _ in known:
                 del self._files[path]
         self._storage.rename(old, new)

@@ -49,8 +49,8 @@ class Membership(NamedTuple):
 
 
 class GroupClient:
-    """Raises KafkaError for what the coordinator says, and CallFailed where it says nothing. After either that sends
-    it elsewhere, the coordinator is looked for again."""
+    """Raises KafkaError for an error of the coordinator, and CallFailed if it does not answer. If the error sends the
+    client to another broker, the coordinator is looked up again."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class GroupClient:
             self._coordinator = None
             raise
 
-    def _told(self, code: int) -> None:
+    def _check(self, code: int) -> None:
         if code in ELSEWHERE:
             self._coordinator = None
         _check(code)
@@ -94,11 +94,11 @@ class GroupClient:
     # Membership
 
     async def join(self, member_id: str = "") -> Membership:
-        """To the end of a rebalance. Who leads the generation deals the partitions out in turn."""
+        """Joins and waits for the end of a rebalance. The leader of the generation assigns the partitions in turn."""
         joined = await self._join(member_id)
         if joined.error_code == Code.MEMBER_ID_REQUIRED:
             joined = await self._join(joined.member_id)
-        self._told(joined.error_code)
+        self._check(joined.error_code)
         dealt = {}
         if joined.leader == joined.member_id:
             dealt = await self._dealt([member.member_id for member in joined.members])
@@ -116,7 +116,7 @@ class GroupClient:
             ),
             SyncGroupResponse,
         )
-        self._told(synced.error_code)
+        self._check(synced.error_code)
         return Membership(joined.member_id, joined.generation_id, _partitions(synced.assignment))
 
     async def _join(self, member_id: str) -> JoinGroupResponse:
@@ -151,11 +151,11 @@ class GroupClient:
             member_id=member.member_id,
             group_instance_id=self._instance_id,
         )
-        self._told((await self.ask(request, HeartbeatResponse)).error_code)
+        self._check((await self.ask(request, HeartbeatResponse)).error_code)
 
     async def leave(self, member: Membership) -> None:
         request = LeaveGroupRequest(group_id=self.group_id, members=[MemberIdentity(member_id=member.member_id)])
-        self._told((await self.ask(request, LeaveGroupResponse)).error_code)
+        self._check((await self.ask(request, LeaveGroupResponse)).error_code)
 
     # Offsets
 
@@ -174,13 +174,13 @@ class GroupClient:
         answer = await self.ask(request, OffsetCommitResponse)
         for topic in answer.topics:
             for row in topic.partitions:
-                self._told(row.error_code)
+                self._check(row.error_code)
 
     async def committed(self) -> dict[TopicPartition, int]:
         asked = OffsetFetchRequestGroup(group_id=self.group_id, topics=None)
         answer = await self.ask(OffsetFetchRequest(groups=[asked], require_stable=True), OffsetFetchResponse)
         (group,) = answer.groups
-        self._told(group.error_code)
+        self._check(group.error_code)
         return {
             TopicPartition(topic.name, row.partition_index): row.committed_offset
             for topic in group.topics
@@ -196,5 +196,5 @@ def _check(code: int) -> None:
 def _partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
     if not assignment:
         return ()
-    told: Iterable[AssignedTopic] = ConsumerProtocolAssignment.decode(assignment[2:], 0).assigned_partitions
-    return tuple(TopicPartition(each.topic, index) for each in told for index in each.partitions)
+    topics: Iterable[AssignedTopic] = ConsumerProtocolAssignment.decode(assignment[2:], 0).assigned_partitions
+    return tuple(TopicPartition(each.topic, index) for each in topics for index in each.partitions)

@@ -1,8 +1,8 @@
-"""Consumers of one group that join, commit and die while things go wrong, and what must hold of what they are told.
+"""Consumers of one group that join, commit and die during the faults, and what must hold for the answers that they get.
 
-Each owner of a partition reads what is committed and commits more. So, whoever coordinates and whoever owns: a commit
-that is acknowledged is higher than all that were acknowledged before it was sent, and the last one is never below any.
-If an acknowledged commit were lost, or a member of an old generation heard, the next one would be too low.
+Each owner of a partition reads the committed offset and commits a higher one. So with any coordinator and any owner, an
+acknowledged commit is higher than all that were acknowledged before it was sent, and the last one is the highest. If an
+acknowledged commit were lost, or a commit of an old generation accepted, the next one would be too low.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from highwater.sim.group_client import GroupClient, Membership
 CALL_SECONDS = 5.0
 """A JoinGroup waits for a whole rebalance."""
 SESSION_MS = 1000
-"""Short of Kafka's least: the cluster is to be told that it may be."""
+"""Shorter than Kafka's minimum, so the cluster's settings must allow it."""
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "offsets.commit.timeout.ms": "1000",
     "group.initial.rebalance.delay.ms": "100",
     "group.min.session.timeout.ms": "500",
 }
-"""Of the brokers: as short."""
+"""Settings of the brokers, equally short."""
 ROUNDS = (3, 40)
 """Commits of a member before it goes away, drawn anew each time."""
 

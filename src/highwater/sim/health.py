@@ -1,4 +1,4 @@
-"""What is not well with a cluster: after the faults every line of it must go away."""
+"""What is not healthy in a cluster. After the faults all of it must disappear."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.cluster import MetadataImage
-from highwater.sim.cluster import Member, SimCluster
+from highwater.sim.cluster import SimCluster, SimNode
 
 
 def unhealthy(cluster: SimCluster, truth: MetadataImage | None) -> list[str]:
@@ -27,7 +27,7 @@ def unhealthy(cluster: SimCluster, truth: MetadataImage | None) -> list[str]:
     return found
 
 
-def _of_node(member: Member, truth: MetadataImage) -> Iterator[str]:
+def _of_node(member: SimNode, truth: MetadataImage) -> Iterator[str]:
     node = member.node
     assert node is not None
     if node.raft.committed.offset != truth.offset:

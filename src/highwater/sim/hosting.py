@@ -15,7 +15,8 @@ from highwater.world.jobs import finished
 
 
 class HostedNode:
-    """Drives the lives of one node. What a life ends by (a crash, a failure of its own) is told by `gave_up`."""
+    """Drives the lives of one node. `gave_up` is called at the end of a life: with a crash, or with the node's own
+    failure."""
 
     def __init__(self, sim: Simulation, name: str, properties: Mapping[str, str]) -> None:
         self._sim = sim
@@ -32,7 +33,7 @@ class HostedNode:
         await self._format(world, cluster_id, voters)
 
     def begin_anew(self, cluster_id: str) -> None:
-        """On an empty disk, which is formatted when the next life begins."""
+        """Begins on an empty disk, which is formatted when the next life begins."""
         storage = self._sim.storage(self.name)
         storage.wipe()
         storage.provide(PurePath(self.config.log_dirs[0]))
@@ -64,11 +65,11 @@ class HostedNode:
             self._to_format = None
         self.node = None
         node = self.node = await world.perform(Node.open(world, self.config, lambda failed: self._end(world, failed)))
-        await world.perform(node.start())
         self._world = world
+        await world.perform(node.start())
 
     def _end(self, world: SimWorld, failed: BaseException) -> None:
-        """As the process does: it is over, with an exit code that nobody looks at."""
+        """The process is over, as after an exit whose code is not checked."""
         self.gave_up = failed
         world.crash()
 

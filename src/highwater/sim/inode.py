@@ -1,4 +1,4 @@
-"""What a disk is made of: files and directories, each with what is seen now and what would survive a power cut."""
+"""The content of a disk: files and directories, each with its present state and with what would survive a power cut."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PAGE = 4096
 
 
 class Version:
-    """A file's content at some moment, told by the live bytes: the first `upto` of them, then `tail`."""
+    """The content of a file at some moment, in terms of the live bytes: the first `upto` of them, then `tail`."""
 
     __slots__ = ("number", "tail", "upto")
 
@@ -51,7 +51,7 @@ class FileNode:
         self.linked = True
         self.lost_pages = False
         self.damaged_at: int | None = None
-        """From where on it may not hold what was written to it."""
+        """The position from which on the content may differ from what was written."""
         self.modified_ms = modified_ms
         self.warm_from = 0
         self._versions = 0
@@ -64,7 +64,7 @@ class FileNode:
         else:
             self.data.extend(bytes(size - len(self.data)))
         if size == 0:
-            self.lost_pages = False  # those are gone: what is written now is dirty, and reaches the disk
+            self.lost_pages = False  # those pages are gone: new writes are dirty, and reach the disk
         self.warm_from = min(self.warm_from, size)
         if self.damaged_at is not None and size <= self.damaged_at:
             self.damaged_at = None
@@ -77,7 +77,7 @@ class FileNode:
         return version
 
     def end_sync(self, version: Version, kept: bool) -> None:
-        """`kept` is False where the disk lied."""
+        """`kept` is False if the disk lied."""
         self.rounds.remove(version)
         if kept and not self.lost_pages and version.number > self.durable.number:
             self.durable = version
@@ -106,12 +106,12 @@ class FileNode:
         self._settle()
 
     def replace(self, data: bytes) -> None:
-        """All of it, and durably."""
+        """Replaces the whole content durably."""
         self.data = bytearray(data)
         self._settle()
 
     def _settle(self) -> None:
-        """All bytes are on the disk: after a power cut there is nothing else."""
+        """All bytes are on the disk. After a power cut there is nothing else."""
         self._versions += 1
         self.durable = Version(self._versions, len(self.data))
         self.rounds.clear()

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def over_the_border(value: T) -> T:
-    """What arrives in another process: a copy, or the error of pickling."""
+    """The value as it arrives in another process: a copy, or the error of pickling."""
     copy: T = pickle.loads(pickle.dumps(value))
     return copy
 
@@ -64,7 +64,7 @@ class SimJob:
             self._next.cancel()
             self._next = self._later(0.0, self._advance)
         else:
-            self._tell_closed()
+            self._notify_closed()
 
     def _later(self, pause: float, fn: Callable[..., None], *args: object) -> asyncio.TimerHandle:
         delay = pause + self._drag() * self._random.uniform(*self._knobs.job_step)
@@ -96,9 +96,9 @@ class SimJob:
             self._generator.close()
         finally:
             self._process.in_job = False
-        self._tell_closed()
+        self._notify_closed()
 
-    def _tell_closed(self) -> None:
+    def _notify_closed(self) -> None:
         if self._closed is not None:
             self._loop.call_soon(self._closed, context=self._process.context())
 

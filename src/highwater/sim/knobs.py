@@ -1,4 +1,4 @@
-"""What a simulated world is tuned by: ranges of duration, sizes and probabilities."""
+"""The parameters of a simulated world: ranges of durations, sizes and probabilities."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Knobs:
 
     @classmethod
     def swarm(cls, random: Random) -> Knobs:
-        """A world of its own kind for each seed: slow or fast links, small windows, cold caches, lame disks."""
+        """A different world for each seed: slow or fast links, small windows, cold caches, slow disks."""
         link, disk, job = (10 ** random.uniform(-1, 1.5) for _ in range(3))
         return cls(
             link_delay=_scaled(LINK_DELAY, link),

@@ -34,11 +34,11 @@ READER = "reader"
 
 
 class Witness(Protocol):
-    """Hears at once what clients are told."""
+    """Is notified at once of what clients learn."""
 
     def acked(self, tp: TopicPartition, end: int) -> None: ...
 
-    def told(self, tp: TopicPartition, epoch: int, end: int) -> None: ...
+    def end_reported(self, tp: TopicPartition, epoch: int, end: int) -> None: ...
 
     def is_deposed(self, tp: TopicPartition, broker: Endpoint) -> bool:
         """Whether the controller has another leader by now, or none."""
@@ -71,7 +71,7 @@ async def create_topic(client: Client, name: str, partitions: int, replicas: int
 
 
 class Load:
-    """What the clients do and see. `wrong` is what they saw that must not be."""
+    """What the clients do and see. `wrong` holds what they saw and should not have seen."""
 
     def __init__(
         self, partitions: Sequence[TopicPartition], witness: Witness, note: Callable[[str, str], None]
@@ -103,7 +103,7 @@ class Load:
         client.close()
 
     def _some_partitions(self, random: Random) -> list[TopicPartition]:
-        """Those that have the same leader go in one request."""
+        """Partitions with the same leader go into one request."""
         count = 1 if random.random() < ONE_PARTITION else random.randint(2, len(self._partitions))
         return random.sample(self._partitions, count)
 
@@ -138,8 +138,8 @@ class Load:
                 page = await reader.fetch(partition, offsets[partition], CALL_SECONDS, random.choice((0, 20)))
             except KafkaError as failed:
                 if failed.code is Code.OFFSET_OUT_OF_RANGE:
-                    # One that does not know yet that it leads no more lacks what was written since. A consumer that
-                    # tells the leader epoch of its metadata is refused there.
+                    # A deposed leader that does not know it yet lacks the records written since. It would refuse a
+                    # consumer that sends the newer leader epoch of its metadata.
                     if not self._witness.is_deposed(partition, asked):
                         self._out_of_range.append((partition, offsets[partition]))
                     offsets[partition] = await self._begin_again(reader, partition)
@@ -157,7 +157,7 @@ class Load:
         client.close()
 
     async def seek(self, client: Client) -> None:
-        """Look offsets up by time, again and again: files are read for that, whatever becomes of them meanwhile."""
+        """Looks up offsets by timestamp, again and again. That reads files, even while they change."""
         random = client.world.random("work")
         while not self.over:
             partition = random.choice(self._partitions)
@@ -173,19 +173,19 @@ class Load:
         client.close()
 
     async def _begin_again(self, reader: Reader, partition: TopicPartition) -> int:
-        """Where the log begins: what is read there may be deleted the next moment."""
+        """The start of the log: the records there may be deleted the next moment."""
         try:
             return await reader.earliest(partition, CALL_SECONDS)
         except (KafkaError, CallFailed):
             return 0
 
     async def _ask_latest(self, client: Client, partition: TopicPartition) -> int | None:
-        """None where there is no answer now: a new leader does not know the end at once."""
+        """None if there is no answer now: a new leader does not know the end at once."""
         row = await self._ask_by_time(client, partition, LATEST)
         if row.error_code:
             client.forget_leaders()
             return None
-        self._witness.told(partition, row.leader_epoch, row.offset)
+        self._witness.end_reported(partition, row.leader_epoch, row.offset)
         return row.offset
 
     async def _ask_by_time(self, client: Client, partition: TopicPartition, at: int) -> ListOffsetsPartitionResponse:
@@ -221,13 +221,12 @@ class Load:
             await client.back_off()
 
     def judge(self, lossy: frozenset[TopicPartition], permitted: Permitted) -> None:
-        """Of a partition whose topic allowed data to be given up, and that did, the end alone is judged: what is still
-        there is there once, in order, and was sent. What lies before the start of a log was deleted, if that was asked
-        for, or retained no longer."""
+        """If a topic allowed data loss and a partition lost data, only its end is judged: what is still there is there
+        once, in order, and was sent. What is missing before the start of a log was deleted on request, or expired."""
         starts = {partition: page.log_start for partition, page in self.whole.items()}
         for partition, start in starts.items():
             if not permitted.start(partition, start):
-                self.wrong.append(f"{partition}: begins at {start}, and nobody asked for that")
+                self.wrong.append(f"{partition}: begins at {start}, and no client asked for that")
         sends = [*self.sends]
         sends += [Sent(at, value, producer, Outcome.UNKNOWN) for value, (at, producer) in self._begun.items()]
         before = [read for read in self.reads if read.partition not in lossy]
@@ -238,7 +237,7 @@ class Load:
         after = [read for page in self.whole.values() for read in page.reads]
         kept = {read.value: read.offset for read in after if read.partition in lossy}
         given_up = {sent.value for sent in sends if sent.partition in lossy and sent.value not in kept}
-        # Whoever was elected uncleanly may have had it elsewhere: sent once before, and never acknowledged there.
+        # A leader that was elected uncleanly may have had it elsewhere: sent once before, and never acknowledged there.
         sends = [
             sent._replace(offset=kept[sent.value]) if sent.offset >= 0 and sent.value in kept else sent
             for sent in sends

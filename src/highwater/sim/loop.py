@@ -68,7 +68,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._current = self.root
         self.on_exception: ExceptionHandler | None = None
         self.on_turn: Callable[[Process], None] | None = None
-        """Told whose callback has run, after each."""
+        """Called after each callback, with its process."""
 
     # Time and callbacks
 
@@ -101,7 +101,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """TimerHandle tells its loop. Timeouts that never fire would fill the heap: it is cleared of them at times."""
+        """Called by TimerHandle. Timeouts that never fire would fill the heap, so it is cleared of them at times."""
         self._cancelled += 1
         if self._cancelled > CANCELLED_TIMERS and self._cancelled > len(self._timers) // 2:
             self._cancelled = 0
@@ -126,13 +126,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._wake(process)
 
     def spend(self, process: Process, seconds: float) -> None:
-        """The code that runs takes so long: all else of the process comes later, while others go on."""
+        """The running code takes this long: everything else of the process comes later, while other processes go on."""
         process.busy_until = self.time_of(process) + seconds
         self._withdraw(process)
         self.call_at(process.busy_until, self._wake, process, context=Context())
 
     def time_of(self, process: Process) -> float:
-        """What time it is where the code of the process has got to."""
+        """The present time in the code of the process."""
         return max(self._now, process.busy_until)
 
     def _wake(self, process: Process) -> None:
@@ -270,7 +270,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         **options: Any,
     ) -> asyncio.Task[T]:
         process = (OWNER.get() if context is None else context.get(OWNER)) or self.root
-        # asyncio numbers unnamed tasks over the whole interpreter: the name would tell runs apart.
+        # asyncio numbers unnamed tasks over the whole interpreter, so the names would differ between runs.
         task: OwnedTask[T] = OwnedTask(coro, loop=self, name=str(name or "task"), context=context, **options)
         task.process = process
         return task
@@ -281,7 +281,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     # Errors
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """An exception that no caller is left to get: told to `on_exception` unless its process is dead."""
+        """For an exception that no caller can get: `on_exception` is called unless the process is dead."""
         error = context.get("exception")
         process = owner_of(context.get("task") or context.get("future")) or self._current
         if self._closed or not process.alive or isinstance(error, Dead):
@@ -295,5 +295,6 @@ def owner_of(future: object) -> Process | None:
 
 
 def seeded_loop(random: Random) -> SimLoop:
-    # To a type checker the base is abstract; at run time what is left out raises NotImplementedError, as it should.
+    # For a type checker the base is abstract. At run time the missing methods raise NotImplementedError, as they
+    # should.
     return SimLoop(random)  # type: ignore[abstract]

@@ -40,7 +40,7 @@ class SimListener:
 
 
 class Network:
-    """Everything between the processes. A machine is known by its node's name, an address by who listened on it."""
+    """Everything between the processes. A machine is known by the name of its node, and an address by its listener."""
 
     def __init__(self, loop: SimLoop, random: Random, knobs: Knobs) -> None:
         self.loop = loop
@@ -67,7 +67,7 @@ class Network:
         return found
 
     def stir(self) -> None:
-        """Conditions changed: whatever is held tries again."""
+        """The conditions have changed, so everything that is held tries again."""
         for stream in tuple(self._streams.values()):
             stream.stir()
 
@@ -111,7 +111,8 @@ class Network:
     # Addresses
 
     def key(self, machine: str, at: Endpoint) -> Endpoint:
-        """Where a listener is found: machines share the loopback's ports, and have all others to themselves."""
+        """The key of a listener: machines share the ports of the loopback address, and have their own ports at all
+        others."""
         if at.host in ANY_HOST:
             return Endpoint(f"*{machine}", at.port)
         return Endpoint(LOOPBACK if at.host in ("localhost", "::1") else at.host, at.port)
@@ -131,7 +132,7 @@ class Network:
         return self._free_port
 
     def find(self, dialler: str, to: Endpoint) -> tuple[str | None, SimListener | None]:
-        """The machine behind an address, if there is one, and who listens there now."""
+        """The machine of an address, if there is one, and its present listener."""
         exact = self.key(dialler, to)
         candidates = [exact]
         if exact.host == LOOPBACK:

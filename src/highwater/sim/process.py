@@ -75,7 +75,8 @@ class Process:
             self.check()
 
     def context(self) -> Context:
-        """Where a callback of this process runs: the caller's context if that is its own, else a fresh one."""
+        """The context for a callback of this process: the caller's context if it belongs to this process, or else a new
+        one."""
         return copy_context() if OWNER.get() is self else self._context.copy()
 
     def is_running_on_the_loop(self) -> bool:

@@ -31,7 +31,7 @@ AFTER_APPEND = frozenset(
 
 
 class _Batch:
-    """Of one partition, and what its producer was told of it."""
+    """A batch of one partition, and the result that the producer got."""
 
     def __init__(self, at: TopicPartition, values: Sequence[bytes]) -> None:
         self.at = at
@@ -55,10 +55,10 @@ class _Batch:
         return Outcome.UNKNOWN if self._in_doubt else Outcome.FAILED
 
     def doubt(self) -> None:
-        """It was sent, and nobody said what became of it."""
+        """It was sent, and its result is unknown."""
         self._in_doubt = True
 
-    def told(self, row: PartitionProduceResponse) -> None:
+    def settle(self, row: PartitionProduceResponse) -> None:
         code = code_of(row.error_code)
         if code is Code.NONE or code is Code.DUPLICATE_SEQUENCE_NUMBER:
             self.is_acked, self.base = True, row.base_offset
@@ -75,8 +75,7 @@ class _Batch:
 
 
 class Producer:
-    """Idempotent, acks=all, one batch of a partition at a time: whoever sends values in order finds them in that
-    order."""
+    """Idempotent, acks=all, one batch of a partition at a time: values stay in the order in which they were sent."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -102,9 +101,11 @@ class Producer:
         took: Callable[[list[Sent]], None],
         key: bytes | None = None,
     ) -> None:
-        """One batch for each partition, those of one leader in one request. Retried until answered or out of time;
-        `took` is told of each batch as soon as its outcome is known. A batch in doubt ends the producer's identity: no
-        gap may follow."""
+        """Sends one batch for each partition; batches for one leader go into one request.
+
+        It retries until it gets a response or the time is over. `took` is called with each batch as soon as its result
+        is known. A batch with an unknown result ends the producer's identity: no gap may follow.
+        """
         deadline = self._client.now + seconds
         batches = [_Batch(at, each) for at, each in values.items()]
         settle = partial(self._settle, took=took)
@@ -200,10 +201,10 @@ class Producer:
         by_place = dict(rows)
         wanted = {(batch.topic_id, batch.at.partition): batch for batch in batches}
         if sorted(place for place, _ in rows) != sorted(wanted):
-            asked, told = [str(batch.at) for batch in batches], [index for (_, index), _ in rows]
-            self._client.complain(f"the answer to a Produce of {', '.join(asked)} names the partitions {told}")
+            asked, named = [str(batch.at) for batch in batches], [index for (_, index), _ in rows]
+            self._client.complain(f"the answer to a Produce of {', '.join(asked)} names the partitions {named}")
         for place, batch in wanted.items():
             if place in by_place:
-                batch.told(by_place[place])
+                batch.settle(by_place[place])
             else:
                 batch.doubt()

@@ -20,7 +20,7 @@ EARLIEST = -2
 
 
 class Page(NamedTuple):
-    """What one fetch brought."""
+    """The result of one fetch."""
 
     reads: list[Read]
     next_offset: int
@@ -61,7 +61,7 @@ class Reader:
         return Page(reads, after, row.high_watermark, row.log_start_offset)
 
     async def earliest(self, partition: TopicPartition, seconds: float) -> int:
-        """The log's start, as ListOffsets tells it. Raises KafkaError or CallFailed."""
+        """The start of the log, from ListOffsets. Raises KafkaError or CallFailed."""
         leader, _ = await self._client.leader(partition, seconds)
         wanted = ListOffsetsPartition(partition_index=partition.partition, timestamp=EARLIEST)
         request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=partition.topic, partitions=[wanted])])
@@ -73,8 +73,11 @@ class Reader:
         return row.offset
 
     async def read_all(self, partition: TopicPartition, seconds: float) -> Page:
-        """From the log's start to its high watermark, as both were when they were read: retention may be at work.
-        TimeoutError if that does not succeed in time."""
+        """Reads from the start of the log to its high watermark, both as they were when they were read: retention may
+        be at work.
+
+        Raises TimeoutError if that does not succeed in time.
+        """
         deadline = self._client.now + seconds
         reads: list[Read] = []
         offset = begun = -1

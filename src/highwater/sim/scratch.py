@@ -11,7 +11,8 @@ from highwater.audit import Outcome
 from highwater.errors import Code, code_of
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import TopicPartition, Uuid
-from highwater.sim.client import Client
+from highwater.net.client import CallFailed
+from highwater.sim.client import Client, NotConnected
 from highwater.sim.cluster import SimCluster
 from highwater.sim.producer import Producer
 from highwater.sim.reader import Reader
@@ -42,22 +43,25 @@ class Scratch:
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
         self._there: dict[str, bool | None] = dict.fromkeys(NAMES, False)
-        """None where nobody knows."""
+        """None if it is unknown."""
         self._life: Counter[str] = Counter()
         self._acked: dict[TopicPartition, dict[Uuid, list[bytes]]] = {}
-        """By the id of the topic: brokers that have not heard of a deletion still take what is written to the old life,
-        and it goes with that life."""
+        """By the id of the topic. Brokers that do not know of a deletion yet still accept writes to the old topic, and
+        those are deleted with it."""
         self._partitions: dict[str, int] = {}
+        self._unanswered: set[str] = set()
+        """Names of which a creation or deletion got no response. A node may still forward it, after requests that were
+        answered: whether such a topic is there cannot be judged."""
 
     async def turn_over(self, client: Client, dice: Random, seconds: float) -> bool:
-        """What is there is deleted, what is not is created."""
+        """Deletes an existing topic, or creates a missing one."""
         name = dice.choice(NAMES)
         if self._there[name]:
             return await self._delete(client, name, seconds)
         return await self._create(client, name, dice, seconds)
 
     async def _create(self, client: Client, name: str, dice: Random, seconds: float) -> bool:
-        """And write to it, once it is there."""
+        """Creates a topic, and writes to it when it is there."""
         brokers = sum(member.is_broker for member in self._cluster.members.values())
         topic = CreatableTopic(
             name=name,
@@ -68,9 +72,8 @@ class Scratch:
         was = self._there[name]
         if was is False:
             self._begin(name)
-        answer = await client.ask_any(
-            CreateTopicsRequest(topics=[topic], timeout_ms=1000), CreateTopicsResponse, seconds
-        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=1000)
+        answer = await self._ask(client, name, request, CreateTopicsResponse, seconds)
         code = code_of(answer.topics[0].error_code)
         if code is Code.NONE:
             if was is not False:
@@ -97,12 +100,21 @@ class Scratch:
     async def _delete(self, client: Client, name: str, seconds: float) -> bool:
         self._there[name] = None
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=1000)
-        answer = await client.ask_any(request, DeleteTopicsResponse, seconds)
+        answer = await self._ask(client, name, request, DeleteTopicsResponse, seconds)
         code = code_of(answer.responses[0].error_code)
         if code in (Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION):
             self._there[name] = False
             self._acked = {at: lives for at, lives in self._acked.items() if at.topic != name}
         return code is Code.NONE
+
+    async def _ask(self, client: Client, name: str, request: Message, response: type[M], seconds: float) -> M:
+        try:
+            return await client.ask_any(request, response, seconds)
+        except NotConnected:
+            raise  # no node has got the request
+        except CallFailed:
+            self._unanswered.add(name)
+            raise
 
     async def add_partitions(self, client: Client, dice: Random, seconds: float) -> bool:
         name = dice.choice([name for name, there in self._there.items() if there] or NAMES)
@@ -117,7 +129,7 @@ class Scratch:
         return added
 
     async def delete_records(self, client: Client, dice: Random, seconds: float) -> bool:
-        """All that are there: the log's start stays behind in a checkpoint when its topic is gone."""
+        """Deletes all records: the start of the log stays in a checkpoint after its topic is deleted."""
         written = [at for at in self._acked if self._there[at.topic]]
         if not written:
             return False
@@ -135,6 +147,8 @@ class Scratch:
 
     def wrong(self, truth: MetadataImage) -> Iterator[str]:
         for name, there in self._there.items():
+            if name in self._unanswered:
+                continue
             topic = truth.topics.by_name.get(name)
             if there is not None and there != (topic is not None):
                 yield f"{name}: {'created' if there else 'deleted'}, and {'is there' if topic else 'is not there'}"
@@ -142,8 +156,8 @@ class Scratch:
                 yield f"{name}: {len(topic.partitions)} partitions, {self._partitions[name]} were acknowledged"
 
     async def audit(self, client: Client, truth: MetadataImage, seconds: float) -> list[str]:
-        """What is read of those that are there is of their last life, and all that was acknowledged in it, whether or
-        not their last creation or deletion was answered."""
+        """The records of existing topics belong to their last life, and include everything that was acknowledged in it,
+        even if the last creation or deletion got no response."""
         found = []
         for name in NAMES:
             topic = truth.topics.by_name.get(name)

@@ -1,4 +1,5 @@
-"""What a seed's cluster is made of: how many nodes in which roles, what its topics promise, how its world behaves."""
+"""The cluster of a seed: the number of nodes and their roles, the settings of its topics, and the behaviour of its
+world."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ SHORT_METADATA = {
 }
 """Little is kept: a node that was away for a second needs a snapshot."""
 ALL_FLUSHED = {"log.flush.interval.messages": "1"}
-"""The offsets' topic has no settings of its own."""
+"""The topic of offsets has no settings of its own."""
 PARTITIONS = 2
 
 
@@ -46,7 +47,7 @@ class TopicShape:
 
 @dataclass(frozen=True)
 class Leaning:
-    """What the clusters of a profile have in common, where that is not left to their seeds."""
+    """What the clusters of a profile have in common; the rest is left to their seeds."""
 
     nodes: tuple[int, int, int] | None = None
     """Brokers, voters among them, controllers apart."""
@@ -61,7 +62,7 @@ class Leaning:
 
 @dataclass(frozen=True)
 class Shape:
-    """Of `brokers`, the first `voters` are controllers too, unless `controllers` stand apart from them."""
+    """The first `voters` of the `brokers` are also controllers, unless there are separate `controllers`."""
 
     brokers: int
     voters: int
@@ -76,7 +77,7 @@ class Shape:
     writers: int = 2
     """How many producers there are."""
     seekers: int = 0
-    """And how many who look offsets up by time."""
+    """The number of clients that look up offsets by timestamp."""
 
     @classmethod
     def drawn(cls, plan: Random) -> Shape:
@@ -147,7 +148,7 @@ class Shape:
         return f"brokers {self.brokers}, controllers {where}; topics {', '.join(topics)}"
 
     def features(self) -> list[str]:
-        """What a run of it covers, by names to count."""
+        """What a run of it covers, as names to count."""
         found = [f"{self.brokers + self.controllers} nodes", "apart" if self.controllers else "combined"]
         found += ["a table"] * self.table + ["a group"] * self.groups + ["slow code"] * (self.knobs.slow_code > 0)
         for topic in self.topics:

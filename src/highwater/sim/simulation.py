@@ -21,12 +21,12 @@ POLL = 0.002
 
 
 class NodeFailed(AssertionError):
-    """Code of a live node raised what nobody caught."""
+    """Code of a live node raised an exception that was not caught."""
 
 
 @dataclass(eq=False)
 class CrashPoint:
-    """Where a node is to crash: at the nth matching event, before, during or after its effect."""
+    """Where a node shall crash: at the nth matching event, before, during or after its effect."""
 
     node: str
     matches: Predicate
@@ -84,7 +84,7 @@ class Simulation:
     # Nodes
 
     def world(self, name: str, on_failure: OnFailure | None = None) -> SimWorld:
-        """Start a node's first life. `on_failure` is told of tasks that fail; without it the run fails."""
+        """Starts the first life of a node. `on_failure` is called for tasks that fail; without it the run fails."""
         if name in self._nodes:
             raise ValueError(f"{name} has been started before: restart it")
         self._nodes[name] = _Node(Storage(fork(self.seed, name, "storage")), on_failure=on_failure)
@@ -168,8 +168,8 @@ class Simulation:
         self.network.bury(process, power_loss)
         if power_loss:
             self._nodes[name].storage.lose_power()
-        for told in tuple(process.on_crash):
-            told()
+        for callback in tuple(process.on_crash):
+            callback()
 
     # Network faults
 
@@ -191,7 +191,7 @@ class Simulation:
         self.network.link(a, b).delay = self.network.link(b, a).delay = delay
 
     def stall(self, a: str, b: str, seconds: float) -> None:
-        """Nothing arrives between two nodes for so long."""
+        """Nothing arrives between two nodes for this long."""
         self.trace.record(a, "stall", b, repr(seconds))
         for link in (self.network.link(a, b), self.network.link(b, a)):
             link.stalled_until = self.loop.time() + seconds

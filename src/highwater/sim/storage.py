@@ -17,7 +17,7 @@ from highwater.world import Exhausted
 Operation = Literal[
     "append", "trim", "read", "sync", "truncate", "create", "rename", "unlink", "mkdir", "rmdir", "sync_dir", "open"
 ]
-"""`open` is what precedes any use of a file or a directory: it fails where no descriptor is left."""
+"""`open` comes before any use of a file or a directory. It fails if no descriptor is left."""
 
 
 def os_error(code: int, path: PurePath) -> OSError:
@@ -27,7 +27,7 @@ def os_error(code: int, path: PurePath) -> OSError:
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """Fails (or, for a sync, fakes) an operation on matching paths, from the nth on, so many times."""
+    """Fails an operation on matching paths (or fakes it, for a sync), from the nth on, the given number of times."""
 
     operation: Operation
     pattern: str
@@ -76,7 +76,7 @@ class Storage:
         """Names of directories in which bytes have ever rotted."""
         self.locks: set[PurePath] = set()
 
-    # What a scenario does to it
+    # What a scenario does
 
     def fail(
         self,
@@ -123,7 +123,7 @@ class Storage:
         self.harmed.add(path.parent.name)
 
     def spoil(self, path: PurePath, data: bytes) -> None:
-        """Of a node that is down: let a file hold something else, on the platter too."""
+        """For a node that is down: replaces the content of a file, also on the disk."""
         node = self.file(path)
         self.occupy(node, len(data) - len(node.data))
         node.replace(data)
@@ -145,7 +145,7 @@ class Storage:
         self._used = 0
 
     def durable_bytes(self, path: PurePath) -> bytes | None:
-        """What of the file a power cut is bound to leave; None where its name might be gone."""
+        """The bytes of the file that certainly survive a power cut; None if its name might be gone."""
         node: Node = self._root
         for name in path.parts[1:]:
             if not isinstance(node, DirNode) or name not in node.durable:
@@ -154,7 +154,7 @@ class Storage:
         return node.durable_bytes() if isinstance(node, FileNode) else None
 
     def lose_power(self) -> None:
-        """Names: either the first so many changes reached the disk, or any of them did. Bytes: see FileNode."""
+        """Names: either a prefix of the changes reached the disk, or any of them did. Bytes: see FileNode."""
         random = self._random
         if random.random() < 0.5:
             kept = self._pending[: random.randint(0, len(self._pending))]
@@ -180,7 +180,7 @@ class Storage:
                 self.occupy(node, len(node.data))
             node.warm_from = len(node.data)
 
-    # What the disk handles use
+    # For disk handles
 
     @property
     def used(self) -> int:
@@ -267,7 +267,7 @@ class Storage:
         self._settle([change for change in self._pending if change.touches(directory)])
 
     def settle_name_of(self, path: PurePath) -> None:
-        """As ext4 does: the name of a synced file, and of the directories above it, reach the disk with it."""
+        """As in ext4: the name of a synced file, and of the directories above it, reach the disk with it."""
         chain = {id(self.find(PurePath(*path.parts[:depth]))) for depth in range(2, len(path.parts) + 1)}
         self._settle([change for change in self._pending if id(change.node) in chain])
 

@@ -18,7 +18,7 @@ TINY = 16
 
 
 class Mark(Enum):
-    """What ends a stream: all was sent, or the connection is void."""
+    """What ends a stream: everything was sent, or the connection is void."""
 
     FIN = "fin"
     RST = "rst"
@@ -103,7 +103,7 @@ class Stream:
         self.unsent_size = 0
 
     def lose_power(self) -> None:
-        """What had not left the machine is gone; nobody closes the stream."""
+        """Bytes that had not left the machine are gone, and the stream is not closed."""
         self.forget_unsent()
         for _ in range(self._random.randint(0, len(self._flight))):
             self._flight.pop()
@@ -148,7 +148,7 @@ class Stream:
         return taken[0] if len(taken) == 1 else b"".join(taken)
 
     def _depart(self, piece: bytes | Mark) -> None:
-        # Whatever its own delay, no segment overtakes the one before it: only the head of the queue arrives.
+        # No segment overtakes the one before it, whatever its own delay is: only the head of the queue arrives.
         self._flight.append((self.link.arrival(self._loop.time()), piece))
         self._arm()
 

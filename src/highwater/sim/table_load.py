@@ -22,7 +22,7 @@ CONFIGS = {
     "flush.messages": "1",
 }
 SETTINGS = {"log.cleaner.backoff.ms": "600"}
-"""Of the brokers: compaction is at work all the time."""
+"""Settings of the brokers: compaction runs all the time."""
 
 
 class TableLoad:

@@ -1,4 +1,4 @@
-"""What many runs were like, added up: whether they were worth their time can be read off it."""
+"""A summary of many runs. It shows whether they were worth their time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story of a run, for people: faults, what nodes logged, what clients were told; and what it found wrong."""
+"""The story of a run for people: faults, logs of nodes, answers to clients, and findings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LAST_LINES = 120
 
 @dataclass
 class Finding:
-    """What a seed found wrong, and the story that led there."""
+    """What a seed found wrong, with the story before it."""
 
     seed: int
     shape: str
@@ -23,7 +23,7 @@ class Finding:
     schedule: list[str]
     timeline: list[str]
     profile: str = ""
-    """Of faults, if it is not the usual one."""
+    """The profile of faults, if it is not the usual one."""
 
     def text(self, last: int = LAST_LINES) -> str:
         parts = [f"seed {self.seed}: {self.shape}", "", "what went wrong:"]
@@ -35,7 +35,7 @@ class Finding:
 
 
 class Timeline(logging.Handler):
-    """Lines of `seconds  who  what`, in order."""
+    """Lines of `seconds subject event`, in order."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(logging.INFO)
@@ -43,8 +43,8 @@ class Timeline(logging.Handler):
         self.lines: list[str] = []
         self.tracebacks: list[str] = []
 
-    def note(self, who: str, text: str) -> None:
-        self.lines.append(f"{self._now():9.4f}  {who:8}  {text}")
+    def note(self, subject: str, text: str) -> None:
+        self.lines.append(f"{self._now():9.4f}  {subject:8}  {text}")
 
     def emit(self, record: logging.LogRecord) -> None:
         process = OWNER.get()
@@ -54,7 +54,7 @@ class Timeline(logging.Handler):
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hears what every node logs, and nobody else does."""
+        """Collects what every node logs, and no other handler gets it."""
         logger = logging.getLogger("highwater")
         before = logger.level, logger.propagate
         logger.addHandler(self)
@@ -64,4 +64,5 @@ class Timeline(logging.Handler):
             yield
         finally:
             logger.removeHandler(self)
-            logger.level, logger.propagate = before
+            logger.setLevel(before[0])  # an assignment would leave what other loggers have cached of it
+            logger.propagate = before[1]

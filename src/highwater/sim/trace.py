@@ -53,7 +53,7 @@ class Trace:
         self._unhashed.clear()
 
     def record(self, node: str, kind: str, subject: str = "", note: str = "") -> None:
-        """Write the event down; `note` tells runs apart (sizes, checksums) and is not matched on."""
+        """Records the event. `note` (sizes, checksums) distinguishes runs, and is not matched on."""
         now = self._now()
         self.counts[node, kind] += 1
         self.recent.append((now, node, kind, subject, note))

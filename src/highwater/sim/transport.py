@@ -64,7 +64,7 @@ class SimTransport(asyncio.Transport):
         else:
             self._read_soon()
 
-    # What the protocol calls
+    # For the protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         self._process.check()
@@ -161,7 +161,7 @@ class SimTransport(asyncio.Transport):
             self._writing_paused = True
             self._protocol.pause_writing()
 
-    # What the kernel tells
+    # Callbacks of the kernel
 
     def is_gone(self) -> bool:
         return self._gone

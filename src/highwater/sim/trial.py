@@ -168,7 +168,7 @@ class Trial:
             raise AssertionError(self.cluster.failures[0])
 
     async def _heal(self) -> None:
-        """Who has a log that is offline is started again, one after the other, as an operator does."""
+        """Restarts each node with an offline log, one after the other, as an operator does."""
         everybody = len(self.cluster.names)
         await self._until(lambda: len(self.cluster.serving()) == everybody, "every node serves again")
         for member in self.cluster.members.values():

@@ -12,7 +12,7 @@ from highwater.model import TopicPartition
 from highwater.node import Node
 from highwater.partition.partition import Partition
 from highwater.quorum import Role
-from highwater.sim.cluster import Member, SimCluster
+from highwater.sim.cluster import SimCluster, SimNode
 from highwater.sim.storage import Storage
 from highwater.wire import records
 
@@ -38,14 +38,13 @@ class ReplicaView(NamedTuple):
     durable_end: int = 0
     high_watermark: int = 0
     isr: tuple[int, ...] = ()
-    """As its leader has it; empty on others."""
+    """The ISR of its leader; empty on others."""
     maximal_isr: tuple[int, ...] = ()
     flushed: bool = False
     """Whether what it acknowledges is synced first."""
     fetchers: int = 0
     batches: tuple[Batch, ...] | None = None
-    """Committed ones, as they lie in the files: all, or those that were committed since the last look. None where
-    nobody looked."""
+    """Committed batches in the files: all, or those since the last look. None if nothing was read."""
     log: object | None = None
     """Another one once the replica has begun anew."""
 
@@ -54,9 +53,9 @@ class QuorumView(NamedTuple):
     """A node's part in the metadata quorum."""
 
     epoch: int | None = 0
-    """None while it is being written down: before that it binds nobody."""
+    """None while it is being written: before that it has no effect."""
     vote: int | None = None
-    """Whom it voted for in that epoch."""
+    """The candidate that got its vote in that epoch."""
     leads: bool = False
     log_start: int = 0
     log_end: int = 0
@@ -64,7 +63,7 @@ class QuorumView(NamedTuple):
     active_epoch: int | None = None
     """The epoch in which it is the active controller."""
     batches: tuple[Batch, ...] | None = None
-    """Of the metadata log, as those of a replica."""
+    """Batches of the metadata log, like those of a replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +79,8 @@ class NodeView:
     """Which of its disks it has: what it said before, it said of another."""
 
 
-class Told(NamedTuple):
-    """What a leader told a reader the end of a partition to be."""
+class ReportedEnd(NamedTuple):
+    """The end of a partition that a leader reported to a reader."""
 
     epoch: int
     end: int
@@ -95,14 +94,14 @@ class ClusterView:
     truth: MetadataImage | None = None
     acked: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The end of what producers hold an acknowledgement for."""
-    told: Mapping[TopicPartition, Told] = field(default_factory=dict)
-    """The last end that readers were told."""
+    reported_ends: Mapping[TopicPartition, ReportedEnd] = field(default_factory=dict)
+    """The last end of each partition that readers got."""
     lossy: frozenset[TopicPartition] = frozenset()
     """Partitions of which data was given up by an unclean election, as their topic allows."""
     now: float = 0.0
 
     def registered(self, broker: int) -> NodeView | None:
-        """The node, if its present life is the one that metadata knows: before that, nobody counts on it (KIP-903)."""
+        """The node, if its present life is the one in the metadata: before that, no node relies on it (KIP-903)."""
         for node in self.nodes:
             if node.id == broker:
                 known = None if self.truth is None else self.truth.brokers.get(broker)
@@ -129,7 +128,7 @@ class Committed:
                 continue
             position = self._position if base == self._base else 0
             file = self._storage.file(log.directory / f"{base:020d}.log")
-            if file.damaged_at is not None:  # what nobody can read says nothing
+            if file.damaged_at is not None:  # unreadable bytes prove nothing
                 return tuple(found)
             data = bytes(file.data)
             for at, size, header in records.walk(data, position):
@@ -182,8 +181,8 @@ def view_replica(node: Node, partition: Partition, batches: tuple[Batch, ...] | 
     )
 
 
-def view_node(member: Member, storage: Storage | None) -> NodeView | None:
-    """None where it has nothing to show. With `storage`, whole logs are read too."""
+def view_node(member: SimNode, storage: Storage | None) -> NodeView | None:
+    """None if it has nothing to show. With `storage`, whole logs are read, too."""
     node = member.node
     if node is None or not is_open(node):
         return None

@@ -17,7 +17,7 @@ from highwater.metadata.partitions import PartitionImage, Recovery
 from highwater.model import NO_NODE, Endpoint, TopicPartition
 from highwater.node import Node
 from highwater.partition.partition import Partition
-from highwater.sim.cluster import Member, SimCluster
+from highwater.sim.cluster import SimCluster, SimNode
 from highwater.sim.invariants import Invariant, Violation
 from highwater.sim.invariants.invariant import partitions_of
 from highwater.sim.process import Process
@@ -30,7 +30,7 @@ from highwater.sim.view import (
     NodeView,
     QuorumView,
     ReplicaView,
-    Told,
+    ReportedEnd,
     is_open,
     view_node,
     view_quorum,
@@ -43,7 +43,7 @@ Stamp = tuple[Any, ...]
 class _Life:
     """One life of a node, as it was at the last look."""
 
-    def __init__(self, member: Member, node: Node, storage: Storage) -> None:
+    def __init__(self, member: SimNode, node: Node, storage: Storage) -> None:
         self.node = node
         self.view = NodeView(member.id, member.lives, disk=member.disks)
         self._storage = storage
@@ -62,7 +62,7 @@ class _Life:
         return found
 
     def quorum(self) -> QuorumView | None:
-        """None if neither it nor what else of the node is no replica has changed."""
+        """None if the quorum, and the other parts of the node that are no replicas, have not changed."""
         node = self.node
         raft, controller = node.raft, node.controller
         quorum, log = raft.quorum, raft.files
@@ -88,7 +88,7 @@ class _Life:
         return view_quorum(node, self._read(raft, log) if rose else None)
 
     def replicas(self) -> dict[TopicPartition, ReplicaView]:
-        """Those that have changed."""
+        """The replicas that have changed."""
         changed: dict[TopicPartition, ReplicaView] = {}
         broker = self.node.broker
         for partition in () if broker is None else broker.hosted:
@@ -122,7 +122,7 @@ class _Life:
         return changed
 
     def _forget(self, tp: TopicPartition) -> None:
-        """What was seen of a log before it failed says nothing of its replica now."""
+        """What was seen of a log before it failed does not count for its replica now."""
         if tp in self.view.replicas:
             others = {each: replica for each, replica in self.view.replicas.items() if each != tp}
             self.view = replace(self.view, replicas=others)
@@ -135,7 +135,7 @@ class _Life:
 
 
 class Watch:
-    """`failed` is told the first violation; from then on nothing is looked at."""
+    """`failed` is called with the first violation. After that nothing is checked."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class Watch:
         self._partitions: dict[TopicPartition, PartitionImage] = {}
         self._lossy: frozenset[TopicPartition] = frozenset()
         self._acked: dict[TopicPartition, int] = {}
-        self._told: dict[TopicPartition, Told] = {}
+        self._reported_ends: dict[TopicPartition, ReportedEnd] = {}
         self.truth: MetadataImage | None = None
         """The newest committed metadata that any node has ever had."""
         self.steps = 0
@@ -172,7 +172,7 @@ class Watch:
 
     def _view(self) -> ClusterView:
         nodes = tuple(life.view for name, life in self._lives.items() if self._cluster.is_up(name))
-        return ClusterView(nodes, self.truth, self._acked, self._told, self._lossy, self._cluster.sim.now)
+        return ClusterView(nodes, self.truth, self._acked, self._reported_ends, self._lossy, self._cluster.sim.now)
 
     def _guarded(self, look: Callable[[], None]) -> None:
         if self.found is None:
@@ -182,7 +182,7 @@ class Watch:
                 self.found = found
                 self._failed(found)
 
-    # What is looked at
+    # What is checked
 
     def turned(self, process: Process) -> None:
         """A callback of the process has run."""
@@ -201,7 +201,7 @@ class Watch:
                 self._guarded(partial(self._look_into, life, log))
 
     def acked(self, tp: TopicPartition, end: int) -> None:
-        """A producer was told that everything below `end` is kept."""
+        """A producer got an acknowledgement for everything below `end`."""
         self._acked[tp] = max(end, self._acked.get(tp, 0))
         self._guarded(self._ask_clients)
 
@@ -210,9 +210,9 @@ class Watch:
         leader = None if part is None else self._cluster.members.get(f"n{part.leader}")
         return leader is None or leader.broker != broker
 
-    def told(self, tp: TopicPartition, epoch: int, end: int) -> None:
-        """A reader was told the end of a partition."""
-        self._told[tp] = Told(epoch, end)
+    def end_reported(self, tp: TopicPartition, epoch: int, end: int) -> None:
+        """A reader got the end offset of a partition."""
+        self._reported_ends[tp] = ReportedEnd(epoch, end)
         self._guarded(self._ask_clients)
 
     def look_at_logs(self) -> None:
@@ -231,7 +231,7 @@ class Watch:
         for invariant in self._invariants:
             invariant.check(view)
 
-    def _begin(self, member: Member) -> _Life | None:
+    def _begin(self, member: SimNode) -> _Life | None:
         self._lives.pop(member.name, None)
         node = member.node
         if node is None or not is_open(node):

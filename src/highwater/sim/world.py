@@ -29,7 +29,7 @@ BOOT_SPREAD = 1_000_000.0
 
 
 def fork(seed: int, *labels: object) -> Random:
-    """A stream of its own for these labels; the same in every interpreter."""
+    """A random stream for these labels, equal in every interpreter."""
     name = "/".join(map(str, (seed, *labels)))
     return Random(int.from_bytes(blake2b(name.encode(), digest_size=16).digest(), "big"))
 
@@ -80,7 +80,7 @@ class SimWorld:
         return fork(self._seed, self._process.name, self._process.life, "of the world", purpose)
 
     def random(self, label: str) -> Random:
-        """The stream of a label goes on where its last user left it. Each life of a node has streams of its own."""
+        """The stream of a label continues where its last user left it. Each life of a node has its own streams."""
         self._process.check()
         if label not in self._randoms:
             self._randoms[label] = fork(self._seed, self._process.name, self._process.life, "of the node", label)

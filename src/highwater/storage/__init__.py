@@ -1,5 +1,7 @@
-"""A node's directories while no node runs on them: formatted by `storage format`, and read for what they say.
+"""The directories of a node while no node runs on them: `storage format` formats them, and their records are read.
 
-A running node opens its directory by `highwater.log.home`, and reads the metadata log by `highwater.raft_node`; nothing
-that a node is made of imports this package. It touches the disk alone, through `highwater.world`. Begin with `format`.
+A running node opens its directory with `highwater.log.home`, and reads the metadata log with `highwater.raft_node`. No
+part of a running node imports this package. It touches only the disk, through `highwater.world`.
+
+Start with `format`.
 """

@@ -1,4 +1,4 @@
-"""Formatting a node's directories, so that Apache Kafka 4.3 can start on them as well as we can."""
+"""Formats a node's directories, so that Highwater and Apache Kafka 4.3 can start on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from highwater.log.names import LOG, META_PROPERTIES, partition_of
 from highwater.metadata.features import METADATA_VERSION
 from highwater.metadata.records import encode
 from highwater.model import METADATA_TOPIC, Endpoint, NodeId, Uuid, uuid_from_text, uuid_text
-from highwater.quorum.voters import Listener, ReplicaKey, VoterNode, VoterSet
+from highwater.quorum.voters import ReplicaKey, VoterListener, VoterNode, VoterSet
 from highwater.storage.releases import release_name
 from highwater.wire.codec import Message
 from highwater.wire.messages.kraft_version_record import KRaftVersionRecord
@@ -34,7 +34,7 @@ RESERVED_IDS = 100
 
 
 class FormatError(ValueError):
-    """Why the directories were not formatted."""
+    """The reason why the directories were not formatted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class InitialVoter:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What the directories of one node shall become."""
+    """What to write into the directories of one node."""
 
     cluster_id: str
     node_id: NodeId
@@ -73,7 +73,7 @@ class Format:
     """The first voter set (kraft.version 1); empty for a fixed quorum, or a node that joins one later."""
     features: Mapping[str, int] = field(default_factory=lambda: dict(BOOTSTRAP_LEVELS))
     has_lost_its_voter: bool = False
-    """The directory takes the place of a lost one, which stays the voter: this one has no vote (KIP-853)."""
+    """The directory replaces a lost one, which stays the voter. So this one has no vote (KIP-853)."""
 
 
 def format_directories(
@@ -85,10 +85,8 @@ def format_directories(
     ignore_formatted: bool = False,
     report: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Jobs only. Directories of this node and cluster that are formatted already are refused, or skipped.
-
-    meta.properties comes last: a crash leaves a directory formatted or not, never half.
-    """
+    """For jobs only. Directories of this node and cluster that are already formatted are refused, or skipped.
+    meta.properties is written last, so after a crash a directory is formatted or not, but never half."""
     formatted = _formatted(disk, wanted)
     if formatted and not ignore_formatted:
         raise FormatError(
@@ -121,8 +119,8 @@ def format_directories(
 
 
 def _check_empty(disk: Disk, directory: PurePath) -> None:
-    """Raises FormatError where a node has run: formatted anew, its directory would be another one to the cluster. What
-    an earlier attempt to format it has left holds no log yet."""
+    """Raises FormatError if a node has run here: formatted again, the directory would be a new one for the cluster.
+    Leftovers of an earlier attempt to format it contain no log yet."""
     if disk.stat(directory) is None:
         return
     for name in disk.list(directory):
@@ -137,7 +135,7 @@ def _check_empty(disk: Disk, directory: PurePath) -> None:
 
 
 def make_directory(disk: Disk, path: PurePath) -> None:
-    """With its parents, each of them there after a power cut."""
+    """Creates the directory and its parents durably."""
     if disk.stat(path) is None:
         make_directory(disk, path.parent)
         disk.mkdir(path)
@@ -145,7 +143,8 @@ def make_directory(disk: Disk, path: PurePath) -> None:
 
 
 def random_directory_id(random: Random) -> Uuid:
-    """As `random-uuid` makes them: never reserved, and no text that a shell would take for an option."""
+    """Made as `random-uuid` does: never reserved, and without a leading dash, which a shell would take for an
+    option."""
     return _new_directory_id(random, set())
 
 
@@ -164,7 +163,7 @@ def bootstrap_snapshot(features: Mapping[str, int], now_ms: int) -> bytes:
 
 
 def voters_snapshot(voters: VoterSet, now_ms: int) -> bytes:
-    """The snapshot at offset 0, epoch 0: nothing but the first voter set (KIP-853)."""
+    """The snapshot at offset 0, epoch 0: it contains only the first voter set (KIP-853)."""
     header = [
         (ControlType.SNAPSHOT_HEADER, _body(SnapshotHeaderRecord(last_contained_log_timestamp=now_ms))),
         (ControlType.KRAFT_VERSION, _body(KRaftVersionRecord(kraft_version=1))),
@@ -178,7 +177,7 @@ def voters_snapshot(voters: VoterSet, now_ms: int) -> bytes:
 
 
 def _body(message: Message) -> bytes:
-    """These records carry their version as their first field; nothing stands before it."""
+    """The version of these records is their first field."""
     return message.encode(0)
 
 
@@ -216,7 +215,7 @@ def _voter_set(wanted: Format) -> VoterSet:
     return VoterSet.of(
         VoterNode(
             ReplicaKey(voter.id, voter.directory_id),
-            (Listener(wanted.controller_listener, voter.endpoint.host, voter.endpoint.port),),
+            (VoterListener(wanted.controller_listener, voter.endpoint.host, voter.endpoint.port),),
         )
         for voter in wanted.voters
     )

@@ -1,4 +1,4 @@
-"""Who votes according to a directory at rest: read, and nothing repaired or cut."""
+"""Reads the voters from a directory that no node uses. It repairs and cuts nothing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from highwater.world import Disk
 class RecordedVoters(NamedTuple):
     voters: VoterSet
     has_run: bool
-    """False where nothing but formatting has touched the directory: then nobody has voted by it yet."""
+    """False if the directory was only formatted: then no vote was given with it yet."""
 
 
 def recorded_voters(disk: Disk, directory: PurePath) -> RecordedVoters | None:
-    """Jobs only. The last voter set of the metadata log in a node's directory; None where it names no voters."""
+    """For jobs only. The last voter set of the metadata log in a node's directory; None if it has none."""
     directory = directory / f"{METADATA_TOPIC}-0"
     if disk.stat(directory) is None:
         return None
@@ -40,7 +40,7 @@ def recorded_voters(disk: Disk, directory: PurePath) -> RecordedVoters | None:
 
 
 def _last_in(disk: Disk, path: PurePath) -> VoterSet | None:
-    """A power cut may have torn the tail: what stands before it counts."""
+    """A power cut may have damaged the tail. What comes before it counts."""
     last: VoterSet | None = None
     file = disk.open(path)
     try:

@@ -1,4 +1,4 @@
-"""Which feature levels Kafka's releases know, by name: what `storage format` may be asked for."""
+"""The feature levels of Kafka's releases, by name: the values that `storage format` accepts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METADATA_LEVELS: Final[dict[str, int]] = {
     "4.2-IV1": 29,
     "4.3-IV0": 30,
 }
-"""metadata.version by its name."""
+"""metadata.version by name."""
 
 FEATURE_LEVELS: Final[dict[str, int]] = {
     "eligible.leader.replicas.version": 1,

@@ -29,7 +29,7 @@ __all__ = [
 
 NEVER_FLEXIBLE: Final = 32767
 FRESH: Final[Any] = object()
-"""The default of array and struct arguments: made anew for each message, and told apart from an explicit null."""
+"""The default of array and struct arguments: made anew for each message, and distinct from an explicit null."""
 
 
 class UnsupportedField(ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from enum import IntEnum
@@ -52,6 +53,13 @@ _LZ4_HC_LEVELS = (3, 12)
 
 _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 3
+_ZSTD_THOROUGH = 2 << 20
+_ZSTD_MODEST_LEVEL = 9
+# The begin of a frame whose window is larger than the 8 MiB of level 19: it says so, or the window is all of a frame
+# that gives its size in four or eight bytes.
+_ZSTD_LARGE_WINDOW = re.compile(
+    rb"\x28\xb5\x2f\xfd(?:[\x00-\x1f\x40-\x5f\x80-\x9f\xc0-\xdf][\x69-\xff]|[\xa0-\xbf\xe0-\xff])"
+)
 
 _FIRST_GUESS = 64 * 1024
 _PLAIN_BUFFER = 1 << 20
@@ -71,8 +79,15 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
     if codec == Codec.LZ4:
         return _compress_lz4(memoryview(data), level)
     if codec == Codec.ZSTD:
-        return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
+        return bytes(cramjam.zstd.compress(data, level=_zstd_level(memoryview(data).nbytes, level)))
     raise BadCompression(f"unknown codec {codec}")
+
+
+def _zstd_level(size: int, level: int | None) -> int:
+    """The highest levels take 20 times the memory of what they compress: they are for batches of usual sizes."""
+    if level is None:
+        return _ZSTD_LEVEL
+    return level if size <= _ZSTD_THOROUGH else min(level, _ZSTD_MODEST_LEVEL)
 
 
 def _compress_xerial(data: memoryview) -> bytes:
@@ -126,6 +141,11 @@ def decompress(codec: int, data: Buffer, limit: int) -> memoryview:
     if not view:
         raise BadCompression("no compressed bytes")
     return _inflate(inflate, view, limit)
+
+
+def has_large_window(data: Buffer) -> bool:
+    """Whether zstd keeps these bytes in memory twice as it inflates them: as they are given out, and in its window."""
+    return _ZSTD_LARGE_WINDOW.search(data) is not None
 
 
 def _inflate_lz4(data: memoryview, out: bytearray | mmap) -> int:

@@ -98,7 +98,7 @@ class FrameReader:
     @property
     def begun(self) -> memoryview:
         """What is there of the frame that is arriving."""
-        return self._view[self._start + 4 : self._end]
+        return memoryview(self._rest)[4:] if self._rest else self._view[self._start + 4 : self._end]
 
     def space(self) -> memoryview:
         """Where the next read may write: never empty."""
@@ -135,17 +135,19 @@ class FrameReader:
     def settle(self) -> None:
         """Give up what the bytes at hand do not need."""
         have = self._end - self._start
+        if self._rest:
+            return
         if have == 0:
             self._drop()
-        elif len(self._buffer) <= CHUNK:
-            if have <= _MOVED:
-                self._rest = bytes(self._view[self._start : self._end])
-                self._drop()
-            elif self._need > CHUNK:
-                self._move()
+        elif len(self._buffer) <= CHUNK and have <= _MOVED:
+            self._rest = bytes(self._view[self._start : self._end])
+            need = self._need
+            self._drop()
+            self._need = need
 
     def clear(self) -> None:
         self._rest = b""
+        self._need = 0
         self._drop()
 
     def _load(self) -> None:

@@ -1,7 +1,9 @@
-"""The one door to the world: clock, randomness, sockets, disk and background jobs.
+"""The interfaces to the outside world: clock, randomness, sockets, disk and background jobs.
 
-What a node is made of reaches the outside through these interfaces alone. `highwater.world.real` is the real
-implementation; `highwater.sim` has the simulated one, with the same broker code running in both.
+All parts of a node reach the outside through these interfaces only. `highwater.world.real` is the real implementation,
+and `highwater.sim` has a simulated one; the same broker code runs in both.
+
+Start here, then read `boundary` (where an exception stops) and `real`.
 """
 
 from __future__ import annotations
@@ -22,43 +24,42 @@ from highwater.world.boundary import Failures
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
-Place = Literal["thread", "quorum", "sync", "reading", "client", "inflating", "process", "background"]
-"""Where a job runs. The first six are threads, apart from each other so that none waits for the others: for the node's
-own files; for what an election or a commit of the quorum waits for; for syncs; for bytes that clients read; for what
-clients have looked up or worked out, where jobs take turns; for batches that inflate, one at a time for their memory. A
-process is for what loops in Python; one in the background gives way to everything else on the machine."""
+Place = Literal["thread", "quorum", "sync", "reading", "client", "inflating", "looking up", "process", "background"]
+"""Where a job runs. The first seven are threads, apart from each other so that none waits for the others: for the
+node's own files; for what an election or a commit of the quorum waits for; for syncs; for bytes that clients read; for
+the work that clients ask for; for batches that clients have inflated, and for batches that look-ups inflate, one at a
+time each because of their memory. Jobs of clients take turns. A process is for what loops in Python; one in the
+background gives way to everything else on the machine."""
 
 
 class Refused(ConnectionError):
-    """Nothing listens at the address. Twice in a row against one broker epoch, this is proof of death."""
+    """No process listens at the address. Two refusals in a row, for one broker epoch, prove that the broker is dead."""
 
 
 class Unreachable(ConnectionError):
-    """No answer to the dial: proves nothing."""
+    """The connection attempt got no answer, which proves nothing."""
 
 
 class Poisoned(OSError):
-    """A failed append could not be trimmed back: the file's tail is unknown, the log must go offline."""
+    """A failed append could not be trimmed. The tail of the file is unknown, so the log must go offline."""
 
 
 class Exhausted(OSError):
-    """There was no descriptor or no memory to open a file with, so nothing was done: the same may well succeed later.
-
-    No error of a sync: a file that could not be opened was not synced, and can still be.
-    """
+    """There was no descriptor or no memory to open a file, so nothing was done, and the same call may succeed later. It
+    is not an error of a sync: a file that could not be opened was not synced, and can still be."""
 
 
 EXHAUSTED_SECONDS = 0.1
-"""Until it pays to try again."""
+"""The pause before the next attempt."""
 
 
 def gravest(errors: Iterable[OSError]) -> OSError | None:
-    """Of what befell the files of one sync: what is final comes before what passes, and before a file that is gone."""
+    """The worst error of one sync: a final error comes before a passing one, and before a missing file."""
     return min(errors, key=lambda error: isinstance(error, (Exhausted, FileNotFoundError)), default=None)
 
 
 class WorkerDied(EOFError):
-    """A job's process was killed or never began: its answer is unknown, and the same job may well succeed."""
+    """The process of a job was killed or never began. Its result is unknown, and the same job may succeed later."""
 
 
 class AlreadyLocked(OSError):
@@ -70,8 +71,8 @@ _PASSING = _EXHAUSTED | {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextmanager
-def telling_exhaustion(path: PurePath) -> Iterator[None]:
-    """Around what opens a file or a directory: where the system had nothing to open it with, Exhausted is raised."""
+def raising_exhausted(path: PurePath) -> Iterator[None]:
+    """Raises Exhausted if the system has no descriptor or no memory to open a file or a directory."""
     try:
         yield
     except OSError as failed:
@@ -81,10 +82,8 @@ def telling_exhaustion(path: PurePath) -> Iterator[None]:
 
 
 def is_passing(failed: BaseException | None) -> bool:
-    """Whether room, descriptors or memory were short for an open, a create or an append: later it may succeed.
-
-    Nothing that a sync raised is passing, since nobody knows what it dropped.
-    """
+    """Whether disk space, descriptors or memory were short for an open, a create or an append: later it may succeed. An
+    error of a sync is never passing, because it is unknown what the kernel dropped."""
     return isinstance(failed, OSError) and failed.errno in _PASSING
 
 
@@ -98,20 +97,20 @@ class Clock(Protocol):
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, for timestamps that leave the node. May jump."""
+        """Milliseconds since 1970, for timestamps that leave the node. The clock may jump."""
         ...
 
     def call_later(self, seconds: float, fn: Callable[..., None], *args: object) -> Timer: ...
 
     def call_soon(self, fn: Callable[..., None], *args: object) -> Timer:
-        """Run `fn` on the next loop turn: how work of one turn is coalesced."""
+        """Runs `fn` in the next turn of the loop. So the work of one turn can be done together."""
         ...
 
 
-class Listener(Protocol):
+class ListeningSocket(Protocol):
     @property
     def endpoint(self) -> Endpoint:
-        """The address really bound; its port is the free one chosen where 0 was asked for."""
+        """The bound address. If port 0 was asked for, this has the free port that was chosen."""
         ...
 
     def close(self) -> None: ...
@@ -122,12 +121,12 @@ class Net(Protocol):
 
     @property
     def room(self) -> int:
-        """How many connections it can hold at a time, whatever the settings say."""
+        """How many connections it can hold at a time, even if the settings allow more."""
         ...
 
     async def listen(
         self, factory: Callable[[], BufferedProtocol], at: Endpoint, tls: SSLContext | None = None
-    ) -> Listener: ...
+    ) -> ListeningSocket: ...
 
     async def dial(
         self, factory: Callable[[], BufferedProtocol], to: Endpoint, tls: SSLContext | None = None
@@ -141,40 +140,39 @@ class File(Protocol):
     def path(self) -> PurePath: ...
     @property
     def size(self) -> int:
-        """Where the next append lands."""
+        """The position of the next append."""
         ...
 
     def append(self, *parts: Buffer) -> int:
-        """Write all parts at the end, into the page cache; returns the position of the first byte.
+        """Writes all parts at the end, into the page cache, and returns the position of the first byte.
 
-        On an error nothing is kept: the file is trimmed back to its size before the call and the OSError raised.
-        If the trim fails too, Poisoned is raised, now and at every later append.
+        On an error nothing is kept: the file is trimmed to its size before the call, and the OSError is raised. If the
+        trim fails, too, Poisoned is raised, now and at every later append.
         """
         ...
 
     def read_cached(self, pos: int, n: int) -> Buffer | None:
-        """The bytes if they can be had without blocking, else None: then read in a job.
+        """The bytes if they can be read without blocking, or else None: then read them in a job. The result is shorter
+        than `n` only at the end of the file.
 
-        Shorter than `n` only at the end of the file. Where the system cannot tell (tmpfs, macOS) the tail that
-        this process wrote is read plainly and everything else is None.
+        Some systems cannot say what is in memory (tmpfs, macOS). There the tail that this process wrote is read
+        directly, and everything else is None.
         """
         ...
 
     def read(self, pos: int, n: int) -> Buffer:
-        """Jobs only: may block. Shorter than `n` only at the end of the file."""
+        """For jobs only: it may block. The result is shorter than `n` only at the end of the file."""
         ...
 
     def sync(self) -> None:
-        """Jobs only: data and size are durable on return. An error is final for the file: never retried.
-
-        Exhausted is no such error: the file could not be opened, and nothing was tried.
-        """
+        """For jobs only: data and size are durable on return. An error is final for the file and is never retried.
+        Exhausted is no such error: the file could not be opened, and nothing was tried."""
         ...
 
     def truncate(self, size: int) -> None: ...
 
     def close(self) -> None:
-        """Gives up the descriptor; a later call opens it again, even after a rename through the same Disk."""
+        """Closes the descriptor. A later call opens the file again, even after a rename through the same Disk."""
         ...
 
 
@@ -191,48 +189,50 @@ class Disk(Protocol):
     """Paths are absolute. Renames and new names are durable only after `sync_dir` of their directory."""
 
     def open(self, path: PurePath, create: bool = False) -> File:
-        """FileNotFoundError where it is missing and `create` is False. Opening is lazy about descriptors."""
+        """Raises FileNotFoundError if the file is missing and `create` is False. The descriptor is opened only when it
+        is needed."""
         ...
 
     def stat(self, path: PurePath) -> FileStat | None: ...
 
     def list(self, path: PurePath) -> list[str]:
-        """Names in a directory, sorted. FileNotFoundError where it is missing."""
+        """The names in a directory, sorted. Raises FileNotFoundError if it is missing."""
         ...
 
     def mkdir(self, path: PurePath) -> None:
-        """With parents; fine where it exists."""
+        """Creates the directory and its parents. It may exist already."""
         ...
 
     def rename(self, old: PurePath, new: PurePath) -> None:
-        """Atomic, replaces `new`. A directory moves with the open files in it."""
+        """Atomic; replaces `new`. Open files in a renamed directory stay usable."""
         ...
 
     def unlink(self, path: PurePath) -> None:
-        """FileNotFoundError where it is missing. A File still open keeps its bytes until closed."""
+        """Raises FileNotFoundError if the file is missing. A File that is still open keeps its bytes until it is
+        closed."""
         ...
 
     def rmdir(self, path: PurePath) -> None: ...
 
     def sync_dir(self, path: PurePath) -> None:
-        """Jobs only."""
+        """For jobs only."""
         ...
 
     def lock(self, path: PurePath) -> Callable[[], None]:
-        """Take the lock file or raise AlreadyLocked; returns its release."""
+        """Takes the lock file, or raises AlreadyLocked. Returns a function that releases it."""
         ...
 
     def flush(self, files: Collection[File], done: Callable[[OSError | None], None]) -> None:
-        """Group commit: sync these files in the next round of the disk's flusher, then `done` on the loop.
+        """Group commit: syncs these files in the next round of the disk's flusher, and then calls `done` on the loop.
 
-        All that was appended before the call is covered. Calls made while a round is under way share the next.
+        Everything that was appended before the call is covered. Calls that come during a round share the next one.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a job yields: how far it is, and how many seconds its work since the last one is to take at least."""
+    """What a job yields: its progress, and the least time in seconds that its work since the last step must take."""
 
     progress: object = None
     takes: float = 0.0
@@ -240,12 +240,13 @@ class Step:
 
 class Job(Protocol):
     def cancel(self, closed: Callable[[], None] | None = None) -> None:
-        """The job is closed at its next step, `done` is not called; `closed` is, once it touches nothing any more."""
+        """Closes the job at its next step. `done` is not called. `closed` is called when the job no longer touches
+        anything."""
         ...
 
 
 class World(Protocol):
-    """One per node."""
+    """Each node has its own."""
 
     @property
     def clock(self) -> Clock: ...
@@ -255,11 +256,11 @@ class World(Protocol):
     def disk(self) -> Disk: ...
     @property
     def failures(self) -> Failures:
-        """Unexpected ones, and the boundaries that they stop at."""
+        """Counts unexpected exceptions, and makes the boundaries that stop them."""
         ...
 
     def random(self, label: str) -> Random:
-        """A stream of its own, forked by label: new draws elsewhere do not shift it."""
+        """A random stream of its own for each label: draws from other streams do not shift it."""
         ...
 
     def run(
@@ -270,36 +271,37 @@ class World(Protocol):
         step: Callable[[Step], None] | None = None,
         where: Place = "thread",
     ) -> Job:
-        """Drive the generator `job(disk, *args)` off the loop; `done` and `step` are called on the loop.
+        """Runs the generator `job(disk, *args)` off the loop; `done` and `step` are called on the loop.
 
-        The job's first argument is a Disk of its own. A job for a process is a module-level function with picklable
-        arguments and result.
+        The first argument of the job is its own Disk. A job for a process is a module-level function with picklable
+        arguments and a picklable result.
         """
         ...
 
     def spawn(
         self, name: str, coroutine: Coroutine[Any, Any, None], failed: Callable[[Exception], None] | None = None
     ) -> Task[None]:
-        """A task owned by the node. If it fails, `failed` decides; without it, the node's failure handler is told."""
+        """Starts a task that the node owns. If it fails, `failed` is called; without `failed`, the node's failure
+        handler is."""
         ...
 
     def crash(self) -> None:
-        """As kill -9 would: every handle raises Dead from now on, no callback runs any more."""
+        """Like kill -9: every handle raises Dead from now on, and no callback runs any more."""
         ...
 
 
 class Check(Protocol):
-    """Looks at the bytes of a slice as they are read, one piece after the other."""
+    """Checks the bytes of a slice as they are read, one piece after the other."""
 
     def passes(self, data: Buffer) -> bool: ...
 
 
 class FileSlice:
-    """A range of a file as part of a response: read when the socket has room, not before.
+    """A range of a file that is part of a response. It is read only when the socket has room.
 
-    It pins its file: the bytes stay readable though the segment is deleted meanwhile. `intact` tells whether
-    they are still the bytes that were promised (a truncation may have cut them off), `check` whether they are
-    what was once written.
+    It keeps its file open: the bytes stay readable even if the segment is deleted meanwhile. `intact` says whether they
+    are still the promised bytes (a truncation may have cut them off). `check` says whether they are what was once
+    written.
     """
 
     __slots__ = ("check", "file", "intact", "pos", "size")

@@ -1,11 +1,11 @@
-"""Where an exception stops: it ends what it happened in, and nothing more.
+"""Where an exception stops: it ends the work in which it happened, and nothing more.
 
-A boundary is drawn around whatever can fail by itself: a request of a connection, a turn of periodic work, the work on
-one partition, a task, the end of a job, the node. An exception that reaches one is counted, told in the log once, and
-then the boundary decides: the answer is an error, the work is done again later, the partition goes offline, the node
-stops. What nobody drew a boundary around stops at the loop's own: the callback ends, and the others go on.
+There is a boundary around everything that can fail by itself: a request of a connection, a turn of periodic work, the
+work on one partition, a task, the end of a job, the node. An exception that reaches a boundary is counted and logged
+once. Then the boundary decides: the response is an error, the work is done again later, the partition goes offline, or
+the node stops. An exception without a boundary stops at the event loop: the callback ends, and others go on.
 
-Expected failures, of a disk, of a peer, are no exceptions in this sense: they are dealt with where they happen.
+Expected failures of a disk or of a peer do not count here. They are handled where they happen.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ Kind = Literal["connection", "partition", "periodic", "job", "task", "callback",
 Decide = Callable[[Exception], None]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 QUIET_SECONDS = 60.0
-"""The same failure is told once in that time; what repeats itself ten times a second would fill the disk."""
+"""The same failure is logged once in this time. A failure that comes ten times a second would fill the disk
+otherwise."""
 _log = logging.getLogger(__name__)
 
 
 class Dead(BaseException):
-    """Raised by every handle of a crashed world: nothing may catch it and go on."""
+    """Raised by every handle of a crashed world. No code may catch it and go on."""
 
 
 def as_os_error(failed: Exception) -> OSError:
-    """For those who know what to do when a disk fails, and do the same when it is the program that did."""
+    """For callers that treat a failed disk and a bug of the program in the same way."""
     return OSError(errno.EIO, f"an unexpected error: {failed!r}")
 
 
 class Failures:
-    """Of one node: how many, by the kind of boundary that they reached."""
+    """The unexpected exceptions of one node, counted by the kind of boundary that they reached."""
 
     def __init__(
         self, monotonic: Callable[[], float], witness: Callable[[str, BaseException], None] | None = None
     ) -> None:
-        """`witness` is told of each; a simulation takes them for findings."""
+        """`witness` is called for each exception. A simulation treats them as findings."""
         self._monotonic = monotonic
         self._witness = witness
-        self._told: dict[tuple[str, str, str], tuple[float, int]] = {}
-        """When a failure was last told, and how often it came since."""
+        self._logged: dict[tuple[str, str, str], tuple[float, int]] = {}
+        """When a failure was last logged, and how often it came since."""
         self._lines: dict[str, float] = {}
         self.counts: dict[Kind, int] = dict.fromkeys(KINDS, 0)
 
@@ -52,20 +53,20 @@ class Failures:
         self.counts[kind] += 1
         now = self._monotonic()
         key = (kind, name, repr(failed)[:200])
-        told, since = self._told.get(key, (-QUIET_SECONDS, 0))
-        if now - told < QUIET_SECONDS:
-            self._told[key] = (told, since + 1)
+        logged_at, since = self._logged.get(key, (-QUIET_SECONDS, 0))
+        if now - logged_at < QUIET_SECONDS:
+            self._logged[key] = (logged_at, since + 1)
         else:
-            if len(self._told) > 1000:
-                self._told.clear()
-            self._told[key] = (now, 0)
+            if len(self._logged) > 1000:
+                self._logged.clear()
+            self._logged[key] = (now, 0)
             more = f", and {since} times before" if since else ""
             _log.error("%s: an unexpected error stops here (%s)%s", name, kind, more, exc_info=failed)
         if self._witness is not None:
             self._witness(f"{kind} {name}", failed)
 
     def is_news(self, line: str) -> bool:
-        """Whether the line is to be logged, about a failure that is expected and may repeat itself: once in a while."""
+        """Whether to log the line. It is for expected failures that may repeat: each line is logged once in a while."""
         now = self._monotonic()
         if now - self._lines.get(line, -QUIET_SECONDS) < QUIET_SECONDS:
             return False
@@ -77,7 +78,7 @@ class Failures:
     def task_ended(
         self, task: Task[None], decide: Decide | None, ends_node: Callable[[str, BaseException], None]
     ) -> None:
-        """What becomes of a task that failed is for `decide`; where there is none, the node ends, and says so."""
+        """`decide` handles a failed task. Without `decide`, the node ends and logs the reason."""
         failed = None if task.cancelled() else task.exception()
         if failed is None or isinstance(failed, Dead):
             return
@@ -94,7 +95,7 @@ class Failures:
     def guarded(
         self, kind: Kind, name: str, fn: Callable[[], None], decide: Decide | None = None
     ) -> Callable[[], None]:
-        """A callback within its boundary."""
+        """A callback that runs within its boundary."""
         boundary = self.boundary(kind, name, decide)
 
         def guarded() -> None:
@@ -105,7 +106,7 @@ class Failures:
 
 
 class Boundary:
-    """A context manager. After an exception `decide` says what becomes of what failed; nothing is raised."""
+    """A context manager. After an exception it calls `decide` and raises nothing."""
 
     __slots__ = ("_decide", "_failures", "_kind", "_name")
 
@@ -127,7 +128,8 @@ class Boundary:
         return True
 
     def stop(self, failed: Exception) -> None:
-        """For who catches it by himself: where a hundred thousand callbacks a second pass, a context manager costs."""
+        """For code that catches the exception itself: a context manager is too slow for a hundred thousand callbacks a
+        second."""
         self._failures.note(self._kind, self._name, failed)
         if self._decide is not None:
             self._decide(failed)

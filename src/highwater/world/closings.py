@@ -1,4 +1,4 @@
-"""What was begun and must be ended, in an order that is written in one place."""
+"""The parts that were started and must be stopped. The order is written in one place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ Close = Callable[[], Awaitable[None] | None]
 
 
 class Closings:
-    """Only parts that were begun are closed. One that cannot be closed is reported, and the others still are."""
+    """Only parts that were started are closed. If one cannot be closed, that is reported, and the others still are
+    closed."""
 
     def __init__(self, failures: Failures, order: Sequence[str]) -> None:
         self._failures = failures
@@ -18,14 +19,14 @@ class Closings:
         self._begun: dict[str, Close] = {}
 
     def add(self, name: str, close: Close) -> None:
-        """The part has begun."""
+        """The part was started."""
         if name not in self._order:
             raise ValueError(f"{name} has no place in the order of closings")
         self._begun[name] = close
 
     @property
     def names(self) -> list[str]:
-        """In the order in which they will be closed."""
+        """The parts in the order in which they will be closed."""
         return [name for name in self._order if name in self._begun]
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
-"""How many descriptors this process may have open, and who gets how many of them.
+"""How many file descriptors this process may have open, and how they are shared.
 
-Files are opened again when they are needed; a connection that is let in is there to stay. So both are bounded by what
-the system allows: a client that dials often enough must not keep a log from its own files.
+Files can be closed and opened again, but an accepted connection stays. So both are limited by what the system allows: a
+client that opens many connections must not keep a log from its own files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 MOST_FILES = 2048
 KEPT_BACK = 384
-"""For files that jobs have open, connections to other nodes and the HTTP listener."""
+"""Descriptors for files of jobs, connections to other nodes and the HTTP listener."""
 _ENDLESS = 1 << 20
 
 
@@ -22,15 +22,16 @@ class Shares(NamedTuple):
 
 
 def limit() -> int:
-    """RLIMIT_NOFILE as it is now."""
+    """The present RLIMIT_NOFILE."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _ENDLESS if soft == resource.RLIM_INFINITY else soft
 
 
 def raise_limit() -> None:
-    """As far as the system lets us: a shell's soft limit of 1024 is for programs that still call select()."""
+    """Raises the limit as far as the system allows. The usual soft limit of 1024 is for programs that still call
+    select()."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # macOS has a hard limit that it does not keep to
+    with contextlib.suppress(ValueError, OSError):  # macOS reports a hard limit that it does not accept
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 

@@ -1,4 +1,4 @@
-"""Group commit: every flush asked for while a round of syncs is under way shares the next one."""
+"""Group commit: all flushes that are asked for during a round of syncs share the next round."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Done = Callable[[OSError | None], None]
 
 
 class Flusher:
-    """One round at a time, on an executor thread; answers come back on the loop."""
+    """Runs one round at a time, on an executor thread. Results come back on the loop."""
 
     def __init__(self, loop: AbstractEventLoop, executor: Executor) -> None:
         self._loop = loop
@@ -49,5 +49,5 @@ class Flusher:
         else:
             self._under_way = False
         for files, done in calls:
-            # One by one: what one of them does must not cost the others their answer.
+            # One by one: if one callback fails, the others must still get their result.
             self._loop.call_soon(done, gravest(failed[id(file)] for file in files if id(file) in failed))

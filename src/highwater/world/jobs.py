@@ -1,4 +1,4 @@
-"""Awaiting a background job, where a coroutine asks for it."""
+"""Lets a coroutine wait for a background job."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ T = TypeVar("T")
 
 
 class Pace:
-    """Keeps a job from being ahead of the time that its steps are to take. What was late is not made up for."""
+    """Slows a job down to the time that its steps must take. A delay is not made up for."""
 
     def __init__(self, now: float) -> None:
         self._begun = now
 
     def pause(self, step: Step, now: float) -> float:
-        """How long to wait, now that the work of this step is done."""
+        """How long to wait after the work of this step."""
         if not step.takes:
             return 0.0
         due = self._begun + step.takes
@@ -33,7 +33,7 @@ async def finished(
     step: Callable[[Step], None] | None = None,
     where: Place = "thread",
 ) -> T:
-    """The job's result; raises what it raised."""
+    """The result of the job. Raises what the job raised."""
     waiting: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def done(result: T | Exception) -> None:
@@ -53,7 +53,7 @@ async def finished(
 
 
 def is_exhausted(failed: OSError) -> bool:
-    """For syncs, whose other errors are final whatever they say."""
+    """For syncs: all their other errors are final."""
     return isinstance(failed, Exhausted)
 
 
@@ -61,10 +61,10 @@ async def patiently(
     attempt: Callable[[], Awaitable[T]],
     passes: Callable[[OSError], bool] = is_passing,
     tries: int | None = None,
-    told: Callable[[OSError], None] = lambda failed: None,
+    on_failure: Callable[[OSError], None] = lambda failed: None,
 ) -> T:
-    """What the attempt gives. Where what befell it passes, it is made again after a pause, at most so many times;
-    `told` of the first such error."""
+    """The result of `attempt`. If it fails with a passing error, it is tried again after a pause, at most `tries`
+    times. `on_failure` is called with the first such error."""
     waiting = False
     while True:
         try:
@@ -74,6 +74,6 @@ async def patiently(
             if not passes(failed) or tries == 0:
                 raise
             if not waiting:
-                told(failed)
+                on_failure(failed)
             waiting = True
         await asyncio.sleep(EXHAUSTED_SECONDS)

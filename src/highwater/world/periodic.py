@@ -1,4 +1,4 @@
-"""Work that is done again and again: a turn that fails is the end of that turn, not of the work."""
+"""Periodic work. A turn that fails ends that turn, and not the work."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ NEVER = float("inf")
 
 
 class Periodic:
-    """Each turn begins an interval after the last one ended. The interval is asked for anew each time."""
+    """Each turn begins one interval after the last one ended. The interval is asked for again each time."""
 
     def __init__(self, world: World, name: str, interval: Callable[[], float], work: Callable[[], None]) -> None:
-        """Seconds; `NEVER` for none, which is final."""
+        """The interval is in seconds. `NEVER` ends the work for good."""
         self._world = world
         self._interval = interval
         self._work = work

@@ -1,4 +1,4 @@
-"""The real world of one node: a uvloop (or asyncio) loop, threads for system calls, this machine's files."""
+"""The real world of one node: a uvloop (or asyncio) loop, threads for system calls, and the files of this machine."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ THREADS: Mapping[Place, int] = {
     "reading": 4,
     "client": 2,
     "inflating": 1,
+    "looking up": 1,
 }
-TURN_SECONDS: Mapping[Place, float] = {"client": 0.01}
+TURN_SECONDS: Mapping[Place, float] = {"client": 0.01, "inflating": 0.01, "looking up": 0.01}
 """After so long a job lets those that wait have their turn. Elsewhere it is driven to its end."""
 BACKGROUND_JOBS = 128
-"""Each waits in a thread of its own, perhaps for hours: none of the others must wait for it."""
+"""Each background job waits in its own thread, perhaps for hours, so that no other job has to wait for it."""
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +115,8 @@ class RealWorld:
             self._loop.call_soon_threadsafe(self._disk.relieve)
 
     def _escaped(self, loop: AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What no other boundary stopped: the loop goes on, and a transport whose protocol failed is closed by it."""
+        """Handles an exception that no other boundary stopped. The loop goes on, and closes a transport whose protocol
+        failed."""
         failed = context.get("exception")
         if isinstance(failed, Dead):
             return
@@ -133,7 +135,7 @@ class RealWorld:
             job.crash()
 
     def close(self) -> None:
-        """Let running jobs end and give the threads back."""
+        """Waits for running jobs, and ends the threads."""
         for task in list(self._tasks):
             task.cancel()
         for threads in self._threads.values():
@@ -142,7 +144,7 @@ class RealWorld:
 
 
 def new_event_loop() -> AbstractEventLoop:
-    """uvloop where it is installed."""
+    """uvloop, if it is installed."""
     try:
         import uvloop
     except ImportError:

@@ -1,4 +1,4 @@
-"""Files and directories of this machine. A bounded pool of descriptors lies behind File."""
+"""Files and directories of this machine. A limited pool of descriptors is behind File."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
 
-from highwater.world import AlreadyLocked, Buffer, Dead, Exhausted, File, Poisoned, telling_exhaustion
+from highwater.world import AlreadyLocked, Buffer, Dead, Exhausted, File, Poisoned, raising_exhausted
 from highwater.world.flusher import Flusher
 
 _IOV_MAX = 1024
@@ -26,12 +26,12 @@ _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
 _FEWEST_KEPT = 16
 _TRIES = 10
 _APART_SECONDS = 0.05
-"""How often and when a job's thread, which may wait, asks again for a descriptor."""
+"""How often, and after how long, the thread of a job asks again for a descriptor. It may wait."""
 _datasync = getattr(os, "fdatasync", os.fsync)
 
 
 def _open(path: PurePath, flags: int) -> int:
-    with telling_exhaustion(path):
+    with raising_exhausted(path):
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
 
 
@@ -48,7 +48,7 @@ class RealFile:
         self._poisoned: OSError | None = None
         self._nowait = bool(_RWF_NOWAIT)
         try:
-            self.size = os.stat(path).st_size  # a descriptor is for whoever uses the file: most of a thousand lie idle
+            self.size = os.stat(path).st_size  # a descriptor is opened when the file is used: most files are idle
         except FileNotFoundError:
             if not create:
                 raise
@@ -142,21 +142,21 @@ class RealFile:
             self.let_go()
 
     def let_go(self) -> None:
-        """Close its descriptor. It is forgotten first: whoever comes while it is closed, in another thread, must not
-        close the number again, which may be another file's by then. A weak reference finds the file until it is gone.
-        """
+        """Closes the descriptor. It is forgotten first: another thread that comes meanwhile must not close the same
+        number again, which may belong to another file by then. A weak reference finds the file until it is gone."""
         fd = self.give_up()
         if fd >= 0:
             os.close(fd)
 
     def give_up(self) -> int:
-        """Its descriptor, which is the caller's to close."""
+        """Returns the descriptor, which the caller closes."""
         fd, self._fd = self._fd, -1
         return fd
 
 
 def _take(fd: int) -> None:
-    """Lock the whole file, or OSError. A plain record lock, as the JVM's, would be the process's, not the node's."""
+    """Locks the whole file, or raises OSError. A plain record lock, as the JVM uses, would belong to the process and
+    not to the node."""
     if _OFD_SETLK is None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     else:
@@ -171,20 +171,21 @@ class RealStat:
 
 
 class RealDisk:
-    """The loop has one, with a flusher; every job gets one of its own."""
+    """The loop has one, with a flusher. Every job has its own."""
 
     def __init__(self, flusher: Flusher | None = None, descriptors: int = 2048) -> None:
         self._flusher = flusher
         self._descriptors = descriptors
-        """How many are kept open at most; job threads may have some more open for as long as they need them."""
+        """How many descriptors are kept open at most. Threads of jobs may open some more for as long as they need
+        them."""
         self._room = descriptors
-        """How many are kept open now: half of what there were when the system had no more, and then one more each
-        time a file is opened."""
+        """How many are kept open now. If the system has no more, it is halved, and then it grows by one each time a
+        file is opened."""
         self.on_pressed: Callable[[], None] = lambda: None
-        """Called by a job's thread that found no more: it is for the loop to close some, by `relieve`."""
+        """Called by the thread of a job that got no descriptor. The loop then closes some, with `relieve`."""
         self._files: dict[str, weakref.WeakValueDictionary[str, RealFile]] = {}
-        """By directory and name, so that a directory is renamed without a look at all files. As texts: a path's own
-        hash and comparison cost as much as the system call."""
+        """By directory and name, so that a directory can be renamed without a look at all files. The keys are texts,
+        because hashing and comparing paths costs as much as the system call."""
         self._open: OrderedDict[int, weakref.ref[RealFile]] = OrderedDict()
         self._lock = threading.Lock()
         self._lock_files: set[int] = set()
@@ -233,12 +234,13 @@ class RealDisk:
         return file._fd
 
     def _shed(self) -> None:
-        """There are no more: others need some of ours."""
+        """The system has no more descriptors, so this pool gives some up."""
         self._room = max(min(len(self._open), self._room) // 2, min(_FEWEST_KEPT, self._descriptors))
         self._evict(None)
 
     def _evict(self, keep: RealFile | None) -> None:
-        """Close the oldest descriptors. Only the loop's thread does so: it uses its own without a lock."""
+        """Closes the oldest descriptors. Only the loop's thread does this, because it uses its own descriptors without
+        a lock."""
         for key in list(islice(self._open, max(len(self._open) - self._room, 0))):
             oldest = self._open[key]()
             if oldest is None:
@@ -249,7 +251,7 @@ class RealDisk:
 
     @contextlib.contextmanager
     def busy(self, file: RealFile) -> Iterator[int]:
-        """The descriptor for a job thread: not closed under its hands by the pool or by close()."""
+        """The descriptor for the thread of a job. The pool and `close` do not close it meanwhile."""
         fd = self._wait_for(file)
         try:
             yield fd
@@ -275,7 +277,7 @@ class RealDisk:
         raise AssertionError
 
     def relieve(self) -> None:
-        """On the loop: a job's thread found that there were no more descriptors."""
+        """Runs on the loop: the thread of a job found no descriptor."""
         with self._lock:
             self._shed()
 
@@ -293,7 +295,7 @@ class RealDisk:
         return RealStat(status.st_size, status.st_mtime_ns // 1_000_000, os.path.isdir(path))
 
     def list(self, path: PurePath) -> list[str]:
-        with telling_exhaustion(path):
+        with raising_exhausted(path):
             return sorted(os.listdir(path))
 
     def mkdir(self, path: PurePath) -> None:
@@ -301,11 +303,11 @@ class RealDisk:
 
     def rename(self, old: PurePath, new: PurePath) -> None:
         self._check_alive()
-        with self._lock:  # a job thread opens a file by the path it has at that moment
+        with self._lock:  # the thread of a job opens a file by its path at that moment
             try:
                 os.rename(old, new)
             except FileNotFoundError:
-                if not os.path.lexists(old):  # somebody has removed it: what is made there later is another
+                if not os.path.lexists(old):  # another process removed it: a later file of this name is a new one
                     self._files.pop(str(old), None)
                     self._forget(old)
                 raise
@@ -367,8 +369,8 @@ class RealDisk:
             raise Dead
 
     def die(self) -> None:
-        """As `crash`, while another thread is at work on its files: its next call finds them dead. Their descriptors
-        stay open until `crash`, so that no other file gets their numbers."""
+        """As `crash`, while another thread works on its files: its next call finds them dead. The descriptors stay open
+        until `crash`, so that no other file gets their numbers."""
         self._dead = True
         with self._lock:
             for reference in self._open.values():

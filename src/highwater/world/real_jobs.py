@@ -1,4 +1,5 @@
-"""Background jobs: a generator driven to its end in a thread, or in a process of its own where it loops in Python."""
+"""Background jobs: a generator that runs to its end in a thread, or in its own process for long computations in
+Python."""
 
 from __future__ import annotations
 
@@ -57,8 +58,8 @@ class RealJob:
             self._loop.call_soon(closed)
 
     def crash(self) -> None:
-        """Its disk is dead at its next call; `done` is not called. What it is just writing goes where it was meant for:
-        a descriptor that is closed under its hands may be another file's at once."""
+        """The job's disk is dead at its next call, and `done` is not called. A write that is under way still goes to
+        its own file: if its descriptor were closed now, the number could belong to another file at once."""
         self._crashed = True
         self._cancelled.set()
         if self._disk is not None:
@@ -67,7 +68,7 @@ class RealJob:
                 self._disk.crash()
 
     def start(self, executor: Executor, where: Place, turn: float | None = None) -> None:
-        """Where it is given a `turn`, it goes to the end of the queue after so many seconds."""
+        """If `turn` is given, the job goes to the end of the queue after that many seconds."""
         executor.submit(self._drive, executor, where, turn)
 
     def _drive(self, executor: Executor, where: Place, turn: float | None) -> None:
@@ -87,7 +88,7 @@ class RealJob:
             self._loop.call_soon_threadsafe(self._closed)
 
     def _drive_thread(self, turn: float | None) -> bool:
-        """False where its turn is over and it is not."""
+        """False if the turn is over and the job is not."""
         self._at_work = True
         try:
             return self._take_turn(turn)
@@ -135,14 +136,14 @@ class RealJob:
                 raise WorkerDied(f"no process could be started for the work: {failed}") from failed
             try:
                 result = self._result_of(ours)
-            except (EOFError, OSError) as failed:  # between two messages, or amid one
+            except (EOFError, OSError) as failed:  # between two messages, or in the middle of one
                 child.join()
                 died = f"process {child.pid}, which did the work, ended with code {child.exitcode}"
                 raise WorkerDied(died) from failed
             finally:
                 if self._cancelled.is_set():
                     child.terminate()
-                ours.close()  # nobody listens to it any more: it must not wait for that
+                ours.close()  # no process reads from it any more, so the job must not wait for that
                 child.join()
         self._finish(result)
 
@@ -160,9 +161,9 @@ class RealJob:
         if self._step is not None and not self._cancelled.is_set():
             self._loop.call_soon_threadsafe(self._step_on_loop, self._step, step)
 
-    def _step_on_loop(self, tell: Callable[[Step], None], step: Step) -> None:
+    def _step_on_loop(self, on_step: Callable[[Step], None], step: Step) -> None:
         if not self._cancelled.is_set():
-            tell(step)
+            on_step(step)
 
     def _finish(self, result: object) -> None:
         if not self._cancelled.is_set() and not self._loop.is_closed():
@@ -178,7 +179,7 @@ def _run_in_child(pipe: Connection, job: Generate, args: tuple[object, ...], bac
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if background:
         os.nice(MOST_PATIENT)
-    # Nobody may be at work on the node's files when its next life begins.
+    # No job may work on the node's files when the next process of the node begins.
     parent = multiprocessing.parent_process()
     assert parent is not None
     pace = Pace(time.monotonic())

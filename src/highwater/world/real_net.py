@@ -1,4 +1,4 @@
-"""Sockets of this machine, through the loop's own transports."""
+"""Sockets of this machine, through the transports of the event loop."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RealNet:
     async def dial(
         self, factory: Callable[[], BufferedProtocol], to: Endpoint, tls: SSLContext | None = None
     ) -> Transport:
-        """Whoever dials says for how long, by cancelling; by itself the system gives up after minutes."""
+        """The caller limits the time by cancelling. By itself the system gives up only after minutes."""
         self._check_alive()
         try:
             transport, _ = await self._loop.create_connection(factory, to.host, to.port, ssl=tls)
@@ -63,7 +63,7 @@ class RealNet:
         return transport
 
     def _tracked(self, protocol: BufferedProtocol) -> BufferedProtocol:
-        """Learns the transport of an accepted connection on its way to the protocol: a crash closes those too."""
+        """Notes the transport of an accepted connection, because a crash closes those, too."""
 
         def connection_made(transport: BaseTransport) -> None:
             del protocol.connection_made
@@ -77,7 +77,7 @@ class RealNet:
         return protocol
 
     def _track(self, transport: Transport) -> None:
-        """In a plain set, swept as it grows: uvloop's transports with TLS take no weak references."""
+        """A plain set that is swept as it grows: uvloop's TLS transports take no weak references."""
         if len(self._transports) >= self._sweep_at:
             self._transports = {open_one for open_one in self._transports if not open_one.is_closing()}
             self._sweep_at = max(64, 2 * len(self._transports))

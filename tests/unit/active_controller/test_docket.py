@@ -81,7 +81,7 @@ def test_a_short_one_waits_for_one_long_decision_at_most(court: Court) -> None:
     assert court.heard == ["a1", "a2", "short1", "b1", "b2", "c1", "c2"]
 
 
-def test_who_comes_when_others_wait_comes_after_them(court: Court) -> None:
+def test_a_new_case_comes_after_the_waiting_ones(court: Court) -> None:
     court.add("a", 2, takes_long=True)
     court.add("b")
     court.sim.loop.run_until(lambda: court.heard[-1] == "a2")
@@ -90,7 +90,7 @@ def test_who_comes_when_others_wait_comes_after_them(court: Court) -> None:
     assert court.heard == ["a1", "a2", "b1", "c1"]
 
 
-def test_all_is_given_up_and_each_is_told_once(court: Court) -> None:
+def test_all_requests_are_given_up_and_each_is_answered_once(court: Court) -> None:
     court.add("a", 3, takes_long=True)
     court.add("b", 2, takes_long=True)
     court.add("c")
@@ -102,7 +102,7 @@ def test_all_is_given_up_and_each_is_told_once(court: Court) -> None:
     assert court.heard[4:] == ["d1", "d2"]
 
 
-def test_a_mistake_is_raised_while_whoever_asked_is_there(court: Court) -> None:
+def test_an_exception_is_raised_while_the_caller_waits(court: Court) -> None:
     with pytest.raises(ValueError, match="a"):
         court.add("a", mistaken=True)
     assert court.docket.is_free

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
+import pytest
+
 from highwater.controller.decision import Decision
 from highwater.errors import Code
 from highwater.model import Endpoint, NodeId
@@ -147,6 +149,21 @@ def test_a_heartbeat_counts_though_what_it_led_to_could_not_be_written() -> None
         assert not is_fenced(living, DYING)
 
 
+@pytest.mark.parametrize("other", [-1, 1])
+def test_a_heartbeat_of_another_epoch_is_no_sign_of_life(other: int) -> None:
+    """Anybody can send one, for example an earlier incarnation of the broker."""
+    with Living().start() as living:
+        led(living, OTHER)
+        line = Line(living)
+        line.heartbeat(DYING)
+        stale = BrokerHeartbeatRequest(broker_id=DYING, broker_epoch=epoch(DYING) + other)
+        for _ in range(12):
+            living.sim.advance(SESSION / 10)
+            [answer] = line.ask_at_once((stale, 1), response=BrokerHeartbeatResponse)
+            assert isinstance(answer, BrokerHeartbeatResponse) and answer.error_code == Code.STALE_BROKER_EPOCH
+        assert is_fenced(living, DYING)
+
+
 def proven_dead_with_a_full_disk(living: Living, broker: NodeId) -> None:
     """It is heard of, its connection ends and its port refuses twice; and then the fencing cannot be written."""
     full = living.sim.storage(NODE).fail("append", LOG, errno.ENOSPC, times=None)
@@ -186,14 +203,16 @@ def test_a_broker_whose_fencing_could_not_be_written_still_counts_as_one_of_thos
         assert not is_fenced(living, OTHER)
 
 
-def test_two_registrations_that_were_sent_at_once_prove_no_death() -> None:
+@pytest.mark.parametrize("controller_is", ["idle", "busy"])
+def test_two_registrations_that_were_sent_at_once_prove_no_death(controller_is: str) -> None:
     """The second is sent before the refusal of the first can have been read: its sender may be dead."""
     with Living().start() as living:
         decide(living, [registered(DYING)])
         line = Line(living)
         line.heartbeat(DYING)
-        living.sim.storage(NODE).drag = 100.0
-        living.world.call(controller_of(living).decide, lambda: Decision(True, [NoOpRecord()]), lambda _: None)
+        if controller_is == "busy":
+            living.sim.storage(NODE).drag = 100.0
+            living.world.call(controller_of(living).decide, lambda: Decision(True, [NoOpRecord()]), lambda _: None)
         asked = registration(DYING, life=2)
         answers = line.ask_at_once((asked, 4), (asked, 4), response=BrokerRegistrationResponse)
         assert _codes(answers) == [Code.DUPLICATE_BROKER_REGISTRATION] * 2

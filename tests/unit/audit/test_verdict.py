@@ -108,7 +108,7 @@ def test_a_value_found_in_another_partition_is_misplaced_even_without_an_offset(
     assert judge(History([sent("a", partition=Q)], [read(0, "a", Q)])).ok
 
 
-def test_the_counts_are_told_for_each_partition() -> None:
+def test_the_counts_are_given_for_each_partition() -> None:
     sends = [sent("a"), sent("b", partition=Q), sent("c", partition=Q), sent("d", Outcome.FAILED)]
     verdict = judge(History(sends, [read(0, "b", Q), read(0, "a")]))
     told = {partition: (of["acked"], of["delivered"], of["lost"]) for partition, of in verdict.by_partition.items()}

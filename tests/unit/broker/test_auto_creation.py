@@ -14,6 +14,9 @@ from highwater.sim import Simulation
 from highwater.wire.codec import Message
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from highwater.wire.messages.metadata_response import MetadataResponse
+from tests.unit.broker.living import Living
 
 
 class Channel(ControllerChannel):
@@ -38,7 +41,7 @@ def topics(first: int, end: int) -> list[CreatableTopic]:
 def test_no_more_topics_are_asked_for_than_some_at_a_time() -> None:
     with Simulation(1) as sim:
         world, channel = sim.world("n1"), Channel()
-        creation = AutoCreation(world.clock, channel, lambda: 5000, lambda name: False)
+        creation = AutoCreation(world, channel, lambda: 5000, lambda name: False)
         told: list[Mapping[str, Code]] = []
         assert world.call(creation.want, topics(0, MOST_AT_A_TIME + 500), told.append) is not None
         ((names, done),) = channel.asked
@@ -59,7 +62,7 @@ def test_a_name_that_somebody_made_up_neither_fills_the_log_nor_forges_a_line(ca
     )
     with Simulation(1) as sim:
         world, channel = sim.world("n1"), Channel()
-        creation = AutoCreation(world.clock, channel, lambda: 5000, lambda name: False)
+        creation = AutoCreation(world, channel, lambda: 5000, lambda name: False)
         world.call(creation.want, [CreatableTopic(name=name)], lambda refused: None)
         ((_, done),) = channel.asked
         world.call(done, CreateTopicsResponse(topics=[refused]))
@@ -68,3 +71,12 @@ def test_a_name_that_somebody_made_up_neither_fills_the_log_nor_forges_a_line(ca
     assert "INVALID_TOPIC_EXCEPTION" in line
     assert "\n" not in line
     assert len(line) < 1_000
+
+
+def test_topics_that_cannot_be_created_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with Living(default_replication_factor="3").start() as living:
+        for number in range(20):
+            wanted = [MetadataRequestTopic(name=f"t{number}-{index}") for index in range(10)]
+            living.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=True), MetadataResponse, 12)
+    lines = [each for each in caplog.records if "cannot be created" in each.getMessage()]
+    assert len(lines) == 1

@@ -173,7 +173,7 @@ def test_a_policy_that_is_taken_back_ends_a_cleaning_that_is_under_way() -> None
         assert not any(name.endswith(names.CLEANED) for name in living.world.disk.list(log.directory))
 
 
-def test_progress_and_the_last_cleaning_are_told_while_they_last() -> None:
+def test_progress_and_the_last_cleaning_are_shown_while_they_last() -> None:
     with Living(**COMPACT, log_cleaner_io_max_bytes_per_second="1000000").start() as living:
         broker = living.node.broker
         living.create_topic(TOPIC)
@@ -204,7 +204,7 @@ def test_progress_and_the_last_cleaning_are_told_while_they_last() -> None:
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_a_log_that_cannot_be_cleaned_is_told_with_the_reason(again: bool) -> None:
+def test_a_log_that_cannot_be_cleaned_is_shown_with_the_reason(again: bool) -> None:
     """A disk that was full may have room; one that failed will fail again."""
     with Living(**COMPACT).start() as living:
         broker = living.node.broker

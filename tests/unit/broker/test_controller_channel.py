@@ -114,7 +114,7 @@ def test_a_request_that_was_answered_leaves_no_deadline_behind() -> None:
         assert len(scene.channel._deadlines) == 0
 
 
-def test_what_a_stopped_controller_does_not_answer_is_asked_of_its_successor_at_once() -> None:
+def test_requests_of_a_stopped_controller_go_to_its_successor_at_once() -> None:
     scene = Scene()
     with scene.sim:
         scene.listen()
@@ -142,7 +142,7 @@ def test_a_request_that_cannot_be_made_costs_no_other_its_answer() -> None:
         assert scene.broker.failures.counts["callback"] == 1
 
 
-def test_who_asks_while_the_way_to_the_controller_meets_a_mistake_is_told_in_time() -> None:
+def test_a_request_fails_in_time_if_the_controller_channel_raises() -> None:
     """So nobody who marks a request as under way waits for ever for its end."""
     scene = Scene()
     with scene.sim:
@@ -161,7 +161,7 @@ def test_who_asks_while_the_way_to_the_controller_meets_a_mistake_is_told_in_tim
         assert scene.answers == [None]
 
 
-def test_who_is_not_patient_waits_no_longer_than_that_for_a_controller_that_can_be_asked() -> None:
+def test_a_request_waits_no_longer_than_its_patience_for_a_controller_to_ask() -> None:
     scene = Scene()
     with scene.sim:
         scene.sim.cut("broker", "controller")

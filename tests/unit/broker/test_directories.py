@@ -68,7 +68,7 @@ def subject() -> Iterator[Subject]:
         yield Subject(sim)
 
 
-def test_only_what_lies_elsewhere_and_is_not_counted_in_sync_is_told(subject: Subject) -> None:
+def test_only_replicas_that_lie_elsewhere_and_are_not_counted_in_sync_are_reported(subject: Subject) -> None:
     subject.look(0, HERE)
     subject.look(1, DIRECTORY_UNASSIGNED)
     subject.look(2, GONE, isr=(OTHER, ME))
@@ -80,14 +80,14 @@ def test_only_what_lies_elsewhere_and_is_not_counted_in_sync_is_told(subject: Su
     assert subject.asked()[0] == [2, 3]
 
 
-def test_what_metadata_has_corrected_meanwhile_is_not_told(subject: Subject) -> None:
+def test_a_directory_that_metadata_has_corrected_meanwhile_is_not_reported(subject: Subject) -> None:
     subject.look(0, GONE)
     subject.look(0, HERE)
     subject.directories.report()
     assert not subject.channel.asked
 
 
-def test_nothing_is_told_before_the_broker_is_registered(subject: Subject) -> None:
+def test_nothing_is_reported_before_the_broker_is_registered(subject: Subject) -> None:
     subject.epoch = -1
     subject.look(0, GONE)
     subject.directories.report()
@@ -97,7 +97,7 @@ def test_nothing_is_told_before_the_broker_is_registered(subject: Subject) -> No
     assert subject.asked()[0] == [0]
 
 
-def test_what_is_seen_while_a_request_is_under_way_goes_into_the_next(subject: Subject) -> None:
+def test_directories_noted_during_a_request_go_into_the_next_one(subject: Subject) -> None:
     subject.look(0, GONE)
     subject.directories.report()
     subject.look(1, GONE)
@@ -108,7 +108,7 @@ def test_what_is_seen_while_a_request_is_under_way_goes_into_the_next(subject: S
     assert subject.asked()[0] == [1]
 
 
-def test_many_are_told_in_pieces(subject: Subject) -> None:
+def test_many_are_reported_in_pieces(subject: Subject) -> None:
     for index in range(2 * AT_ONCE + 1):
         subject.look(index, GONE)
     subject.directories.report()
@@ -125,7 +125,9 @@ def test_many_are_told_in_pieces(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("answer", [None, AssignReplicasToDirsResponse(error_code=Code.STALE_BROKER_EPOCH)])
-def test_what_was_not_taken_in_is_told_again(subject: Subject, answer: AssignReplicasToDirsResponse | None) -> None:
+def test_a_report_that_was_not_accepted_is_sent_again(
+    subject: Subject, answer: AssignReplicasToDirsResponse | None
+) -> None:
     subject.look(0, GONE)
     subject.directories.report()
     _, done = subject.asked()

@@ -61,7 +61,7 @@ def test_one_directory_is_used_and_voters_are_named_by_formatting(settings: dict
         Living(**settings)
 
 
-def test_neither_newer_groups_nor_transactions_are_advertised_and_features_are_three() -> None:
+def test_new_groups_and_transactions_are_not_advertised_and_there_are_three_features() -> None:
     with Living().start() as living:
         asked = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         answer = living.ask(asked, ApiVersionsResponse, 4)

@@ -1,4 +1,4 @@
-"""How long whoever asks for a leader that may be dead is kept waiting."""
+"""How long a request for a leader that may be dead is kept waiting."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Scene:
         self.sim.run(self.sim.until(lambda: self.now >= end, limit=10 * seconds))
 
 
-def test_who_has_just_come_is_answered_at_once() -> None:
+def test_a_new_client_is_answered_at_once() -> None:
     scene = Scene()
     with scene.sim:
         scene.ask()
         assert scene.answered == [0.0]
 
 
-def test_who_asks_again_waits_for_hints_that_are_on_their_way() -> None:
+def test_a_repeated_request_waits_for_hints_that_are_on_their_way() -> None:
     scene = Scene()
     with scene.sim:
         scene.ask(connected_for=2 * ACQUAINTED_SECONDS)
@@ -86,7 +86,7 @@ def test_a_doubt_passes_though_its_timer_and_the_clock_differ_by_a_rounding(seed
             assert len(scene.answered) == number
 
 
-def test_a_leader_known_to_be_alive_is_told_at_once() -> None:
+def test_a_request_about_a_leader_known_to_be_alive_is_answered_at_once() -> None:
     scene = Scene()
     with scene.sim:
         scene.cast()
@@ -96,7 +96,7 @@ def test_a_leader_known_to_be_alive_is_told_at_once() -> None:
         assert scene.answered == [0.0]
 
 
-def test_nobody_waits_longer_than_a_second_for_a_leader_that_refuses_and_is_not_fenced() -> None:
+def test_a_request_waits_at_most_a_second_for_an_unfenced_leader_that_refuses() -> None:
     scene = Scene()
     with scene.sim:
         scene.cast()

@@ -40,7 +40,7 @@ def test_an_envelope_may_hold_what_brokers_pass_on_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("api", FORWARDED, ids=lambda api: api.request.__name__)
-def test_what_cannot_be_passed_on_is_refused_for_each_thing_that_it_names(api: Api) -> None:
+def test_a_request_that_cannot_be_forwarded_is_refused_for_each_named_entry(api: Api) -> None:
     with Living().start() as living:
         failures = Failures(living.node.server.registries, lambda ids, strike: strike(ids[0]))
         failures.arm(Rule(1, Role.CONTROLLER, EnvelopeRequest.API_KEY, int(Code.POLICY_VIOLATION)))

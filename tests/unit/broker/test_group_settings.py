@@ -41,7 +41,7 @@ def test_a_session_of_ten_seconds_is_taken_where_the_bounds_have_it(setting: str
         assert living.ask(join_request(), JoinGroupResponse, 9).error_code == code
 
 
-def test_a_group_of_the_largest_size_takes_nobody_else() -> None:
+def test_a_group_of_the_largest_size_takes_no_other_member() -> None:
     with serving(group_max_size="1") as living:
         synced(living, joined(living))
         assert living.ask(join_request(), JoinGroupResponse, 9).error_code == Code.GROUP_MAX_SIZE_REACHED
@@ -60,7 +60,7 @@ def test_the_first_member_of_a_group_is_kept_waiting_for_others() -> None:
         assert 5.0 <= living.sim.now - begun < 5.5
 
 
-def test_what_members_read_is_kept_and_what_an_empty_group_has_read_expires() -> None:
+def test_offsets_of_subscribed_topics_stay_and_those_of_an_empty_group_expire() -> None:
     settings = {"offsets_retention_minutes": "1", "offsets_retention_check_interval_ms": "5000"}
     with serving(**settings) as living:
         request = join_request()
@@ -117,8 +117,8 @@ def test_all_groups_of_a_broker_take_64_mib_at_most(caplog: pytest.LogCaptureFix
         assert ask(67).error_code == Code.GROUP_MAX_SIZE_REACHED
         told = [each.getMessage() for each in caplog.records if "the most that they may" in each.getMessage()]
         assert told == [
-            "groups and offsets take 64 MiB, the most that they may: new ones are refused. Delete groups that nobody"
-            " uses, or lower offsets.retention.minutes"
+            "groups and offsets take 64 MiB, the most that they may: new ones are refused. Delete unused groups, or"
+            " lower offsets.retention.minutes"
         ]
         assert commit(living, 2) == [Code.NONE]
         leave(living, answers[0].member_id, group="g0")

@@ -119,7 +119,7 @@ def test_two_members_gather_and_the_leader_assigns() -> None:
         assert heartbeat(living, first) == Code.ILLEGAL_GENERATION
 
 
-def test_who_says_nothing_for_a_session_is_no_member_any_more() -> None:
+def test_a_member_without_heartbeats_for_a_session_is_removed() -> None:
     with serving() as living:
         member = joined(living)
         synced(living, member)
@@ -145,7 +145,7 @@ def test_offsets_are_fetched_in_every_version(version: int) -> None:
         assert committed(living, 0, 1, version=version) == [(42, 0), (-1, 0)]
 
 
-def test_what_is_not_there_cannot_be_committed() -> None:
+def test_offsets_of_a_missing_partition_cannot_be_committed() -> None:
     with serving() as living:
         assert commit(living, 1, 0, 7, version=9) == [Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION]
         assert commit(living, 1, 7, version=9) == [Code.UNKNOWN_TOPIC_OR_PARTITION]
@@ -323,7 +323,7 @@ def test_offsets_of_a_topic_that_is_deleted_while_its_groups_are_loaded_are_gone
         assert committed(living) == [(-1, 0)]
 
 
-def test_offsets_of_a_topic_that_is_deleted_while_nobody_coordinates_its_groups_are_gone() -> None:
+def test_offsets_of_a_topic_that_is_deleted_while_its_groups_have_no_coordinator_are_gone() -> None:
     with serving() as living:
         commit(living, 5, version=9)
         broker = living.node.broker
@@ -336,7 +336,7 @@ def test_offsets_of_a_topic_that_is_deleted_while_nobody_coordinates_its_groups_
         assert committed(living) == [(-1, 0)]
 
 
-def test_offsets_that_nobody_uses_expire() -> None:
+def test_unused_offsets_expire() -> None:
     with serving(offsets_retention_minutes="10", offsets_retention_check_interval_ms="60000") as living:
         commit(living, 5)
         living.sim.advance(9 * 60)
@@ -384,7 +384,7 @@ def test_from_version_5_on_a_sync_names_its_protocol() -> None:
         assert living.ask(request, SyncGroupResponse, 4).error_code == Code.NONE
 
 
-def test_nobody_is_told_of_offsets_before_they_are_loaded_but_hearts_may_beat() -> None:
+def test_offsets_are_refused_before_they_are_loaded_but_heartbeats_are_accepted() -> None:
     with serving() as living:
         member = joined(living)
         synced(living, member)
@@ -413,7 +413,7 @@ def test_clients_do_not_write_where_the_coordinator_does() -> None:
         assert answer.responses[0].partition_responses[0].error_code == Code.INVALID_TOPIC_EXCEPTION
 
 
-def test_who_waits_in_a_group_when_the_node_stops_is_sent_away() -> None:
+def test_a_waiting_member_gets_an_error_when_the_node_stops() -> None:
     with serving(group_initial_rebalance_delay_ms="60000") as living:
         expected = living.ask(join_request(), JoinGroupResponse, 9)
 
@@ -437,7 +437,7 @@ def test_the_records_are_compressed_as_it_is_set() -> None:
         assert records.read_header(bytes(log.segments[0].file.read(0, 1000))).codec == 3
 
 
-def test_addresses_are_told_as_java_does() -> None:
+def test_addresses_are_written_as_java_writes_them() -> None:
     assert _java_host("127.0.0.1") == "/127.0.0.1"
     assert _java_host("::1") == "/0:0:0:0:0:0:0:1"
     assert _java_host("fe80::1%eth0") == "/fe80:0:0:0:0:0:0:1%eth0"

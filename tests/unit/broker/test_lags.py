@@ -88,7 +88,7 @@ def test_leaders_are_asked_at_most_every_ten_seconds() -> None:
         assert watcher.look()["lag_sum"] == {'topic="orders"': 7}
 
 
-def test_where_a_leader_does_not_answer_the_offset_is_told_and_no_lag() -> None:
+def test_where_a_leader_does_not_answer_the_offset_is_shown_without_a_lag() -> None:
     with Stage(3, broker_session_timeout_ms=60_000) as stage:
         watcher = staged(stage)
         watcher.look()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from highwater.errors import Code, code_of
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from highwater.wire.messages.metadata_response import MetadataResponse
+from highwater.wire.records import APPEND_LIMIT
 from tests.unit.broker.living import Living
 
 
@@ -22,7 +23,7 @@ def test_queued_max_request_bytes_is_a_bound_unless_it_is_minus_one() -> None:
 def test_the_default_limits_are_finite() -> None:
     with Living().start() as living:
         limits = living.node.server.limits
-        assert (limits.connections, limits.queued_bytes) == (10_000, 128 << 20)
+        assert (limits.connections, limits.queued_bytes) == (10_000, (128 << 20) - APPEND_LIMIT)
 
 
 def test_request_timeout_ms_bounds_the_creation_of_a_topic_that_a_client_asked_for() -> None:

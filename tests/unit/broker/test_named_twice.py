@@ -31,7 +31,7 @@ def living() -> Iterator[Living]:
         yield node
 
 
-def test_the_offsets_of_a_group_that_is_named_twice_are_told_once(living: Living) -> None:
+def test_the_offsets_of_a_group_that_is_named_twice_are_answered_once(living: Living) -> None:
     commit(living, 7)
     groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("g", "other", "g", "g")]
     answer = living.ask(OffsetFetchRequest(groups=groups), OffsetFetchResponse, 9)

@@ -38,7 +38,7 @@ def test_server_max_startup_time_ms_ends_a_start_that_takes_longer() -> None:
         living.start()
 
 
-def test_initial_broker_registration_timeout_ms_ends_a_registration_that_nobody_answers() -> None:
+def test_initial_broker_registration_timeout_ms_ends_a_registration_without_an_answer() -> None:
     with Living(initial_broker_registration_timeout_ms="3000") as living:
         living.node.raft.endpoint_of = lambda *_: None  # type: ignore[method-assign]
         began = living.sim.now

@@ -39,7 +39,7 @@ def test_a_broker_that_the_controller_refuses_for_good_ends_and_says_why(
 
 
 def test_a_node_that_opens_its_logs_says_that_it_goes_on() -> None:
-    """Or whoever waits for it would give it up while it recovers."""
+    """Otherwise a caller that waits for it would give it up while it recovers."""
     with Living() as living:
         living.start().create_topic("orders", 3)
         living.stop()

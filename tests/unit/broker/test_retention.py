@@ -73,7 +73,7 @@ def test_a_setting_that_keeps_everything_lets_it_go_when_it_is_changed(name: str
 
 
 @pytest.mark.parametrize("interval", [7, 90])
-def test_what_is_too_old_goes_at_the_next_check(interval: int) -> None:
+def test_records_that_are_too_old_go_at_the_next_check(interval: int) -> None:
     settings = {"log_retention_check_interval_ms": str(interval * 1000), "log_retention_ms": "50000"}
     with Living(**settings).start() as living:
         living.create_topic(TOPIC)

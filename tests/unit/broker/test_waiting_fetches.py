@@ -184,7 +184,7 @@ def test_a_followers_session_ends_with_its_connection() -> None:
         assert not partition(living)._followers
 
 
-def test_a_session_that_nobody_fetches_from_is_told_of_news_once() -> None:
+def test_a_session_without_a_waiting_fetch_is_notified_of_news_once() -> None:
     with begun() as living:
         reader = Reader(living)
         reader.ask(*[wanted(session_epoch=0, max_wait_ms=0) for _ in range(20)])
@@ -200,7 +200,7 @@ def test_a_session_that_nobody_fetches_from_is_told_of_news_once() -> None:
         assert len(partition(living)._readers) == 1
 
 
-def test_a_session_that_waits_is_told_each_time_until_there_is_enough() -> None:
+def test_a_session_that_waits_is_notified_each_time_until_there_is_enough() -> None:
     with begun() as living:
         reader = Reader(living)
         reader.ask(wanted(session_epoch=0, min_bytes=200))
@@ -213,7 +213,7 @@ def test_a_session_that_waits_is_told_each_time_until_there_is_enough() -> None:
         assert values(reader.answers[0]) == [b"0", b"1", b"2"]
 
 
-def test_nobody_waits_for_days() -> None:
+def test_a_fetch_does_not_wait_for_days() -> None:
     with begun() as living:
         reader = Reader(living)
         reader.ask(wanted())
@@ -223,7 +223,7 @@ def test_nobody_waits_for_days() -> None:
         assert values(reader.answers[0]) == []
 
 
-def test_nobody_waits_for_more_bytes_than_the_answer_may_carry() -> None:
+def test_a_fetch_does_not_wait_for_more_bytes_than_the_response_may_have() -> None:
     with begun() as living:
         produce(living, bytes(2000))
         reader = Reader(living)
@@ -257,7 +257,7 @@ def test_a_fetch_of_the_metadata_log_waits_no_longer_than_its_connection_nor_for
         assert [answer.error_code for answer in stays.answers] == [0]
 
 
-def test_who_half_closes_gets_what_is_on_the_disk_and_waits_for_no_more() -> None:
+def test_a_half_closed_client_gets_what_is_on_disk_and_waits_no_longer() -> None:
     living = begun()
     produce(living, b"some")
     living.sim.knobs = NOTHING_IS_CACHED

@@ -34,7 +34,7 @@ def dump(*args: str) -> Result:
     return CliRunner().invoke(main, ["dump-log", *args])
 
 
-def test_a_batch_and_its_records_are_told(tmp_path: Path) -> None:
+def test_a_batch_and_its_records_are_printed(tmp_path: Path) -> None:
     (tmp_path / LOG).write_bytes(BATCH)
     found = dump("--files", str(tmp_path / LOG), "--print-data-log")
 
@@ -78,7 +78,7 @@ def test_a_log_that_is_none_is_refused(tmp_path: Path, data: bytes, complaint: s
         ("00000000000000000000.index", b"1234567890"),
     ],
 )
-def test_damage_is_told_and_ends_with_an_error(tmp_path: Path, name: str, data: bytes) -> None:
+def test_damage_is_printed_and_ends_with_an_error(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / LOG).write_bytes(BATCH)
     (tmp_path / name).write_bytes(data)
     found = dump("--files", str(tmp_path / name), "--index-sanity-check")
@@ -203,7 +203,7 @@ def test_the_tables_say_what_kafka_s_definitions_say(apache: None) -> None:
 
 
 @pytest.mark.parametrize("name", ["00000000000000000000.log", "00000000000000000000.index", "anything"])
-def test_a_file_that_is_not_there_is_told(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path, name: str) -> None:
     done = CliRunner().invoke(main, ["dump-log", "--files", f"{tmp_path / name},{tmp_path}"])
     assert done.exit_code == 1
     assert done.stderr == f"{tmp_path / name} does not exist\n{tmp_path} is not a file\n"

@@ -81,7 +81,7 @@ def pipe() -> Iterator[tuple[int, int]]:
         os.close(end)
 
 
-def test_lines_are_given_out_when_whole_and_a_pause_is_told(pipe: tuple[int, int]) -> None:
+def test_lines_are_given_out_when_whole_and_a_pause_is_reported(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     source = lines(reading, 0.01)
     os.write(writing, b"one\r\ntw")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from highwater.broker.lifecycle import NotRegistered
-from highwater.cli.node import RECOVERS_SECONDS, Teller, exit_code
+from highwater.cli.node import RECOVERS_SECONDS, NewsSender, exit_code
 from highwater.cli.origins import Origins
 from highwater.cli.server_properties import read_config
 from highwater.config import BROKER_RACK, ConfigError
@@ -63,7 +63,7 @@ def test_overrides_win_over_the_environment_and_that_over_the_file(
         ("1", "2", ("=soon",), "--override takes key=value, not '=soon'"),
     ],
 )
-def test_a_wrong_setting_is_told_with_the_place_that_it_comes_from(
+def test_a_wrong_setting_is_reported_with_the_place_that_it_comes_from(
     tmp_path: Path, file: str, variable: str, overrides: tuple[str, ...], told: str
 ) -> None:
     path = tmp_path / "server.properties"
@@ -110,7 +110,7 @@ def test_a_setting_that_is_nearly_one_is_logged_with_it(tmp_path: Path) -> None:
         (ValueError("a bug"), True),
     ],
 )
-def test_a_reason_that_the_operator_can_mend_is_told_without_a_traceback(
+def test_a_reason_that_the_operator_can_mend_is_reported_without_a_traceback(
     why: BaseException, traced: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.CRITICAL):
@@ -119,7 +119,7 @@ def test_a_reason_that_the_operator_can_mend_is_told_without_a_traceback(
     assert bool(caplog.records[-1].exc_info) is traced
 
 
-def test_an_address_that_is_taken_is_told_with_who_has_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_error_for_a_taken_address_names_the_process_that_has_it(caplog: pytest.LogCaptureFixture) -> None:
     async def listen(port: int) -> None:
         await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", port)
 
@@ -132,7 +132,7 @@ def test_an_address_that_is_taken_is_told_with_who_has_it(caplog: pytest.LogCapt
     assert told.endswith(": end that process, or give another port in listeners")
 
 
-def test_a_node_that_was_told_to_stop_ends_well() -> None:
+def test_a_node_that_was_asked_to_stop_ends_well() -> None:
     assert exit_code(None) == 0
 
 
@@ -147,7 +147,7 @@ def test_a_directory_that_is_not_there_is_named_with_what_makes_it(tmp_path: Pat
     assert "Traceback" not in done.stderr
 
 
-def test_a_setting_at_the_end_of_a_sentence_is_told_with_its_origin() -> None:
+def test_a_setting_at_the_end_of_a_sentence_is_reported_with_its_origin() -> None:
     origins = Origins()
     origins.note(["log.roll.ms"], "--set")
     assert origins.of("it must not be more than log.roll.ms.") == ["log.roll.ms is set by --set"]
@@ -156,10 +156,10 @@ def test_a_setting_at_the_end_of_a_sentence_is_told_with_its_origin() -> None:
 def test_a_node_that_recovers_writes_a_byte_a_second_at_most() -> None:
     """A pipe that nobody reads would be full one day, and the node would stand still."""
     read_end, write_end = os.pipe()
-    teller = Teller(write_end)
+    sender = NewsSender(write_end)
     began = time.monotonic()
     for _ in range(1000):
-        teller.recovers()
+        sender.recovers()
     seconds = time.monotonic() - began
     os.close(write_end)
     assert 1 <= len(os.read(read_end, 2000)) <= 1 + seconds / RECOVERS_SECONDS

@@ -58,13 +58,13 @@ def test_help_loads_no_tool() -> None:
         (["quorum", "decsribe"], "No such command 'decsribe': did you mean 'describe'?"),
     ],
 )
-def test_a_mistyped_command_is_told_with_the_one_that_may_be_meant(typed: list[str], told: str) -> None:
+def test_a_mistyped_command_is_reported_with_the_one_that_may_be_meant(typed: list[str], told: str) -> None:
     done = CliRunner().invoke(main, typed, prog_name="highwater")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1] == f"Error: {told}"
 
 
-def test_a_shell_that_completes_a_line_with_a_mistyped_command_is_told_nothing() -> None:
+def test_completing_a_line_with_a_mistyped_command_prints_nothing() -> None:
     typed = {"_HIGHWATER_COMPLETE": "bash_complete", "COMP_WORDS": "highwater topcs --cr", "COMP_CWORD": "2"}
     done = CliRunner().invoke(main, [], prog_name="highwater", env=typed)
     assert (done.exit_code, done.output.strip()) == (0, "")
@@ -82,7 +82,7 @@ def test_a_shell_that_completes_a_line_with_a_mistyped_command_is_told_nothing()
         ([], "Create, delete, describe or change topics."),
     ],
 )
-def test_misuse_is_told_with_the_usage_on_stderr(arguments: list[str], reason: str) -> None:
+def test_misuse_is_reported_with_the_usage_on_stderr(arguments: list[str], reason: str) -> None:
     done = CliRunner().invoke(main, ["topics", *arguments])
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.splitlines()[0] == reason
@@ -96,7 +96,7 @@ def test_an_option_that_is_missing_is_named() -> None:
     assert (done.exit_code, done.stderr.splitlines()[0]) == (1, 'Missing required argument "[config]"')
 
 
-def test_a_pipeline_without_its_file_is_told_how_to_begin(tmp_path: Path) -> None:
+def test_a_pipeline_without_its_file_prints_how_to_begin(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yml"
     for command in ("land", "status", "position"):
         done = CliRunner().invoke(main, ["pipeline", command, str(file)])
@@ -298,7 +298,7 @@ def test_features_that_do_not_exist_are_refused(release: str | None, settings: t
         feature_levels(release, settings, dynamic=True)
 
 
-def test_a_word_where_options_belong_is_told_in_one_line() -> None:
+def test_a_word_where_options_belong_is_reported_in_one_line() -> None:
     done = CliRunner().invoke(main, ["topics", "create", "orders"])
     assert done.exit_code == 1
     assert done.stderr == (

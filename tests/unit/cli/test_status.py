@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import signal
 import socket
@@ -15,9 +16,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from highwater.cli import main
-from highwater.cli.status import quorum_trouble
+from highwater.cli.status import full_disks, quorum_trouble, show
 from highwater.cli.status_topics import Address
 
 
@@ -46,7 +48,7 @@ def test_a_file_that_is_no_list_of_nodes_is_named(tmp_path: Path) -> None:
         assert "is no list of nodes as `highwater up` writes it" in done.output
 
 
-def test_a_cluster_of_which_no_node_answers_is_told_at_once(nobody_listens: str, tmp_path: Path) -> None:
+def test_a_cluster_of_which_no_node_answers_is_reported_at_once(nobody_listens: str, tmp_path: Path) -> None:
     (tmp_path / "nodes.json").write_text(json.dumps({"nodes": [{"id": 1, "http": nobody_listens}]}))
     for arguments in (("--http", nobody_listens), ("--data-dir", str(tmp_path))):
         done = run("status", *arguments)
@@ -62,7 +64,7 @@ def test_a_cluster_of_which_no_node_answers_is_told_at_once(nobody_listens: str,
         "leader-election --bootstrap-server SERVER --election-type preferred --all-topic-partitions",
     ],
 )
-def test_a_broker_that_is_not_there_is_told_at_once(nobody_listens: str, line: str) -> None:
+def test_a_broker_that_is_not_there_is_reported_at_once(nobody_listens: str, line: str) -> None:
     done = run(*line.replace("SERVER", nobody_listens).split())
     assert done.exit_code == 1
     assert done.output == f"cannot connect to {nobody_listens}: Connection refused\n"
@@ -88,7 +90,7 @@ def test_a_broker_that_is_not_there_is_told_at_once(nobody_listens: str, line: s
         ),
     ],
 )
-def test_misuse_is_told_with_the_reason(line: str, why: str) -> None:
+def test_misuse_is_reported_with_the_reason(line: str, why: str) -> None:
     done = run(*line.split())
     assert done.exit_code == 1
     assert why in done.output
@@ -167,6 +169,48 @@ def test_a_quorum_is_lost_when_too_many_of_those_asked_are_silent() -> None:
     assert quorum_trouble([(one, quorum(None, 1, 2, 3)), (two, quorum(None, 1, 2, 3))]) == (
         "The quorum has no leader: its voters have not agreed on one."
     )
+
+
+def observer(node: int, *voters: int) -> dict[str, object]:
+    """A node whose directory was formatted anew: it answers under a voter's id, and is none."""
+    told = {"role": "Follower", "leader": None, "epoch": 3, "high_watermark": 7, "voters": list(voters)}
+    return {"node": node, "quorum": {**told, "is_voter": False}}
+
+
+def test_a_voter_that_lost_its_directory_is_not_one_that_answers() -> None:
+    one, two, three = (Address(str(node), f"h:{node}") for node in (1, 2, 3))
+    answers = [(one, None), (two, observer(2, 1, 2, 3)), (three, {"node": 3, **quorum(None, 1, 2, 3)})]
+    told = quorum_trouble(answers)
+    assert told is not None and told.startswith(
+        "The quorum is lost: of the voters 1,2,3 no answer comes from 1, and 2 lost its vote, and 2 are needed."
+    )
+
+
+def test_a_voter_that_lost_its_directory_is_shown_as_an_observer_with_what_to_do() -> None:
+    leads = {"role": "Leader", "leader": 1, "epoch": 3, "high_watermark": 7, "voters": [1, 2, 3], "is_voter": True}
+    answers = [
+        (Address("1", "h:1"), {"node": 1, "quorum": leads}),
+        (Address("2", "h:2"), observer(2, 1, 2, 3)),
+        (Address("3", "h:3"), {"node": 3, "quorum": {**leads, "role": "Follower"}}),
+        (Address("4", "h:4"), observer(4, 1, 2, 3)),
+    ]
+    console = Console(width=400, record=True, file=io.StringIO())
+    console.print(show(answers, None, 0))
+    text = console.export_text()
+    assert text.startswith("node 2 votes no more: its directory was lost and formatted anew")
+    assert "put the lost directory back" in text and text.count("Observer") == 2
+
+
+def test_a_full_disk_is_reported_once_with_the_nodes_that_it_holds_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answers = [(Address(str(node), f"h:{node}", str(tmp_path)), None) for node in (1, 2)]
+    answers += [(Address("3", "h:3", str(tmp_path / "gone")), None), (Address("4", "h:4"), None)]
+    assert full_disks(answers) == []
+    monkeypatch.setattr("highwater.cli.status.shortage", lambda path: "0 bytes are free")
+    assert full_disks(answers) == [
+        "The disk of nodes 1,2 is full (0 bytes are free): nothing is written there until there is room."
+    ]
 
 
 def test_a_node_is_asked_at_the_address_that_its_log_names_or_a_browser_shows() -> None:

@@ -120,7 +120,7 @@ def test_a_cluster_without_followers_has_no_table_of_them() -> None:
     assert "Followers" in shown(answer(part("orders", 0, followers=[follower])))
 
 
-def test_a_topic_that_is_not_there_is_told_with_the_one_that_may_be_meant() -> None:
+def test_a_missing_topic_is_reported_with_the_one_that_may_be_meant() -> None:
     port = ReservedPort.drawn()
     http = f"127.0.0.1:{port.number}"
     with Cluster(brokers=1, config={"highwater.http.listener": http}) as cluster:

@@ -18,12 +18,12 @@ from highwater.cli.local_cluster import LocalCluster
 from highwater.cli.node import Readiness
 from highwater.cli.node_process import Handle, NodeProcess
 from highwater.cluster.failed import ClusterFailed
-from highwater.cluster.layout import Member
+from highwater.cluster.layout import NodeLayout
 from highwater.cluster.ports import free_ports
 from highwater.model import NodeId
 
 
-def test_a_node_that_has_ended_is_dead_though_whoever_started_it_has_not_looked() -> None:
+def test_a_node_that_has_ended_is_dead_before_its_parent_waits_for_it() -> None:
     """`up` would else wait for it to the end of its patience."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     handle = Handle(process.pid)
@@ -46,7 +46,7 @@ def test_a_node_that_has_ended_is_dead_though_whoever_started_it_has_not_looked(
 def test_the_last_words_of_a_node_are_how_it_ended_and_the_end_of_its_log(
     tmp_path: Path, program: str, ending: str
 ) -> None:
-    node = NodeProcess(Member(NodeId(1), ("broker",), tmp_path), tmp_path / "lock")
+    node = NodeProcess(NodeLayout(NodeId(1), ("broker",), tmp_path), tmp_path / "lock")
     node.output.write_text("".join(f"line {number}\n" for number in range(100)))
     node.hold(os.posix_spawn(sys.executable, [sys.executable, "-c", program], os.environ))
     assert node.wait()
@@ -60,7 +60,7 @@ def test_the_last_words_of_a_node_are_how_it_ended_and_the_end_of_its_log(
 
 def test_a_node_whose_disk_cannot_be_read_ends_neither_up_nor_the_other_nodes(tmp_path: Path) -> None:
     """`up` looks for the pid of each node several times a second."""
-    member = Member(NodeId(1), ("broker",), tmp_path)
+    member = NodeLayout(NodeId(1), ("broker",), tmp_path)
     node = NodeProcess(member, tmp_path / "lock")
     node.pid_file.mkdir()  # to read it is an error, and not that it is missing
     assert not node.look()
@@ -103,7 +103,7 @@ def test_a_node_that_recovers_its_logs_has_all_the_time_that_it_needs(tmp_path: 
     assert late.told.count("node 1 recovers its logs") == 1
 
 
-def test_nobody_is_told_of_a_recovery_that_is_soon_over(tmp_path: Path) -> None:
+def test_a_short_recovery_is_not_reported(tmp_path: Path) -> None:
     late = Late(tmp_path / "data", b".", b".", b".", b"+", each=1.0)
     assert late.is_waited_for()
     assert late.told == []
@@ -116,7 +116,7 @@ def test_a_quorum_is_not_missed_while_a_node_recovers_its_logs(tmp_path: Path) -
     assert late.told == ["node 1 recovers its logs"]
 
 
-def test_a_missing_quorum_is_told_once_while_nothing_is_heard(tmp_path: Path) -> None:
+def test_a_missing_quorum_is_reported_once_while_nothing_is_heard(tmp_path: Path) -> None:
     late = Late(tmp_path / "data", b"", b"", b"+")
     assert late.is_waited_for()
     [told] = late.told
@@ -194,7 +194,9 @@ def refusal(tmp_path: Path, *options: str) -> str:
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_the_reason(tmp_path: Path, options: tuple[str, ...], why: str) -> None:
+def test_options_that_do_not_suit_a_cluster_are_refused_with_the_reason(
+    tmp_path: Path, options: tuple[str, ...], why: str
+) -> None:
     assert why in refusal(tmp_path, *options)
 
 
@@ -208,7 +210,7 @@ def test_a_variable_of_the_environment_that_breaks_a_setting_is_named(
     assert "(log.retention.ms is set by --set)" in refusal(tmp_path, "--set", "log.retention.ms=later")
 
 
-def test_a_variable_that_is_nearly_a_setting_is_told_with_the_right_one(
+def test_a_variable_that_is_nearly_a_setting_is_reported_with_the_right_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_LOG_RETENTION_MSEC", "1000")

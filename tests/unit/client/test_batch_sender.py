@@ -137,7 +137,7 @@ def test_what_no_retry_can_mend_is_raised_and_ends_the_sender(client: Client, le
             sender.add(PARTITION, [(0, None, b"y", ())])
 
 
-def test_what_fails_until_the_delivery_timeout_is_raised(client: Client, leader: Leader) -> None:
+def test_an_error_that_lasts_until_the_delivery_timeout_is_raised(client: Client, leader: Leader) -> None:
     leader.judge = lambda sequence: Code.NOT_ENOUGH_REPLICAS
     # A short one can pass as a whole while the machine pauses.
     for seconds in (0.5, 2.0, 8.0, 32.0):

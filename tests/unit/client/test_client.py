@@ -153,7 +153,7 @@ def test_a_server_that_accepts_and_says_nothing_does_not_keep_the_others_waiting
     assert time.monotonic() - began < much
 
 
-def test_a_server_that_accepts_and_says_nothing_is_told(cluster: Cluster) -> None:
+def test_a_server_that_accepts_and_says_nothing_is_reported(cluster: Cluster) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stopped:
         mute = f"127.0.0.1:{stopped.getsockname()[1]}"
         with Client(mute, timeout=0.5, request_timeout=0.2) as client, pytest.raises(Unreachable, match="no answer"):

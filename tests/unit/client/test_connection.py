@@ -115,7 +115,7 @@ def test_what_the_protocol_does_not_allow_ends_the_connection(broker: FakeBroker
     assert not connection.is_open
 
 
-def test_a_lost_connection_is_told_apart_from_a_slow_answer(broker: FakeBroker) -> None:
+def test_a_lost_connection_is_distinguished_from_a_slow_answer(broker: FakeBroker) -> None:
     broker.answer(MetadataRequest, lambda request, version: None)
     with pytest.raises(Disconnected):
         connect(broker).request(MetadataRequest(), MetadataResponse)
@@ -165,5 +165,5 @@ def test_tagged_fields_of_a_response_header_are_passed_over() -> None:
         _skip_tags(memoryview(b"\x01\x05\x7fxx"))
 
 
-def test_servers_are_told_which_software_asks() -> None:
+def test_the_clients_software_version_is_the_installed_one() -> None:
     assert installed_version(SOFTWARE_NAME) == SOFTWARE_VERSION

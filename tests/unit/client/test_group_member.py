@@ -22,7 +22,7 @@ def test_partitions_go_in_rows_to_members_by_id_and_the_first_have_one_more() ->
     }
 
 
-def test_each_topic_is_shared_among_those_who_read_it() -> None:
+def test_each_topic_is_shared_among_its_readers() -> None:
     assert by_range({"a": ["t"], "b": ["t", "u"], "c": []}, {"t": 2, "u": 2, "v": 0}) == {
         "a": places("t", 0),
         "b": [*places("t", 1), *places("u", 0, 1)],

@@ -119,7 +119,7 @@ def test_a_directory_cannot_shrink(tmp_path: Path, brokers: int, fewer: str) -> 
     )
 
 
-def test_an_embedded_cluster_is_told_the_arguments_that_fit_not_the_options_of_up(tmp_path: Path) -> None:
+def test_an_embedded_cluster_names_the_arguments_that_fit_not_the_options_of_up(tmp_path: Path) -> None:
     lay_out(tmp_path, 2, controllers=1)
     with pytest.raises(ClusterFailed, match="start it with brokers=2, controllers=1, or choose another directory"):
         Cluster(brokers=2, data_dir=tmp_path).open()
@@ -163,7 +163,7 @@ def test_a_first_start_of_several_brokers_that_was_interrupted_is_completed(tmp_
     assert directory_id(tmp_path, 5) is not None
 
 
-def test_a_single_broker_may_be_told_what_to_tell_its_clients(tmp_path: Path) -> None:
+def test_a_single_broker_may_advertise_another_address(tmp_path: Path) -> None:
     told = {"advertised.listeners": "PLAINTEXT://example:9092"}
     layout = Layout(tmp_path, 1, 0, None, told)
     layout.release()
@@ -201,6 +201,19 @@ def test_a_majority_of_lost_voters_is_not_replaced(tmp_path: Path) -> None:
     assert "has lost the directories of the nodes 2, 3" in refusal(tmp_path, 3)
 
 
+def test_a_voter_that_lost_its_directory_counts_as_lost_at_every_later_start(tmp_path: Path) -> None:
+    """It has a directory again, which the quorum does not count: with another one lost there is no majority."""
+    assert lay_out(tmp_path).lost_voters_line is None
+    let_vote(tmp_path)
+    shutil.rmtree(tmp_path / "node-2")
+    for _ in range(2):
+        told = lay_out(tmp_path).lost_voters_line
+        assert told is not None and told.startswith("node 2 votes no more: its directory was lost and formatted anew")
+        assert "Of the voters 1,2,3 1,3 are left and 2 are needed, so none of them may fail" in told
+    shutil.rmtree(tmp_path / "node-3")
+    assert "has lost the directories of the nodes 2, 3" in refusal(tmp_path, 3)
+
+
 def test_a_new_quorum_does_not_answer_for_an_old_cluster(tmp_path: Path) -> None:
     cluster_id = lay_out(tmp_path, 1, controllers=1).cluster_id
     shutil.rmtree(tmp_path / "node-101")
@@ -223,7 +236,7 @@ def test_directories_that_were_not_formatted_together_do_not_run_together(tmp_pa
     assert "would be two quorums of one cluster" in refusal(ours, 3)
 
 
-def test_who_waits_for_which_address_is_told(tmp_path: Path) -> None:
+def test_the_report_names_which_node_waits_for_which_address(tmp_path: Path) -> None:
     layout = lay_out(tmp_path, 2)
     one, two = (member.endpoints[1] for member in layout.members)
     assert waits_for(layout.members) == [

@@ -16,7 +16,7 @@ DEAF = {"max.connections.per.ip.overrides": "127.0.0.1:0"}
 """No voter lets another in: nobody is ever ready."""
 
 
-def test_a_node_that_waits_for_voters_is_told_with_their_addresses() -> None:
+def test_a_node_that_waits_for_voters_is_reported_with_their_addresses() -> None:
     with Cluster(brokers=3) as cluster:
         cluster.kill(1, 2, 3)
         with pytest.raises(ClusterFailed) as late:
@@ -29,7 +29,7 @@ def test_a_node_that_waits_for_voters_is_told_with_their_addresses() -> None:
     )
 
 
-def test_a_cluster_waits_as_long_as_it_was_told_and_names_all_that_are_late() -> None:
+def test_a_cluster_waits_as_long_as_it_was_asked_to_and_names_all_that_are_late() -> None:
     with pytest.raises(ClusterFailed, match=r"^not ready after 0.2 s: node 1, 2, 3: node 1 waits for voter 2: "):
         Cluster(brokers=3, config=DEAF, ready_seconds=0.2).open()
 
@@ -48,7 +48,7 @@ def test_a_node_that_opens_its_logs_says_so(processes: bool) -> None:
 def test_a_cluster_that_is_closed_as_a_whole_warns_of_no_missing_leader(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without a set-up of logging, Python writes warnings to the terminal of whoever holds the cluster."""
+    """Without a set-up of logging, Python writes warnings to the terminal of the cluster's owner."""
     caplog.set_level("INFO")
     Cluster(brokers=1, controllers=2, data_dir=tmp_path).open().close()
     told = [record for record in caplog.records if "no other leader of the quorum" in record.message]

@@ -7,7 +7,7 @@ from pathlib import Path
 from highwater.cluster.room import Room
 
 
-def test_a_full_disk_is_told_once_and_so_is_its_room(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_once_and_so_is_its_room(tmp_path: Path) -> None:
     room = Room(tmp_path)
     assert list(room.news()) == []
     room.least = 1 << 62
@@ -19,7 +19,7 @@ def test_a_full_disk_is_told_once_and_so_is_its_room(tmp_path: Path) -> None:
     assert list(room.news()) == []
 
 
-def test_a_directory_that_is_gone_is_told_of_once_and_ends_nobody(tmp_path: Path) -> None:
+def test_a_directory_that_is_gone_is_reported_once_and_ends_no_node(tmp_path: Path) -> None:
     there = tmp_path / "data"
     there.mkdir()
     room = Room(there, least=0)

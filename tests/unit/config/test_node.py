@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
+from types import FrameType
 
 import pytest
 
@@ -13,6 +15,7 @@ from highwater.config import (
     LOG_RETENTION_MS,
     LOG_SEGMENT_BYTES,
     MESSAGE_MAX_BYTES,
+    MIN_INSYNC_REPLICAS,
     NUM_PARTITIONS,
     SETTINGS,
     ConfigError,
@@ -137,7 +140,7 @@ def test_the_settings_of_an_ordinary_server_properties_are_all_known() -> None:
     assert [listener.endpoint.host for listener in node.advertised_controller_listeners] == ["localhost"]
 
 
-def test_unknown_keys_are_told_and_passed_over() -> None:
+def test_unknown_keys_are_named_and_passed_over() -> None:
     assert NodeConfig.parse(COMBINED | {"my.plugin.key": "x", "num.partition": "2"}).unknown == (
         "my.plugin.key",
         "num.partition",
@@ -205,14 +208,14 @@ REFUSED: list[tuple[dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "problem"), REFUSED)
-def test_what_cannot_work_is_refused_at_start_by_name(changes: dict[str, str], problem: str) -> None:
+def test_a_setting_that_cannot_work_is_refused_at_start_by_name(changes: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         NodeConfig.parse(COMBINED | changes)
     assert problem in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", ["node.id", "process.roles", "controller.listener.names"])
-def test_what_has_no_default_must_be_given(name: str) -> None:
+def test_a_setting_without_a_default_must_be_given(name: str) -> None:
     with pytest.raises(ConfigError, match=f'Missing required configuration "{name}"'):
         NodeConfig.parse(without(COMBINED, name))
 
@@ -265,7 +268,7 @@ def test_a_brokers_own_change_wins_over_the_clusters() -> None:
     assert node.get(LOG_RETENTION_MS) == 7
 
 
-def test_a_stored_change_that_cannot_be_used_is_left_out_and_told() -> None:
+def test_a_stored_change_that_cannot_be_used_is_left_out_and_named() -> None:
     node = NodeConfig.parse(COMBINED, dynamic={"message.max.bytes": "five", "node.id": "7", "log.retention.ms": "8"})
     assert node.get(LOG_RETENTION_MS) == 8
     assert node.get(MESSAGE_MAX_BYTES) == 1048588
@@ -292,9 +295,57 @@ def test_changes_while_running_are_checked_as_kafka_checks_them(monkeypatch: pyt
         validate_broker_configs({"leader.replication.throttled.rate": "1"}, per_broker=True)
 
 
-def test_a_controller_alone_knows_the_listener_between_brokers_only_where_it_was_told() -> None:
+def test_a_controller_alone_knows_the_listener_between_brokers_only_where_it_is_set() -> None:
     alone = {"process.roles": "controller", "listeners": "CONTROLLER://:9093"}
     assert NodeConfig.parse(COMBINED).inter_broker_listener_of_all == "PLAINTEXT"
     assert NodeConfig.parse(COMBINED | alone).inter_broker_listener_of_all is None
     told = NodeConfig.parse(COMBINED | alone | {"inter.broker.listener.name": "internal"})
     assert told.inter_broker_listener_of_all == "INTERNAL"
+
+
+CLEANERS = {"log.cleaner.threads": "2"}
+"""Of which `log.cleaner.dedupe.buffer.size` must have a megabyte each."""
+UNSUITABLE = {"log.cleaner.dedupe.buffer.size": "1500000"}
+
+
+def calls_of(adopt: Callable[[], NodeConfig]) -> tuple[int, NodeConfig]:
+    """How many calls it takes, which is the same on every machine."""
+    calls = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        adopted = adopt()
+    finally:
+        sys.setprofile(before)
+    return calls, adopted
+
+
+def test_one_setting_that_does_not_suit_costs_little_however_many_names_there_are() -> None:
+    node = NodeConfig.parse(BROKER | CLEANERS)
+    few = {"min.insync.replicas": "2", "message.max.bytes": "2000000"}
+    many = few | {f"not.a.setting.{number}": "x" for number in range(3000)}
+    suiting, _ = calls_of(lambda: node.adopting({}, many))
+    labour, adopted = calls_of(lambda: node.adopting({}, many | UNSUITABLE))
+    assert labour < 10 * suiting
+    assert adopted.get(MIN_INSYNC_REPLICAS) == 2
+    assert adopted.dynamic_default == many
+    labour, again = calls_of(lambda: adopted.adopting({}, many | UNSUITABLE | {"num.network.threads": "4"}))
+    assert labour < 10 * suiting
+    assert again.dynamic_default == many | {"num.network.threads": "4"}
+
+
+def test_settings_that_do_not_suit_are_left_out_one_by_one() -> None:
+    node = NodeConfig.parse(BROKER | CLEANERS)
+    suiting = {"min.insync.replicas": "2", "message.max.bytes": "2000000", "log.retention.ms": "1000"}
+    adopted = node.adopting({"log.segment.bytes": "2000000"}, UNSUITABLE | suiting)
+    assert adopted.dynamic_default == suiting
+    assert adopted.dynamic == {"log.segment.bytes": "2000000"}
+    assert "log.cleaner.dedupe.buffer.size" not in adopted.dynamic_default
+    assert adopted.ignored
+    changed = adopted.adopting({}, UNSUITABLE | {"min.insync.replicas": "3"})
+    assert (changed.dynamic, changed.dynamic_default) == ({}, {"min.insync.replicas": "3"})

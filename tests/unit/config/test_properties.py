@@ -38,7 +38,7 @@ def test_a_broken_unicode_escape_is_an_error() -> None:
         st.text(st.characters(exclude_categories=["Cs"]), min_size=1), st.text(st.characters(exclude_categories=["Cs"]))
     )
 )
-def test_what_is_written_is_read_back(properties: dict[str, str]) -> None:
+def test_properties_that_are_written_are_read_back(properties: dict[str, str]) -> None:
     assert parse_properties(format_properties(properties)) == properties
 
 

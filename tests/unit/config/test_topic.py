@@ -61,7 +61,7 @@ def test_overrides_are_validated_alone_and_together() -> None:
     assert str(refusal.value) == ("conflict topic config setting min.compaction.lag.ms (9) > max.compaction.lag.ms (8)")
 
 
-def test_a_topics_row_tells_every_place_it_could_come_from() -> None:
+def test_a_topics_row_names_every_place_it_could_come_from() -> None:
     node = NodeConfig.parse(
         COMBINED | {"log.segment.bytes": "3000000"},
         dynamic={"log.segment.bytes": "4000000"},
@@ -79,7 +79,7 @@ def test_a_topics_row_tells_every_place_it_could_come_from() -> None:
     assert row.doc
 
 
-def test_a_synonym_before_the_name_asked_for_is_not_told() -> None:
+def test_a_synonym_before_the_name_asked_for_is_left_out() -> None:
     node = NodeConfig.parse(COMBINED | {"log.retention.hours": "5"})
     [topic] = [row for row in describe_topic(node, {}) if row.name == "retention.ms"]
     assert (topic.value, topic.source, topic.synonyms) == ("18000000", Source.DEFAULT, ())

@@ -71,7 +71,7 @@ def test_the_isr_shrinks_and_grows_and_the_answer_says_what_is_in_force_then() -
     assert answer(grown) == Answer(leader_id=1, leader_epoch=5, isr=[1, 2, 3], partition_epoch=9)
 
 
-def test_what_changes_nothing_is_answered_without_a_record() -> None:
+def test_a_proposal_that_changes_nothing_is_answered_without_a_record() -> None:
     same = propose(HEAD, proposal(1, 2, 3))
     assert not same.records
     assert answer(same) == Answer(leader_id=1, leader_epoch=5, isr=[1, 2, 3], partition_epoch=7)
@@ -105,7 +105,7 @@ def test_checks_come_in_kafkas_order(asked: PartitionData, leader: int, code: Co
     assert decision.refusal.code == code
 
 
-def test_a_topic_id_that_does_not_exist_is_told_for_each_partition() -> None:
+def test_an_unknown_topic_id_is_answered_for_each_partition() -> None:
     decision = propose(HEAD, proposal(1), proposal(1, partition_index=1), name="b")
     assert [(p.partition_index, p.error_code) for p in decision.response.topics[0].partitions] == [
         (0, Code.UNKNOWN_TOPIC_ID),
@@ -123,7 +123,7 @@ def test_another_incarnation_of_the_leader_is_refused_as_a_whole(broker_epoch: i
     assert not decision.records
 
 
-def test_nobody_joins_who_is_fenced_leaving_unknown_or_another_incarnation() -> None:
+def test_a_fenced_leaving_unknown_or_other_incarnation_does_not_join_the_isr() -> None:
     def code(head: MetadataImage, asked: PartitionData, version: int = 3) -> int:
         return answer(propose(head, asked, version=version)).error_code
 
@@ -146,7 +146,7 @@ def test_nobody_joins_who_is_fenced_leaving_unknown_or_another_incarnation() -> 
     )
 
 
-def test_what_was_refused_once_is_not_granted_to_a_copy_that_comes_late() -> None:
+def test_a_refused_proposal_is_not_granted_to_a_late_copy() -> None:
     """Its leader has heard the refusal and commits without this member. The copy was on a connection that it lost."""
     alone = with_topic(cluster(1, 2), "a", [1, 2], isr=[1])
     fenced = fence(alone, 2)
@@ -169,7 +169,7 @@ def test_a_member_that_stays_may_be_named_without_its_epoch() -> None:
     assert answer(propose(whole, without_epochs, version=2)).error_code == Code.NONE
 
 
-def test_nobody_joins_whose_directory_is_lost_or_offline() -> None:
+def test_a_replica_in_a_lost_or_offline_directory_does_not_join_the_isr() -> None:
     alone = with_topic(cluster(1, 2), "a", [1, 2], isr=[1])
     lost = PartitionChangeRecord(topic_id=topic_id("a"), partition_id=0, directories=[directory(1), DIRECTORY_LOST])
     assert answer(propose(then(alone, [lost]), proposal(1, 2, partition_epoch=8))).error_code == Code.INELIGIBLE_REPLICA
@@ -197,7 +197,7 @@ def test_the_second_proposal_of_one_request_sees_the_first() -> None:
     assert third.partition_epoch == partition(then(HEAD, decision.records), "a")["partition_epoch"] == 9
 
 
-def test_a_leader_that_recovers_says_so_before_anybody_joins_it() -> None:
+def test_a_leader_that_recovers_says_so_before_any_replica_joins_it() -> None:
     head = with_topic(cluster(1, 2), "a", [1, 2], isr=[1], leader_recovery_state=1)
     assert answer(propose(head, proposal(1, 2, leader_recovery_state=1))).error_code == Code.INVALID_REQUEST
     alone = propose(head, proposal(1, leader_recovery_state=1))
@@ -209,7 +209,7 @@ def test_a_leader_that_recovers_says_so_before_anybody_joins_it() -> None:
     assert answer(propose(head, proposal(1, 2))).isr == [1, 2]
 
 
-def test_who_leaves_an_isr_below_the_bound_stays_eligible_until_the_bound_is_met_again() -> None:
+def test_a_replica_that_leaves_an_isr_below_the_bound_is_eligible_until_the_bound_is_met() -> None:
     head = with_topic(cluster(1, 2, 3, elr=True), "a", [1, 2, 3])
     two = ConfigRecord(resource_type=2, resource_name="a", name="min.insync.replicas", value="2")
     head = then(head, [two])

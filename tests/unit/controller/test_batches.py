@@ -119,7 +119,7 @@ def test_topics_that_would_not_fit_a_batch_are_not_created() -> None:
     assert not decided.records
 
 
-def test_what_must_stay_whole_may_fill_a_batch_and_no_more() -> None:
+def test_records_that_must_stay_together_may_fill_a_batch_and_no_more() -> None:
     record = setting(100)
     size = at_most(record)
     assert MAX_BYTES == 8_388_608, "as in Kafka"

@@ -13,8 +13,7 @@ from highwater.controller.states import BrokerState
 from highwater.errors import Code
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.features import SUPPORTED
-from highwater.metadata.registration import Listener as KnownListener
-from highwater.metadata.registration import VersionRange
+from highwater.metadata.registration import RegisteredListener, VersionRange
 from highwater.model import NodeId, Uuid
 from highwater.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from highwater.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -86,7 +85,7 @@ def test_a_new_broker_gets_the_next_offset_as_its_epoch_and_starts_fenced() -> N
     assert (record.broker_epoch, record.fenced, record.in_controlled_shutdown) == (1, True, False)
     broker = then(FRESH, decision.records).brokers.get(1)
     assert broker is not None
-    assert broker.listeners == (KnownListener("PLAINTEXT", "127.0.0.1", 9092, 0),)
+    assert broker.listeners == (RegisteredListener("PLAINTEXT", "127.0.0.1", 9092, 0),)
     assert broker.features == SUPPORTED
     assert (broker.rack, broker.directories, broker.incarnation) == ("r1", (directory(1),), incarnation(1))
 
@@ -178,7 +177,7 @@ def test_a_controller_registers_with_its_endpoints_and_features() -> None:
         features=[ControllerFeature(name="metadata.version", min_supported_version=30, max_supported_version=30)],
     )
     controller = then(FRESH, register_controller(asked).records).controllers.by_id[NodeId(1)]
-    assert controller.listeners == (KnownListener("CONTROLLER", "h", 9093, 0),)
+    assert controller.listeners == (RegisteredListener("CONTROLLER", "h", 9093, 0),)
     assert controller.features == {"metadata.version": VersionRange(30, 30)}
 
 
@@ -372,7 +371,7 @@ def test_producer_ids_are_for_the_current_epoch_of_a_broker_and_end_with_the_typ
     assert not spent.records
 
 
-def test_why_a_broker_is_fenced_is_told() -> None:
+def test_the_reason_of_a_fencing_is_logged() -> None:
     liveness = Liveness(9.0)
     assert beat(cluster(1), liveness, want_fence=True).why == "it asked for it"
     assert beat(cluster(1, 2), liveness, want_shut_down=True).why == "it shuts down"

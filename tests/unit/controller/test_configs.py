@@ -125,7 +125,7 @@ def test_one_bad_resource_does_not_spoil_the_others_and_is_not_changed_in_part()
         (ConfigResource(99, "g"), ("x", SET, "1"), Code.UNSUPPORTED_VERSION, "Unknown resource type 99"),
     ],
 )
-def test_what_cannot_be_changed_is_refused_with_kafkas_code(
+def test_a_wrong_change_of_a_setting_is_refused_with_kafkas_code(
     resource: ConfigResource, change: Change, code: int, words: str
 ) -> None:
     [(number, message)], records = alter(HEAD, wanted(resource, change))
@@ -150,7 +150,7 @@ def test_a_resource_or_a_setting_named_twice_is_refused() -> None:
     assert (code, message) == (Code.INVALID_REQUEST, "Error due to duplicate config keys")
 
 
-def test_nobody_alters_without_the_right_to() -> None:
+def test_a_client_without_the_right_cannot_alter_settings() -> None:
     request = IncrementalAlterConfigsRequest(
         resources=[wanted(TOPIC, ("retention.ms", SET, "5")), wanted(OWN, ("log.retention.ms", SET, "5"))]
     )
@@ -175,7 +175,9 @@ def test_with_elr_another_bound_clears_what_it_made_eligible_and_brokers_have_no
 
 
 @pytest.mark.parametrize("resource", [TOPIC, CLUSTER_DEFAULT])
-def test_with_elr_another_bound_leaves_those_known_who_may_lead_where_nobody_does(resource: ConfigResource) -> None:
+def test_with_elr_a_changed_bound_keeps_the_possible_leaders_of_a_leaderless_partition(
+    resource: ConfigResource,
+) -> None:
     head = cluster(1, 2, elr=True)
     head = with_topic(head, "a", [1, 2], isr=[], leader=-1, eligible_leader_replicas=[1, 2], last_known_elr=[2])
     head = with_topic(head, "b", [1, 2], isr=[], leader=-1, last_known_elr=[2])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from highwater.controller.death import AT_ONCE, FENCINGS_WITHIN, Liveness, Suspicion, address_to_probe, was_stalled
 from highwater.metadata.brokers import BrokerRegistration, BrokersImage
-from highwater.metadata.registration import Listener
+from highwater.metadata.registration import RegisteredListener
 from highwater.model import ZERO_UUID, Endpoint, NodeId
 from tests.unit.controller.clusters import cluster, fence
 from tests.unit.controller.clusters import epoch as epoch_of
@@ -27,7 +27,7 @@ def probed(suspicion: Suspicion, *brokers: tuple[NodeId, int]) -> Suspicion:
 
 
 def broker_at(*listeners: tuple[str, str, int]) -> BrokerRegistration:
-    known = tuple(Listener(name, host, port, 0) for name, host, port in listeners)
+    known = tuple(RegisteredListener(name, host, port, 0) for name, host, port in listeners)
     return BrokerRegistration(ONE, 7, ZERO_UUID, known, {}, None, False, False, (), None)
 
 
@@ -42,7 +42,7 @@ def test_a_new_controller_needs_no_hint() -> None:
     assert probed(Suspicion(), (ONE, 7)).proven(ONE, 7, 10.0, unfenced=3)
 
 
-def test_who_sent_a_heartbeat_while_it_was_probed_is_alive_whatever_its_port_says() -> None:
+def test_a_broker_that_sent_a_heartbeat_during_the_probe_is_alive() -> None:
     suspicion = Suspicion()
     assert suspicion.hint(ONE, 7, 10.0)
     suspicion.probing(ONE, 7)
@@ -58,7 +58,7 @@ def test_a_broker_is_probed_where_brokers_reach_it_and_nowhere_else() -> None:
     assert address_to_probe(two, None) is None
 
 
-def test_a_controller_that_does_not_know_how_brokers_reach_each_other_probes_who_has_one_listener() -> None:
+def test_a_controller_that_does_not_know_the_broker_listener_probes_brokers_with_one_listener() -> None:
     assert address_to_probe(broker_at(("INTERNAL", "broker-1", 9092)), None) == Endpoint("broker-1", 9092)
 
 
@@ -130,14 +130,14 @@ def test_a_timer_half_a_second_late_proves_a_stall() -> None:
     assert was_stalled(due=10.0, now=10.501)
 
 
-def test_who_was_fenced_a_moment_ago_counts_among_those_there_were() -> None:
+def test_a_broker_that_was_just_fenced_still_counts_among_all_brokers() -> None:
     suspicion = Suspicion()
     assert dies(suspicion, ONE, 7, 0.0, unfenced=5)
     assert dies(suspicion, TWO, 8, AT_ONCE / 2, unfenced=4)
     assert not dies(suspicion, THREE, 9, AT_ONCE / 2, unfenced=3)
 
 
-def test_a_proof_alone_fences_nobody_so_nothing_is_held_against_the_broker_yet() -> None:
+def test_a_proof_alone_fences_no_broker_and_is_not_held_against_it_yet() -> None:
     suspicion = probed(Suspicion(), (ONE, 7), (TWO, 8))
     for _ in range(4):
         assert suspicion.proven(ONE, 7, 0.0, unfenced=4)
@@ -152,7 +152,7 @@ def unfenced(*brokers: int) -> BrokersImage:
     return cluster(*brokers).brokers
 
 
-def test_whoever_is_unfenced_and_has_no_session_begins_one() -> None:
+def test_an_unfenced_broker_without_a_session_gets_one() -> None:
     liveness = Liveness(9.0)
     liveness.begin_missing(unfenced(1, 2), 100.0)
     assert liveness.expired(109.0) == []
@@ -162,13 +162,13 @@ def test_whoever_is_unfenced_and_has_no_session_begins_one() -> None:
     assert liveness.expired(114.1) == [(2, epoch_of(2)), (1, epoch_of(1))]
 
 
-def test_whoever_is_fenced_needs_no_session() -> None:
+def test_a_fenced_broker_needs_no_session() -> None:
     liveness = Liveness(9.0)
     liveness.begin_missing(fence(cluster(1), 1).brokers, 100.0)
     assert liveness.expired(1000.0) == []
 
 
-def test_one_that_is_presumed_dead_keeps_nobody_from_registering_and_is_fenced_after_its_session() -> None:
+def test_a_broker_presumed_dead_keeps_no_other_from_registering_and_is_fenced_after_its_session() -> None:
     liveness = Liveness(9.0)
     liveness.activate(unfenced(1), 100.0)
     liveness.presume_dead(NodeId(1), epoch_of(1) + 1)

@@ -306,7 +306,7 @@ def happenings(state: State) -> Iterator[tuple[str, Sequence[Message]]]:
             yield state.question("fence", broker), fence_broker(image, CONFIG, broker, its_epoch)
 
 
-def test_what_befalls_brokers_has_kafkas_consequences(classes: Path) -> None:
+def test_events_of_brokers_have_the_same_consequences_as_in_kafka(classes: Path) -> None:
     random = Random(11)
     cases = [case for _ in range(80) for case in happenings(State(random))]
     questions = [question for question, _ in cases]

@@ -70,7 +70,7 @@ def test_a_replica_is_put_where_its_broker_says_and_nothing_else_changes() -> No
     assert assign(after, 0).records == [], "it is known by now"
 
 
-def test_what_is_not_the_brokers_own_is_refused_partition_by_partition() -> None:
+def test_partitions_that_are_not_the_brokers_own_are_refused_one_by_one() -> None:
     head = head_with_another_disk()
     assert codes(assign(head, 0, 5)) == [Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION]
     assert codes(assign(head, 0, name="b")) == [Code.UNKNOWN_TOPIC_ID]
@@ -83,7 +83,7 @@ def test_another_incarnation_is_refused_as_a_whole() -> None:
     assert (decision.response.error_code, decision.records) == (Code.STALE_BROKER_EPOCH, ())
 
 
-def test_who_lies_in_a_directory_that_is_offline_leaves_the_isr() -> None:
+def test_a_replica_in_an_offline_directory_leaves_the_isr() -> None:
     head = with_topic(cluster(1, 2, 3), "a", [2, 1, 3], leader=2)
     after = partition(then(head, assign(head, 0).records), "a")
     assert (after["directories"], after["isr"], after["leader"]) == ((NEW, directory(1), directory(3)), (1, 3), 1)
@@ -140,8 +140,8 @@ def test_another_is_elected_for_the_last_copy_that_failed_where_unclean_election
     assert (after["isr"], after["leader"], after["directories"][0]) == ((1,), 1, DIRECTORY_LOST)
 
 
-def test_a_replica_outside_the_isr_that_is_lost_is_told_in_a_new_leader_epoch() -> None:
-    """Whoever leads must know that its follower begins anew."""
+def test_a_lost_replica_outside_the_isr_is_announced_in_a_new_leader_epoch() -> None:
+    """The leader must know that its follower begins anew."""
     head = head_with_another_disk()
     assert assign(head, 0, to=DIRECTORY_LOST).records == [
         PartitionChangeRecord(

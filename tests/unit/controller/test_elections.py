@@ -147,7 +147,7 @@ def test_a_replica_whose_directory_is_offline_is_not_elected() -> None:
     assert partition(fenced(head, 1), "a")["leader"] == 3
 
 
-def test_with_elr_the_isr_may_become_empty_and_the_one_who_left_last_is_remembered() -> None:
+def test_with_elr_the_isr_may_become_empty_and_the_last_member_is_remembered() -> None:
     head = with_topic(cluster(1, 2, elr=True), "a", [1, 2])
     first = fenced(head, 1)
     assert partition(first, "a")["isr"] == (2,)
@@ -243,7 +243,7 @@ def test_a_broker_can_be_fenced_a_part_at_a_time_and_is_fenced_last() -> None:
 
 
 @pytest.mark.parametrize(("bound", "left"), [(1, []), (2, [3])])
-def test_who_is_elected_out_of_the_elr_and_may_commit_alone_leaves_nobody_eligible(bound: int, left: list[int]) -> None:
+def test_a_leader_from_the_elr_that_may_commit_alone_empties_the_elr(bound: int, left: list[int]) -> None:
     rules = ElectionRules(min_isr=bound, unclean=False, elr=True)
     before = state(leader=-1, isr=(), elr=(2, 3))
     record = partition_change(topic_id("a"), 0, before, (), lambda replica: replica == 2, rules)

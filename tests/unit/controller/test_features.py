@@ -67,7 +67,7 @@ def test_a_new_controller_ends_the_transaction_that_the_last_one_left_open() -> 
     assert then(half, records).features.metadata_version == 30
 
 
-def test_a_cluster_with_features_that_we_do_not_have_is_told_apart() -> None:
+def test_feature_levels_that_we_do_not_have_are_named() -> None:
     assert unsupported_levels(cluster(1).features) == []
     assert unsupported_levels(FeaturesImage({"metadata.version": 25, "group.version": 1})) == [
         "group.version is at level 1, supported is 0",

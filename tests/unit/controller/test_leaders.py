@@ -182,7 +182,7 @@ def test_a_partition_whose_replicas_have_all_lost_their_logs_begins_anew_when_th
     assert (after["elr"], after["last_known_elr"]) == ((), ())
 
 
-def test_nobody_who_asks_for_the_preferred_leader_begins_a_partition_anew() -> None:
+def test_a_preferred_election_never_restarts_a_partition_empty() -> None:
     head = without_log(with_topic(cluster(1, 2), "a", [1], leader=1), 1)
     assert elected(head, PREFERRED, ("a", [0])) == ([("a", 0, Code.PREFERRED_LEADER_NOT_AVAILABLE)], [])
 

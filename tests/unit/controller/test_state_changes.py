@@ -72,7 +72,7 @@ def test_a_fenced_follower_leaves_the_isr() -> None:
 
 def test_a_partition_that_loses_its_last_replica_has_no_leader_until_it_is_back() -> None:
     head, lines = fenced(orders(2), 2)
-    assert lines[0] == "orders-0 no leader in epoch 6, of ISR 2 and ELR (none) nobody is left: leader 2 was fenced"
+    assert lines[0] == "orders-0 no leader in epoch 6, no replica of ISR 2 and ELR (none) is left: leader 2 was fenced"
     back = unfence_broker(head, CONFIG, NodeId(2), epoch(2))
     assert told(head, back) == [
         "broker 2 unfenced: because",
@@ -87,11 +87,11 @@ def test_an_unclean_election_names_whose_records_are_lost() -> None:
     )
     assert told(head, list(decision.records), decision.why) == [
         "orders-0 elected 3 for epoch 7, uncleanly: what only 2 had is lost; ISR 2 -> 3: "
-        "somebody asked for unclean leaders"
+        "a client asked for unclean leaders"
     ]
 
 
-def test_an_election_from_the_elr_is_told_apart_from_one_from_the_isr() -> None:
+def test_an_election_from_the_elr_is_distinguished_from_one_from_the_isr() -> None:
     config = node_config(min_insync_replicas="2")
     whole = orders(2, 3, elr=True)
     records = fence_broker(whole, config, NodeId(3), epoch(3))
@@ -100,7 +100,7 @@ def test_an_election_from_the_elr_is_told_apart_from_one_from_the_isr() -> None:
     records = fence_broker(small, config, NodeId(2), epoch(2))
     empty = then(small, records)
     assert told(small, records)[0] == (
-        "orders-0 no leader in epoch 6, of ISR 2 and ELR 3 nobody is left; ISR 2 -> (none); ELR 3 -> 2,3; "
+        "orders-0 no leader in epoch 6, no replica of ISR 2 and ELR 3 is left; ISR 2 -> (none); ELR 3 -> 2,3; "
         "last known leader (none) -> 2: leader 2 was fenced"
     )
     back = unfence_broker(empty, config, NodeId(3), epoch(3))
@@ -110,7 +110,7 @@ def test_an_election_from_the_elr_is_told_apart_from_one_from_the_isr() -> None:
     )
 
 
-def test_an_isr_that_its_leader_asks_for_is_told_as_such() -> None:
+def test_an_isr_that_its_leader_asks_for_is_logged_as_such() -> None:
     head = orders(2, 3, 1)
     members = [BrokerState(broker_id=each, broker_epoch=epoch(each)) for each in (2, 3)]
     asked = PartitionData(partition_index=0, leader_epoch=5, new_isr_with_epochs=members, partition_epoch=7)
@@ -159,17 +159,17 @@ def test_a_lone_broker_that_was_killed_leads_again_and_no_loss_is_claimed() -> N
     killed = then(head, records)
     back = unfence_broker(killed, CONFIG, NodeId(2), 200)
     assert told(killed, back)[1].startswith(
-        "orders-0 elected 2 for epoch 7, which led last and did not stop in order: all that its disk kept is there; "
+        "orders-0 elected 2 for epoch 7, the last leader, which did not stop cleanly: it has what its disk kept; "
     )
 
 
-def test_a_new_life_of_a_broker_tells_how_the_last_one_ended() -> None:
+def test_the_line_of_a_brokers_new_life_says_how_the_last_one_ended() -> None:
     head = orders(2, 3)
 
     def registration(previous: int) -> str:
         records, why = registered(head, 3, previous)
         lines = told(head, records, why)
-        assert lines[0] == "orders-0 ISR 2,3 -> 2: 3 began a new life"
+        assert lines[0] == "orders-0 ISR 2,3 -> 2: 3 started again"
         return lines[1]
 
     assert (
@@ -190,7 +190,7 @@ def changed(head: MetadataImage, **fields: Any) -> list[str]:
     return told(head, [PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, **fields)], "")
 
 
-def test_whatever_changes_of_a_partition_is_told_and_nothing_else() -> None:
+def test_every_change_of_a_partition_is_logged_and_nothing_else() -> None:
     head = orders(2, 3)
     assert changed(head, leader=2) == ["orders-0 leader 2 stays, in epoch 6"]
     assert changed(head, isr=[2]) == ["orders-0 ISR 2,3 -> 2"]
@@ -206,13 +206,13 @@ def test_whatever_changes_of_a_partition_is_told_and_nothing_else() -> None:
     assert changed(recovering, leader_recovery_state=0) == ["orders-0 leader 2 has recovered"]
 
 
-def test_two_changes_of_one_partition_are_told_one_after_the_other() -> None:
+def test_two_changes_of_one_partition_are_logged_one_after_the_other() -> None:
     head = orders(2, 3)
     changes = [PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, isr=isr) for isr in ([2], [2, 3])]
     assert told(head, list(changes), "") == ["orders-0 ISR 2,3 -> 2", "orders-0 ISR 2 -> 2,3"]
 
 
-def test_changes_of_what_is_not_there_are_not_told() -> None:
+def test_changes_of_what_is_not_there_are_not_logged() -> None:
     unknown = PartitionChangeRecord(topic_id=topic_id("other"), partition_id=0, isr=[2])
     beyond = PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=9, isr=[2])
     assert told(orders(2, 3), [unknown, beyond]) == []
@@ -226,30 +226,30 @@ def test_only_elections_that_may_lose_records_are_counted_as_unclean() -> None:
     assert unclean_elections([unclean, clean, recovered, created, unclean]) == 2
 
 
-def test_why_a_broker_registers_is_told() -> None:
+def test_the_reason_of_a_registration_is_logged() -> None:
     records, why = registered(cluster(2), 3, -1)
-    assert why == "its first life"
+    assert why == "its first registration"
     again = then(cluster(2), records)
-    assert registered(again, 3, -1)[1] == "it told anew what it is"
+    assert registered(again, 3, -1)[1] == "it registered again"
 
 
-def test_what_an_unregistered_broker_leaves_is_told_because_of_it() -> None:
+def test_an_unregistered_brokers_leaving_an_isr_is_logged_with_that_reason() -> None:
     head = orders(2, 3)
     decision = unregister_broker(head, UnregisterBrokerRequest(broker_id=3), CONFIG)
     assert told(head, list(decision.records), decision.why) == [
         "orders-0 ISR 2,3 -> 2: 3 was unregistered",
-        "broker 3 unregistered: somebody asked for it",
+        "broker 3 unregistered: a client asked for it",
     ]
 
 
-def test_records_of_other_things_are_not_told() -> None:
+def test_records_of_other_things_are_not_logged() -> None:
     head = orders(2, 3)
     other = ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value="1")
     change = PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, isr=[2])
     assert told(head, [other, change], "") == ["orders-0 ISR 2,3 -> 2"]
 
 
-def test_with_elr_whoever_led_last_is_remembered_only_while_nobody_leads() -> None:
+def test_with_elr_the_last_leader_is_remembered_only_while_there_is_no_leader() -> None:
     head = orders(2, 3, elr=True)
     moved = fence_broker(head, CONFIG, NodeId(2), epoch(2))
     assert [record.last_known_elr for record in moved if isinstance(record, PartitionChangeRecord)] == [None]

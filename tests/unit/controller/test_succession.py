@@ -1,4 +1,4 @@
-"""Who takes the place of a broker whose session is not over yet."""
+"""Which broker takes the place of one whose session is not over yet."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ HEAD = cluster(1)
 
 
 def register(
-    succession: Succession, connection: str, life: int, *, directory_number: int = 0
+    succession: Succession, connection: str, life: int, *, directory_number: int = 0, at: float = 101.0
 ) -> Decision[BrokerRegistrationResponse]:
     """The broker's next incarnation asks on this connection, amid the first one's session, and is answered."""
-    decided = asked_for(succession, connection, life, directory_number=directory_number)
+    decided = asked_for(succession, connection, life, directory_number=directory_number, at=at)
     if code(decided) == Code.DUPLICATE_BROKER_REGISTRATION:
-        succession.refused(connection, incarnation(1, life), HEAD.brokers.by_id[NodeId(1)])
+        succession.refused(connection, incarnation(1, life), HEAD.brokers.by_id[NodeId(1)], 100.5)
     return decided
 
 
 def asked_for(
-    succession: Succession, connection: str, life: int, *, directory_number: int = 0
+    succession: Succession, connection: str, life: int, *, directory_number: int = 0, at: float = 101.0
 ) -> Decision[BrokerRegistrationResponse]:
     """The same, not answered yet."""
     liveness = Liveness(9.0)
@@ -41,7 +41,7 @@ def asked_for(
         101.0,
         HEAD.offset + 1,
         1,
-        lambda existing: succession.outlives(connection, incarnation(1, life), existing),
+        lambda existing: succession.outlives(connection, incarnation(1, life), existing, at),
     )
 
 
@@ -49,7 +49,7 @@ def code(decision: Decision[BrokerRegistrationResponse]) -> int:
     return decision.response.error_code
 
 
-def test_who_asks_again_after_the_refusal_lives_and_has_the_lock_so_the_other_is_dead() -> None:
+def test_a_registration_after_its_refusal_proves_that_the_other_incarnation_is_dead() -> None:
     succession = Succession()
     assert code(register(succession, "c", 2)) == Code.DUPLICATE_BROKER_REGISTRATION
     taken = register(succession, "c", 2)
@@ -65,10 +65,17 @@ def test_a_request_that_was_on_its_way_when_its_sender_died_puts_nobody_out() ->
     assert code(register(succession, "c", 2)) == Code.DUPLICATE_BROKER_REGISTRATION
 
 
-def test_who_asks_again_before_it_is_answered_has_proven_nothing() -> None:
+def test_a_registration_before_its_refusal_proves_nothing() -> None:
     succession = Succession()
     for _ in range(3):
         assert code(asked_for(succession, "c", 2)) == Code.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_a_request_that_arrived_before_the_refusal_was_sent_proves_nothing() -> None:
+    succession = Succession()
+    assert code(register(succession, "c", 2, at=100.4)) == Code.DUPLICATE_BROKER_REGISTRATION
+    assert code(register(succession, "c", 2, at=100.5)) == Code.DUPLICATE_BROKER_REGISTRATION
+    assert code(register(succession, "c", 2, at=100.6)) == Code.NONE
 
 
 def test_a_refusal_of_another_incarnation_on_the_same_connection_proves_nothing() -> None:
@@ -83,7 +90,7 @@ def test_a_broker_with_another_directory_waits_for_the_session_however_often_it_
         assert code(register(succession, "c", 2, directory_number=5)) == Code.DUPLICATE_BROKER_REGISTRATION
 
 
-def test_who_was_refused_is_known_until_its_connection_is_closed() -> None:
+def test_a_refusal_is_remembered_until_its_connection_closes() -> None:
     succession = Succession()
     register(succession, "c", 2)
     assert (succession.has_refused("c"), succession.has_refused("d")) == (True, False)

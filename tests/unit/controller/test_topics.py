@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from highwater.config import NodeConfig, Source
-from highwater.controller.decision import Decision, told
+from highwater.controller.decision import Decision, error_message
 from highwater.controller.deletion import delete_topics
 from highwater.controller.partitions import create_partitions
 from highwater.controller.topics import create_topics
@@ -176,7 +176,9 @@ def test_one_bad_topic_does_not_spoil_the_others() -> None:
         (assigned("a", (0, [3])), Code.INVALID_REPLICA_ASSIGNMENT, "partition 0 are fenced"),
     ],
 )
-def test_what_cannot_be_created_is_refused_with_kafkas_code(topic: CreatableTopic, code: Code, words: str) -> None:
+def test_a_topic_that_cannot_be_created_is_refused_with_kafkas_code(
+    topic: CreatableTopic, code: Code, words: str
+) -> None:
     head = fence(with_topic(THREE, "old_topic", [1]), 3)
     number, message = only_error(create(head, topic))
     assert number == code
@@ -194,7 +196,7 @@ def test_manual_replicas_are_taken_in_order_and_only_live_ones_are_in_sync() -> 
     assert partitions[1].directories == [directory(2), directory(3)]
 
 
-def test_nobody_creates_topics_without_the_right_to() -> None:
+def test_a_client_without_the_right_cannot_create_topics() -> None:
     request = CreateTopicsRequest(topics=[wanted("a"), wanted("b")])
     rights = {("Create", "Topic", "a")}
     decision = whole(create_topics(ONE, request, CONFIG, Random(1), lambda *right: right in rights))
@@ -246,7 +248,7 @@ def test_older_versions_delete_by_a_list_of_names() -> None:
         ([DeleteTopicState(name="a"), DeleteTopicState(topic_id=topic_id("a"))], Code.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_deleted_is_refused_with_kafkas_code(topics: list[DeleteTopicState], code: Code) -> None:
+def test_a_topic_that_cannot_be_deleted_is_refused_with_kafkas_code(topics: list[DeleteTopicState], code: Code) -> None:
     decision = delete(with_topic(ONE, "a", [1]), *topics)
     assert {result.error_code for result in decision.response.responses} == {code}
     assert not decision.records
@@ -260,7 +262,7 @@ def test_deletion_can_be_switched_off() -> None:
         assert not decision.records
 
 
-def test_who_may_not_describe_a_topic_does_not_learn_whether_it_exists() -> None:
+def test_a_client_that_may_not_describe_a_topic_does_not_learn_whether_it_exists() -> None:
     head = with_topic(ONE, "a", [1])
     for rights in (set(), {("Describe", "Topic", "a")}):
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name="a"), DeleteTopicState(name="gone")])
@@ -316,7 +318,7 @@ def test_adding_partitions_can_be_tried_out() -> None:
         (3, [[3]], Code.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_what_cannot_be_added_is_refused(count: int, by_hand: list[list[int]] | None, code: Code) -> None:
+def test_partitions_that_cannot_be_added_are_refused(count: int, by_hand: list[list[int]] | None, code: Code) -> None:
     head = fence(with_topic(THREE, "a", [1], [2]), 3)
     assignments = None if by_hand is None else [CreatePartitionsAssignment(broker_ids=ids) for ids in by_hand]
     decision = grow(head, CreatePartitionsTopic(name="a", count=count, assignments=assignments))
@@ -355,7 +357,7 @@ def test_an_answer_that_quotes_the_longest_strings_can_still_be_written() -> Non
         assert len(response.encode(version)) > 32767
 
 
-def test_nobody_adds_partitions_without_the_right_to() -> None:
+def test_a_client_without_the_right_cannot_add_partitions() -> None:
     head = with_topic(with_topic(THREE, "a", [1]), "b", [1])
     topics = [CreatePartitionsTopic(name=name, count=2, assignments=None) for name in ("a", "b")]
     rights = {("Alter", "Topic", "a")}
@@ -367,4 +369,4 @@ def test_nobody_adds_partitions_without_the_right_to() -> None:
 
 
 def test_what_an_error_quotes_is_cut_to_what_a_string_has_room_for() -> None:
-    assert told(KafkaError(Code.INVALID_REQUEST, "x" * 5_000)) == "x" * 4_096
+    assert error_message(KafkaError(Code.INVALID_REQUEST, "x" * 5_000)) == "x" * 4_096

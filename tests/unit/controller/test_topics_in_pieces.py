@@ -77,7 +77,7 @@ def test_names_of_older_versions_are_taken_apart_too() -> None:
     assert [len(piece.topics) for piece in pieces] == [20, 20, 5]
 
 
-def test_what_is_refused_as_a_whole_is_not_taken_apart() -> None:
+def test_a_request_that_is_refused_as_a_whole_is_not_taken_apart() -> None:
     whole = request(*(f"t{number}" for number in range(20)), partitions=1_000)
     assert in_pieces(whole, CONFIG) == [whole]
     assert in_pieces(request(), CONFIG) == [request()]

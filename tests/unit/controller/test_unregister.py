@@ -27,7 +27,7 @@ def test_without_elr_it_stays_in_the_isr_where_it_is_the_last() -> None:
     assert (partition(after, "a")["leader"], partition(after, "a")["isr"]) == (-1, (1,))
 
 
-def test_who_is_not_registered_cannot_be_unregistered() -> None:
+def test_an_unregistered_broker_cannot_be_unregistered() -> None:
     decision = unregister_broker(cluster(1), UnregisterBrokerRequest(broker_id=9), CONFIG)
     assert decision.response.error_code == Code.BROKER_ID_NOT_REGISTERED
     assert "Broker ID 9 is not currently registered" in (decision.response.error_message or "")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 
 from highwater.coordinator.coordinator import Coordinator
-from highwater.coordinator.tenure import Standing, Tenure
+from highwater.coordinator.tenure import Tenure, TenureState
 from highwater.effects import Answer, Effect, Now, Record, Token, Write
 from highwater.errors import Code
 from highwater.log.appended import Origin
@@ -182,7 +182,7 @@ class Stage:
     def loaded(self) -> Tenure[Ledger]:
         self.until(lambda: next(self.coordinator.active, None) is not None)
         (tenure,) = self.coordinator.active
-        assert tenure.standing is Standing.ACTIVE
+        assert tenure.state is TenureState.ACTIVE
         return tenure
 
     def follower_has(self, end: int) -> None:

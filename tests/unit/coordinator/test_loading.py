@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from highwater.coordinator import loading
-from highwater.coordinator.tenure import Standing
+from highwater.coordinator.tenure import TenureState
 from highwater.errors import Code, KafkaError
 from highwater.wire import records
 from highwater.wire.compression import Codec
@@ -103,7 +103,7 @@ def test_nothing_is_asked_of_a_machine_before_all_that_it_was_loaded_from_is_com
         assert not stage.coordinator.is_loading
 
 
-def test_who_resigns_while_loading_takes_no_more_records_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tenure_that_ends_while_loading_takes_no_more_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "PIECE", 1)
     with Stage() as stage:
         for number in range(50):
@@ -115,7 +115,7 @@ def test_who_resigns_while_loading_takes_no_more_records_in(monkeypatch: pytest.
         seen = len(tenure.machine.values)
         stage.sim.advance(10)
         assert len(tenure.machine.values) == seen < 50
-        assert (tenure.standing, tenure.machine.told) == (Standing.OVER, [])
+        assert (tenure.state, tenure.machine.told) == (TenureState.OVER, [])
         assert refusal(stage) is Code.NOT_COORDINATOR
 
 
@@ -135,7 +135,7 @@ def test_a_new_epoch_loads_anew_and_an_isr_change_does_not() -> None:
         assert (first.machine.values, second.machine.values) == ({b"a": b"1"}, {b"a": b"2"})
         stage.lead(4)
         third = stage.loaded()
-        assert (second.standing, third.standing) == (Standing.OVER, Standing.ACTIVE)
+        assert (second.state, third.state) == (TenureState.OVER, TenureState.ACTIVE)
 
 
 def test_a_record_that_cannot_be_read_ends_the_load_and_sends_callers_away() -> None:
@@ -144,7 +144,7 @@ def test_a_record_that_cannot_be_read_ends_the_load_and_sends_callers_away() -> 
         stage.lead()
         stage.sim.advance(1)
         assert refusal(stage) is Code.NOT_COORDINATOR
-        assert stage.coordinator._tenures[0].standing is Standing.FAILED
+        assert stage.coordinator._tenures[0].state is TenureState.FAILED
 
 
 def test_a_mistake_amid_the_load_ends_it_and_sends_callers_away() -> None:
@@ -154,7 +154,7 @@ def test_a_mistake_amid_the_load_ends_it_and_sends_callers_away() -> None:
         stage.append(batch((b"a", b"1"), (b"mistaken", b"1"), (b"b", b"1")))
         stage.lead()
         stage.sim.advance(1)
-        assert stage.coordinator._tenures[0].standing is Standing.FAILED
+        assert stage.coordinator._tenures[0].state is TenureState.FAILED
         assert refusal(stage) is Code.NOT_COORDINATOR
         assert stage.world.failures.counts["partition"] == 1
 
@@ -168,7 +168,7 @@ def test_a_disk_that_fails_takes_the_log_out_of_service() -> None:
         assert refusal(stage) is Code.NOT_COORDINATOR
 
 
-def test_what_cannot_be_read_because_its_segments_have_changed_is_loaded_again() -> None:
+def test_records_that_cannot_be_read_because_segments_have_changed_are_loaded_again() -> None:
     """Compaction puts another segment in its place while the old one is read: that is no failure of the disk."""
     with Stage() as stage:
         stage.append(batch((b"a", b"1")))
@@ -216,7 +216,7 @@ def test_a_load_that_no_descriptor_was_left_for_begins_anew_a_little_later() -> 
         (tenure,) = stage.coordinator
         first = tenure.machine
         stage.sim.advance(EXHAUSTED_SECONDS / 2)
-        assert (tenure.standing, tenure.machine) == (Standing.LOADING, first)
+        assert (tenure.state, tenure.machine) == (TenureState.LOADING, first)
         assert stage.loaded().machine.values == {b"a": b"1"}
         assert tenure.machine is not first
         assert stage.partition.log.trouble is None
@@ -226,7 +226,7 @@ def test_a_load_that_no_descriptor_was_left_for_begins_anew_a_little_later() -> 
         assert len(tenure.machine.told) == 2
 
 
-def test_who_steps_down_before_what_was_loaded_is_committed_never_becomes_active() -> None:
+def test_a_tenure_that_ends_before_its_load_is_committed_never_becomes_active() -> None:
     with Stage() as stage:
         stage.append(batch((b"a", b"1")))
         stage.lead(isr=(ME, OTHER))
@@ -234,7 +234,7 @@ def test_who_steps_down_before_what_was_loaded_is_committed_never_becomes_active
         (tenure,) = stage.coordinator
         stage.world.call(stage.partition.step_down, OTHER, 2, 2, (ME, OTHER))
         stage.sim.advance(5)
-        assert (tenure.standing, tenure.machine.told) == (Standing.LOADING, [])
+        assert (tenure.state, tenure.machine.told) == (TenureState.LOADING, [])
 
 
 def test_what_a_machine_has_to_do_from_the_start_is_done_once_it_is_loaded() -> None:
@@ -253,7 +253,7 @@ def test_what_is_asked_of_a_machine_is_done_once_it_is_loaded_and_never_after_it
         (tenure,) = stage.coordinator
         stage.world.call(tenure.when_active, lambda machine: [machine.put(b"early", b"1")])
         stage.sim.advance(5)
-        assert (tenure.standing, stage.partition.log.log_end) == (Standing.LOADING, 1)
+        assert (tenure.state, stage.partition.log.log_end) == (TenureState.LOADING, 1)
         stage.follower_has(1)
         stage.world.call(tenure.when_active, lambda machine: [machine.put(b"at once", b"1")])
         assert stage.partition.log.log_end == 3
@@ -264,7 +264,7 @@ def test_what_is_asked_of_a_machine_is_done_once_it_is_loaded_and_never_after_it
         assert (stage.partition.log.log_end, tenure.machine.open) == (3, {})
 
 
-def test_whoever_changes_a_role_is_given_the_tenure_that_begins_by_it() -> None:
+def test_a_role_change_returns_the_tenure_that_begins() -> None:
     with Stage() as stage:
         stage.world.call(stage.partition.lead, ME, 1, 1, (ME,), (ME,), {})
         begun = stage.world.call(stage.coordinator.role_changed, stage.partition)
@@ -272,7 +272,7 @@ def test_whoever_changes_a_role_is_given_the_tenure_that_begins_by_it() -> None:
         assert stage.world.call(stage.coordinator.role_changed, stage.partition) is None
 
 
-def test_who_resigns_while_loading_reads_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tenure_that_ends_while_loading_reads_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "PIECE", 1)
     with Stage(segment_bytes=200) as stage:
         for number in range(20):
@@ -294,10 +294,10 @@ def test_behind_a_record_that_cannot_be_read_nothing_is_taken_in(monkeypatch: py
         stage.lead()
         (tenure,) = stage.coordinator
         stage.sim.advance(5)
-        assert (tenure.standing, tenure.machine.values) == (Standing.FAILED, {b"a": b"1"})
+        assert (tenure.state, tenure.machine.values) == (TenureState.FAILED, {b"a": b"1"})
 
 
-def test_what_is_appended_while_a_log_is_loaded_is_no_part_of_the_load() -> None:
+def test_records_appended_while_a_log_is_loaded_are_no_part_of_the_load() -> None:
     with Stage() as stage:
         for number in range(4):
             stage.append(batch((b"k%d" % number, b"1")))

@@ -61,7 +61,7 @@ def test_a_batch_that_is_too_large_fails() -> None:
         assert stage.answers == ["a failed: MESSAGE_TOO_LARGE"]
 
 
-def test_who_resigns_tells_all_who_wait_and_hears_no_more_of_its_writes() -> None:
+def test_a_resigning_machine_answers_all_waiting_requests_and_gets_no_more_results() -> None:
     with Stage() as stage:
         stage.lead(isr=(ME, OTHER))
         stage.loaded()
@@ -141,7 +141,7 @@ def test_a_coordinator_that_stops_ends_all_its_tenures() -> None:
         assert list(stage.coordinator) == []
 
 
-def test_what_is_long_is_done_in_pieces_with_a_turn_of_the_loop_between_them() -> None:
+def test_long_work_is_done_in_pieces_with_a_turn_of_the_loop_between_them() -> None:
     with Stage(max_message_bytes=1000) as stage:
         stage.lead()
         tenure = stage.loaded()
@@ -174,7 +174,7 @@ def test_a_tenure_that_is_over_goes_on_with_nothing() -> None:
         assert (stage.answers, tenure.machine.pieces) == ([], [b"a", b"b"])
 
 
-def test_a_write_that_nobody_waits_for_is_logged_when_it_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_write_without_a_waiting_caller_is_logged_when_it_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     with Stage(max_message_bytes=1000) as stage:
         stage.lead()
         tenure = stage.loaded()
@@ -217,7 +217,7 @@ def test_what_time_brings_is_asked_for_again_after_a_mistake() -> None:
         assert stage.world.failures.counts["partition"] == 2
 
 
-def test_what_is_long_goes_on_after_a_mistake() -> None:
+def test_long_work_goes_on_after_a_mistake() -> None:
     with Stage() as stage:
         stage.sim.forgives = True
         stage.lead()

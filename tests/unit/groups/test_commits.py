@@ -12,7 +12,7 @@ from tests.unit.groups.bench import START_MS, Bench
 T0 = ("t", 0)
 
 
-def test_whoever_manages_its_partitions_by_itself_commits_without_a_group() -> None:
+def test_a_consumer_that_assigns_its_own_partitions_commits_without_a_group() -> None:
     bench = Bench()
     assert bench.committed_codes(bench.ask_commit({T0: 5, ("u", 3): 7})) == [Code.NONE, Code.NONE]
     assert bench.offsets() == {T0: 5, ("u", 3): 7}
@@ -80,7 +80,7 @@ def test_a_commit_is_as_good_as_a_heartbeat() -> None:
     assert bench.heartbeat(member, 1) is Code.NONE
 
 
-def test_what_goes_with_an_offset_is_kept() -> None:
+def test_the_metadata_and_epoch_of_an_offset_are_kept() -> None:
     bench = Bench()
     bench.ask_commit({T0: 5}, metadata="note", epoch=4)
     bench.ask_commit({("u", 0): 6}, metadata=None)
@@ -114,7 +114,7 @@ def test_a_note_that_is_too_long_is_refused_for_its_partition_alone(metadata: st
         (Code.CORRUPT_MESSAGE, Code.CORRUPT_MESSAGE),
     ],
 )
-def test_a_commit_that_cannot_be_written_is_told_so_and_changes_nothing(failure: Code, told: Code) -> None:
+def test_a_commit_that_cannot_be_written_gets_an_error_and_changes_nothing(failure: Code, told: Code) -> None:
     bench = Bench()
     bench.holds = True
     token = bench.ask_commit({T0: 5})
@@ -146,7 +146,7 @@ def test_commits_count_in_the_order_in_which_they_came() -> None:
     assert bench.offsets() == {T0: 7}
 
 
-def test_whoever_asks_for_stable_offsets_waits_for_the_commits_under_way() -> None:
+def test_a_fetch_of_stable_offsets_waits_for_the_commits_under_way() -> None:
     """KIP-447."""
     bench = Bench()
     bench.ask_commit({T0: 1})
@@ -162,7 +162,7 @@ def test_whoever_asks_for_stable_offsets_waits_for_the_commits_under_way() -> No
 
 
 @pytest.mark.parametrize("version", [1, 2, 7, 8])
-def test_whoever_waits_for_stable_offsets_is_told_when_they_do_not_come(version: int) -> None:
+def test_a_fetch_of_stable_offsets_gets_an_error_if_they_do_not_come(version: int) -> None:
     bench = Bench()
     bench.holds = True
     bench.ask_commit({T0: 2})
@@ -184,7 +184,7 @@ def test_an_offset_of_a_topic_that_was_made_anew_is_not_the_new_ones() -> None:
 @pytest.mark.parametrize(
     ("generation", "code"), [(-1, Code.NONE), (0, Code.UNKNOWN_MEMBER_ID), (1, Code.UNKNOWN_MEMBER_ID)]
 )
-def test_in_a_group_that_nobody_is_in_only_who_names_no_generation_commits(generation: int, code: Code) -> None:
+def test_in_an_empty_group_only_a_commit_without_a_generation_is_accepted(generation: int, code: Code) -> None:
     bench = Bench()
     bench.ask_commit({T0: 5})
     assert bench.committed_codes(bench.ask_commit({T0: 6}, generation=generation)) == [code]

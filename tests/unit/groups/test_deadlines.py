@@ -11,7 +11,7 @@ def expired(deadlines: Deadlines, now: float) -> list[Joining]:
     return list(deadlines.expired(now))  # type: ignore[arg-type]
 
 
-def test_what_is_due_expires_in_its_order_and_what_is_not_stays() -> None:
+def test_due_deadlines_expire_in_their_order_and_the_others_stay() -> None:
     deadlines = Deadlines()
     for name, when in ((A, 3.0), (B, 1.0), (C, 1.0)):
         deadlines.set(name, when)
@@ -66,7 +66,7 @@ def test_after_all_are_cleared_none_expires() -> None:
     assert expired(deadlines, 2.0) == [A]
 
 
-def test_whoever_handles_one_may_set_and_cancel_others() -> None:
+def test_the_handler_of_a_deadline_may_set_and_cancel_others() -> None:
     deadlines = Deadlines()
     deadlines.set(A, 1.0)
     deadlines.set(B, 1.0)

@@ -64,7 +64,7 @@ def test_groups_are_listed_by_state_and_type() -> None:
     ]
 
 
-def test_the_positions_of_all_groups_are_told_whether_or_not_they_have_members() -> None:
+def test_the_positions_of_all_groups_are_given_whether_or_not_they_have_members() -> None:
     bench = Bench()
     members = bench.stable_group(2)
     bench.ask_commit({("t", 0): 5}, members[0], 1)

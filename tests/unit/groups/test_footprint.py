@@ -22,7 +22,7 @@ def full(bench: Bench) -> Bench:
     return bench
 
 
-def test_where_there_is_no_room_a_new_member_is_told_that_the_group_is_full() -> None:
+def test_a_new_member_without_room_learns_that_the_group_is_full() -> None:
     bench = Bench()
     (member,) = bench.stable_group(1)
     full(bench)
@@ -63,8 +63,8 @@ def test_where_there_is_no_room_an_offset_that_is_there_moves_on_and_no_other_co
     assert bench.committed_codes(bench.ask_commit({("t", 1): 1})) == [Code.NONE]
 
 
-def test_what_is_being_written_takes_room_until_it_is_committed() -> None:
-    """Who commits the same offset again and again, while a follower is behind, is told to wait."""
+def test_a_commit_that_is_being_written_takes_room_until_it_is_committed() -> None:
+    """A client that commits the same offset again and again while a follower is behind is asked to wait."""
     bench = Bench()
     bench.ask_commit({T0: 1})
     full(bench)
@@ -77,7 +77,7 @@ def test_what_is_being_written_takes_room_until_it_is_committed() -> None:
     assert bench.waits(bench.ask_commit({T0: 4}))
 
 
-def test_an_assignment_that_there_is_no_room_for_is_told_to_nobody() -> None:
+def test_an_assignment_without_room_is_sent_to_no_member() -> None:
     bench = Bench()
     leader, other = bench.stable_group(2)
     for member in (leader, other):
@@ -119,7 +119,7 @@ def test_offsets_that_no_batch_has_room_for_are_refused_before_they_are_turned_i
 
 
 def test_long_subscriptions_of_one_group_are_not_read() -> None:
-    """To read them takes the loop's time, and what is read many times the memory. Who says the same counts once."""
+    """To read them takes the loop's time, and many times their memory. Members that say the same count once."""
     bench = Bench(GroupSettings(initial_rebalance_delay_ms=0))
     (member,) = bench.stable_group(1)
     (group,) = bench.shard._registry

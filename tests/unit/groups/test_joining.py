@@ -82,7 +82,7 @@ def test_without_a_delay_the_first_rebalance_ends_at_once() -> None:
     assert bench.joined(token).generation_id == 1
 
 
-def test_the_first_member_leads_and_nobody_else_learns_who_the_members_are() -> None:
+def test_the_first_member_leads_and_only_it_gets_the_list_of_members() -> None:
     bench = Bench()
     tokens = [bench.ask_join(bench.new_id()) for _ in range(3)]
     bench.pass_time(6)
@@ -117,7 +117,7 @@ def test_members_that_do_not_join_again_in_time_are_dropped() -> None:
     assert bench.heartbeat(absent, 1) is Code.UNKNOWN_MEMBER_ID
 
 
-def test_if_the_leader_is_dropped_somebody_who_joined_leads() -> None:
+def test_if_the_leader_is_dropped_a_joined_member_leads() -> None:
     bench = Bench()
     leader, second, third = bench.stable_group(3)
     late = bench.ask_join(third, {"range": subscription("t", "more")})
@@ -230,14 +230,14 @@ def test_a_group_has_a_name() -> None:
     assert bench.refusal(bench.ask_leave("m", group="")) is Code.INVALID_GROUP_ID
 
 
-def test_a_member_id_that_nobody_gave_is_unknown() -> None:
+def test_a_member_id_that_no_coordinator_gave_is_unknown() -> None:
     bench = Bench()
     assert bench.refusal(bench.ask_join("stranger")) is Code.UNKNOWN_MEMBER_ID
     bench.stable_group(1)
     assert bench.refusal(bench.ask_join("stranger")) is Code.UNKNOWN_MEMBER_ID
 
 
-def test_a_full_group_takes_nobody_else() -> None:
+def test_a_full_group_takes_no_other_member() -> None:
     bench = Bench(GroupSettings(max_size=2))
     leader, other = bench.stable_group(2)
     assert bench.refusal(bench.ask_join()) is Code.GROUP_MAX_SIZE_REACHED
@@ -246,7 +246,7 @@ def test_a_full_group_takes_nobody_else() -> None:
     assert bench.state() == "CompletingRebalance"
 
 
-def test_a_full_group_whose_assignment_is_awaited_takes_nobody_else() -> None:
+def test_a_full_group_whose_assignment_is_awaited_takes_no_other_member() -> None:
     bench = Bench(GroupSettings(max_size=2))
     leader, other = bench.stable_group(2)
     for member in (leader, other):
@@ -277,7 +277,7 @@ def test_no_more_ids_are_given_out_than_a_group_takes_members() -> None:
     bench.new_id()
 
 
-def test_a_group_that_is_larger_than_a_new_limit_loses_whoever_joins_last() -> None:
+def test_a_group_above_a_lowered_limit_loses_the_members_that_join_last() -> None:
     bench = Bench()
     members = bench.stable_group(3)
     bench.settings = GroupSettings(max_size=2)
@@ -319,7 +319,7 @@ def test_what_all_members_of_a_group_say_is_bounded() -> None:
     tokens.append(bench.ask_join(protocols={"range": bytes(500_000)}, version=3))
     bench.pass_time(60)
     members = [bench.joined(token).member_id for token in tokens]
-    assert len(members) == 16, "whoever has been let in stays"
+    assert len(members) == 16, "a member that has been let in stays"
 
 
 def test_a_member_that_joins_again_needs_room_only_for_what_is_new() -> None:

@@ -110,7 +110,7 @@ def test_the_tombstone_of_a_group_of_another_kind_gives_its_name_back() -> None:
     assert bench.refusal(bench.ask_join()) is Code.MEMBER_ID_REQUIRED
 
 
-def test_records_of_kinds_that_nobody_knows_are_left_alone() -> None:
+def test_records_of_unknown_kinds_are_left_alone() -> None:
     bench = Bench(log=[Record(pack(">h", 99) + b"?", b"?"), offset_record(5)])
     assert bench.offsets() == {T0: 5}
 
@@ -169,7 +169,7 @@ def test_offsets_of_an_open_transaction_do_not_expire_and_keep_their_group() -> 
 
 
 def test_offsets_that_an_open_transaction_holds_go_with_their_topic() -> None:
-    """Else whoever reads the next topic of that name would be told to wait for a transaction that may never end."""
+    """Otherwise a reader of the next topic of that name would be asked to wait for a transaction that may never end."""
     bench = Bench(log=[offset_record(5)])
     bench.shard.replay(*offset_record(6), producer_id=9)
     bench.shard.replay(*offset_record(7, group="other"), producer_id=9)
@@ -191,7 +191,7 @@ def test_an_offset_of_the_next_topic_of_a_name_stays_where_a_transaction_holds_o
     assert bench.offsets() == {T0: 8}
 
 
-def test_whoever_resigns_tells_all_who_wait_and_keeps_nothing() -> None:
+def test_a_resigning_shard_answers_all_waiting_requests_and_keeps_nothing() -> None:
     bench = Bench()
     leader, other = bench.stable_group(2)
     joining = bench.ask_join(leader)
@@ -248,7 +248,7 @@ def test_of_two_transactions_the_one_that_committed_later_in_the_log_counts() ->
         assert bench.offsets() == {T0: 7}
 
 
-def test_a_table_of_offsets_knows_who_is_writing_and_forgets_it() -> None:
+def test_a_table_of_offsets_knows_the_writes_under_way_and_forgets_them() -> None:
     class Written:
         changes: dict[TopicPartition, CommittedOffset | None] = {TopicPartition("t", 0): None}
 
@@ -356,7 +356,7 @@ def test_every_kind_of_record_of_other_groups_is_known_by_whose_it_is() -> None:
             assert Bench(log=[foreign(number)]).shard._registry.foreign == {G: owner}
 
 
-def test_a_loaded_group_is_led_by_whom_it_says() -> None:
+def test_a_loaded_group_has_the_leader_of_its_record() -> None:
     members = [MemberMetadata(member_id=name, session_timeout=SESSION_MS, subscription=b"") for name in ("m", "n")]
     bench = Bench(log=[group_record(3, members=members, leader="n")])
     bench.ask_join("m")

@@ -136,7 +136,7 @@ def test_a_deletion_that_cannot_be_written_leaves_the_group_as_it_was() -> None:
     assert bench.refusal(bench.ask_join()) is Code.MEMBER_ID_REQUIRED
 
 
-def test_offsets_of_a_group_that_nobody_is_in_expire_with_the_group() -> None:
+def test_offsets_of_an_empty_group_expire_with_the_group() -> None:
     bench = Bench(GroupSettings(max_session_timeout_ms=30 * DAY_MS))
     token = bench.ask_join(version=3, session_ms=20 * DAY_MS)
     bench.pass_time(3)
@@ -215,7 +215,7 @@ def test_an_offset_that_is_being_committed_again_does_not_expire() -> None:
     assert bench.offsets() == {T0: 2}
 
 
-def test_a_group_that_somebody_is_about_to_join_does_not_expire() -> None:
+def test_a_group_that_a_member_is_about_to_join_does_not_expire() -> None:
     bench = Bench()
     bench.stable_group(1)
     bench.pass_time(599 - 6)
@@ -248,7 +248,7 @@ def test_the_offsets_of_a_topic_that_went_while_nobody_coordinated_go_after_the_
     assert (bench.offsets(), bench.offsets("anew"), bench.offsets("old")) == ({}, {T0: 1}, {T0: 1})
 
 
-def test_whoever_waits_for_stable_offsets_learns_of_their_deletion() -> None:
+def test_a_fetch_of_stable_offsets_sees_their_deletion() -> None:
     bench = Bench()
     bench.ask_commit({T0: 1})
     bench.holds = True
@@ -322,7 +322,7 @@ def test_a_group_that_is_deleted_before_retention_has_looked_at_it_is_passed_ove
     assert len(tombstones) == len(set(tombstones)) == 4, "of each group, its offset and itself"
 
 
-def test_whoever_reads_while_a_deletion_is_overdue_is_sent_to_look_for_the_coordinator() -> None:
+def test_a_read_during_an_overdue_deletion_must_look_for_the_coordinator() -> None:
     bench = Bench()
     bench.ask_commit({T0: 1})
     bench.holds = True

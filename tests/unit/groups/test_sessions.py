@@ -93,7 +93,7 @@ def test_a_member_that_leaves_is_gone_at_once() -> None:
     assert bench.joined(bench.ask_join(leader)).generation_id == 2
 
 
-def test_when_the_one_who_was_waited_for_leaves_the_rebalance_ends() -> None:
+def test_when_the_last_awaited_member_leaves_the_rebalance_ends() -> None:
     bench = Bench()
     leader, other = bench.stable_group(2)
     waiting = bench.ask_join(leader)
@@ -112,7 +112,7 @@ def test_the_last_member_that_leaves_is_answered_when_that_is_committed() -> Non
     assert [m.error_code for m in bench.answer(leaving, LeaveGroupResponse).members] == [0, 0]
 
 
-def test_if_the_last_leave_cannot_be_written_the_member_is_told() -> None:
+def test_if_the_last_leave_cannot_be_written_the_member_gets_an_error() -> None:
     bench = Bench()
     (member,) = bench.stable_group(1)
     bench.holds = True
@@ -121,7 +121,7 @@ def test_if_the_last_leave_cannot_be_written_the_member_is_told() -> None:
     assert bench.refusal(leaving) is Code.COORDINATOR_NOT_AVAILABLE
 
 
-def test_whoever_leaves_while_it_waits_is_told_to_begin_anew() -> None:
+def test_a_member_that_leaves_while_it_waits_must_join_again() -> None:
     bench = Bench()
     leader, other = bench.stable_group(2)
     joining = bench.ask_join(leader)
@@ -130,7 +130,7 @@ def test_whoever_leaves_while_it_waits_is_told_to_begin_anew() -> None:
     assert bench.joined(bench.ask_join(other)).leader == other
 
 
-def test_whoever_leaves_while_it_waits_for_its_assignment_is_told_so() -> None:
+def test_a_member_that_leaves_while_it_waits_for_its_assignment_gets_an_error() -> None:
     bench = Bench()
     tokens = [bench.ask_join(bench.new_id()) for _ in range(2)]
     bench.pass_time(6)
@@ -149,14 +149,14 @@ def test_several_leave_in_one_request_and_each_is_answered() -> None:
     assert bench.joined(bench.ask_join(leader)).generation_id == 2
 
 
-def test_somebody_who_never_joined_leaves_without_a_rebalance() -> None:
+def test_a_client_that_never_joined_leaves_without_a_rebalance() -> None:
     bench = Bench()
     bench.stable_group(1)
     assert bench.leave(bench.new_id()) == [Code.NONE]
     assert bench.state() == "Stable"
 
 
-def test_when_somebody_who_was_expected_leaves_the_rebalance_ends() -> None:
+def test_when_an_expected_member_leaves_the_rebalance_ends() -> None:
     bench = Bench()
     (leader,) = bench.stable_group(1)
     expected = bench.new_id()
@@ -166,7 +166,7 @@ def test_when_somebody_who_was_expected_leaves_the_rebalance_ends() -> None:
     assert bench.joined(waiting).generation_id == 2
 
 
-def test_before_version_3_the_error_of_the_one_who_leaves_is_the_whole_answer() -> None:
+def test_before_version_3_the_error_of_the_leaving_member_is_the_whole_response() -> None:
     bench = Bench()
     (member,) = bench.stable_group(1)
     assert bench.refusal(bench.ask_leave("stranger", version=2)) is Code.UNKNOWN_MEMBER_ID
@@ -205,7 +205,7 @@ def test_sessions_that_end_together_are_gone_through_some_at_a_time() -> None:
     assert left[:3] == [2 * EXPIRED_AT_ONCE, EXPIRED_AT_ONCE, 0]
 
 
-def test_if_the_last_leave_is_overdue_the_member_is_told_once() -> None:
+def test_if_the_last_leave_is_overdue_the_member_gets_one_answer() -> None:
     bench = Bench()
     (member,) = bench.stable_group(1)
     bench.holds = True
@@ -225,7 +225,7 @@ def test_nothing_is_waited_for_when_the_last_member_has_left() -> None:
 
 
 @pytest.mark.parametrize(("version", "named"), [(2, 0), (3, 1), (4, 1)])
-def test_from_version_3_on_the_answer_names_who_left(version: int, named: int) -> None:
+def test_from_version_3_on_the_response_names_the_members_that_left(version: int, named: int) -> None:
     bench = Bench()
     (member,) = bench.stable_group(1)
     answer = bench.answer(bench.ask_leave(member, version=version), LeaveGroupResponse)

@@ -50,7 +50,7 @@ def test_if_the_new_id_cannot_be_stored_the_member_retries_and_succeeds() -> Non
     assert bench.assignment(bench.ask_sync(again.member_id, 1, instance="b")) == other.encode()
 
 
-def test_a_leader_that_comes_back_is_told_to_leave_the_assignment_alone() -> None:
+def test_a_leader_that_comes_back_is_asked_to_leave_the_assignment_alone() -> None:
     """KIP-814."""
     bench = Bench()
     leader, other = bench.stable_group(instances=["a", "b"])
@@ -62,7 +62,7 @@ def test_a_leader_that_comes_back_is_told_to_leave_the_assignment_alone() -> Non
 
 
 @pytest.mark.parametrize("version", [5, 6, 7, 8])
-def test_a_leader_that_is_too_old_for_that_is_told_that_another_leads(version: int) -> None:
+def test_a_leader_that_is_too_old_for_that_learns_that_another_leads(version: int) -> None:
     bench = Bench()
     leader, _ = bench.stable_group(instances=["a", "b"])
     answer = bench.joined(bench.ask_join(instance="a", version=version))
@@ -114,7 +114,7 @@ def test_the_process_that_was_replaced_is_fenced_where_it_waits() -> None:
     assert bench.waits(replaced)
 
 
-def test_an_instance_id_that_nobody_has_is_unknown() -> None:
+def test_an_instance_id_that_no_member_has_is_unknown() -> None:
     bench = Bench()
     leader, _ = bench.stable_group(instances=["a", "b"])
     assert bench.heartbeat(leader, 1, instance="z") is Code.UNKNOWN_MEMBER_ID
@@ -215,7 +215,7 @@ def test_a_member_that_came_back_has_a_session_again() -> None:
     assert bench.heartbeat(member, 1, instance="b") is Code.UNKNOWN_MEMBER_ID
 
 
-def test_nobody_waits_for_the_session_of_a_process_that_was_replaced() -> None:
+def test_the_session_of_a_replaced_process_is_not_waited_for() -> None:
     bench = Bench()
     bench.stable_group(instances=["i"])
     ends = bench.shard.next_deadline
@@ -225,7 +225,7 @@ def test_nobody_waits_for_the_session_of_a_process_that_was_replaced() -> None:
     assert bench.shard.next_deadline == ends + 5
 
 
-def test_while_the_new_id_is_overdue_the_member_is_told_to_retry() -> None:
+def test_while_the_new_id_is_overdue_the_member_is_asked_to_retry() -> None:
     bench = Bench()
     bench.stable_group(instances=["a", "b"])
     bench.holds = True
@@ -234,7 +234,7 @@ def test_while_the_new_id_is_overdue_the_member_is_told_to_retry() -> None:
     assert bench.refusal(token) is Code.COORDINATOR_NOT_AVAILABLE
 
 
-def test_who_took_the_place_of_a_member_must_ask_for_its_assignment_in_its_place() -> None:
+def test_a_replacement_must_fetch_the_assignment_of_the_member_it_replaced() -> None:
     bench = Bench()
     tokens = [bench.ask_join(instance=instance) for instance in ("a", "b")]
     bench.pass_time(6)

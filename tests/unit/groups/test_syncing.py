@@ -15,7 +15,7 @@ def completing_group(bench: Bench, size: int = 2) -> list[str]:
     return [bench.joined(token).member_id for token in tokens]
 
 
-def test_nobody_gets_an_assignment_before_it_is_committed() -> None:
+def test_no_member_gets_an_assignment_before_it_is_committed() -> None:
     bench = Bench()
     leader, other = completing_group(bench)
     bench.holds = True

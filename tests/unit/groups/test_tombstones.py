@@ -79,7 +79,7 @@ def test_a_deletion_that_is_refused_half_way_leaves_the_group_and_can_be_asked_f
     assert (bench.state(), bench.offsets()) == ("Dead", {})
 
 
-def test_whoever_waits_for_a_deletion_that_was_not_begun_is_sent_to_the_next_coordinator() -> None:
+def test_a_deletion_that_has_not_begun_is_sent_to_the_next_coordinator() -> None:
     bench = Bench()
     bench.ask_commit({T0: 1})
     bench.pauses = True
@@ -176,11 +176,14 @@ def test_while_the_log_takes_nothing_one_piece_is_tried_at_a_time() -> None:
     assert (bench.offsets("a"), bench.offsets("b"), bench.offsets("c")) == ({}, {}, {})
 
 
-def test_an_offset_that_is_committed_after_its_topic_was_deleted_is_of_the_next_one_and_stays() -> None:
+@pytest.mark.parametrize("pieces", [0, 1], ids=["before it is looked for", "before its tombstone is written"])
+def test_an_offset_that_is_committed_after_its_topic_was_deleted_is_of_the_next_one_and_stays(pieces: int) -> None:
     bench = Bench()
     bench.ask_commit({T0: 1, U0: 1})
     bench.pauses = True
     bench.topics_deleted(GONE)
+    for _ in range(pieces):
+        bench.proceed()
     bench.ask_commit({T0: 2})
     bench.pauses = False
     bench.do([])
@@ -242,7 +245,7 @@ def test_a_piece_fills_its_batch_to_the_last_byte() -> None:
         assert [len(write.records) for write in (*bench.writes, *bench.refused)] == [expected]
 
 
-def test_whoever_resigns_has_nothing_left_to_look_for() -> None:
+def test_a_resigning_shard_has_nothing_left_to_look_for() -> None:
     bench = Bench()
     bench.ask_commit({T0: 1})
     bench.pauses = True
@@ -252,7 +255,7 @@ def test_whoever_resigns_has_nothing_left_to_look_for() -> None:
     assert not bench.shard.is_behind
 
 
-def test_what_was_put_off_is_forgotten_by_whoever_resigns() -> None:
+def test_a_resigning_shard_forgets_tombstones_that_were_put_off() -> None:
     queue = Tombstones(Registry(), OffsetTable(), Deadlines(), Outbox())
     queue.put_off(OffsetsEnding(queue, G, [], lambda place, now: True), Now(0.0, 0))
     queue.abandon(Code.NOT_COORDINATOR)
@@ -272,7 +275,7 @@ def test_offsets_whose_removal_was_refused_can_be_read_at_once() -> None:
     assert not bench.waits(bench.ask_fetch(T0, require_stable=True))
 
 
-def test_what_was_found_and_not_written_is_forgotten_by_whoever_resigns() -> None:
+def test_a_resigning_shard_forgets_tombstones_that_it_did_not_write() -> None:
     queue = Tombstones(Registry(), OffsetTable(), Deadlines(), Outbox())
     queue.add(OffsetsEnding(queue, G, [], lambda place, now: True))
     assert queue.is_behind
@@ -280,7 +283,7 @@ def test_what_was_found_and_not_written_is_forgotten_by_whoever_resigns() -> Non
     assert not queue.is_behind
 
 
-def test_whoever_waits_for_offsets_whose_removal_is_overdue_is_sent_to_look_for_the_coordinator() -> None:
+def test_a_fetch_that_waits_for_an_overdue_removal_must_look_for_the_coordinator() -> None:
     bench = Bench()
     bench.ask_commit({T0: 1})
     bench.holds = True
@@ -291,7 +294,7 @@ def test_whoever_waits_for_offsets_whose_removal_is_overdue_is_sent_to_look_for_
     assert bench.answer(waiting, OffsetFetchResponseGroup).error_code == Code.NOT_COORDINATOR
 
 
-def test_offsets_that_somebody_deletes_go_in_pieces_that_fit_a_batch() -> None:
+def test_deleted_offsets_go_in_pieces_that_fit_a_batch() -> None:
     bench = Bench()
     bench.ask_commit(MANY)
     bench.most_bytes = 4_000
@@ -305,7 +308,7 @@ def test_offsets_that_somebody_deletes_go_in_pieces_that_fit_a_batch() -> None:
     assert (bench.offsets(), bench.refused) == ({}, [])
 
 
-def test_few_offsets_that_somebody_deletes_are_looked_at_between_two_turns_of_the_loop() -> None:
+def test_few_deleted_offsets_are_looked_at_between_two_turns_of_the_loop() -> None:
     bench = Bench()
     bench.ask_commit(MANY)
     bench.pauses = True
@@ -333,7 +336,7 @@ def test_an_offset_that_is_committed_after_its_deletion_was_asked_for_stays() ->
         bench.fail_over()
 
 
-def test_whoever_deletes_offsets_is_told_of_the_first_piece_that_fails() -> None:
+def test_an_offset_deletion_fails_with_its_first_failed_piece() -> None:
     bench = Bench()
     bench.ask_commit(MANY)
     bench.holds = True
@@ -394,7 +397,7 @@ def test_few_offsets_of_a_deleted_topic_are_looked_at_between_two_turns_of_the_l
     assert all(bench.offsets(group) == {} for group in ("a", "b", "c"))
 
 
-def test_what_is_committed_while_the_offsets_of_a_deleted_topic_are_looked_for_stays() -> None:
+def test_an_offset_committed_while_those_of_a_deleted_topic_are_looked_for_stays() -> None:
     """It is of another topic of that name. What was under way when the topic was deleted goes."""
     bench = Bench()
     for group in ("a", "b"):

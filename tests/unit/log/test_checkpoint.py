@@ -49,7 +49,7 @@ def test_epochs_are_written_as_kafka_writes_them() -> None:
         b"\xff\xfe",
     ],
 )
-def test_what_is_no_checkpoint_is_refused(data: bytes) -> None:
+def test_bytes_that_are_no_checkpoint_are_refused(data: bytes) -> None:
     with pytest.raises(BadCheckpoint):
         checkpoint.decode_offsets(data)
 
@@ -91,7 +91,7 @@ class Value:
         self.world.call(self.file.write, lambda: self.told.append(number))
 
 
-def test_writes_that_overlap_end_with_the_newest_value_and_answer_everybody() -> None:
+def test_writes_that_overlap_end_with_the_newest_value_and_answer_each_caller() -> None:
     with Simulation(1) as sim:
         value = Value(sim)
         assert value.file.in_step, "nothing was asked to be written"
@@ -104,7 +104,7 @@ def test_writes_that_overlap_end_with_the_newest_value_and_answer_everybody() ->
         assert sim.storage("a").durable_bytes(FILE) == b"4"
 
 
-def test_nobody_is_told_before_what_they_asked_for_is_durable() -> None:
+def test_a_callback_is_not_called_before_its_content_is_durable() -> None:
     for seed in range(20):
         with Simulation(seed) as sim:
             value = Value(sim)
@@ -119,7 +119,7 @@ def test_nobody_is_told_before_what_they_asked_for_is_durable() -> None:
             sim.run(sim.until(check))
 
 
-def test_a_full_disk_is_tried_again_and_then_everybody_is_told() -> None:
+def test_a_full_disk_is_tried_again_and_then_every_caller_is_answered() -> None:
     with Simulation(3) as sim:
         value = Value(sim)
         sim.storage("a").fail("append", "*.tmp", errno.ENOSPC, times=3)
@@ -144,7 +144,7 @@ def test_what_a_crash_left_aside_is_no_part_of_the_next_file() -> None:
         assert sim.storage("a").durable_bytes(FILE) == b"1"
 
 
-def test_a_failure_that_is_final_is_told_to_who_asked_and_not_repeated() -> None:
+def test_a_final_failure_is_reported_to_its_caller_and_not_retried() -> None:
     with Simulation(4) as sim:
         value = Value(sim)
         value.again = False
@@ -194,7 +194,7 @@ def test_a_file_that_cannot_be_replaced_keeps_no_descriptor(tmp_path: Path) -> N
     assert not is_open(tmp_path / "checkpoint.tmp")
 
 
-def test_who_waits_for_a_closed_file_is_told_once_nothing_is_being_written() -> None:
+def test_a_closed_file_notifies_its_callbacks_when_no_write_is_under_way() -> None:
     with Simulation(8) as sim:
         value = Value(sim)
         value.write(1)
@@ -210,7 +210,7 @@ def test_who_waits_for_a_closed_file_is_told_once_nothing_is_being_written() -> 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists the descriptors of a process")
 def test_a_file_that_is_replaced_and_read_keeps_no_descriptor(tmp_path: Path) -> None:
-    """Whoever else may remember the file."""
+    """Even where the disk still remembers the file."""
     target = tmp_path / "checkpoint"
     disk = RealDisk()
     for _ in replace_file(disk, PurePath(target), b"0\n0\n"):
@@ -222,7 +222,7 @@ def test_a_file_that_is_replaced_and_read_keeps_no_descriptor(tmp_path: Path) ->
     assert remembered.size == 4
 
 
-def test_a_file_is_replaced_however_often_room_is_short_and_any_other_error_is_told() -> None:
+def test_a_file_is_replaced_however_often_room_is_short_and_any_other_error_is_reported() -> None:
     with Simulation(9) as sim:
         world = sim.world("a")
         storage = sim.storage("a")
@@ -235,7 +235,7 @@ def test_a_file_is_replaced_however_often_room_is_short_and_any_other_error_is_t
             sim.run(world.perform(replaced(world, FILE, b"newer")))
 
 
-def test_who_is_patient_with_a_full_disk_is_told_of_any_other_error() -> None:
+def test_a_patient_writer_gets_every_error_but_a_full_disk() -> None:
     with Simulation(10) as sim:
         value = Value(sim)
         sim.storage("a").fail("append", "*.tmp", errno.ENOSPC, times=2)
@@ -269,7 +269,7 @@ def test_a_value_that_cannot_be_told_is_a_mistake_that_is_counted_and_written_on
         assert (value.world.failures.counts["callback"], value.errors) == (1, [])
 
 
-def test_who_was_told_that_it_is_written_is_not_told_of_a_later_failure() -> None:
+def test_a_callback_that_got_success_does_not_get_a_later_failure() -> None:
     with Simulation(13) as sim:
         value = Value(sim)
         refused: list[Exception] = []

@@ -125,7 +125,7 @@ def test_a_log_that_could_not_be_loaded_is_put_aside_with_what_the_checkpoint_sa
         assert store.unloaded == {}
 
 
-def test_whose_log_it_is_that_could_not_be_loaded_is_known() -> None:
+def test_the_topic_of_a_log_that_could_not_be_loaded_is_known() -> None:
     with Simulation(7, QUICK) as sim:
         machine = Machine(sim)
         machine.append(b"a")

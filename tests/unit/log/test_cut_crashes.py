@@ -103,3 +103,15 @@ def test_a_power_cut_amid_a_retention_costs_nothing_that_is_kept(seed: int) -> N
                 assert found == list(range(found[0], RECORDS)) and found[0] <= last, f"step {step}"
         step += 1
     assert step > 10
+
+
+@pytest.mark.parametrize("cut", [2, 11], ids=["segments go", "the last segment is cut"])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_cut_is_durable_when_it_is_done(seed: int, cut: int) -> None:
+    """A batch that a power cut brought back would stand in the place of the one that is appended next."""
+    stage = filled(seed, "delete")
+    with stage.sim:
+        assert stage.sim.run(stage.world.perform(stage.bench.store.truncate(stage.log, cut)))
+        stage.sim.crash(NAME, power_loss=True)
+        stage.sim.run(stage.restart)
+        assert stage.log.log_end == cut

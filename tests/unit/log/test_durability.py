@@ -58,7 +58,7 @@ def test_a_file_that_was_removed_before_its_sync_does_not_fail_the_log(tmp_path:
 
 
 @pytest.mark.parametrize("with_names", [True, False])
-def test_a_file_that_nobody_removed_and_that_is_missing_fails_the_log(tmp_path: Path, with_names: bool) -> None:
+def test_a_file_that_is_missing_and_was_not_removed_fails_the_log(tmp_path: Path, with_names: bool) -> None:
     async def play(bench: Bench) -> None:
         old, new = bench.directory / "0.log", bench.directory / "1.log"
         syncs = Syncs(bench, [old, new])
@@ -108,7 +108,7 @@ def test_a_start_syncs_what_lies_beyond_the_recovery_point_and_not_all_that_ther
         assert sim.trace.counts["a", "sync"] - before < 20
 
 
-def test_what_a_start_finds_is_durable_before_anybody_is_told_of_it() -> None:
+def test_records_that_a_start_finds_are_durable() -> None:
     for seed in range(5):
         with Simulation(seed, QUICK) as sim:
             machine = Machine(sim, segment_bytes=300)

@@ -182,6 +182,19 @@ def test_a_new_segments_name_is_durable_before_what_is_in_it_counts() -> None:
             assert machine.values() == [b"%d" % number for number in range(8)]
 
 
+def test_a_sync_that_ends_after_the_log_went_offline_makes_nothing_durable() -> None:
+    with Simulation(12, QUICK) as sim:
+        machine = Machine(sim)
+        moved: list[int] = []
+        machine.log.durable_listener = lambda: moved.append(machine.log.durable_end)
+        machine.append(b"value")
+        machine.world.call(machine.log.flush)
+        assert machine.log.durability.under_way
+        machine.world.call(machine.log.storage_failed, OSError(errno.EIO, "a file beside the log failed"))
+        sim.advance(60)
+        assert (machine.log.durable_end, moved) == (0, [])
+
+
 def test_the_indexes_of_a_closed_segment_are_durable_below_the_recovery_point() -> None:
     """In flush mode all of it was synced but its indexes when it was rolled."""
     with Simulation(11, QUICK) as sim:
@@ -321,7 +334,7 @@ def test_a_log_that_began_anew_does_so_after_a_power_cut_too() -> None:
             assert (machine.log.log_start, machine.log.log_end) == (10, 10)
 
 
-def test_a_cut_that_nobody_means_any_more_is_not_made() -> None:
+def test_a_cut_that_is_obsolete_is_not_made() -> None:
     with Simulation(1, QUICK) as sim:
         machine = Machine(sim)
         for number in range(3):

@@ -43,7 +43,7 @@ def machine() -> Iterator[Machine]:
         yield Machine(sim)
 
 
-def test_a_formatted_directory_tells_its_ids_and_is_locked_until_it_is_released(machine: Machine) -> None:
+def test_a_formatted_directory_has_its_ids_and_is_locked_until_it_is_released(machine: Machine) -> None:
     machine.format(OURS)
     home = machine.open()
     assert (home.directory, home.cluster_id, home.directory_id) == (DATA, "cluster", OURS.directory_id)

@@ -204,7 +204,7 @@ def test_a_batch_behind_a_gap_stays_though_what_follows_it_is_torn(tmp_path: Pat
     on_real_disk(tmp_path, play)
 
 
-def test_an_aborted_transaction_whose_marker_was_cut_off_is_told_no_more(tmp_path: Path) -> None:
+def test_an_aborted_transaction_whose_marker_was_cut_off_is_named_no_more(tmp_path: Path) -> None:
     """No other marker is left in the segment: only the index tells that there was one."""
 
     async def play(bench: Bench) -> None:
@@ -226,7 +226,7 @@ def test_an_aborted_transaction_whose_marker_was_cut_off_is_told_no_more(tmp_pat
     on_real_disk(tmp_path, play)
 
 
-def test_a_swap_that_was_interrupted_is_finished_and_told_of(tmp_path: Path) -> None:
+def test_a_swap_that_was_interrupted_is_finished_and_logged(tmp_path: Path) -> None:
     path = filled_file(tmp_path)
     for kind in (names.LOG, names.INDEX, names.TIME_INDEX):
         file = path.with_suffix(kind)
@@ -358,7 +358,7 @@ def test_a_directory_is_looked_through_for_partitions_and_nothing_else(tmp_path:
     on_real_disk(tmp_path, play)
 
 
-def test_what_is_known_of_a_log_is_restored_within_its_ends(tmp_path: Path) -> None:
+def test_the_high_watermark_is_restored_within_the_ends_of_the_log(tmp_path: Path) -> None:
     async def play(bench: Bench) -> None:
         log = await bench.create()
         fill(log, 4)
@@ -371,7 +371,7 @@ def test_what_is_known_of_a_log_is_restored_within_its_ends(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("missing", [names.INDEX, names.TIME_INDEX])
-def test_an_index_that_is_missing_is_made_anew_and_told_of(tmp_path: Path, missing: str) -> None:
+def test_an_index_that_is_missing_is_made_anew_and_logged(tmp_path: Path, missing: str) -> None:
     path = filled_file(tmp_path, 20)
     whole = path.with_suffix(missing).read_bytes()
     path.with_suffix(missing).unlink()

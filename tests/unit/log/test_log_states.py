@@ -130,7 +130,9 @@ def test_the_producer_with_the_smallest_id_is_known_as_the_others_are(tmp_path: 
     on_real_disk(tmp_path, play)
 
 
-def test_a_mistake_in_a_look_up_takes_the_log_offline_and_who_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_in_a_look_up_takes_the_log_offline_and_calls_the_callback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def mistaken(*_: object) -> None:
         raise ValueError("a mistake")
 

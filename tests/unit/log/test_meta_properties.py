@@ -41,7 +41,7 @@ def test_a_directory_without_it_is_not_formatted(tmp_path: Path) -> None:
         (b"version=1\ncluster.id=c\n", "node.id was not found"),
         (b"version=1\nnode.id=three\ncluster.id=c\n", "three"),
         (b"version=1\nnode.id=3\ncluster.id=c\0c\n", "it has zeros"),
-        (b"version=1\nnode.id=3\ncluster.id=c\xe9c\n", "bytes that nobody wrote"),
+        (b"version=1\nnode.id=3\ncluster.id=c\xe9c\n", "bytes that are not ASCII"),
         (OURS.encode()[:-1], "it ends amid a line"),
         (OURS.encode()[:-5], "it ends amid a line"),
     ],

@@ -12,6 +12,7 @@ import pytest
 from highwater.errors import Code, KafkaError
 from highwater.log import names
 from highwater.log.checkpoint import decode_offsets
+from highwater.log.index import TransactionIndex
 from highwater.log.loader import LoadedLog, LoadRequest, load_log
 from highwater.log.scan import BadBatch
 from highwater.log.snapshots import ProducerSnapshots
@@ -21,6 +22,7 @@ from highwater.world import Exhausted
 from highwater.world.jobs import finished
 from tests.unit.log.bench import TOPIC_ID, TP, create_log
 from tests.unit.log.test_faults import DATA, QUICK, Machine
+from tests.unit.log.test_recovery import abort_some
 
 
 def rolled(machine: Machine, segments: int = 4) -> None:
@@ -155,7 +157,7 @@ def test_a_cut_that_fails_takes_the_log_offline() -> None:
         assert machine.bench.offline == [machine.log]
 
 
-def test_what_could_not_be_read_for_a_cut_while_the_segments_changed_is_read_again() -> None:
+def test_a_cut_reads_again_if_the_segments_changed_while_it_could_not_read() -> None:
     """The file may be gone, by retention or compaction: that says nothing about the disk."""
     with Simulation(9, QUICK) as sim:
         machine = Machine(sim)
@@ -249,7 +251,7 @@ def test_a_log_that_ended_before_its_start_is_emptied_and_begins_there() -> None
         )
 
 
-def test_segments_behind_a_cut_are_dropped_and_told_of() -> None:
+def test_segments_behind_a_cut_are_dropped_and_logged() -> None:
     with Simulation(13, QUICK) as sim:
         machine = Machine(sim)
         rolled(machine)
@@ -261,7 +263,7 @@ def test_segments_behind_a_cut_are_dropped_and_told_of() -> None:
         assert dropped == [f"dropped {base:020}.log, which lies beyond the cut" for base in (3, 2)]
 
 
-def test_a_snapshot_that_cannot_be_read_is_told_of() -> None:
+def test_a_snapshot_that_cannot_be_read_is_logged() -> None:
     with Simulation(14, QUICK) as sim:
         machine = Machine(sim)
         rolled(machine, 2)
@@ -288,7 +290,7 @@ def test_a_checkpoint_that_was_renamed_just_before_a_kill_is_durable_after_the_s
         assert machine.log.log_start == 2
 
 
-def test_a_mistake_while_logs_are_made_is_told_of_each_and_counted() -> None:
+def test_a_mistake_while_logs_are_made_is_logged_for_each_and_counted() -> None:
     with Simulation(15, QUICK) as sim:
         machine = Machine(sim)
         others = [TopicPartition("other", index) for index in range(2)]
@@ -418,3 +420,14 @@ def test_epochs_that_a_broken_disk_refused_take_the_log_offline_and_are_not_writ
         machine.append(b"a", epoch=4)
         sim.advance(10)
         assert (machine.bench.offline, fault.struck) == ([machine.log], 1)
+
+
+def test_an_aborted_transaction_for_which_there_was_no_room_is_indexed_when_its_segment_ends() -> None:
+    with Simulation(5, QUICK) as sim:
+        machine = Machine(sim)
+        machine.storage.fail("append", f"*{names.TXN_INDEX}", errno.ENOSPC)
+        machine.world.call(abort_some, machine.log, 10)
+        (aborted,) = machine.log.aborted_transactions(0, machine.log.log_end)
+        machine.world.call(machine.log.roll)
+        index = machine.storage.file(names.segment_file(machine.log.directory, 0, names.TXN_INDEX))
+        assert TransactionIndex.decode(bytes(index.data)) == [aborted]

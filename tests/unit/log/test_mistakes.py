@@ -124,7 +124,7 @@ def test_what_has_expired_is_due_until_it_is_being_taken_out() -> None:
 
 
 @pytest.mark.parametrize("changed", [False, True])
-def test_damage_that_is_met_on_the_way_out_is_told_unless_the_segments_have_changed(changed: bool) -> None:
+def test_damage_that_is_met_on_the_way_out_is_reported_unless_the_segments_have_changed(changed: bool) -> None:
     with Simulation(8, QUICK) as sim:
         machine = Machine(sim)
         machine.append(b"a")
@@ -202,7 +202,7 @@ def test_a_segment_begins_where_the_log_ends_as_long_as_its_index_can_tell_the_b
         assert [segment.base_offset for segment in machine.log.segments] == bases
 
 
-def test_what_is_appended_behind_a_cut_is_looked_for_in_the_segments_that_are_left() -> None:
+def test_records_appended_after_a_cut_are_looked_for_in_the_segments_that_are_left() -> None:
     with Simulation(25, QUICK) as sim:
         machine = Machine(sim)
         rolled(machine)
@@ -214,7 +214,7 @@ def test_what_is_appended_behind_a_cut_is_looked_for_in_the_segments_that_are_le
 
 
 @pytest.mark.parametrize(("alone", "code"), [(True, Code.CORRUPT_MESSAGE), (False, Code.KAFKA_STORAGE_ERROR)])
-def test_damage_that_a_reader_meets_is_told_to_whoever_has_the_log(alone: bool, code: Code) -> None:
+def test_damage_that_a_reader_finds_is_reported_to_the_owner_of_the_log(alone: bool, code: Code) -> None:
     with Simulation(26, QUICK) as sim:
         machine = Machine(sim)
         machine.append(b"a")

@@ -35,7 +35,7 @@ def test_a_segments_files_carry_its_base_offset_in_twenty_digits() -> None:
         ("lost+found", None),
     ],
 )
-def test_a_partitions_directory_is_told_by_its_name(name: str, partition: TopicPartition | None) -> None:
+def test_a_partitions_directory_is_recognized_by_its_name(name: str, partition: TopicPartition | None) -> None:
     assert names.partition_of(name) == partition
 
 

@@ -65,7 +65,7 @@ def test_what_a_read_finds_in_files_that_have_changed_is_no_damage(
 
 
 @pytest.mark.parametrize("failure", [bad_batch, failed_disk])
-def test_what_a_read_finds_in_files_that_are_as_they_were_is_told_to_the_log(
+def test_damage_that_a_read_finds_in_unchanged_files_is_reported_to_the_log(
     tmp_path: Path, failure: Callable[[Log], Exception]
 ) -> None:
     async def play(bench: Bench) -> None:
@@ -143,7 +143,7 @@ def test_damage_that_was_cut_off_is_forgotten_and_what_lies_before_the_cut_stays
 
 
 @pytest.mark.parametrize(("is_only_copy", "code"), [(True, Code.CORRUPT_MESSAGE), (False, Code.KAFKA_STORAGE_ERROR)])
-def test_who_reads_what_is_damaged_is_told_whether_to_ask_for_another_copy(
+def test_a_reader_of_damaged_records_learns_whether_to_ask_another_copy(
     tmp_path: Path, is_only_copy: bool, code: Code
 ) -> None:
     async def play(bench: Bench) -> None:

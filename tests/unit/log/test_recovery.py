@@ -16,7 +16,7 @@ from highwater.log.checkpoint import decode_epochs, encode_epochs, encode_offset
 from highwater.log.found import look_around
 from highwater.log.loader import CorruptLog, LoadRequest, load_log
 from highwater.log.log import Log
-from highwater.log.store import ABSENT_TOLD
+from highwater.log.store import ABSENT_NAMED
 from highwater.model import TopicPartition, Uuid
 from highwater.wire import records
 from highwater.wire.records import ControlType
@@ -312,7 +312,7 @@ def test_records_of_an_unknown_topic_are_left_alone(tmp_path: Path) -> None:
     on_real_disk(tmp_path, play)
 
 
-def test_what_is_no_log_of_ours_is_not_taken_for_one(tmp_path: Path) -> None:
+def test_a_directory_that_is_no_log_of_ours_is_not_taken_for_one(tmp_path: Path) -> None:
     async def play(bench: Bench) -> None:
         await bench.create()
         other = Path(bench.directory / "copied-0")
@@ -351,7 +351,7 @@ def test_a_clean_stop_whose_checkpoint_cannot_be_read_is_not_believed(tmp_path: 
         await bench.store.close(7)
         Path(bench.store.directory / name).write_bytes(b"nonsense\n")
         found = await finished(bench.world, look_around, bench.store.directory)
-        assert (found.clean, found.broker_epoch) == (False, 7)
+        assert (found.clean, found.broker_epoch) == (False, -1)
 
     on_real_disk(tmp_path, play)
 
@@ -390,7 +390,7 @@ def test_after_a_clean_stop_no_checkpoint_names_a_log_that_was_deleted(
     on_real_disk(tmp_path, play)
 
 
-def test_logs_that_somebody_removed_are_told_of_at_the_start_and_not_by_the_thousand(
+def test_removed_logs_are_reported_at_the_start_and_not_by_the_thousand(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play(bench: Bench) -> None:
@@ -404,11 +404,11 @@ def test_logs_that_somebody_removed_are_told_of_at_the_start_and_not_by_the_thou
         (line,) = caplog.messages
         assert line.startswith(f"orders-0 is not in {tmp_path}, though the checkpoints name it")
         caplog.clear()
-        many = {TopicPartition("orders", index): 1 for index in range(ABSENT_TOLD + 5)}
+        many = {TopicPartition("orders", index): 1 for index in range(ABSENT_NAMED + 5)}
         Path(bench.directory / names.RECOVERY_POINTS).write_bytes(encode_offsets(many))
         bench.store = bench._new_store()
         await bench.store.open()
-        assert len(caplog.messages) == ABSENT_TOLD + 1
+        assert len(caplog.messages) == ABSENT_NAMED + 1
         assert caplog.messages[-1] == f"5 more that the checkpoints name are not in {tmp_path}"
 
     on_real_disk(tmp_path, play)

@@ -80,7 +80,7 @@ def test_a_clock_that_leaps_ahead_is_followed_slowly_and_one_that_falls_back_at_
     assert suspended.now_ms(NOW + DAY + hour, 3601.0) == NOW + DAY + hour
 
 
-def test_what_goes_is_gone_for_readers_at_once_and_from_disk_later(tmp_path: Path) -> None:
+def test_expired_segments_are_gone_for_readers_at_once_and_from_disk_later(tmp_path: Path) -> None:
     async def play(bench: Bench) -> None:
         log = await bench.create()
         for number in range(20):

@@ -58,7 +58,7 @@ def test_one_that_cannot_be_renamed_is_in_the_way_until_it_can(caplog: pytest.Lo
         sim.run(sim.until(lambda: not place.retired.is_in_the_way(TP)))
         sim.advance(5.0)
         assert (place.names, place.retired.pending) == ([], False)
-        assert caplog.text.count("is not out of the way yet") == 1, "however often it is tried"
+        assert caplog.text.count("could not be renamed yet") == 1, "however often it is tried"
 
 
 def test_one_that_somebody_has_removed_is_not_in_the_way() -> None:

@@ -62,7 +62,7 @@ def test_a_file_that_just_ends_is_cut_off(tmp_path: Path) -> None:
         assert (bad.position, bad.cut_off, bad.goes_back) == (len(at(0)), True, False)
 
 
-def test_a_file_that_somebody_has_cut_since_it_was_opened_is_damaged_and_no_batch_is_short(tmp_path: Path) -> None:
+def test_a_file_that_was_cut_since_it_was_opened_is_damaged_and_no_batch_is_short(tmp_path: Path) -> None:
     file = file_of(tmp_path, at(0), at(1, 100))
     os.truncate(file.path, len(at(0)) + HEADER_SIZE + 20)
     bad = refusal(file, check=False)
@@ -78,7 +78,9 @@ def test_a_file_that_somebody_has_cut_since_it_was_opened_is_damaged_and_no_batc
         (64, b"\xff", "its checksum is wrong"),
     ],
 )
-def test_what_is_no_batch_is_refused_where_it_lies(tmp_path: Path, position: int, value: bytes, why: str) -> None:
+def test_bytes_that_are_no_batch_are_refused_where_they_lie(
+    tmp_path: Path, position: int, value: bytes, why: str
+) -> None:
     wrong = bytearray(at(1))
     wrong[position : position + len(value)] = value
     file = file_of(tmp_path, at(0), bytes(wrong), at(2))
@@ -93,7 +95,7 @@ def test_a_checksum_is_looked_at_only_where_that_is_asked_for(tmp_path: Path) ->
     assert offsets(file_of(tmp_path, at(0), bytes(wrong), at(2)), check=False) == [0, 1, 2]
 
 
-def test_an_offset_that_goes_back_is_told_apart(tmp_path: Path) -> None:
+def test_an_offset_that_goes_back_is_a_damage_of_its_own(tmp_path: Path) -> None:
     bad = refusal(file_of(tmp_path, at(5), at(5)))
     assert (bad.goes_back, bad.cut_off) == (True, False)
     assert "offset 5 where 6 or more is due" in str(bad)
@@ -112,7 +114,7 @@ def test_an_intact_batch_behind_damage_is_found_wherever_it_begins(
     assert not intact_batch_follows(file, 0, 10), "its offset is one that was there before"
 
 
-def test_what_is_not_whole_or_not_intact_is_no_batch_that_follows(tmp_path: Path) -> None:
+def test_a_batch_that_is_not_whole_or_not_intact_does_not_count_as_following(tmp_path: Path) -> None:
     damaged = bytearray(at(9))
     damaged[-1] ^= 1
     for number, behind in enumerate((b"", bytes(200), at(9)[:-1], bytes(damaged), at(9)[: HEADER_SIZE - 1])):

@@ -64,7 +64,7 @@ def test_indexes_that_are_made_anew_are_those_that_were_made(tmp_path: Path) -> 
     assert (anew.largest, anew.first_timestamp) == (first.largest, first.first_timestamp) == ((9, BASE + 5), 3)
 
 
-def test_of_batches_with_one_time_the_first_is_told(tmp_path: Path) -> None:
+def test_the_first_of_several_batches_with_one_time_is_found(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 5, 5, 4)
     assert segment.largest == (5, BASE)
     segment.close_indexes()
@@ -114,7 +114,7 @@ def test_a_batch_is_found_by_each_of_its_offsets_and_the_next_one_where_there_is
 @pytest.mark.parametrize(
     ("length", "delta", "is_refused"), [(49, 0, False), (48, 0, True), (49, -1, True), (0, 0, True)]
 )
-def test_what_can_be_no_batch_is_refused(tmp_path: Path, length: int, delta: int, is_refused: bool) -> None:
+def test_a_header_of_an_impossible_length_is_refused(tmp_path: Path, length: int, delta: int, is_refused: bool) -> None:
     """A batch is its header of 61 bytes at least, of which the length counts all but the first twelve."""
     segment = segment_of(tmp_path, 1)
     header = bytearray(records.HEADER_SIZE)
@@ -338,7 +338,7 @@ def test_a_segment_that_is_cut_is_indexed_on_as_one_that_never_had_more(tmp_path
     assert (cut.first_timestamp, cut.largest) == (fresh.first_timestamp, fresh.largest)
 
 
-def test_a_file_that_somebody_has_cut_since_it_was_opened_is_damaged(tmp_path: Path) -> None:
+def test_a_file_that_was_cut_since_it_was_opened_is_damaged(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 1, 2, interval=10_000)
     os.truncate(segment.file.path, 5)
     with pytest.raises(BadBatch, match="the file is shorter than it was"):

@@ -79,7 +79,7 @@ def test_aborted_transactions_of_several_segments_are_found_again(tmp_path: Path
 
 
 def test_what_lies_behind_damage_goes_even_where_no_offset_is_missing(tmp_path: Path) -> None:
-    """Whoever wrote those bytes may have written what follows as well."""
+    """The process that wrote those bytes may have written those that follow as well."""
 
     async def play(bench: Bench) -> None:
         log = await bench.create()

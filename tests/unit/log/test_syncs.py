@@ -44,7 +44,7 @@ class Written:
         self.sim.run(self.sim.until(lambda: not self.durability.under_way))
 
 
-def test_what_is_written_is_durable_once_it_is_synced_and_told_once() -> None:
+def test_written_records_are_durable_once_synced_and_that_is_reported_once() -> None:
     with Simulation(1) as sim:
         written = Written(sim)
         written.flush()
@@ -58,7 +58,7 @@ def test_what_is_written_is_durable_once_it_is_synced_and_told_once() -> None:
         assert not written.durability.under_way
 
 
-def test_what_is_written_during_a_sync_is_for_the_next_one() -> None:
+def test_records_written_during_a_sync_wait_for_the_next_one() -> None:
     with Simulation(2) as sim:
         written = Written(sim)
         written.write(5)
@@ -145,7 +145,7 @@ def test_a_sync_that_no_descriptor_was_left_for_is_tried_until_it_is_done(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_nothing_is_told_once_it_is_stopped(fails: bool) -> None:
+def test_nothing_is_reported_once_it_is_stopped(fails: bool) -> None:
     with Simulation(8) as sim:
         written = Written(sim)
         if fails:

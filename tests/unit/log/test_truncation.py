@@ -190,7 +190,7 @@ async def with_a_gap(bench: Bench) -> Log:
 
 @pytest.mark.parametrize("cut", [4, 9, 10, 12])
 def test_a_log_that_would_end_with_a_gap_is_damaged(tmp_path: Path, cut: int) -> None:
-    """Whoever fetches from beyond the gap would never have what lies in it."""
+    """A replica that fetches from beyond the gap would never get the records in it."""
 
     async def play(bench: Bench) -> None:
         log = await with_a_gap(bench)

@@ -18,7 +18,7 @@ from highwater.metadata.brokers import (
 from highwater.metadata.changes import Changes
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.draft import Inconsistent
-from highwater.metadata.registration import Listener, VersionRange
+from highwater.metadata.registration import RegisteredListener, VersionRange
 from highwater.metadata.replay import apply
 from highwater.model import NodeId, Uuid
 from highwater.wire.codec import Message
@@ -88,7 +88,7 @@ def test_a_broker_has_room_unless_each_of_its_directories_is_cordoned() -> None:
     assert not registered(log_dirs=[ONE, TWO], cordoned_log_dirs=[ONE, TWO]).has_uncordoned_directory
 
 
-def test_a_directory_is_online_if_the_broker_names_it_or_nobody_has_named_one() -> None:
+def test_a_directory_is_online_if_the_broker_names_it_or_none_was_named() -> None:
     broker = registered(log_dirs=[ONE])
     assert broker.has_online(ONE)
     assert not broker.has_online(TWO)
@@ -101,7 +101,7 @@ def test_a_directory_is_online_if_the_broker_names_it_or_nobody_has_named_one() 
 def test_a_listener_is_found_by_its_name() -> None:
     points = [BrokerEndpoint(name=name, host="h", port=port) for name, port in (("A", 1), ("B", 2))]
     broker = registered(end_points=points)
-    assert broker.listener("B") == Listener("B", "h", 2, 0)
+    assert broker.listener("B") == RegisteredListener("B", "h", 2, 0)
     assert broker.listener("C") is None
 
 
@@ -126,7 +126,7 @@ def test_fencing_and_unfencing_change_that_alone() -> None:
     assert changes.brokers == (1,)
 
 
-def test_a_broker_that_is_unregistered_is_gone_and_told() -> None:
+def test_a_broker_that_is_unregistered_is_gone_and_reported() -> None:
     gone, changes = changed(UnregisterBrokerRecord(broker_id=1, broker_epoch=5))
     assert gone.by_id == {} == gone.registered_at
     assert changes.brokers == (1,)
@@ -154,7 +154,7 @@ def test_a_change_fences_and_never_takes_a_shutdown_back() -> None:
     assert image.by_id[NodeId(1)].in_controlled_shutdown
 
 
-def test_a_change_that_changes_nothing_is_not_told() -> None:
+def test_a_change_that_changes_nothing_is_not_reported() -> None:
     before, _ = changed()
     after, changes = changed(change(fenced=1))
     assert after == before
@@ -162,7 +162,7 @@ def test_a_change_that_changes_nothing_is_not_told() -> None:
 
 
 @pytest.mark.parametrize("record", [change(fenced=2), change(fenced=-2), change(in_controlled_shutdown=2)])
-def test_a_change_that_nobody_knows_is_refused(record: Message) -> None:
+def test_an_unknown_change_is_refused(record: Message) -> None:
     with pytest.raises(Inconsistent, match="unknown change of a registration"):
         changed(record)
 

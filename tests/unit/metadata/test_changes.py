@@ -127,5 +127,5 @@ def test_the_partitions_of_a_topic_that_is_the_same_are_not_looked_at() -> None:
         ("tokens", RECORDS, Changes(credentials=True)),
     ],
 )
-def test_a_subject_that_differs_is_told_alone(subject: str, value: Any, expected: Changes) -> None:
+def test_a_subject_that_differs_is_reported_alone(subject: str, value: Any, expected: Changes) -> None:
     assert difference(EMPTY, MetadataImage("cluster", **{subject: value})) == expected

@@ -68,7 +68,7 @@ def test_hosted_partitions_are_given_as_they_are() -> None:
     assert [index for _, index, _ in moved.topics.astray()] == [1]
 
 
-def test_what_does_not_change_is_shared() -> None:
+def test_unchanged_parts_of_the_image_are_shared() -> None:
     image = load(MetadataImage("cluster"), TopicRecord(name="a", topic_id=A), created(1, 2), created(3, 2, index=1))
     shrunk = load(image, PartitionChangeRecord(topic_id=A, partition_id=0, isr=[1]))
     assert shrunk.topics.hosting is image.topics.hosting

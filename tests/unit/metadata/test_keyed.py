@@ -82,7 +82,7 @@ def quotas_of(*records: ClientQuotaRecord) -> list[Message]:
     return list(image.quotas.records())
 
 
-def test_an_entity_is_the_same_in_whatever_order_it_is_told() -> None:
+def test_an_entity_is_the_same_in_any_order_of_its_parts() -> None:
     last = quota(("client-id", "c"), ("user", "ann"), rate=2.0)
     assert quotas_of(quota(("user", "ann"), ("client-id", "c")), last) == [last]
 

@@ -114,7 +114,7 @@ def test_a_topic_that_comes_and_goes_in_one_batch_leaves_no_trace() -> None:
     assert changes == NOTHING
 
 
-def test_of_a_topic_that_is_deleted_no_partition_is_told() -> None:
+def test_no_partition_of_a_deleted_topic_is_reported() -> None:
     before = image_of(TopicRecord(name="b", topic_id=B), record(B))
     records = [PartitionChangeRecord(topic_id=B, partition_id=0, isr=[2]), RemoveTopicRecord(topic_id=B)]
     assert apply(before, records, 3, 1)[1] == Changes(deleted=(before.topics.by_id[B],))

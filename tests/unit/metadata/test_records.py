@@ -38,7 +38,7 @@ def test_versions_are_those_that_kafka_writes_at_metadata_version_30(record: Mes
     assert records.encode(record)[2] == version
 
 
-def test_what_is_encoded_is_decoded_for_every_type() -> None:
+def test_an_encoded_record_of_every_type_is_decoded() -> None:
     made = History(7).records(400)
     assert {record.API_KEY for record in made} >= set(records.TYPES) - {21, 23, 24, 25}
     for record in made + [records.TYPES[key]() for key in records.TYPES]:

@@ -30,7 +30,7 @@ def test_every_version_lists_the_registered_apis_with_what_they_advertise(versio
     ]
 
 
-def test_finalized_features_are_told_from_version_3_on() -> None:
+def test_finalized_features_are_in_the_answer_from_version_3_on() -> None:
     assert answer(2).finalized_features == []
     response = answer(3)
     assert response.finalized_features_epoch == 42
@@ -40,5 +40,5 @@ def test_finalized_features_are_told_from_version_3_on() -> None:
 
 
 @pytest.mark.parametrize(("version", "names"), [(3, ["metadata.version"]), (4, ["kraft.version", "metadata.version"])])
-def test_a_feature_that_begins_at_0_is_told_from_version_4_on(version: int, names: list[str]) -> None:
+def test_a_feature_that_begins_at_0_is_in_the_answer_from_version_4_on(version: int, names: list[str]) -> None:
     assert [feature.name for feature in answer(version).supported_features] == names

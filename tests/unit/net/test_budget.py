@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from highwater.net.budget import Budget
+from highwater.net.budget import Budget, Kind
 
 LIMIT, AMPLE, TIGHT = 8_000, 500, 1
 SURE, HALF = LIMIT // 8, LIMIT // 2
@@ -18,8 +20,8 @@ class Receiving:
         self.told += 1
 
 
-def a_budget() -> tuple[Budget, list[int]]:
-    budget, crowded = Budget(LIMIT, AMPLE, TIGHT), []
+def a_budget(monotonic: Callable[[], float] = lambda: 0.0) -> tuple[Budget, list[int]]:
+    budget, crowded = Budget(LIMIT, AMPLE, TIGHT, monotonic), []
     budget.on_crowded = lambda: crowded.append(budget.unread)
     return budget, crowded
 
@@ -55,7 +57,7 @@ def test_a_connection_has_one_answer_once_all_take_too_much() -> None:
     assert budget.answer_bound == TIGHT
 
 
-def test_too_many_unread_answers_are_told_of_once_whoever_holds_them() -> None:
+def test_too_many_unread_responses_are_reported_once() -> None:
     budget, crowded = a_budget()
     budget.answered(HALF)
     assert not crowded
@@ -67,3 +69,87 @@ def test_too_many_unread_answers_are_told_of_once_whoever_holds_them() -> None:
     assert not crowded
     budget.unreading(1)
     assert crowded == [HALF + 1]
+
+
+def test_a_small_frame_does_not_wait_behind_a_large_one() -> None:
+    budget, _ = a_budget()
+    budget.unanswered = LIMIT
+    large, small = Receiving(), Receiving()
+    assert budget.admit(Receiving(), 100), "the favoured one"
+    assert not budget.admit(large, 100)
+    budget.unanswered = 2 * LIMIT
+    assert not budget.admit(small, 10, Kind.SMALL)
+    budget.unanswered = LIMIT
+    budget.wake()
+    assert (small.told, large.told) == (1, 0)
+
+
+def test_a_receiver_is_favoured_until_there_is_room_for_it() -> None:
+    budget, _ = a_budget()
+    first, second = Receiving(), Receiving()
+    budget.unanswered = LIMIT
+    assert budget.admit(first, 100)
+    assert not budget.admit(second, 100)
+    budget.unanswered = 0
+    assert budget.admit(first, 100)
+    budget.unanswered = LIMIT
+    assert budget.admit(second, 100), "the favour is free again"
+    assert not budget.admit(first, 100)
+
+
+def test_another_receiver_is_favoured_after_a_while() -> None:
+    now = 0.0
+    budget, _ = a_budget(lambda: now)
+    first, second = Receiving(), Receiving()
+    budget.unanswered = LIMIT
+    now = 5.0
+    assert budget.admit(first, 100)
+    assert not budget.admit(second, 100)
+    budget.let_another_go_on(4.9)
+    assert second.told == 0
+    budget.let_another_go_on(5.0)
+    assert second.told == 1
+    assert budget.admit(second, 100)
+    assert not budget.admit(first, 100)
+
+
+def test_no_large_produce_request_is_read_while_unanswered_ones_take_all_memory() -> None:
+    """It would be answered after them. But a fetch may be what they wait for."""
+    budget, _ = a_budget()
+    budget.unanswered = LIMIT + 1
+    produce, fetch = Receiving(), Receiving()
+    assert not budget.admit(produce, 100, Kind.PRODUCE)
+    assert budget.admit(fetch, 100, Kind.LARGE)
+    budget.wake()
+    assert produce.told == 0
+    budget.leave(fetch)
+    budget.receiving -= 100
+    assert produce.told == 0
+    budget.unanswered = LIMIT
+    budget.wake()
+    assert produce.told == 1
+    assert budget.admit(produce, 100, Kind.PRODUCE), "one at a time goes beyond the limit"
+
+
+class Asking(Receiving):
+    """Asks again when there may be room, as a connection does."""
+
+    def __init__(self, budget: Budget) -> None:
+        super().__init__()
+        self._budget = budget
+        self.is_admitted = budget.admit(self, 10)
+
+    def go_on(self) -> None:
+        super().go_on()
+        self.is_admitted = self._budget.admit(self, 10)
+
+
+def test_when_the_favoured_receiver_leaves_the_next_one_may_go_beyond_the_limit() -> None:
+    budget, _ = a_budget()
+    budget.unanswered = LIMIT
+    first, second, third = (Asking(budget) for _ in range(3))
+    assert [each.is_admitted for each in (first, second, third)] == [True, False, False]
+    budget.leave(first)
+    assert [each.is_admitted for each in (second, third)] == [True, False]
+    budget.leave(second)
+    assert third.is_admitted

@@ -30,7 +30,7 @@ def test_answers_leave_in_the_order_of_the_requests_though_given_in_another() ->
         assert peer.frames == [struct.pack(">i", n) + b"answer %d" % n for n in range(5)]
 
 
-def test_a_handler_learns_who_asks_and_where() -> None:
+def test_a_handler_learns_the_client_and_the_listener() -> None:
     with Scene() as scene:
         peer = scene.dial(9093)
         peer.send(framed(header(ASK, 9, 77, b"me") + b"\x00" + b"body"), framed(header(ASK, 1, 78, None)))
@@ -201,7 +201,7 @@ def test_a_half_closed_peer_still_gets_its_answers() -> None:
         assert peer.correlations == [0, 1]
 
 
-def test_a_handler_is_told_that_the_peer_left() -> None:
+def test_a_handler_learns_that_the_peer_left() -> None:
     told = []
     with Scene() as scene:
         peer = scene.dial()
@@ -251,7 +251,7 @@ def test_many_answers_of_one_turn_leave_in_one_write() -> None:
         assert len(sends) == 1
 
 
-def test_counters_tell_what_went_through() -> None:
+def test_counters_count_what_went_through() -> None:
     with Scene() as scene:
         scene.asked.react = lambda ctx, body: ctx.respond_parts([b"12345"])
         peer = scene.dial()
@@ -318,7 +318,7 @@ class Patient:
 
 
 @pytest.mark.parametrize("ends", ["abort", "close"])
-def test_who_waits_for_an_answer_is_told_when_the_connection_is_gone(ends: str) -> None:
+def test_a_caller_gets_an_error_when_the_connection_is_gone(ends: str) -> None:
     with Scene() as scene:
         patient = Patient()
 

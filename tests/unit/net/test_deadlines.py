@@ -118,7 +118,7 @@ def test_exactly_those_not_cancelled_fire(entries: list[tuple[float, bool]]) -> 
         assert len(queue) == 0
 
 
-def test_loop_lag_tells_how_long_the_loop_stood_still() -> None:
+def test_loop_lag_is_how_long_the_loop_stood_still() -> None:
     with Simulation(1) as sim:
         world = sim.world("node")
         lag = LoopLag(world.clock)

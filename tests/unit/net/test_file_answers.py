@@ -10,7 +10,7 @@ import pytest
 from highwater.net.outbox import WINDOW
 from highwater.net.stats import CloseReason
 from highwater.sim import Knobs
-from highwater.world import Buffer, File, FileSlice
+from highwater.world import Buffer, Exhausted, File, FileSlice
 from tests.unit.net.parties import Scene, ask
 
 PATH = PurePath("/data/00000000000000000000.log")
@@ -145,6 +145,30 @@ def test_a_failing_disk_closes_the_connection_and_is_reported(cached: bool, capl
         scene.wait(lambda: peer.lost)
         assert scene.server.stats.closed[CloseReason.FILE] == 1
         assert str(PATH) in caplog.text
+
+
+class Exhausting(Counting):
+    """There is no descriptor for its first two reads."""
+
+    reads = 0
+
+    def read(self, pos: int, n: int) -> Buffer:
+        self.reads += 1
+        if self.reads <= 2:
+            raise Exhausted(errno.EMFILE, "Too many open files")
+        return super().read(pos, n)
+
+
+def test_a_read_without_a_descriptor_is_tried_again_and_the_response_stays_whole() -> None:
+    with Scene(knobs=Knobs(cold_read=1.0)) as scene:
+        file = Exhausting(opened(scene))
+        peer = scene.dial()
+        peer.send(ask(0))
+        scene.wait(lambda: len(scene.asked) == 1)
+        scene.asked[0].respond_parts([b"head", FileSlice(file, 10, 1000, lambda: True)])  # type: ignore[arg-type]
+        scene.wait(lambda: len(peer.frames) == 1)
+        assert peer.frames[0][4:] == b"head" + CONTENT[10:1010]
+        assert file.reads == 3
 
 
 def test_a_peer_that_leaves_during_a_read_off_the_loop_does_no_harm() -> None:

@@ -1,4 +1,4 @@
-"""Just enough HTTP: what is answered, what is refused, and to whom."""
+"""Just enough HTTP: which requests are answered, which are refused, and to which peers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_head_gives_the_same_without_the_page() -> None:
     assert status(answer) == 200 and "Content-Type: a/b\r\n" in answer and answer.endswith("\r\n\r\n")
 
 
-def test_an_unknown_path_is_told_which_there_are() -> None:
+def test_an_unknown_path_is_answered_with_those_that_exist() -> None:
     answer = asked("GET / HTTP/1.1")
     assert status(answer) == 404 and "try /status" in answer
 
@@ -167,7 +167,7 @@ def test_a_page_that_cannot_be_made_is_not_taken_for_whole(caplog: pytest.LogCap
     assert "a page of /status or /metrics: an unexpected error" in caplog.text and "it cannot be told" in caplog.text
 
 
-# --- whoever comes and says nothing, on virtual time
+# --- a peer that connects and says nothing, on virtual time
 
 
 class Hall:
@@ -189,7 +189,7 @@ def fine() -> Page:
     return Page("a/b", (b"fine",))
 
 
-def test_who_does_not_ask_in_time_is_sent_away() -> None:
+def test_a_client_that_sends_no_request_in_time_is_disconnected() -> None:
     with Simulation(1) as sim:
         hall = Hall(sim, fine)
         silent, halting = hall.dial(), hall.dial()
@@ -204,7 +204,7 @@ def test_who_does_not_ask_in_time_is_sent_away() -> None:
         assert asking.data.endswith(b"fine")
 
 
-def test_whoever_asks_is_answered_however_many_only_sit_there() -> None:
+def test_a_request_is_answered_even_if_many_connections_are_idle() -> None:
     with Simulation(2) as sim:
         hall = Hall(sim, fine)
         idle = [hall.dial() for _ in range(4 * MAX_CONNECTIONS)]

@@ -38,7 +38,7 @@ def listening(backlog: int) -> Iterator[socket.socket]:
         yield server
 
 
-def test_a_port_that_nobody_has_is_proof() -> None:
+def test_a_port_without_a_listener_is_proof() -> None:
     with listening(1) as server:
         at = Endpoint(*server.getsockname())
     assert verdict_on(at)

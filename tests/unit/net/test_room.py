@@ -17,7 +17,7 @@ class Guests:
         return place
 
 
-def test_whoever_fits_begins_at_once_and_the_others_in_their_order() -> None:
+def test_a_request_that_fits_begins_at_once_and_others_in_their_order() -> None:
     guests = Guests(10)
     first, second = guests.come("a", 6), guests.come("b", 4)
     third = guests.come("c", 5)
@@ -55,7 +55,7 @@ def test_a_place_is_left_once_whether_it_was_had_or_not() -> None:
     assert (guests.room.taken, guests.gone) == (0, [second, first, third])
 
 
-def test_who_leaves_while_he_begins_lets_the_next_one_in() -> None:
+def test_a_place_that_is_left_while_it_begins_admits_the_next_one() -> None:
     room, begun = Room(1), list[int]()
 
     def come(number: int) -> None:
@@ -69,3 +69,13 @@ def test_who_leaves_while_he_begins_lets_the_next_one_in() -> None:
     for number in range(3):
         come(number)
     assert (begun, room.taken, len(room)) == ([0, 1, 2], 0, 0)
+
+
+def test_a_request_that_gives_up_waiting_lets_in_the_smaller_ones_behind_it() -> None:
+    guests = Guests(10)
+    guests.come("a", 6)
+    large = guests.come("large", 9)
+    guests.come("b", 4)
+    assert guests.begun == ["a"]
+    large.leave()
+    assert (guests.begun, len(guests.room), guests.room.taken) == (["a", "b"], 0, 10)

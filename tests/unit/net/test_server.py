@@ -8,7 +8,7 @@ import pytest
 
 from highwater.model import Endpoint
 from highwater.net.context import RequestContext
-from highwater.net.server import Limits, ListenerSpec, Server
+from highwater.net.server import STARVED_SECONDS, Limits, ListenerSpec, Server
 from highwater.net.stats import CloseReason
 from highwater.wire.framing import CHUNK, MAX_FRAME
 from highwater.world import Refused
@@ -244,12 +244,84 @@ def test_a_stalled_large_request_gives_way_when_others_wait_for_its_memory() -> 
         scene.settle()
         honest = scene.dial()
         honest.send(ask(1, bytes(MIB)))
+        scene.wait(lambda: scene.server.stats.closed[CloseReason.STALLED] >= 1, limit=STARVED_SECONDS - 1)
         scene.wait(lambda: honest.correlations == [1], limit=60.0)
-        assert scene.server.stats.closed[CloseReason.STALLED] >= 1
         assert scene.server.stats.closed[CloseReason.IDLE] == 0
 
 
-def test_a_stalled_large_request_may_stay_while_nobody_waits() -> None:
+def test_no_more_than_the_begin_of_a_large_request_is_read_before_there_is_memory_for_it() -> None:
+    with Scene(limits=Limits(queued_bytes=MIB)) as scene:
+        for _ in range(100):
+            scene.dial().send(struct.pack(">i", MAX_FRAME) + bytes(70_000))
+        scene.settle()
+        assert scene.server.budget.receiving < 2 * MIB
+
+
+def test_small_requests_that_are_not_whole_count_too() -> None:
+    with Scene(limits=Limits(queued_bytes=MIB)) as scene:
+        for _ in range(100):
+            scene.dial().send(struct.pack(">i", 60_000) + bytes(50_000))
+        scene.settle()
+        assert sum(each._frames.held for each in scene.server._connections) < 3 * MIB
+
+
+def test_small_requests_do_not_wait_for_the_memory_that_large_ones_keep() -> None:
+    with Scene(limits=Limits(queued_bytes=MIB)) as scene:
+        scene.asked.react = answer_at_once
+        for _ in range(20):
+            scene.dial().send(struct.pack(">i", MAX_FRAME) + bytes(200_000))
+        scene.settle()
+        assert scene.server.budget.has_waiting
+        honest = scene.dial()
+        honest.send(ask(1, bytes(50_000)))
+        scene.wait(lambda: honest.correlations == [1], limit=1.0)
+
+
+def test_stalled_large_requests_do_not_have_their_time_one_after_the_other() -> None:
+    with Scene(limits=Limits(queued_bytes=4 * MIB)) as scene:
+        scene.asked.react = answer_at_once
+        for _ in range(60):
+            scene.dial().send(struct.pack(">i", MAX_FRAME) + bytes(200_000))
+        scene.settle()
+        honest = scene.dial()
+        honest.send(ask(1, bytes(MIB)))
+        scene.wait(lambda: honest.correlations == [1], limit=60.0)
+
+
+@pytest.mark.parametrize(("size", "stalls"), [(1, True), (100_000, False)])
+def test_a_large_request_that_comes_byte_by_byte_is_stalled(size: int, stalls: bool) -> None:
+    with Scene() as scene:
+        peer = scene.dial()
+        peer.send(struct.pack(">i", MAX_FRAME) + bytes(500_000))
+        scene.settle()
+        (connection,) = scene.server._connections
+        for _ in range(5):
+            scene.sim.advance(1.0)
+            peer.send(bytes(size))
+            scene.settle()
+        assert connection.stalls(scene.server.world.clock.monotonic() - 4.0) is stalls
+
+
+def test_large_requests_that_come_byte_by_byte_give_way_when_others_wait_for_their_memory() -> None:
+    """A peer that sends a byte now and then is not idle, and must not keep what others wait for."""
+    with Scene(limits=Limits(queued_bytes=4 * MIB)) as scene:
+        scene.asked.react = answer_at_once
+        slow = [scene.dial() for _ in range(10)]
+        for peer in slow:
+            peer.send(struct.pack(">i", MAX_FRAME) + bytes(500_000))
+        scene.settle()
+        honest = scene.dial()
+        honest.send(ask(1, bytes(MIB)))
+        for _ in range(20):
+            scene.sim.advance(1.0)
+            for peer in slow:
+                if not peer.lost:
+                    peer.send(b"x")
+        assert honest.correlations == [1]
+        assert scene.server.stats.closed[CloseReason.STALLED] >= 1
+
+
+def test_a_stalled_large_request_may_stay_while_no_other_waits() -> None:
     with Scene() as scene:
         peer = scene.dial()
         peer.send(struct.pack(">i", MAX_FRAME) + bytes(MIB))
@@ -287,7 +359,7 @@ def test_a_broken_stream_gives_its_memory_back_before_its_last_answer() -> None:
 # --- the end
 
 
-def test_a_graceful_close_answers_what_was_asked_and_accepts_nobody() -> None:
+def test_a_graceful_close_answers_pending_requests_and_accepts_no_connection() -> None:
     with Scene() as scene:
         peer, idle = scene.dial(), scene.dial()
         peer.send(ask(1))

@@ -37,7 +37,7 @@ def test_a_peer_that_does_not_read_is_not_asked_for_more() -> None:
         assert scene.server.budget.unsent == 0
 
 
-def test_answers_that_nobody_reads_have_a_limit_for_all_connections_together() -> None:
+def test_unread_answers_have_a_limit_for_all_connections_together() -> None:
     with Scene(limits=LIMITS) as scene:
         scene.asked.react = answer_large
         for _ in range(30):
@@ -49,7 +49,7 @@ def test_answers_that_nobody_reads_have_a_limit_for_all_connections_together() -
         )
 
 
-def test_requests_that_stall_leave_little_room_for_answers_that_nobody_reads() -> None:
+def test_requests_that_stall_leave_little_room_for_unread_answers() -> None:
     """All that is kept stays within one limit, whatever a peer keeps it with."""
     limit = 32 * MIB
     with Scene(limits=Limits(queued_bytes=limit)) as scene:
@@ -64,7 +64,7 @@ def test_requests_that_stall_leave_little_room_for_answers_that_nobody_reads() -
         assert in_memory(scene) <= limit // 4 + 60 * (LARGE + PAUSED_AT + CROWDED_WINDOW)
 
 
-def test_answers_that_nobody_reads_leave_less_room_for_requests_that_stall() -> None:
+def test_unread_answers_leave_less_room_for_requests_that_stall() -> None:
     limit = 32 * MIB
     with Scene(limits=Limits(queued_bytes=limit)) as scene:
         scene.asked.react = answer_large
@@ -88,7 +88,7 @@ def in_memory(scene: Scene) -> int:
     return found
 
 
-def test_who_has_the_most_that_he_does_not_read_is_given_up_when_there_is_too_much() -> None:
+def test_the_connection_with_the_most_unread_bytes_is_closed_when_there_are_too_many() -> None:
     """One answer each, of any size, is given beyond the limit: many of them are too many."""
     with Scene(limits=Limits(queued_bytes=8 * MIB)) as scene:
         scene.asked.react = lambda ctx, body: ctx.respond_parts([bytes(900_000 + len(body))])
@@ -107,7 +107,7 @@ def test_who_has_the_most_that_he_does_not_read_is_given_up_when_there_is_too_mu
         assert scene.server.budget.unsent == 0
 
 
-def test_who_has_little_that_he_does_not_read_is_not_given_up_for_one_who_has_much() -> None:
+def test_a_connection_with_few_unread_bytes_is_not_closed_for_one_with_many() -> None:
     """Whoever came first: the one who has the most goes first, and no more go than must."""
     with Scene(limits=Limits(queued_bytes=8 * MIB)) as scene:
         scene.asked.react = lambda ctx, body: ctx.respond_parts([bytes(len(body) * 1_000)])
@@ -124,7 +124,7 @@ def test_who_has_little_that_he_does_not_read_is_not_given_up_for_one_who_has_mu
         assert [peer.correlations for peer in peers] == [[0], [1], [], [3]]
 
 
-def test_who_reads_is_served_while_others_take_all_the_memory_for_answers() -> None:
+def test_a_connection_that_reads_is_served_while_others_take_all_response_memory() -> None:
     with Scene(limits=LIMITS) as scene:
         scene.asked.react = answer_large
         for _ in range(20):
@@ -136,7 +136,7 @@ def test_who_reads_is_served_while_others_take_all_the_memory_for_answers() -> N
         assert not follower.lost
 
 
-def test_who_reads_slowly_is_not_given_up() -> None:
+def test_a_slow_reader_is_not_disconnected() -> None:
     with Scene(limits=LIMITS) as scene:
         scene.asked.react = answer_large
         slow = deaf(scene, 10)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, Self, TypeVar
+
+import pytest
 
 from highwater.errors import Code
 from highwater.model import Endpoint, NodeId, TopicPartition, Uuid
@@ -196,3 +199,8 @@ class Following:
         self.follow()
         self.fetch().answer(*rows)
         return self.fetch()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged beside state changes."""
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]

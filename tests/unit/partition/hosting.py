@@ -33,12 +33,18 @@ def alone() -> InSync:
     return InSync(lambda: 0.0, lambda: 30.0, ask)
 
 
-def played(directory: Path, play: Play, isr: tuple[NodeId, ...] = (ME,), **changes: object) -> None:
-    """It leads in epoch 3; alone in its ISR, it is the only replica."""
+def played(
+    directory: Path,
+    play: Play,
+    isr: tuple[NodeId, ...] = (ME,),
+    replicas: tuple[NodeId, ...] | None = None,
+    **changes: object,
+) -> None:
+    """It leads in epoch 3; alone in its ISR, it is the only replica where no others are named."""
 
     async def with_partition(bench: Bench) -> None:
         partition = Partition(await bench.create(), alone())
-        partition.lead(ME, 3, 0, (ME,) if isr == (ME,) else ALL, isr, {})
+        partition.lead(ME, 3, 0, replicas or ((ME,) if isr == (ME,) else ALL), isr, {})
         await play(bench, partition)
 
     on_real_disk(directory, with_partition, **changes)

@@ -75,7 +75,7 @@ def test_a_follower_takes_a_consumers_place_and_never_the_other_way() -> None:
     assert held.create(True, False, 1.0, 0).id == 0
 
 
-def test_a_mark_makes_an_entry_dirty_and_wakes_who_waits() -> None:
+def test_a_mark_makes_an_entry_dirty_and_wakes_the_waiting_fetch() -> None:
     session = FetchSession(1, False, False, 0.0)
     woken: list[int] = []
     session.update("orders", 0, -1, 5, -1, -1, 1000)
@@ -243,7 +243,7 @@ def waiting(session: FetchSession) -> list[str]:
     return told
 
 
-def test_who_waits_in_a_session_is_answered_when_the_next_request_comes_or_the_session_ends() -> None:
+def test_a_waiting_fetch_is_answered_when_the_next_request_comes_or_the_session_ends() -> None:
     held = sessions()
     session = held.create(True, False, 0.0, 0)
     told = waiting(session)
@@ -253,7 +253,7 @@ def test_who_waits_in_a_session_is_answered_when_the_next_request_comes_or_the_s
     assert told == ["overtaken", "overtaken"]
 
 
-def test_who_is_gone_is_told_of_nothing() -> None:
+def test_a_reader_that_is_gone_is_not_notified() -> None:
     session = FetchSession(1, False, False, 0.0)
     session.update("t", 0, -1, 0, -1, -1, 100)
     told = waiting(session)
@@ -263,7 +263,7 @@ def test_who_is_gone_is_told_of_nothing() -> None:
     assert told == []
 
 
-def test_a_session_that_has_ended_holds_nothing_and_wakes_nobody() -> None:
+def test_a_session_that_has_ended_holds_nothing_and_wakes_no_fetch() -> None:
     session = FetchSession(1, False, True, 0.0)
     session.update("t", 0, -1, 0, -1, -1, 100)
     entry = session.entries["t", 0]
@@ -273,3 +273,15 @@ def test_a_session_that_has_ended_holds_nothing_and_wakes_nobody() -> None:
     assert (session.entries, session.dirty, session.restated, told) == ({}, {}, {}, ["overtaken"])
     entry.mark()
     assert told == ["overtaken"]
+
+
+@pytest.mark.parametrize("is_follower", [True, False])
+def test_a_follower_that_names_its_place_anew_is_answered_anew(is_follower: bool) -> None:
+    """It takes nothing in of an answer about a place where it no longer is. A consumer has kept what it heard."""
+    session = FetchSession(1, False, is_follower, 0.0)
+    session.update("orders", 0, 3, 0, 3, 0, 1000)
+    entry = session.entries["orders", 0]
+    entry.sent_high_watermark, entry.sent_log_start = 7, 2
+    session.update("orders", 0, 3, 1, 3, 0, 1000)
+    unknown = (-1, -1) if is_follower else (7, 2)
+    assert (entry.sent_high_watermark, entry.sent_log_start) == unknown

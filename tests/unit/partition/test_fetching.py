@@ -19,7 +19,7 @@ FOLLOWER = Reader(OTHER, 0, BROKER_EPOCH)
 COMMITTED_ONLY = Reader(-1, READ_COMMITTED, -1)
 
 
-def test_an_error_tells_no_offsets() -> None:
+def test_an_error_has_no_offsets() -> None:
     row = FetchRow(Code.NOT_LEADER_OR_FOLLOWER)
     assert (row.high_watermark, row.last_stable, row.log_start, row.size) == (-1, -1, -1, 0), "as Kafka does"
 
@@ -64,7 +64,7 @@ def test_a_place_that_is_not_in_the_log_is_no_acknowledgement(tmp_path: Path) ->
     played(tmp_path, play, isr=(ME, OTHER))
 
 
-def test_a_follower_is_told_what_its_own_fetch_commits(tmp_path: Path) -> None:
+def test_a_follower_learns_what_its_own_fetch_commits(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         write(partition, b"a", acks=1)
         assert read(partition, 1, FOLLOWER)[1:4] == (1, 1, 0)
@@ -84,7 +84,7 @@ def test_a_reader_gets_no_more_than_it_asked_for_nor_than_there_is_room_for(tmp_
     played(tmp_path, play)
 
 
-def test_who_reads_what_is_committed_alone_sees_no_open_transaction_and_which_were_aborted(tmp_path: Path) -> None:
+def test_a_read_committed_reader_sees_no_open_transaction_and_the_aborted_ones(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         log = partition.log
         rows = [(START_MS, None, b"a", ())]

@@ -17,11 +17,11 @@ from tests.unit.partition.hosting import played
     ("offset", "said"),
     [(2, "cut from 3 to 2, 1 records: why"), (0, "cut from 3 to 0, 3 records, 2 of them committed: why")],
 )
-def test_a_cut_is_told_with_what_it_takes(tmp_path: Path, offset: int, said: str) -> None:
+def test_a_cut_is_logged_with_what_it_removes(tmp_path: Path, offset: int, said: str) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         append(partition.log, batch((b"a", b"b", b"c")))
         partition.log.move_high_watermark(2)
-        assert Followed(partition, 1.0).cut_told(offset, "why") == said
+        assert Followed(partition, 1.0).describe_cut(offset, "why") == said
 
     played(tmp_path, play)
 

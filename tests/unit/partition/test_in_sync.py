@@ -68,7 +68,7 @@ def test_metadata_that_is_known_already_takes_no_later_request_back(tmp_path: Pa
     played(tmp_path, play)
 
 
-def test_who_catches_up_while_it_is_being_dropped_is_asked_for_again_once_it_fetches_again(tmp_path: Path) -> None:
+def test_leader_reproposes_a_dropped_follower_that_caught_up_when_it_fetches_again(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.lead(ME, EPOCH, 1, ALL, ALL, EPOCHS)
         partition.append(memoryview(batch((b"v",))), -1, 9, START_MS)
@@ -87,7 +87,7 @@ def test_who_catches_up_while_it_is_being_dropped_is_asked_for_again_once_it_fet
     played(tmp_path, play, min_insync_replicas=2)
 
 
-def test_who_does_not_fetch_is_not_asked_for_again(tmp_path: Path) -> None:
+def test_leader_does_not_repropose_a_follower_that_stopped_fetching(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.lead(ME, EPOCH, 1, ALL, ALL, EPOCHS)
         fetch(controller, partition, OTHER, 0)
@@ -153,7 +153,7 @@ def test_an_answer_to_an_earlier_term_says_nothing_to_this_one(tmp_path: Path) -
     played(tmp_path, play)
 
 
-def test_in_flush_mode_a_follower_knows_what_it_has_not_synced_and_is_told_when_it_has(tmp_path: Path) -> None:
+def test_in_flush_mode_a_follower_knows_what_it_has_not_synced_and_learns_when_it_has(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.step_down(OTHER, EPOCH, 1, ALL)
         partition.append_fetched(memoryview(batch((b"v",))))
@@ -169,7 +169,7 @@ def test_in_flush_mode_a_follower_knows_what_it_has_not_synced_and_is_told_when_
     played(tmp_path, play, flush_messages=1)
 
 
-def test_who_waits_for_a_sync_is_told_when_the_disk_fails(tmp_path: Path) -> None:
+def test_a_callback_that_waits_for_a_sync_is_called_when_the_disk_fails(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.step_down(OTHER, EPOCH, 1, ALL)
         partition.append_fetched(memoryview(batch((b"v",))))
@@ -182,7 +182,7 @@ def test_who_waits_for_a_sync_is_told_when_the_disk_fails(tmp_path: Path) -> Non
     played(tmp_path, play, flush_messages=1)
 
 
-def test_a_change_of_the_isr_is_told_with_the_reason_that_its_leader_had(tmp_path: Path) -> None:
+def test_a_change_of_the_isr_is_logged_with_the_reason_that_its_leader_had(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.lead(ME, EPOCH, 1, ALL, ALL, EPOCHS, "so the metadata has it")
         partition.append(memoryview(batch((b"v",))), -1, 9, START_MS)

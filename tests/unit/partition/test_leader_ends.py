@@ -65,7 +65,7 @@ class Leader(Peer):
         ([told(3), told(9, 10)], None),
     ],
 )
-def test_both_ends_are_told_or_none(answers: list[ListOffsetsResponse], expected: Ends | None) -> None:
+def test_both_ends_are_answered_or_none(answers: list[ListOffsetsResponse], expected: Ends | None) -> None:
     with Stage() as stage:
         leader = stage.sim.world(LEADER.host)
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from highwater.errors import Code
 from highwater.partition import fetching
 from highwater.partition.fetch_session import FetchSession
 from highwater.partition.fetching import Reader
 from highwater.partition.hosted import NEVER_MS, Hosted
 from highwater.partition.partition import Partition
+from highwater.wire import records
 from highwater.wire.compression import Codec
 from tests.unit.log.bench import START_MS, Bench, append, batch, until
-from tests.unit.partition.hosting import BROKER_EPOCH, ME, OTHER, THIRD, code_of, played, read, write
+from tests.unit.partition.hosting import ALL, BROKER_EPOCH, ME, OTHER, THIRD, code_of, entry_at, played, read, write
 
 
 def test_an_election_is_remembered_before_anything_is_written(tmp_path: Path) -> None:
@@ -28,7 +31,7 @@ def test_an_election_is_remembered_before_anything_is_written(tmp_path: Path) ->
     played(tmp_path, play)
 
 
-def test_a_single_replica_commits_as_it_writes_and_tells_its_watchers(tmp_path: Path) -> None:
+def test_a_single_replica_commits_as_it_writes_and_notifies_its_watchers(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         session = FetchSession(1, False, False, 0.0)
         session.update("orders", 0, -1, 0, -1, -1, 1000)
@@ -41,7 +44,7 @@ def test_a_single_replica_commits_as_it_writes_and_tells_its_watchers(tmp_path: 
     played(tmp_path, play)
 
 
-def test_a_follower_that_has_everything_is_told_what_another_one_commits(tmp_path: Path) -> None:
+def test_a_follower_that_has_everything_learns_what_another_one_commits(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         write(partition, b"a", acks=1)
         for follower, other in ((OTHER, None), (THIRD, OTHER)):
@@ -99,7 +102,7 @@ def test_in_flush_mode_a_record_counts_once_it_is_synced(tmp_path: Path) -> None
     played(tmp_path, play, flush_messages=1)
 
 
-def test_who_waits_is_sent_away_when_the_role_or_the_disk_goes(tmp_path: Path) -> None:
+def test_waiting_requests_get_an_error_when_the_role_or_the_disk_is_lost(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         told: list[Code] = []
         write(partition, acks=1)
@@ -121,7 +124,7 @@ def test_who_waits_is_sent_away_when_the_role_or_the_disk_goes(tmp_path: Path) -
     played(tmp_path, play, isr=(ME, OTHER))
 
 
-def test_a_reader_in_another_epoch_is_told_which_way_it_errs(tmp_path: Path) -> None:
+def test_a_reader_in_another_epoch_learns_whether_it_is_behind_or_ahead(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         write(partition)
         assert read(partition, 0, epoch=3).size > 0
@@ -131,7 +134,7 @@ def test_a_reader_in_another_epoch_is_told_which_way_it_errs(tmp_path: Path) -> 
     played(tmp_path, play)
 
 
-def test_a_reader_that_left_our_history_is_told_where(tmp_path: Path) -> None:
+def test_a_reader_that_left_our_history_learns_where(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         for epoch in (3, 5, 8):
             partition.lead(ME, epoch, epoch, (ME,), (ME,), {})
@@ -207,3 +210,50 @@ def test_only_replicas_with_a_flush_interval_are_looked_at_for_their_age(tmp_pat
         assert list(hosted.flushed_by_age) == []
 
     played(tmp_path, play)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_leader_whose_term_is_over_commits_nothing_more(tmp_path: Path, leads: bool) -> None:
+    """It hears of its successor and of new settings in one image, and then a fetch of its last term comes."""
+
+    async def play(bench: Bench, partition: Partition) -> None:
+        assert write(partition, acks=1) == 0
+        partition.reconfigure(replace(bench.config, min_insync_replicas=1), leads)
+        entry = entry_at(1, 3, 3, 0, follower=True)
+        fetching.read(entry, partition, Reader(OTHER, 0, BROKER_EPOCH), 1000, True)
+        assert partition.log.high_watermark == (1 if leads else 0)
+
+    played(tmp_path, play, isr=(ME, OTHER), min_insync_replicas=2)
+
+
+def test_a_leader_that_stays_commits_by_a_lower_bound(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        assert write(partition, acks=1) == 0
+        assert partition.log.high_watermark == 0
+        partition.reconfigure(replace(bench.config, min_insync_replicas=1))
+        assert partition.log.high_watermark == 1
+
+    played(tmp_path, play, isr=(ME,), replicas=ALL, min_insync_replicas=2)
+
+
+def test_a_lower_max_message_bytes_counts_at_once(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        assert write(partition, bytes(200)) == 0
+        partition.reconfigure(replace(bench.config, max_message_bytes=100))
+        assert code_of(lambda: write(partition, bytes(200))) is Code.MESSAGE_TOO_LARGE
+
+    played(tmp_path, play)
+
+
+def test_in_flush_mode_a_new_leader_syncs_what_it_had_before(tmp_path: Path) -> None:
+    """What it wrote as a follower counts once it is synced, whether or not anything is written after it."""
+
+    async def play(bench: Bench, partition: Partition) -> None:
+        partition.step_down(OTHER, 4, 1, (ME, OTHER, THIRD))
+        partition.log.append_as_follower(memoryview(records.build([(START_MS, None, b"v", ())], leader_epoch=4)))
+        assert (partition.log.log_end, partition.log.durable_end) == (1, 0)
+        partition.lead(ME, 5, 2, ALL, (ME,), {})
+        await until(lambda: partition.log.durable_end == 1)
+        assert partition.log.high_watermark == 1
+
+    played(tmp_path, play, isr=(ME, OTHER), flush_messages=1)

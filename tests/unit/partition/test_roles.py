@@ -114,13 +114,13 @@ def test_the_only_copy_is_that_of_a_leader_alone_in_its_isr(tmp_path: Path) -> N
 def test_of_its_changes_it_remembers_the_last_ones(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         for number in range(REMEMBERED + 3):
-            partition.tell(f"change {number}")
+            partition.log_change(f"change {number}")
         assert [what for _, what in partition.changes] == [f"change {number}" for number in range(3, REMEMBERED + 3)]
 
     played(tmp_path, play)
 
 
-# Who is told
+# Watchers that are notified
 
 
 def test_readers_and_followers_look_again_when_the_role_changes(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_when_the_isr_shrinks_followers_stand_by_their_place_anew(tmp_path: Path
     played(tmp_path, play, isr=ALL)
 
 
-def test_a_followers_readers_are_told_what_its_leader_committed_and_deleted(tmp_path: Path) -> None:
+def test_a_followers_readers_learn_what_its_leader_committed_and_deleted(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         partition.step_down(OTHER, 4, 1, ALL)
         partition.append_fetched(memoryview(batch((b"a", b"b"))))
@@ -243,7 +243,7 @@ def test_a_session_lets_go_of_what_it_no_longer_follows(tmp_path: Path, how: str
     played(tmp_path, play)
 
 
-def test_who_waits_goes_on_waiting_when_its_leader_leads_again(tmp_path: Path) -> None:
+def test_a_request_keeps_waiting_when_its_leader_is_elected_again(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         told: list[Code] = []
         write(partition, acks=1)
@@ -256,7 +256,7 @@ def test_who_waits_goes_on_waiting_when_its_leader_leads_again(tmp_path: Path) -
     played(tmp_path, play, isr=(ME, OTHER))
 
 
-def test_when_a_replica_goes_whoever_waits_is_told_that_there_is_none(tmp_path: Path) -> None:
+def test_when_a_replica_is_removed_waiting_requests_get_an_unknown_partition(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         told: list[Code] = []
         write(partition, acks=1)
@@ -269,7 +269,7 @@ def test_when_a_replica_goes_whoever_waits_is_told_that_there_is_none(tmp_path: 
     played(tmp_path, play, isr=(ME, OTHER))
 
 
-def test_a_mistake_of_one_who_waits_is_counted_and_keeps_nothing_from_the_others(tmp_path: Path) -> None:
+def test_an_exception_of_one_callback_is_counted_and_does_not_affect_the_others(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         told: list[Code] = []
 
@@ -298,7 +298,7 @@ def test_a_log_that_fails_while_it_leads_takes_no_more_and_commits_no_more(tmp_p
     played(tmp_path, play, isr=(ME, OTHER))
 
 
-def test_a_follower_syncs_what_it_is_asked_for_and_tells_when_it_has(tmp_path: Path) -> None:
+def test_a_follower_syncs_what_it_is_asked_for_and_reports_it(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         partition.step_down(OTHER, 4, 1, ALL)
         partition.append_fetched(memoryview(batch((b"a", b"b"))))
@@ -312,7 +312,7 @@ def test_a_follower_syncs_what_it_is_asked_for_and_tells_when_it_has(tmp_path: P
     played(tmp_path, play, isr=ALL)
 
 
-def test_a_cut_is_under_way_until_it_has_ended_and_who_waits_for_that_is_told(tmp_path: Path) -> None:
+def test_a_cut_is_under_way_until_it_has_ended_and_then_calls_its_callbacks(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         end = asyncio.Event()
 

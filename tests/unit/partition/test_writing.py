@@ -1,4 +1,4 @@
-"""What may be written to a leader and by whom, and what is counted of it."""
+"""Which writes a leader accepts, from which producers, and what it counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.log.bench import START_MS, Bench, batch
 from tests.unit.partition.hosting import ALL, BROKER_EPOCH, ME, OTHER, THIRD, code_of, played, read, write
 
 
-def test_what_is_written_read_and_copied_is_counted(tmp_path: Path) -> None:
+def test_records_written_read_and_copied_are_counted(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         def counted() -> tuple[int, ...]:
             copied = partition.replication_bytes_in, partition.replication_bytes_out

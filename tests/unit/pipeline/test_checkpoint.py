@@ -38,7 +38,7 @@ def at(offset: int) -> dict[str, object]:
     return Positions({"orders": "an-id"}, {TopicPartition("orders", 0): Position(offset, 0)}).to_json()
 
 
-def test_a_second_driver_is_told_who_works_on_the_checkpoint(tmp_path: Path) -> None:
+def test_a_second_driver_learns_which_process_has_the_checkpoint(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "checkpoints/orders")
     first = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(checkpoint.folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

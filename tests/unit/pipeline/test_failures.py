@@ -99,11 +99,11 @@ Driver stacktrace: SQLSTATE: XXKST
         ),
     ],
 )
-def test_the_cause_is_found_in_what_spark_tells(text: str, failure: Failure) -> None:
+def test_the_cause_is_found_in_sparks_message(text: str, failure: Failure) -> None:
     assert failure_in(text) == failure
 
 
-def test_what_is_raised_here_is_told_in_its_own_words() -> None:
+def test_an_error_raised_here_keeps_its_own_words() -> None:
     assert failure_of(BadOption("no such topic")) == Failure("no such topic", is_final=True)
     for kind in (LandingError, Misfit, Fenced, InUse):
         assert failure_of(kind("another driver")) == Failure("another driver", is_final=True)
@@ -113,7 +113,7 @@ def test_what_is_raised_here_is_told_in_its_own_words() -> None:
     assert failure_of(AnalysisException("no column `x`\n'Project ['x]\n+- more")) == Failure("no column `x`", True)
 
 
-def test_a_code_tells_whether_trying_again_can_help() -> None:
+def test_a_code_decides_whether_trying_again_can_help() -> None:
     assert failure_of(KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)).is_final
     assert not failure_of(KafkaError(Code.LEADER_NOT_AVAILABLE)).is_final
     assert not failure_of(KafkaError(Code.UNKNOWN_SERVER_ERROR)).is_final

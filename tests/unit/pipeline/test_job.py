@@ -14,7 +14,7 @@ from rich.console import Console
 from highwater.pipeline import display as display_module
 from highwater.pipeline.definition import Definition, define
 from highwater.pipeline.display import Display, line
-from highwater.pipeline.job import Standing, status_file
+from highwater.pipeline.job import JobStatus, status_file
 from highwater.pipeline.metrics import Metrics
 from highwater.pipeline.query import Report
 
@@ -28,8 +28,8 @@ def definition(tmp_path: Path) -> Definition:
 
 
 def test_the_line_has_rows_rate_lag_and_batch_time() -> None:
-    standing = Standing("orders", state="running", records=12_500, rows=12_400, restarts=2, last=REPORT)
-    assert line(standing) == (
+    status = JobStatus("orders", state="running", records=12_500, rows=12_400, restarts=2, last=REPORT)
+    assert line(status) == (
         "orders running  batch 3  12,500 records  12,400 rows  3,000 records/s  lag 20  batch time 0.50 s  2 restarts"
     )
 
@@ -37,12 +37,12 @@ def test_the_line_has_rows_rate_lag_and_batch_time() -> None:
 def test_without_a_terminal_lines_are_plain_and_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(display_module, "PLAIN_SECONDS", 3600.0)
     output = io.StringIO()
-    standing = Standing("orders", state="starting")
+    status = JobStatus("orders", state="starting")
     with Display(Console(file=output, width=40)) as display:
-        display.show(standing)
+        display.show(status)
         for records in (10, 20, 30):
-            standing.state, standing.records, standing.last = "running", records, REPORT
-            display.show(standing)
+            status.state, status.records, status.last = "running", records, REPORT
+            display.show(status)
         display.trouble("a broker is gone")
     lines = output.getvalue().splitlines()
     assert lines[0] == "orders starting"
@@ -57,7 +57,7 @@ def test_figures_are_served_for_prometheus(definition: Definition, tmp_path: Pat
     try:
         metrics.batch(REPORT)
         metrics.batch(REPORT)
-        metrics.standing(restarts=2, is_running=True)
+        metrics.show(restarts=2, is_running=True)
         with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=30) as answer:
             text = answer.read().decode()
     finally:
@@ -102,11 +102,11 @@ def test_a_folder_that_is_gone_before_it_is_looked_into_has_no_size(
 
 def test_the_status_lies_beside_a_checkpoint_that_is_on_this_machine(definition: Definition, tmp_path: Path) -> None:
     assert status_file(definition) == tmp_path / "checkpoints/orders.status.json"
-    assert Standing("orders", last=REPORT).to_json()["last"]["rows"] == 1400
+    assert JobStatus("orders", last=REPORT).to_json()["last"]["rows"] == 1400
 
 
 def test_a_standing_counts_records_and_rows_apart() -> None:
-    standing = Standing("orders")
+    status = JobStatus("orders")
     for _ in range(2):
-        standing.took(REPORT)
-    assert (standing.records, standing.rows, standing.batches, standing.state) == (3000, 2800, 2, "running")
+        status.took(REPORT)
+    assert (status.records, status.rows, status.batches, status.state) == (3000, 2800, 2, "running")

@@ -29,7 +29,7 @@ sink:
 
 
 def test_a_run_to_the_end_that_is_interrupted_fails(tmp_path: Path) -> None:
-    """Whoever started it must not take the table for complete. The cluster never answers: nothing can be landed."""
+    """Its caller must not take the table for complete. The cluster never answers: nothing can be landed."""
     with socket.create_server(("127.0.0.1", 0)) as cluster:
         cluster.settimeout(WAIT_SECONDS)
         (tmp_path / "pipeline.yml").write_text(PIPELINE.format(port=cluster.getsockname()[1]))

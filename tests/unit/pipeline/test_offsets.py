@@ -32,7 +32,7 @@ def test_a_checkpoint_of_spark_s_own_connector_is_understood() -> None:
 
 
 @pytest.mark.parametrize("stored", [{"version": 2}, {"version": 1}, {"orders": 5}, {"version": 1, "topics": {"a": {}}}])
-def test_what_is_not_understood_is_refused_with_what_it_was(stored: dict[str, object]) -> None:
+def test_stored_offsets_that_are_not_understood_are_refused_and_quoted(stored: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="not an offset of this source"):
         Positions.from_json(stored)
 

@@ -166,7 +166,7 @@ REFUSED: list[tuple[bool, dict[str, str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("streaming", "options", "said"), REFUSED, ids=lambda value: str(value)[:60])
-def test_what_cannot_be_is_refused_by_name_and_value(streaming: bool, options: dict[str, str], said: list[str]) -> None:
+def test_a_wrong_option_is_refused_by_name_and_value(streaming: bool, options: dict[str, str], said: list[str]) -> None:
     with pytest.raises(BadOption) as refusal:
         parsed(streaming, **options)
     for words in said:

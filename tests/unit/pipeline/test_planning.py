@@ -27,7 +27,7 @@ def test_a_limit_is_kept_and_used_up(sizes: list[int], limit: int) -> None:
     busy = [partition for partition in ends if ends[partition] > starts[partition]]
     assert backlog(starts, got) == min(backlog(starts, ends), max(limit, len(busy)))
     assert all(starts[partition] <= got[partition] <= ends[partition] for partition in ends)
-    assert all(got[partition] > starts[partition] for partition in busy), "whoever has a backlog gets on"
+    assert all(got[partition] > starts[partition] for partition in busy), "a partition with a backlog gets on"
 
 
 def test_a_limit_is_shared_by_backlog() -> None:

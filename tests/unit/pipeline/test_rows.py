@@ -10,6 +10,7 @@ from highwater.pipeline import rows
 from highwater.pipeline.ranges import OffsetRange
 from highwater.pipeline.rows import Rows
 from highwater.pipeline.selection import BadOption
+from highwater.pipeline.source import HighwaterDataSource
 from highwater.wire.records import build, columns
 
 RANGE = OffsetRange("orders", "", 3, 0, 10)
@@ -51,3 +52,21 @@ def test_columns_left_out_of_the_schema_are_not_made() -> None:
 def test_a_schema_with_other_columns_is_refused(field: StructField, said: str) -> None:
     with pytest.raises(BadOption, match=said):
         Rows.of(StructType([field]))
+
+
+READ = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "orders"}
+
+
+def test_headers_are_a_column_if_they_are_asked_for_and_a_word_that_is_no_switch_is_refused() -> None:
+    for given, has_them in (({}, False), ({"includeHeaders": "false"}, False), ({"includeHeaders": " TRUE"}, True)):
+        schema = HighwaterDataSource({**READ, **given}).schema()
+        assert isinstance(schema, StructType) and ("headers" in schema.names) is has_them
+    with pytest.raises(BadOption, match="option includeHeaders is 'yes': expected false or true"):
+        HighwaterDataSource({**READ, "includeHeaders": "yes"}).schema()
+
+
+@pytest.mark.parametrize("given", [{"emit": "ranges"}, {"decode": "json", "schema": "id INT"}])
+def test_headers_are_not_asked_for_in_vain(given: dict[str, str]) -> None:
+    source = HighwaterDataSource({**READ, **given, "includeHeaders": "true"})
+    with pytest.raises(BadOption, match="includeHeaders is given with (emit=ranges|decode), whose rows"):
+        source.streamReader(StructType())

@@ -50,7 +50,9 @@ def test_a_value_and_somewhere_to_send_it_are_enough() -> None:
         ({"value": "string"}, {"topic": "t", "includeHeaders": "maybe"}, "includeHeaders is 'maybe'"),
     ],
 )
-def test_what_cannot_be_written_is_refused(columns: dict[str, str], options: dict[str, str], reason: str) -> None:
+def test_columns_that_cannot_be_written_are_refused(
+    columns: dict[str, str], options: dict[str, str], reason: str
+) -> None:
     with pytest.raises(ValueError, match="^") as refused:
         checked(columns, **options)
     assert reason in str(refused.value)

@@ -18,7 +18,7 @@ from highwater.quorum import (
     VoterSet,
 )
 from highwater.quorum import messages as wire
-from highwater.quorum.messages import Standing
+from highwater.quorum.messages import AnswerHead
 from highwater.wire.codec import Message
 from highwater.wire.messages.vote_request import VoteRequest
 from highwater.wire.messages.vote_response import VoteResponse
@@ -133,11 +133,11 @@ class Bench:
 
 
 def granted(epoch: int) -> VoteResponse:
-    return wire.vote_answer(Standing(Code.NONE, None, epoch), granted=True)
+    return wire.vote_answer(AnswerHead(Code.NONE, None, epoch), granted=True)
 
 
 def refused(epoch: int, leader: int | None = None) -> VoteResponse:
-    return wire.vote_answer(Standing(Code.NONE, None if leader is None else NodeId(leader), epoch), granted=False)
+    return wire.vote_answer(AnswerHead(Code.NONE, None if leader is None else NodeId(leader), epoch), granted=False)
 
 
 def vote(

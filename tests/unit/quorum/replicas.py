@@ -1,9 +1,9 @@
-"""Who takes part: replicas, their keys and where they listen."""
+"""The participants: replicas, their keys and their listeners."""
 
 from __future__ import annotations
 
 from highwater.model import NodeId, Uuid
-from highwater.quorum import Identity, Listener, ReplicaKey, VoterNode, VoterSet
+from highwater.quorum import Identity, ReplicaKey, VoterListener, VoterNode, VoterSet
 
 CLUSTER_ID = "a-cluster"
 CONTROLLER = "CONTROLLER"
@@ -11,7 +11,7 @@ CONTROLLER = "CONTROLLER"
 
 def voter_node(node_id: int, disk: int = 1) -> VoterNode:
     key = ReplicaKey(NodeId(node_id), Uuid(bytes([disk]) * 15 + bytes([node_id % 256])))
-    return VoterNode(key, (Listener(CONTROLLER, "localhost", 9000 + node_id),))
+    return VoterNode(key, (VoterListener(CONTROLLER, "localhost", 9000 + node_id),))
 
 
 def voter_set(*ids: int) -> VoterSet:

@@ -29,7 +29,7 @@ def test_the_text_is_kafkas_own() -> None:
 
 
 @given(STATES)
-def test_what_is_written_is_read_again(state: ElectionState) -> None:
+def test_an_election_state_that_is_written_is_read_again(state: ElectionState) -> None:
     assert ElectionState.from_json(state.to_json()) == state
 
 

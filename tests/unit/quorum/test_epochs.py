@@ -10,7 +10,7 @@ from highwater.errors import Code
 from highwater.model import NodeId
 from highwater.quorum import Caller, ElectionState, QuorumViolation, Role, Timing
 from highwater.quorum import messages as wire
-from highwater.quorum.messages import Standing
+from highwater.quorum.messages import AnswerHead
 from highwater.wire.codec import Message
 from highwater.wire.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
 from highwater.wire.messages.begin_quorum_epoch_response import BeginQuorumEpochResponse
@@ -65,8 +65,8 @@ def test_requests_of_another_cluster_are_refused() -> None:
 
 
 @pytest.mark.parametrize("request_", [begin(2, 9), end(2, 9, THREE), vote(TWO, 9), vote(TWO, 9, pre_vote=True)])
-def test_the_only_voter_follows_and_elects_nobody_else(request_: Message) -> None:
-    """Whoever takes itself for a peer was formatted apart: following it would cut off what is committed."""
+def test_the_only_voter_follows_and_elects_no_other(request_: Message) -> None:
+    """A node that takes itself for a peer was formatted apart: following it would cut off committed records."""
     bench = Bench(voters=voter_set(1), log=MemoryLog.of_epochs(1, 1))
     epoch = bench.quorum.epoch
     assert error_of(bench.request(request_)) == Code.INCONSISTENT_VOTER_SET
@@ -74,7 +74,7 @@ def test_the_only_voter_follows_and_elects_nobody_else(request_: Message) -> Non
 
 
 def test_a_voter_that_was_formatted_apart_stops_as_soon_as_it_hears_so() -> None:
-    answer = wire.vote_answer(Standing(Code.INCONSISTENT_VOTER_SET, NodeId(2), 5), granted=False)
+    answer = wire.vote_answer(AnswerHead(Code.INCONSISTENT_VOTER_SET, NodeId(2), 5), granted=False)
     with pytest.raises(QuorumViolation, match="not formatted together"):
         Bench().to_prospective().answer(2, answer)
 
@@ -98,7 +98,7 @@ def test_a_new_leader_announces_itself_again_to_those_that_do_not_fetch() -> Non
     bench = Bench().to_leader()
     assert bench.receivers == [2, 3]
     for peer in (2, 3):
-        bench.answer(peer, wire.begin_epoch_answer(Standing(Code.NONE, NodeId(1), 1)))
+        bench.answer(peer, wire.begin_epoch_answer(AnswerHead(Code.NONE, NodeId(1), 1)))
     bench.pass_time(0.5)
     bench.request(fetch(TWO, 1, 0))
     bench.pass_time(0.6)
@@ -117,7 +117,7 @@ def test_an_announcement_that_was_lost_is_repeated_as_soon_as_its_request_times_
 
 def test_a_leader_that_hears_of_a_later_epoch_steps_down() -> None:
     bench = Bench().to_leader()
-    ready = bench.answer(2, wire.begin_epoch_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(3), 7)))
+    ready = bench.answer(2, wire.begin_epoch_answer(AnswerHead(Code.FENCED_LEADER_EPOCH, NodeId(3), 7)))
     assert (bench.role(), bench.quorum.leader_id, bench.quorum.epoch) == (Role.FOLLOWER, 3, 7)
     assert ready.wake_fetches
 
@@ -130,7 +130,7 @@ def test_two_leaders_of_one_epoch_end_the_node() -> None:
 
 def test_a_leader_that_lost_its_disk_neither_votes_nor_follows_itself_in_its_old_epoch() -> None:
     bench = Bench().to_prospective()
-    bench.answer(2, wire.vote_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(1), 6), granted=False))
+    bench.answer(2, wire.vote_answer(AnswerHead(Code.FENCED_LEADER_EPOCH, NodeId(1), 6), granted=False))
     assert (bench.role(), bench.quorum.epoch) == (Role.UNATTACHED, 7)
 
 
@@ -138,11 +138,11 @@ def test_a_leader_that_lost_its_disk_neither_votes_nor_follows_itself_in_its_old
 def test_nor_does_it_where_another_peer_has_told_it_of_that_epoch_first(error: Code) -> None:
     """A peer may know of the epoch and not who led it. Two leaders of one epoch these are not: we lead none."""
     bench = Bench().to_prospective()
-    bench.answer(3, wire.vote_answer(Standing(Code.FENCED_LEADER_EPOCH, None, 6), granted=False))
+    bench.answer(3, wire.vote_answer(AnswerHead(Code.FENCED_LEADER_EPOCH, None, 6), granted=False))
     assert (bench.role(), bench.quorum.epoch) == (Role.UNATTACHED, 6)
     while bench.role() != Role.PROSPECTIVE:
         bench.pass_time_to_deadline()
-    bench.answer(2, wire.vote_answer(Standing(error, NodeId(1), 6), granted=False))
+    bench.answer(2, wire.vote_answer(AnswerHead(error, NodeId(1), 6), granted=False))
     assert (bench.role(), bench.quorum.epoch) == (Role.UNATTACHED, 7)
 
 
@@ -174,18 +174,18 @@ def test_resigning_from_an_epoch_that_is_over_does_nothing() -> None:
     assert bench.role() == Role.FOLLOWER
 
 
-def test_the_end_of_an_epoch_is_told_until_it_is_confirmed() -> None:
+def test_the_end_of_an_epoch_is_announced_until_it_is_confirmed() -> None:
     bench = Bench().to_resigned()
-    assert bench.answer(2, wire.end_epoch_answer(Standing(Code.NONE, NodeId(1), 1))).requests == []
+    assert bench.answer(2, wire.end_epoch_answer(AnswerHead(Code.NONE, NodeId(1), 1))).requests == []
     bench.quorum.failed(bench.correlation(3), bench.now)
     bench.pass_time(0.02)
     assert bench.receivers == [3]
-    bench.answer(3, wire.end_epoch_answer(Standing(Code.NONE, NodeId(1), 1)))
+    bench.answer(3, wire.end_epoch_answer(AnswerHead(Code.NONE, NodeId(1), 1)))
     bench.pass_time(0.5)
     assert bench.ready.requests == []
 
 
-def test_who_resigned_is_unattached_in_the_next_epoch_after_an_election_timeout() -> None:
+def test_a_resigned_leader_is_unattached_in_the_next_epoch_after_an_election_timeout() -> None:
     bench = Bench().to_resigned()
     bench.pass_time(1.51)
     assert (bench.role(), bench.quorum.epoch) == (Role.PROSPECTIVE, 2)
@@ -237,7 +237,7 @@ def test_stopping_a_leader_resigns_it_and_it_may_stop_once_another_leads() -> No
 def test_a_candidate_that_is_stopping_and_wins_resigns_at_once() -> None:
     bench = Bench().to_candidate()
     bench.quorum.stop(bench.now)
-    ready = bench.answer(2, wire.vote_answer(Standing(Code.NONE, None, 1), granted=True))
+    ready = bench.answer(2, wire.vote_answer(AnswerHead(Code.NONE, None, 1), granted=True))
     assert bench.role() == Role.RESIGNED
     assert ready.election == ElectionState(1, NodeId(1))
 
@@ -274,7 +274,7 @@ def test_a_majority_must_be_heard_from_anew_in_each_interval() -> None:
     bench = Bench(voters=voter_set(1, 2, 3, 4, 5)).to_prospective()
     for epoch in (0, 1):
         for peer in (2, 3):
-            bench.answer(peer, wire.vote_answer(Standing(Code.NONE, None, epoch), granted=True))
+            bench.answer(peer, wire.vote_answer(AnswerHead(Code.NONE, None, epoch), granted=True))
     assert bench.role() == Role.LEADER
     bench.request(fetch(TWO, 1, 0))
     bench.request(fetch(THREE, 1, 0))

@@ -64,7 +64,7 @@ def test_the_next_fetch_waits_until_the_records_are_synced() -> None:
     assert (only_fetch(ready).offset, only_fetch(ready).high_watermark) == (2, 1)
 
 
-def test_a_high_watermark_told_with_records_waits_for_all_of_them() -> None:
+def test_a_high_watermark_sent_with_records_waits_for_all_of_them() -> None:
     bench = Bench()
     follow(bench)
     bench.answer(2, records(2, 1, high_watermark=2, data=b"two records"))
@@ -121,7 +121,7 @@ def test_a_snapshot_below_the_high_watermark_ends_the_node() -> None:
         bench.answer(2, replace(records(2, 3), snapshot=LogPosition(2, 2)))
 
 
-def test_a_node_that_was_told_no_high_watermark_yet_knows_that_its_snapshot_is_committed() -> None:
+def test_a_node_that_got_no_high_watermark_yet_knows_that_its_snapshot_is_committed() -> None:
     for answer in (
         replace(records(2, 3), diverging=LogPosition(0, 2)),
         replace(records(2, 3), snapshot=LogPosition(1, 2)),
@@ -226,6 +226,16 @@ def test_a_snapshot_stops_fetching_until_it_is_installed() -> None:
     assert (only_fetch(ready).offset, only_fetch(ready).last_fetched_epoch) == (3, 1)
 
 
+def test_a_snapshot_that_could_not_be_installed_is_asked_for_again_after_a_pause() -> None:
+    bench = Bench(voters=voter_set(1, 2))
+    follow(bench)
+    bench.answer(2, replace(records(2, 1), snapshot=LogPosition(1, 3)))
+    ready = bench.quorum.snapshot_failed(bench.now)
+    assert bench.quorum.fetching_snapshot is None
+    assert ready.requests == []
+    assert only_fetch(bench.pass_time(0.02)).offset == 0
+
+
 def test_a_snapshot_is_wanted_no_more_when_the_leader_changes() -> None:
     bench = Bench()
     follow(bench)
@@ -304,7 +314,7 @@ def test_a_wrong_fetch_gets_its_error_and_is_no_acknowledgement(request_: Follow
 
 
 @pytest.mark.parametrize("way", ["to_follower", "to_candidate", "to_resigned"])
-def test_who_does_not_lead_says_so_and_tells_who_does(way: str) -> None:
+def test_a_node_that_does_not_lead_says_so_and_names_the_leader(way: str) -> None:
     bench = getattr(Bench(), way)()
     answer = bench.request(fetch(TWO, bench.quorum.epoch, 0)).answer
     assert isinstance(answer, FetchAnswer)
@@ -312,13 +322,13 @@ def test_who_does_not_lead_says_so_and_tells_who_does(way: str) -> None:
     assert answer.leader_id == bench.quorum._core.role.leader_id
 
 
-def test_a_leader_that_is_leaving_serves_nobody() -> None:
+def test_a_leader_that_is_leaving_serves_no_fetch() -> None:
     bench = led(1)
     bench.quorum._core.stopping = True
     assert error_of(bench.request(fetch(TWO, 2, 0))) == Code.BROKER_NOT_AVAILABLE
 
 
-def test_what_a_majority_has_on_disk_is_committed_once_it_includes_the_leaders_own_epoch() -> None:
+def test_records_on_the_disks_of_a_majority_are_committed_with_an_entry_of_the_leaders_epoch() -> None:
     bench = led(1, 1)
     assert bench.quorum.high_watermark is None
     ready = bench.request(fetch(TWO, 2, 2, 1))
@@ -362,7 +372,7 @@ def test_an_observer_is_served_and_never_counted() -> None:
     assert list(bench.quorum._core.role.observers) == [stranger, voter_node(2, disk=9).key]
 
 
-def test_a_fetch_waits_where_there_is_nothing_to_tell() -> None:
+def test_a_fetch_waits_where_there_is_nothing_to_answer() -> None:
     bench = led()
     answer = fetch_answer(bench.request(fetch(TWO, 1, 0)))
     assert not answer.can_wait

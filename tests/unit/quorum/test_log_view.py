@@ -57,7 +57,7 @@ def test_an_epoch_that_ended_at_the_start_of_the_log_is_known_by_the_snapshot() 
     assert judge_fetch(log, 5, 3) == Verdict(diverging=LogPosition(2, 3))
 
 
-def test_an_empty_log_behind_a_snapshot_serves_whoever_stands_at_its_end() -> None:
+def test_an_empty_log_behind_a_snapshot_serves_a_replica_at_its_end() -> None:
     log = MemoryLog.of_epochs(1, 2, start=2)
     assert judge_fetch(log, 2, 2) == VALID
     assert judge_fetch(log, 3, 2) == Verdict(diverging=LogPosition(2, 2))

@@ -20,7 +20,7 @@ from highwater.quorum import (
     Role,
     Timing,
 )
-from highwater.quorum.leader import OBSERVER_SESSION_TIMEOUT, OBSERVERS_MAX, Leader, Progress
+from highwater.quorum.leader import OBSERVER_SESSION_TIMEOUT, OBSERVERS_MAX, Leader, ReplicaProgress
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from highwater.wire.messages.describe_quorum_response import DescribeQuorumResponse
 from tests.unit.quorum.bench import ONE, THREE, TWO, Bench, Loaded, begin, fetch, records, vote, vote_of
@@ -181,7 +181,7 @@ def test_a_new_leader_describes_its_own_log_as_far_as_it_is_durable() -> None:
     assert partition.high_watermark == -1, "it is not known yet"
 
 
-def test_dates_are_told_to_the_millisecond() -> None:
+def test_dates_are_written_to_the_millisecond() -> None:
     bench = Bench().to_leader()
     bench.request(fetch(TWO, 1, 0))
     response = bench.quorum.describe(METADATA, 2, bench.now + 7.25, 1_700_000_000_000)
@@ -192,10 +192,10 @@ def test_dates_are_told_to_the_millisecond() -> None:
 @pytest.mark.parametrize(
     ("leader_end", "offset", "caught_up"), [(1, 1, 10.0), (1, 0, None), (2, 1, None), (2, 2, 10.0)]
 )
-def test_who_has_what_the_leader_had_at_the_last_fetch_was_caught_up_then(
+def test_a_replica_with_all_that_the_leader_had_at_its_last_fetch_was_caught_up_then(
     leader_end: int, offset: int, caught_up: float | None
 ) -> None:
-    progress = Progress(TWO)
+    progress = ReplicaProgress(TWO)
     progress.fetched(0, leader_end, 10.0)
     progress.fetched(offset, 9, 11.0)
     assert (progress.last_caught_up, progress.last_fetch, progress.end_offset) == (caught_up, 11.0, offset)

@@ -11,10 +11,10 @@ from highwater.quorum import messages as wire
 from highwater.quorum.leader import Leader
 from highwater.quorum.links import Links
 from highwater.quorum.log_view import BOOTSTRAP_SNAPSHOT
-from highwater.quorum.messages import Standing
+from highwater.quorum.messages import AnswerHead
 from highwater.quorum.prospective import Prospective
 from highwater.quorum.ready import Peer
-from highwater.quorum.voters import KRAFT_VERSIONS, Listener
+from highwater.quorum.voters import KRAFT_VERSIONS, VoterListener
 from highwater.quorum.votes import Tally
 from highwater.wire.codec import Message
 from highwater.wire.messages.begin_quorum_epoch_response import BeginQuorumEpochResponse
@@ -43,7 +43,7 @@ def test_the_levels_of_the_quorum_are_kafkas() -> None:
     assert KRAFT_VERSIONS == (0, 1)
 
 
-def test_a_leader_that_comes_back_tells_the_others_that_its_epoch_is_over() -> None:
+def test_a_leader_that_comes_back_announces_that_its_epoch_is_over() -> None:
     bench = Bench(stored=ElectionState(5, NodeId(1)), log=MemoryLog.of_epochs(5))
     assert bench.receivers == [2, 3]
     assert all(isinstance(request.message, EndQuorumEpochRequest) for request in bench.ready.requests)
@@ -66,13 +66,13 @@ def test_two_leaders_of_one_epoch_end_the_node_whatever_error_tells_of_the_other
 
 def test_a_leader_that_resigned_and_is_named_as_the_leader_stays_in_its_epoch() -> None:
     bench = Bench().to_resigned()
-    bench.answer(2, wire.end_epoch_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(1), 1)))
+    bench.answer(2, wire.end_epoch_answer(AnswerHead(Code.FENCED_LEADER_EPOCH, NodeId(1), 1)))
     assert (bench.role(), bench.quorum.epoch) == (Role.RESIGNED, 1)
 
 
 @pytest.mark.parametrize("say", [begin, end])
 def test_a_leader_is_where_it_says_and_else_where_the_voters_have_it(say: type) -> None:
-    elsewhere = (Listener(CONTROLLER, "elsewhere", 1),)
+    elsewhere = (VoterListener(CONTROLLER, "elsewhere", 1),)
     bench = Bench()
     message = say(2, 3)
     message.leader_endpoints = [type(message.leader_endpoints[0])(name=CONTROLLER, host="elsewhere", port=1)]
@@ -107,17 +107,17 @@ def test_an_answer_about_anything_but_the_metadata_log_says_nothing(topics: str)
 
 REFUSALS: list[tuple[str, Message]] = [
     ("to_leader", BeginQuorumEpochResponse(error_code=Code.INCONSISTENT_CLUSTER_ID)),
-    ("to_leader", wire.begin_epoch_answer(Standing(Code.UNKNOWN_LEADER_EPOCH, None, 1))),
+    ("to_leader", wire.begin_epoch_answer(AnswerHead(Code.UNKNOWN_LEADER_EPOCH, None, 1))),
     ("to_resigned", EndQuorumEpochResponse(error_code=Code.INCONSISTENT_CLUSTER_ID)),
-    ("to_resigned", wire.end_epoch_answer(Standing(Code.UNKNOWN_LEADER_EPOCH, None, 1))),
-    ("to_resigned", wire.end_epoch_answer(Standing(Code.INVALID_REQUEST, None, 1))),
-    ("to_prospective", wire.vote_answer(Standing(Code.UNKNOWN_LEADER_EPOCH, None, 0), granted=False)),
-    ("to_candidate", wire.vote_answer(Standing(Code.NONE, None, 0), granted=True)),
+    ("to_resigned", wire.end_epoch_answer(AnswerHead(Code.UNKNOWN_LEADER_EPOCH, None, 1))),
+    ("to_resigned", wire.end_epoch_answer(AnswerHead(Code.INVALID_REQUEST, None, 1))),
+    ("to_prospective", wire.vote_answer(AnswerHead(Code.UNKNOWN_LEADER_EPOCH, None, 0), granted=False)),
+    ("to_candidate", wire.vote_answer(AnswerHead(Code.NONE, None, 0), granted=True)),
 ]
 
 
 @pytest.mark.parametrize(("way", "answer"), REFUSALS)
-def test_who_refuses_is_asked_again_after_a_pause_and_changes_nothing(way: str, answer: Message) -> None:
+def test_a_peer_that_refuses_is_asked_again_after_a_pause_and_changes_nothing(way: str, answer: Message) -> None:
     bench = getattr(Bench(), way)()
     before = bench.role(), bench.quorum.epoch
     assert bench.answer(2, answer).requests == []
@@ -127,10 +127,10 @@ def test_who_refuses_is_asked_again_after_a_pause_and_changes_nothing(way: str, 
     assert 2 in bench.receivers
 
 
-def test_who_heard_of_the_new_leader_is_asked_again_without_a_pause() -> None:
+def test_a_peer_that_accepted_the_new_leader_is_asked_again_without_a_pause() -> None:
     """Only its fetches show that it follows."""
     bench = Bench().to_leader()
-    bench.answer(2, wire.begin_epoch_answer(Standing(Code.NONE, NodeId(1), 1)))
+    bench.answer(2, wire.begin_epoch_answer(AnswerHead(Code.NONE, NodeId(1), 1)))
     assert bench.quorum._core.links.is_ready(bench.quorum._core.peer(NodeId(2)))
 
 
@@ -145,14 +145,14 @@ def test_who_heard_of_the_new_leader_is_asked_again_without_a_pause() -> None:
         (1, "vote", Code.INVALID_VOTER_KEY),
     ],
 )
-def test_a_stranger_is_told_so_from_version_1_on(version: int, asked: str, code: Code) -> None:
+def test_a_stranger_gets_an_error_from_version_1_on(version: int, asked: str, code: Code) -> None:
     bench = Bench()
     stranger: dict[str, Message] = {"begin": begin(7, 3), "end": end(7, 3), "vote": vote(voter_node(7).key, 3)}
     assert error_of(bench.request(stranger[asked], Caller(version, CONTROLLER))) == code
     assert bench.quorum.epoch == 0
 
 
-def test_a_candidate_that_can_win_no_more_asks_nobody_any_more() -> None:
+def test_a_candidate_that_can_win_no_more_asks_no_voter_any_more() -> None:
     bench = Bench(voters=voter_set(1, 2, 3, 4, 5)).to_prospective()
     for peer in (2, 3):
         bench.answer(peer, granted(0))
@@ -165,7 +165,7 @@ def test_a_candidate_that_can_win_no_more_asks_nobody_any_more() -> None:
 
 
 @pytest.mark.parametrize(("yields_until", "deadline"), [(None, 5.0), (3.0, 3.0), (7.0, 5.0)])
-def test_who_yields_looks_again_when_that_is_over_but_not_after_its_election(
+def test_a_yielding_replica_is_due_at_the_end_of_its_wait_but_not_after_its_election(
     yields_until: float | None, deadline: float
 ) -> None:
     tally = Tally(voter_set(1, 2, 3), NodeId(1))
@@ -183,13 +183,13 @@ def test_an_epoch_begins_with_records_of_the_versions_that_kafka_writes() -> Non
     assert (start.leader_change.version, start.kraft_version.version, start.voters.version) == (0, 0, 0)
 
 
-def test_a_refusal_of_a_fetch_tells_no_offsets() -> None:
+def test_a_refusal_of_a_fetch_has_no_offsets() -> None:
     answer = Bench().to_follower(2, 3).request(fetch(THREE, 3, 0)).answer
     assert isinstance(answer, FetchAnswer)
     assert (answer.high_watermark, answer.log_start, answer.can_wait) == (-1, -1, False)
 
 
-def test_a_high_watermark_that_is_told_twice_is_news_once() -> None:
+def test_a_high_watermark_that_arrives_twice_is_news_once() -> None:
     bench = Bench(log=MemoryLog.of_epochs(1, 1), stored=ElectionState(1)).to_follower(2, 1)
     assert bench.answer(2, records(2, 1, 1)).high_watermark == 1
     assert bench.answer(2, records(2, 1, 1)).high_watermark is None
@@ -246,9 +246,9 @@ def test_only_an_answer_without_error_shows_that_the_leader_of_a_snapshot_lives(
     assert bench.quorum._core.role.deadline() == (ends + 0.5 if is_alive else ends)
 
 
-def test_a_leader_of_a_later_epoch_that_nobody_can_find_is_known_and_looked_for() -> None:
+def test_a_leader_of_a_later_epoch_without_a_known_address_is_known_and_looked_for() -> None:
     bench = Bench().to_prospective()
-    bench.answer(2, wire.vote_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(7), 9), granted=False))
+    bench.answer(2, wire.vote_answer(AnswerHead(Code.FENCED_LEADER_EPOCH, NodeId(7), 9), granted=False))
     assert (bench.role(), bench.quorum.epoch, bench.quorum.leader_id) == (Role.UNATTACHED, 9, 7)
 
 
@@ -267,7 +267,7 @@ def test_a_follower_looks_after_its_request_before_its_leader_is_given_up() -> N
     assert bench.quorum.next_deadline() == pytest.approx(bench.now + 0.5)
 
 
-def test_a_leader_outside_the_voters_that_hears_of_nobody_resigns() -> None:
+def test_a_leader_outside_the_voters_that_hears_no_voter_resigns() -> None:
     bench = Bench().to_leader()
     bench.quorum.voters_changed(voter_set(2, 3), 1, bench.now)
     bench.pass_time(2.9)
@@ -287,11 +287,11 @@ def test_a_follower_that_hears_of_a_later_election_has_a_whole_timeout_of_its_ow
 
 def test_of_several_addresses_the_one_of_the_leader_is_taken() -> None:
     bench = Bench().to_prospective()
-    answer = wire.vote_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(3), 9, Endpoint("right", 3)), granted=False)
+    answer = wire.vote_answer(AnswerHead(Code.FENCED_LEADER_EPOCH, NodeId(3), 9, Endpoint("right", 3)), granted=False)
     wrong = type(answer.node_endpoints[0])(node_id=2, host="wrong", port=2)
     answer.node_endpoints.insert(0, wrong)
     bench.answer(2, answer)
-    assert bench.quorum.leader_listeners == (Listener(CONTROLLER, "right", 3),)
+    assert bench.quorum.leader_listeners == (VoterListener(CONTROLLER, "right", 3),)
 
 
 def test_an_observer_has_no_election_to_wake_up_for() -> None:
@@ -307,12 +307,12 @@ def test_a_request_that_is_meant_for_node_0_is_not_for_another(asked: str) -> No
     assert error_of(Bench().request(message)) == Code.INVALID_VOTER_KEY
 
 
-def test_nobody_is_woken_for_nothing() -> None:
+def test_no_fetch_is_woken_for_nothing() -> None:
     assert Bench().ready.wake_fetches is False
     assert Bench().to_follower(2, 1).ready.wake_fetches is False
 
 
-def test_a_fetch_that_commits_nothing_wakes_nobody() -> None:
+def test_a_fetch_that_commits_nothing_wakes_no_other_fetch() -> None:
     bench = Bench().to_leader()
     bench.flush()
     assert bench.request(fetch(TWO, 1, 1, 1)).wake_fetches
@@ -329,29 +329,29 @@ def test_the_first_of_several_requests_is_looked_after_first() -> None:
 
 
 @pytest.mark.parametrize("way", ["to_prospective", "to_candidate", "to_leader", "to_resigned", "to_follower"])
-def test_only_a_follower_that_was_told_so_fetches_a_snapshot(way: str) -> None:
+def test_a_node_fetches_no_snapshot_unless_its_leader_asks_it_to(way: str) -> None:
     assert getattr(Bench(), way)().quorum.fetching_snapshot is None
 
 
-def test_who_has_voted_may_still_grant_the_pre_vote_of_another() -> None:
+def test_a_voter_that_has_voted_may_still_grant_another_pre_vote() -> None:
     bench = Bench()
     assert vote_of(bench.request(vote(TWO, 3)))
     assert not vote_of(bench.request(vote(THREE, 3)))
     assert vote_of(bench.request(vote(THREE, 3, pre_vote=True)))
 
 
-def test_a_leader_outside_the_voters_still_tells_them_who_leads() -> None:
+def test_a_leader_outside_the_voters_still_announces_itself_to_them() -> None:
     bench = Bench().to_leader()
     bench.quorum.voters_changed(voter_set(2, 3), 1, bench.now)
     for peer in (2, 3):
-        bench.answer(peer, wire.begin_epoch_answer(Standing(Code.NONE, NodeId(1), 1)))
+        bench.answer(peer, wire.begin_epoch_answer(AnswerHead(Code.NONE, NodeId(1), 1)))
     bench.pass_time_to_deadline()
     assert (bench.role(), bench.receivers) == (Role.LEADER, [2, 3])
 
 
-def test_what_is_told_of_an_earlier_epoch_is_ignored() -> None:
+def test_an_answer_of_an_earlier_epoch_is_ignored() -> None:
     bench = Bench(stored=ElectionState(3), log=MemoryLog.of_epochs(3)).to_prospective()
-    bench.answer(2, wire.vote_answer(Standing(Code.FENCED_LEADER_EPOCH, NodeId(3), 2), granted=False))
+    bench.answer(2, wire.vote_answer(AnswerHead(Code.FENCED_LEADER_EPOCH, NodeId(3), 2), granted=False))
     assert (bench.role(), bench.quorum.epoch, bench.quorum.leader_id) == (Role.PROSPECTIVE, 3, None)
     bench.pass_time(0.02)
     assert bench.receivers == [2], "it has not answered yet"
@@ -380,7 +380,7 @@ def test_a_node_whose_voters_are_of_another_cluster_ends_and_says_so() -> None:
         bench.answer(3, FOREIGN)
 
 
-def test_one_voter_of_another_cluster_ends_nobody_while_the_others_are_a_majority() -> None:
+def test_one_voter_of_another_cluster_ends_no_node_while_the_others_are_a_majority() -> None:
     bench = Bench().to_prospective()
     bench.answer(2, FOREIGN)
     bench.pass_time(0.02)
@@ -392,7 +392,7 @@ def test_a_voter_that_has_come_home_counts_again() -> None:
     bench = Bench().to_prospective()
     bench.answer(2, FOREIGN)
     bench.pass_time(0.02)
-    bench.answer(2, wire.vote_answer(Standing(Code.UNKNOWN_LEADER_EPOCH, None, 0), granted=False))
+    bench.answer(2, wire.vote_answer(AnswerHead(Code.UNKNOWN_LEADER_EPOCH, None, 0), granted=False))
     bench.answer(3, FOREIGN)
     assert bench.role() == Role.PROSPECTIVE
 
@@ -428,6 +428,6 @@ def test_a_leader_resigns_as_soon_as_no_majority_was_heard_for_long_enough() -> 
     bench.request(fetch(TWO, 1, 0))
     while bench.role() == Role.LEADER:
         for request in bench.ready.requests:
-            bench.answer(request.peer.id, wire.begin_epoch_answer(Standing(Code.NONE, NodeId(1), 1)))
+            bench.answer(request.peer.id, wire.begin_epoch_answer(AnswerHead(Code.NONE, NodeId(1), 1)))
         bench.pass_time_to_deadline()
     assert bench.now == pytest.approx(heard + Timing().check_quorum_timeout)

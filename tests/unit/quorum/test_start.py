@@ -56,7 +56,7 @@ def test_a_follower_of_a_leader_without_address_asks_around() -> None:
     assert bench.receivers in ([2], [3])
 
 
-def test_a_voter_remembers_whom_it_voted_for() -> None:
+def test_a_voter_remembers_its_vote() -> None:
     bench = Bench(stored=ElectionState(5, None, TWO))
     assert bench.role() == Role.UNATTACHED
     assert not vote_of(bench.request(vote(THREE, 5, (4, 9))))

@@ -39,7 +39,7 @@ def test_each_row_of_the_table_allows_exactly_its_epochs(row: Transition) -> Non
     [pair for pair in product(Role, Role) if pair not in LEGAL],
     ids=lambda role: role.value,
 )
-def test_what_is_not_in_the_table_is_illegal_in_every_epoch(source: Role, target: Role) -> None:
+def test_a_transition_that_is_not_in_the_table_is_illegal_in_every_epoch(source: Role, target: Role) -> None:
     for step in (-1, 0, 1, 2):
         with pytest.raises(IllegalTransition):
             check_transition(source, 5, target, 5 + step, voter=True)
@@ -61,7 +61,7 @@ def test_an_observer_never_stands_for_election(row: Transition) -> None:
 
 def test_a_leader_is_only_ever_made_by_an_election() -> None:
     assert {row.source for row in TRANSITIONS if row.target == Role.LEADER} == {Role.CANDIDATE}
-    with pytest.raises(IllegalTransition, match="nobody starts"):
+    with pytest.raises(IllegalTransition, match="does not start as"):
         check_initial(Role.LEADER)
     for role in INITIAL_ROLES:
         check_initial(role)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from highwater.model import ZERO_UUID, NodeId, Uuid
-from highwater.quorum import Listener, ReplicaKey, VoterNode, VoterSet
+from highwater.quorum import ReplicaKey, VoterListener, VoterNode, VoterSet
 from highwater.quorum.votes import Tally
 from highwater.wire.messages.voters_record import VotersRecord
 from tests.unit.quorum.replicas import voter_node, voter_set
@@ -15,7 +15,7 @@ NODES = st.lists(
         VoterNode,
         st.builds(ReplicaKey, st.integers(0, 2**31 - 1).map(NodeId), st.binary(min_size=16, max_size=16).map(Uuid)),
         st.lists(
-            st.builds(Listener, st.text(max_size=8), st.text(max_size=8), st.integers(0, 65535)),
+            st.builds(VoterListener, st.text(max_size=8), st.text(max_size=8), st.integers(0, 65535)),
             max_size=3,
             unique_by=lambda listener: listener.name,
         ).map(tuple),
@@ -60,7 +60,7 @@ def test_a_majority_is_more_than_half(size: int, majority: int) -> None:
 
 def test_a_voter_that_moved_needs_an_update_and_a_stranger_does_not() -> None:
     voters = voter_set(1, 2, 3)
-    moved = VoterNode(voter_node(2).key, (Listener("CONTROLLER", "elsewhere", 1),))
+    moved = VoterNode(voter_node(2).key, (VoterListener("CONTROLLER", "elsewhere", 1),))
     assert voters.needs_update(moved)
     assert not voters.needs_update(voter_node(2))
     assert not voters.needs_update(voter_node(4))

@@ -1,4 +1,4 @@
-"""Who gets a vote, what is persisted for it, and what it leads to."""
+"""Which candidate gets a vote, what is persisted for it, and what it leads to."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_candidate_needs_a_log_as_good_as_the_voters(end: tuple[int, int], is_
     assert vote_of(bench.request(vote(TWO, 5, end, pre_vote=pre_vote))) == is_granted
 
 
-def test_a_pre_vote_is_not_persisted_and_binds_nobody() -> None:
+def test_a_pre_vote_is_not_persisted_and_binds_no_voter() -> None:
     bench = Bench(stored=ElectionState(3))
     ready = bench.request(vote(TWO, 3, pre_vote=True))
     assert vote_of(ready) and ready.election is None
@@ -80,7 +80,7 @@ def test_a_follower_gives_no_vote_in_its_leaders_epoch() -> None:
 
 
 @pytest.mark.parametrize("way", ["to_leader", "to_candidate", "to_resigned"])
-def test_who_stands_or_stood_gives_no_vote_in_its_own_epoch(way: str) -> None:
+def test_a_present_or_former_candidate_gives_no_vote_in_its_own_epoch(way: str) -> None:
     bench = getattr(Bench(), way)()
     assert not vote_of(bench.request(vote(THREE, bench.quorum.epoch, (0, 99))))
 
@@ -129,7 +129,7 @@ def test_of_two_that_ask_at_once_the_one_with_the_higher_rank_goes_first() -> No
     assert bench.role() == Role.CANDIDATE
 
 
-def test_waiting_for_a_higher_rank_happens_once_so_that_nobody_is_held_back_for_ever() -> None:
+def test_a_voter_waits_for_a_higher_rank_once_so_that_none_is_held_back_for_ever() -> None:
     bench = Bench().to_prospective()
     bench.request(vote(TWO, 0, pre_vote=True))
     bench.answer(3, granted(0))
@@ -187,7 +187,7 @@ def test_a_request_without_cluster_id_or_voter_key_is_let_through_as_old_version
     assert VoteResponse.decode(ready.answer.encode(0), 0) == ready.answer
 
 
-def test_answers_tell_where_the_leader_is_from_version_1_on() -> None:
+def test_answers_name_the_leaders_address_from_version_1_on() -> None:
     bench = Bench().to_follower(2, 4)
     for version, count in ((0, 0), (1, 1), (2, 1)):
         answer = bench.request(vote(THREE, 4), Caller(version, CONTROLLER)).answer

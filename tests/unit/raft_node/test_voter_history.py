@@ -9,7 +9,7 @@ def voters(*nodes: int) -> VoterSet:
     return VoterSet.of(VoterNode(ReplicaKey(NodeId(node), Uuid(bytes([node]) * 16)), ()) for node in nodes)
 
 
-def test_nobody_votes_before_anything_is_known() -> None:
+def test_there_are_no_voters_before_anything_is_known() -> None:
     assert (VoterHistory().latest, VoterHistory().offset) == (VoterSet(), NEVER_LOGGED)
 
 

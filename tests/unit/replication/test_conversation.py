@@ -50,7 +50,7 @@ def test_a_conversation_begins_without_a_session() -> None:
     assert talk.fetch() == (1, 0, 0, False, ["a"], [])
 
 
-def test_an_answer_is_taken_by_those_whom_its_fetch_has_named() -> None:
+def test_a_response_is_taken_by_the_partitions_that_its_fetch_named() -> None:
     talk: Conversation[str] = Conversation()
     talk.follow("a", follower())
     fetch = talk.fetch()
@@ -97,7 +97,7 @@ def test_before_there_is_a_session_nothing_is_overtaken() -> None:
     assert not talk.is_due
 
 
-def test_who_pauses_leaves_the_session_and_comes_back() -> None:
+def test_a_paused_follower_leaves_the_session_and_comes_back() -> None:
     talk = talking("a", "b")
     move(talk, "a")
     talk.followers["a"].failed()
@@ -109,7 +109,7 @@ def test_who_pauses_leaves_the_session_and_comes_back() -> None:
     assert talk.fetch()[4:] == (["a"], [])
 
 
-def test_who_comes_back_before_the_leader_was_told_is_named_and_not_forgotten() -> None:
+def test_a_follower_that_returns_before_the_next_fetch_is_named_and_not_forgotten() -> None:
     talk = talking("a", "b")
     talk.followers["a"].failed()
     talk.note("a")
@@ -118,7 +118,7 @@ def test_who_comes_back_before_the_leader_was_told_is_named_and_not_forgotten() 
     assert talk.fetch()[4:] == (["a"], [])
 
 
-def test_who_is_not_followed_any_more_is_forgotten_and_takes_nothing_in() -> None:
+def test_an_unfollowed_partition_leaves_the_session_and_takes_nothing_in() -> None:
     talk = talking("a", "b")
     gone = talk.followers["a"]
     talk.unfollow("a")
@@ -147,7 +147,7 @@ def test_a_new_session_has_nothing_to_forget() -> None:
     assert talk.fetch() == (2, 0, 0, False, ["a"], [])
 
 
-def test_who_is_followed_again_is_named_anew_by_another_machine() -> None:
+def test_a_partition_that_is_followed_again_is_named_again_by_a_new_follower() -> None:
     talk = talking("a")
     before = talk.followers["a"]
     talk.unfollow("a")
@@ -200,7 +200,7 @@ def test_a_sync_of_an_earlier_term_says_nothing_of_this_one() -> None:
     assert talk.is_syncing
 
 
-def test_a_log_start_that_is_written_down_is_told_by_a_fetch_that_overtakes_the_one_that_waits() -> None:
+def test_a_log_start_that_is_written_down_is_sent_by_a_fetch_that_overtakes_the_one_that_waits() -> None:
     talk = talking("a")
     talk.fetch()
     assert not talk.is_due
@@ -209,7 +209,7 @@ def test_a_log_start_that_is_written_down_is_told_by_a_fetch_that_overtakes_the_
     assert talk.fetch().named == ["a"]
 
 
-def test_a_log_start_of_one_that_does_not_fetch_is_told_when_it_does_again() -> None:
+def test_a_log_start_of_a_follower_that_does_not_fetch_is_sent_when_it_does_again() -> None:
     talk = talking("a", "b")
     talk.followers["a"].failed()
     talk.note("a")

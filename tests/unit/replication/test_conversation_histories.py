@@ -52,7 +52,7 @@ class History:
         self.fetch()
         self.check()
 
-    # Who is followed
+    # Which leader is followed
 
     def follow(self) -> None:
         """In a new term, or for the first time."""
@@ -198,7 +198,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_leader_knows_who_is_fetched_and_where_and_nothing_that_is_not_synced(seed: int) -> None:
+def test_the_leader_knows_the_fetched_partitions_and_positions_and_nothing_unsynced(seed: int) -> None:
     history = History(seed)
     for _ in range(STEPS):
         history.step()

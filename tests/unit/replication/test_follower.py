@@ -32,7 +32,7 @@ def answer(follower: Follower, row: Row, fetch: int = 1, log: Ends = LOG) -> Rea
     return follower.answered(fetch, row, log, COMMITTED, HISTORY)
 
 
-def test_whoever_has_nothing_to_do_is_asked_for_nothing() -> None:
+def test_a_follower_without_work_asks_for_nothing() -> None:
     assert not any(NOTHING)
 
 
@@ -65,15 +65,19 @@ def test_an_answer_without_a_whole_batch_is_asked_for_again_after_a_pause() -> N
 @pytest.mark.parametrize(
     ("told", "start", "ready"),
     [
-        (25, 0, Ready(told=25)),
-        (33, 0, Ready(told=33, high_watermark=33)),
-        (50, 0, Ready(told=50, high_watermark=36)),  # we have no more than that
-        (20, 0, Ready(told=20)),  # it never goes back
-        (30, 12, Ready(told=30, high_watermark=30, log_start=12, keep_log_start=True)),
-        (30, 90, Ready(told=30, high_watermark=30, log_start=36, keep_log_start=True)),  # never beyond our end
+        (25, 0, Ready(leader_high_watermark=25)),
+        (33, 0, Ready(leader_high_watermark=33, high_watermark=33)),
+        (50, 0, Ready(leader_high_watermark=50, high_watermark=36)),  # we have no more than that
+        (20, 0, Ready(leader_high_watermark=20)),  # it never goes back
+        (30, 12, Ready(leader_high_watermark=30, high_watermark=30, log_start=12, keep_log_start=True)),
+        (
+            30,
+            90,
+            Ready(leader_high_watermark=30, high_watermark=30, log_start=36, keep_log_start=True),
+        ),  # never beyond our end
     ],
 )
-def test_what_the_leader_committed_and_deleted_counts_as_far_as_it_is_ours(told: int, start: int, ready: Ready) -> None:
+def test_the_leaders_high_watermark_and_log_start_apply_up_to_our_log_end(told: int, start: int, ready: Ready) -> None:
     follower = asked()
     row = Row(high_watermark=told, log_start=start, batches=[Batch(30, 35)])
     assert answer(follower, row).takes
@@ -88,7 +92,7 @@ def test_an_answer_without_news_is_not_acknowledged() -> None:
     assert not follower.is_moved
 
 
-def test_a_log_start_that_rises_alone_is_told_to_the_leader() -> None:
+def test_a_log_start_that_rises_alone_is_sent_to_the_leader() -> None:
     follower = asked()
     follower.appended(Row(high_watermark=25, log_start=3), LOG, LOG, COMMITTED)
     assert follower.is_moved
@@ -101,7 +105,9 @@ def test_of_an_answer_about_another_place_only_the_high_watermark_is_taken(how: 
         follower.appended(Row(high_watermark=25, log_start=0), Ends(0, 29), LOG, COMMITTED)
     else:
         follower.asked(2)
-    assert answer(follower, Row(high_watermark=28, batches=[Batch(30, 31)])) == Ready(told=28, high_watermark=28)
+    assert answer(follower, Row(high_watermark=28, batches=[Batch(30, 31)])) == Ready(
+        leader_high_watermark=28, high_watermark=28
+    )
     assert answer(follower, Row(high_watermark=90)).high_watermark == 30
     assert answer(follower, Row(Code.NOT_LEADER_OR_FOLLOWER)) == NOTHING
     assert answer(follower, Row(high_watermark=28, diverging=(3, 12))) == NOTHING

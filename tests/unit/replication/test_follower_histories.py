@@ -156,10 +156,12 @@ class History:
         before = log.ends
         ready = follower.answered(number, row, before, log.high_watermark, log.epochs)
         if not is_about_our_place:
-            assert ready._replace(told=None, high_watermark=None) == NOTHING, "it is about another place"
+            assert ready._replace(leader_high_watermark=None, high_watermark=None) == NOTHING, (
+                "it is about another place"
+            )
             is_told = follower.fetches and follower.asked_first is not None and follower.asked_first <= number
             is_told = is_told and row.code is Code.NONE and row.diverging is None
-            assert (ready.told is not None) is is_told, "what is committed is told only once"
+            assert (ready.leader_high_watermark is not None) is is_told, "what is committed is told only once"
         self.check(ready)
         if ready.takes:
             for at, batch in enumerate(row.batches[: ready.append]):

@@ -1,4 +1,4 @@
-"""A leader's rules for the ISR, one by one: who is caught up, whom to drop, whom to let in, what an answer means."""
+"""A leader's rules for the ISR: which follower is caught up, is dropped or let in, and what an answer means."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from highwater.replication.alter_partition import Answer, Meaning, meaning_of
 from highwater.replication.leader import COMMITTED, PROPOSAL, SHRANK, STALE, Contact
 from tests.unit.replication.leading import ALL, EPOCHS, LAG, ME, SECOND, THIRD, fetch, leads
 
-# Who is caught up
+# Which follower is caught up
 
 
-def test_what_an_incarnation_was_says_nothing_of_the_next_one() -> None:
+def test_the_progress_of_an_incarnation_does_not_count_for_the_next_one() -> None:
     leader = leads((ME, SECOND))
     fetch(leader, SECOND, 10, 109.0, epoch=20)
     assert leader.caught_up_at(SECOND) == 109.0
@@ -24,7 +24,7 @@ def test_what_an_incarnation_was_says_nothing_of_the_next_one() -> None:
     assert leader.high_watermark == 11, "and it is the new one that counts"
 
 
-def test_who_has_all_is_caught_up_as_long_as_its_session_fetches() -> None:
+def test_a_follower_with_everything_is_caught_up_as_long_as_its_session_fetches() -> None:
     leader = leads()
     contact = Contact(100.0)
     leader.fetched(SECOND, 20, 10, 0, 0, contact, 100.0)
@@ -47,7 +47,7 @@ def test_the_time_at_which_a_follower_was_caught_up_never_goes_back() -> None:
     assert leader.caught_up_at(SECOND) == 104.0, "at 100 it had all, and at 104 still"
 
 
-def test_who_reaches_what_there_was_at_its_last_fetch_was_caught_up_then() -> None:
+def test_a_follower_that_reaches_the_end_of_its_last_fetch_was_caught_up_then() -> None:
     leader = leads()
     leader.appended(15, 100.0)
     fetch(leader, SECOND, 12, 101.0)
@@ -70,10 +70,10 @@ def test_a_member_of_the_isr_has_its_whole_time_from_the_beginning_of_the_term()
     assert (leader.caught_up_at(SECOND), leader.behind_since(SECOND)) == (103.0, 103.0)
 
 
-# Whom to drop
+# Which follower to drop
 
 
-def test_who_is_not_caught_up_for_too_long_is_dropped() -> None:
+def test_leader_drops_a_follower_that_is_behind_for_too_long() -> None:
     leader = leads()
     leader.appended(15, 101.0)
     fetch(leader, THIRD, 15, 101.0)
@@ -95,13 +95,13 @@ def test_an_incarnation_that_never_caught_up_is_dropped_at_once() -> None:
     assert (leader.proposal.isr, leader.proposal.why) == ((ME,), "2 never caught up, limit 5 s")
 
 
-def test_who_has_all_is_not_dropped_though_it_is_silent() -> None:
+def test_leader_does_not_drop_a_silent_follower_that_has_everything() -> None:
     leader = leads((ME, SECOND))
     fetch(leader, SECOND, 10, 100.0)
     assert leader.tick(500.0) == 0
 
 
-def test_what_is_asked_for_counts_at_once_only_if_it_adds_somebody() -> None:
+def test_a_proposal_counts_at_once_only_if_it_adds_a_replica() -> None:
     leader = leads((ME, SECOND))
     leader.appended(15, 100.0)
     leader.tick(200.0)
@@ -116,10 +116,10 @@ def test_what_is_asked_for_counts_at_once_only_if_it_adds_somebody() -> None:
     assert adds.high_watermark == 10, "however long it is silent"
 
 
-# Whom to let in
+# Which follower to let in
 
 
-def test_who_has_what_is_committed_and_what_was_there_at_the_beginning_is_asked_for() -> None:
+def test_leader_proposes_a_follower_with_all_that_is_committed_and_was_there_at_the_start() -> None:
     leader = leads((ME,), end=10, high_watermark=6, minimum=2)
     assert fetch(leader, SECOND, 9) == 0, "this epoch began at 10"
     assert fetch(leader, SECOND, 10) == PROPOSAL
@@ -128,14 +128,14 @@ def test_who_has_what_is_committed_and_what_was_there_at_the_beginning_is_asked_
     assert leader.proposal.why == "2 has caught up"
 
 
-def test_who_lacks_something_committed_is_not_asked_for() -> None:
+def test_leader_does_not_propose_a_follower_that_lacks_committed_records() -> None:
     leader = leads((ME,))
     leader.appended(15, 100.0)
     assert (leader.high_watermark, fetch(leader, SECOND, 14)) == (15, 0)
 
 
 @pytest.mark.parametrize("epoch", [None, 21])
-def test_nobody_is_asked_for_whose_broker_is_fenced_or_another_incarnation(epoch: int | None) -> None:
+def test_leader_does_not_propose_a_fenced_broker_or_another_incarnation(epoch: int | None) -> None:
     leader = leads((ME,))
     leader.brokers_changed({SECOND: epoch}, 100.0)
     assert fetch(leader, SECOND, 10) == 0
@@ -163,7 +163,7 @@ def test_a_proposal_keeps_the_epochs_of_those_it_was_made_for() -> None:
     assert asked.epochs == (None, 20)
 
 
-def test_a_member_that_has_told_nothing_is_named_without_an_epoch() -> None:
+def test_a_replica_that_sent_no_epoch_is_named_without_one() -> None:
     leader = leads()
     leader.appended(11, 100.0)
     fetch(leader, SECOND, 10, 100.0)
@@ -231,7 +231,7 @@ def test_metadata_that_leaves_the_isr_as_it_is_takes_nobody_s_word_back() -> Non
     assert leader.partition_epoch == 8
 
 
-def test_who_was_caught_up_too_long_ago_is_not_asked_for_before_it_fetches_again() -> None:
+def test_leader_does_not_propose_a_follower_that_was_caught_up_too_long_ago_until_it_fetches() -> None:
     leader = leads((ME, SECOND), minimum=3)
     fetch(leader, SECOND, 10)
     fetch(leader, THIRD, 10)
@@ -254,7 +254,7 @@ def test_an_isr_with_a_member_that_may_not_be_in_one_is_not_asked_for() -> None:
     assert leader.proposal is not None and leader.proposal.isr == (ME,)
 
 
-def test_who_caught_up_while_another_was_asked_for_is_asked_for_next() -> None:
+def test_leader_next_proposes_a_follower_that_caught_up_during_another_proposal() -> None:
     leader = leads((ME,))
     fetch(leader, SECOND, 10)
     assert fetch(leader, THIRD, 10) == 0, "one change at a time"

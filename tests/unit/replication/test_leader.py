@@ -11,7 +11,7 @@ from highwater.replication.leader import COMMITTED, PROPOSAL, SHRANK, STALE, Ter
 from tests.unit.replication.leading import ALL, EPOCHS, LAG, ME, SECOND, THIRD, fetch, leads
 
 
-def test_what_an_input_asks_for_can_be_told_apart() -> None:
+def test_the_flags_of_an_input_are_distinct() -> None:
     assert SHRANK + COMMITTED + PROPOSAL + STALE == SHRANK | COMMITTED | PROPOSAL | STALE
 
 
@@ -26,7 +26,7 @@ def test_alone_in_its_isr_the_leaders_own_end_counts() -> None:
     assert leader.appended(15, 100.0) == 0, "that is no news"
 
 
-def test_what_is_there_when_a_term_begins_is_committed_if_nobody_else_is_in_sync() -> None:
+def test_existing_records_are_committed_when_a_term_begins_with_an_isr_of_one() -> None:
     leader = leads((ME,), high_watermark=6)
     assert (leader.begin(100.0), leader.high_watermark) == (COMMITTED, 10)
 
@@ -94,7 +94,7 @@ def test_nothing_is_committed_by_a_leader_whose_log_failed() -> None:
     assert leader.assigned(ALL, (ME,), 8, EPOCHS, 100.0) == SHRANK
 
 
-def test_those_who_wait_are_released_in_order_and_the_others_when_the_term_ends() -> None:
+def test_waiting_tokens_are_released_in_order_and_the_rest_when_the_term_ends() -> None:
     leader = leads((ME, SECOND))
     leader.appended(15, 100.0)
     for end in (11, 13, 15):
@@ -104,7 +104,7 @@ def test_those_who_wait_are_released_in_order_and_the_others_when_the_term_ends(
     assert leader.step_down() == []
 
 
-def test_those_who_wait_go_on_waiting_when_their_leader_leads_again() -> None:
+def test_waiting_tokens_stay_when_their_leader_is_elected_again() -> None:
     before = leads((ME, SECOND))
     before.appended(15, 100.0)
     before.wait(15, "up to 15")
@@ -113,7 +113,7 @@ def test_those_who_wait_go_on_waiting_when_their_leader_leads_again() -> None:
     assert (leader.begin(100.0), leader.released, before.step_down()) == (COMMITTED, ["up to 15"], [])
 
 
-# Who is nearly there
+# Which follower is nearly there
 
 
 def test_one_that_is_nearly_there_holds_it_back_and_one_that_fell_behind_does_not() -> None:

@@ -11,7 +11,17 @@ import pytest
 from highwater.errors import Code
 from highwater.model import NodeId
 from highwater.replication.alter_partition import Answer
-from highwater.replication.leader import COMMITTED, PROPOSAL, SHRANK, STALE, Contact, Leader, Progress, Proposal, Terms
+from highwater.replication.leader import (
+    COMMITTED,
+    PROPOSAL,
+    SHRANK,
+    STALE,
+    Contact,
+    FollowerProgress,
+    Leader,
+    Proposal,
+    Terms,
+)
 
 ME = NodeId(1)
 REPLICAS = tuple(map(NodeId, (1, 2, 3, 4)))
@@ -267,12 +277,12 @@ class History:
         return self.leader.fetched(replica, self.registered[replica], self.end, 0, 0, Contact(self.now), self.now)
 
 
-def _known_to(leader: Leader) -> tuple[dict[NodeId, Progress], int, tuple[NodeId, ...], Proposal | None, int]:
+def _known_to(leader: Leader) -> tuple[dict[NodeId, FollowerProgress], int, tuple[NodeId, ...], Proposal | None, int]:
     return leader.followers, leader.high_watermark, leader.isr, leader.proposal, leader.partition_epoch
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_committed_is_on_all_who_may_lead_and_everything_heals(seed: int) -> None:
+def test_all_possible_leaders_have_what_is_committed_and_everything_heals(seed: int) -> None:
     history = History(seed)
     history.watched(lambda: history.leader.begin(history.now))
     for _ in range(STEPS):
@@ -281,7 +291,7 @@ def test_what_is_committed_is_on_all_who_may_lead_and_everything_heals(seed: int
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_nothing_is_committed_behind_a_failure_and_whoever_waits_is_let_go_in_order(seed: int) -> None:
+def test_nothing_is_committed_after_a_failure_and_waiting_tokens_are_released_in_order(seed: int) -> None:
     history = History(seed)
     for _ in range(STEPS // 3):
         history.step()

@@ -22,7 +22,7 @@ START, END = 4, 30
         (6, Code.UNKNOWN_LEADER_EPOCH),
     ],
 )
-def test_who_believes_another_epoch_is_told_which_way_it_errs(believed: int, refused: Code | None) -> None:
+def test_a_wrong_leader_epoch_gets_the_error_for_its_direction(believed: int, refused: Code | None) -> None:
     if refused is None:
         check_epoch(believed, 5)
         return

@@ -66,7 +66,7 @@ def test_without_voters_there_is_no_snapshot(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["bootstrap.checkpoint", "meta.properties"]
 
 
-def test_what_is_formatted_is_refused_or_skipped(tmp_path: Path) -> None:
+def test_a_formatted_directory_is_refused_or_skipped(tmp_path: Path) -> None:
     run(wanted(tmp_path / "a"))
     (before,) = metas(tmp_path / "a")
     both = wanted(tmp_path / "a", tmp_path / "b")
@@ -121,12 +121,12 @@ def test_a_damaged_meta_properties_is_not_taken_for_none(tmp_path: Path, text: s
         read_meta_properties(RealDisk(), tmp_path)
 
 
-def test_meta_properties_with_a_byte_that_nobody_wrote_are_damaged(tmp_path: Path) -> None:
+def test_meta_properties_with_a_byte_that_was_not_written_are_damaged(tmp_path: Path) -> None:
     """The id of another cluster would be read out of it, and nobody would answer this node."""
     whole = bytearray(MetaProperties("cluster", NodeId(3), VOTER.directory_id).encode())
     whole[whole.index(b"cluster.id=") + 12] ^= 0x80
     (tmp_path / "meta.properties").write_bytes(whole)
-    with pytest.raises(ValueError, match="bytes that nobody wrote"):
+    with pytest.raises(ValueError, match="bytes that are not ASCII"):
         read_meta_properties(RealDisk(), tmp_path)
 
 

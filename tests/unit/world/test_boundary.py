@@ -30,7 +30,7 @@ def raise_it(failed: BaseException = MISTAKE) -> None:
     raise failed
 
 
-def test_what_fails_within_is_counted_and_decided_upon_and_goes_no_further() -> None:
+def test_a_failure_within_a_boundary_is_counted_and_decided_upon_and_goes_no_further() -> None:
     failures, decided = Failures(Now()), list[Exception]()
     with failures.boundary("partition", "orders-0", decided.append):
         raise_it()
@@ -39,14 +39,14 @@ def test_what_fails_within_is_counted_and_decided_upon_and_goes_no_further() -> 
 
 
 @pytest.mark.parametrize("kind", [asyncio.CancelledError, KeyboardInterrupt, Dead])
-def test_what_is_no_failure_goes_through(kind: type[BaseException]) -> None:
+def test_an_exception_that_is_no_failure_goes_through(kind: type[BaseException]) -> None:
     failures = Failures(Now())
     with pytest.raises(kind), failures.boundary("task", "a task"):
         raise_it(kind())
     assert not any(failures.counts.values())
 
 
-def test_what_repeats_itself_is_counted_each_time_and_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_repeated_mistake_is_counted_each_time_and_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = Now()
     failures = Failures(now)
     for _ in range(5):
@@ -158,7 +158,7 @@ def test_work_that_is_done_again_and_again_survives_its_failures() -> None:
     in_real_world(play)
 
 
-def test_a_sync_that_meets_a_mistake_fails_for_those_who_wait_and_the_next_round_comes(
+def test_a_sync_that_raises_fails_for_its_callers_and_the_next_round_comes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Mistaken:
@@ -189,7 +189,7 @@ class Severe(BaseException):
     pass
 
 
-def test_a_task_that_ends_with_more_than_an_exception_ends_the_node_whoever_would_decide() -> None:
+def test_a_task_that_ends_with_a_base_exception_ends_the_node() -> None:
     failures, decided, ended = Failures(Now()), list[Exception](), list[BaseException]()
 
     async def severe() -> None:

@@ -16,7 +16,7 @@ from typing import TypeVar
 import pytest
 
 from highwater.sim import Simulation
-from highwater.world import Exhausted, is_passing, telling_exhaustion
+from highwater.world import Exhausted, is_passing, raising_exhausted
 from highwater.world.descriptors import KEPT_BACK, MOST_FILES, limit, raise_limit, shares
 from highwater.world.jobs import is_exhausted, patiently
 from highwater.world.real_disk import RealDisk
@@ -131,21 +131,21 @@ def test_files_connections_and_what_is_kept_back_fit_the_limit(allowed: int) -> 
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
-def test_nothing_to_open_a_file_with_is_told_from_a_disk_that_fails(tmp_path: Path, number: int) -> None:
-    with pytest.raises(Exhausted) as told, telling_exhaustion(tmp_path):
+def test_a_lack_of_descriptors_is_distinguished_from_a_disk_that_fails(tmp_path: Path, number: int) -> None:
+    with pytest.raises(Exhausted) as told, raising_exhausted(tmp_path):
         raise OSError(number, os.strerror(number))
     assert (told.value.errno, told.value.filename) == (number, str(tmp_path))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOENT])
 def test_any_other_error_of_an_opening_stays_what_it_is(tmp_path: Path, number: int) -> None:
-    with pytest.raises(OSError) as told, telling_exhaustion(tmp_path):
+    with pytest.raises(OSError) as told, raising_exhausted(tmp_path):
         raise OSError(number, os.strerror(number))
     assert not isinstance(told.value, Exhausted)
     assert is_passing(told.value) is (number in (errno.ENOSPC, errno.EDQUOT))
 
 
-def test_whoever_tries_only_so_often_gives_up() -> None:
+def test_a_limited_number_of_tries_ends_with_the_error() -> None:
     """A stop would wait for ever."""
     attempts = 0
 

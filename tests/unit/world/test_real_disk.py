@@ -147,7 +147,7 @@ def test_what_was_not_written_here_is_none_where_the_system_cannot_tell(tmp_path
     assert file.read_cached(1, 5) == b"newer"
 
 
-def test_what_is_made_in_the_place_of_a_directory_that_somebody_removed_is_another(tmp_path: Path) -> None:
+def test_a_directory_made_in_the_place_of_a_removed_one_is_another(tmp_path: Path) -> None:
     disk = RealDisk()
     (tmp_path / "t-0").mkdir()
     path = PurePath(tmp_path / "t-0" / "a")

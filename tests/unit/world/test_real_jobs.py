@@ -159,7 +159,7 @@ def test_jobs_for_clients_take_turns() -> None:
 
 
 class Held(bytes):
-    """Bytes that are looked at for as long as a test wants: whoever writes them has his descriptor by then."""
+    """Bytes that are looked at for as long as a test wants: the writer has its descriptor by then."""
 
     seen: threading.Event
     go_on: threading.Event
@@ -178,7 +178,7 @@ def appending(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, 
     yield Step()
 
 
-def test_what_a_job_writes_amid_a_crash_does_not_reach_the_file_of_somebody_else(tmp_path: Path) -> None:
+def test_a_write_of_a_job_during_a_crash_does_not_reach_another_file(tmp_path: Path) -> None:
     """Another node of this process, which opens a file and gets the number of the descriptor that was closed."""
     data = Held(b"mine")
     data.seen, data.go_on = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Orders that have arrived, to be looked at by their numbers, some at a time."""
+"""Orders that have arrived, to be checked by their numbers, some at a time."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ SHELF = 1 << 14
 
 
 class Arrived(Protocol):
-    """Each order as often as it has arrived."""
+    """Each order, as often as it has arrived."""
 
     def numbered(self, numbers: range) -> list[Read]: ...
 
     def others(self, numbers: range) -> list[Read]:
-        """All that have no such number, or none at all."""
+        """All values that have no such number, or no number at all."""
 
 
 class Kept:
-    """As a reader hands them over: 17 bytes for each, since an order can be made again from its number."""
+    """Orders from a reader. Each takes 17 bytes, because an order can be made again from its number."""
 
     def __init__(self) -> None:
         self._shelves: dict[int, tuple[array[int], array[int], array[int]]] = {}
-        """Numbers, partitions and offsets of so many orders each."""
+        """The numbers, partitions and offsets of a group of orders each."""
         self._odd: list[Read] = []
-        """Whatever is not the order that its number says."""
+        """Values that differ from the order of their number."""
         self.count = 0
 
     def take(self, read: Read, number: int | None) -> None:
-        """`number` is what the value says; None where it says none."""
+        """`number` is the number in the value; None if it has none."""
         self.count += 1
         if number is None or not 0 <= number < 2**63 or order_of(number).value != read.value:
             self._odd.append(read)
@@ -62,7 +62,7 @@ class Kept:
 
 
 class InTable:
-    """In the Delta table, read by the Delta library and not by Spark, as the values that they were sent as."""
+    """Orders in the Delta table, read by the Delta library and not by Spark, as the values that were sent."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
@@ -85,7 +85,7 @@ class InTable:
 
         if not DeltaTable.is_deltatable(self._path):
             return []
-        # Threads of Arrow that still hold deltalake's own file system, which is Python, can abort a process that ends.
+        # Threads of Arrow may still hold deltalake's file system, which is Python. They can abort a process that ends.
         files = SubTreeFileSystem(self._path, LocalFileSystem())
         columns = [*Order._fields, "_partition", "_offset"]
         table = DeltaTable(self._path).to_pyarrow_dataset(filesystem=files).to_table(columns=columns, filter=condition)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from highwater.audit import Verdict
 from highwater.cli.demo.interrupts import Interrupts
-from highwater.cli.demo.progress import Progress
+from highwater.cli.demo.progress import DemoProgress
 from highwater.cli.demo.reader import PlainReader
 from highwater.cli.demo.run import Demo, Destination, Plan
 from highwater.cli.demo.screen import Screen
@@ -46,7 +46,7 @@ def command(seconds: float | None, no_spark: bool) -> None:
 
 
 def play(console: Console, plan: Plan, interrupts: Interrupts, with_spark: bool) -> Judgement:
-    progress = Progress()
+    progress = DemoProgress()
     screen = Screen(console, progress, plan.seconds, with_spark)
     screen.introduce(BROKERS)
     with tempfile.TemporaryDirectory(prefix="highwater-demo-", ignore_cleanup_errors=True) as folder:
@@ -54,9 +54,9 @@ def play(console: Console, plan: Plan, interrupts: Interrupts, with_spark: bool)
         cluster = LocalCluster(home, BROKERS, free_ports(BROKERS), SETTINGS)
         try:
             begun = time.monotonic()
-            # Forks, which take along every pipe that is open: so they come before the process of the driver.
+            # These fork and inherit every open pipe, so they come before the process of the driver.
             cluster.start()
-            progress.tell(f"{BROKERS} brokers ready after {time.monotonic() - begun:.2f} s at {cluster.bootstrap}")
+            progress.add_event(f"{BROKERS} brokers ready after {time.monotonic() - begun:.2f} s at {cluster.bootstrap}")
             if interrupts.count:
                 return Judgement(Verdict(), was_disturbed=False)
             destination: Destination

@@ -27,10 +27,10 @@ from highwater.pipeline.offsets import Positions, is_initial
 LOOK_SECONDS = 0.2
 STOP_SECONDS = 10.0
 RESTARTS = 5
-"""Of a query that failed. It goes on from its checkpoint, and what had landed lands no second time."""
+"""The restarts of a failed query. It continues from its checkpoint, and rows that have landed do not land again."""
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A demo is over before the second compiler and a parallel collector have paid for themselves."""
+"""A demo is over before the second compiler and a parallel collector would pay off."""
 SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
@@ -47,7 +47,7 @@ Report = Callable[..., None]
 
 
 class QueryFailed(Exception):
-    """Too often to go on."""
+    """The query failed too often."""
 
 
 def session(home: Path) -> SparkSession:
@@ -65,7 +65,7 @@ def session(home: Path) -> SparkSession:
 
 
 def orders_of(spark: SparkSession, bootstrap: str) -> DataFrame:
-    """Each order's fields, and where in the log it was: _partition and _offset."""
+    """The fields of each order, and its place in the log: _partition and _offset."""
     return (
         spark.readStream.format("highwater")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -91,7 +91,7 @@ def land(orders: DataFrame, home: Path) -> StreamingQuery:
 
 
 def sum_up(orders: DataFrame, bootstrap: str, home: Path) -> StreamingQuery:
-    """The revenue of each product so far, at least once: a batch that is repeated writes its sums again."""
+    """The revenue of each product so far, at least once: a repeated batch writes its sums again."""
     revenue = orders.groupBy("product").agg(F.sum("cents").alias("cents"))
     return (
         revenue.select(F.col("product").alias("key"), F.to_json(F.struct("product", "cents")).alias("value"))
@@ -107,7 +107,7 @@ def sum_up(orders: DataFrame, bootstrap: str, home: Path) -> StreamingQuery:
 
 @dataclass(slots=True)
 class Running:
-    """A query that is kept running; each starts Python processes of its own, so the next one waits for its turn."""
+    """A query that is kept running. Each one starts Python processes, so the next one waits for its turn."""
 
     name: str
     start: Callable[[], StreamingQuery]
@@ -118,10 +118,11 @@ class Running:
     reached: dict[str, int] = field(default_factory=dict)
 
     def step(self) -> bool:
-        """Start it, or start it again; report a new batch. True once it has read any record. Raises QueryFailed."""
+        """Starts the query, or starts it again, and reports a new batch. True when it has read any record. Raises
+        QueryFailed."""
         if self.query is None:
             self.query = self.start()
-        self._tell_progress(self.query)
+        self._report_progress(self.query)
         if not self.query.isActive:
             why = cause(self.query.exception())
             if self.restarts >= RESTARTS:
@@ -135,7 +136,7 @@ class Running:
         if self.query is not None and self.query.isActive:
             self.query.stop()
 
-    def _tell_progress(self, query: StreamingQuery) -> None:
+    def _report_progress(self, query: StreamingQuery) -> None:
         progress = query.lastProgress
         if progress is None:
             return
@@ -146,7 +147,7 @@ class Running:
 
 
 def reached_offsets(end: Any) -> dict[str, int]:
-    """By partition; empty where the query has not begun."""
+    """By partition; empty if the query has not begun."""
     stored = json.loads(end) if isinstance(end, str) else end
     if stored is None or is_initial(stored):
         return {}
@@ -154,16 +155,16 @@ def reached_offsets(end: Any) -> dict[str, int]:
 
 
 def cause(failure: BaseException | None) -> str:
-    """The line that says it, of the many that Spark makes of it: a Python error is the last one before the plan."""
+    """The line with the cause, out of Spark's many lines: a Python error is the last line before the plan."""
     if failure is None:
         return "it was stopped"
     lines = [line.strip() for line in str(failure).partition("=== Streaming Query ===")[0].splitlines()]
-    told = [line for line in lines if line and not line.startswith("SQLSTATE")]
-    return told[-1] if told else type(failure).__name__
+    causes = [line for line in lines if line and not line.startswith("SQLSTATE")]
+    return causes[-1] if causes else type(failure).__name__
 
 
 def _await_end(ended: threading.Event) -> None:
-    """An orderly end is given some time, then this process and its JVM end at once."""
+    """Gives an orderly end some time; then this process and its JVM end at once."""
     sys.stdin.buffer.read()
     ended.set()
     time.sleep(STOP_SECONDS)
@@ -171,7 +172,7 @@ def _await_end(ended: threading.Event) -> None:
 
 
 def _own_output() -> TextIO:
-    """Standard output for reports alone: what the JVM or a library prints goes to standard error instead."""
+    """Standard output is only for reports: what the JVM or a library prints goes to standard error."""
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return output

@@ -6,7 +6,7 @@ import threading
 import time
 
 from highwater.cli.demo.orders import Order
-from highwater.cli.demo.progress import Progress
+from highwater.cli.demo.progress import DemoProgress
 from highwater.cli.demo.sends import Sends
 from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
@@ -18,13 +18,13 @@ ROUND_SECONDS = 0.06
 
 
 class Feed(threading.Thread):
-    def __init__(self, bootstrap: str, progress: Progress) -> None:
+    def __init__(self, bootstrap: str, progress: DemoProgress) -> None:
         super().__init__(name="feed", daemon=True)
         self._servers = bootstrap
         self._progress = progress
         self._stopping = threading.Event()
         self.sends = Sends()
-        """Whole once the thread has ended."""
+        """Complete when the thread has ended."""
 
     def run(self) -> None:
         with Client(self._servers, client_id="demo-feed", timeout=60, request_timeout=5) as client:
@@ -33,7 +33,7 @@ class Feed(threading.Thread):
             while not self._stopping.is_set():
                 for partition, batch in self.sends.begin_round().items():
                     self._send(producer, partition, batch)
-                # What an outage has cost is not made up for: the rate of a shop does not depend on its log.
+                # The time of an outage is not made up for: the rate of a shop does not depend on its log.
                 due = max(due + ROUND_SECONDS, time.monotonic())
                 self._stopping.wait(due - time.monotonic())
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a count: the first ends the run in order, the second one its waiting."""
+"""Counts Ctrl-C and SIGTERM: the first one ends the run in order, and the second one ends its waiting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """No exception out of nowhere: whoever may be interrupted asks."""
+    """No exception is raised at an arbitrary place: code that may be interrupted asks here."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -14,7 +14,7 @@ PARTITIONS = tuple(TopicPartition(TOPIC, index) for index in range(3))
 REVENUE_TOPIC = "revenue"
 REVENUE_PARTITION = TopicPartition(REVENUE_TOPIC, 0)
 SCHEMA = "id BIGINT NOT NULL, customer STRING NOT NULL, product STRING NOT NULL, cents BIGINT NOT NULL"
-"""Of an order's JSON, for Spark."""
+"""The schema of an order's JSON, for Spark."""
 
 CUSTOMERS = 200
 PRICES = {"apples": 349, "bread": 420, "coffee": 1190, "honey": 650, "olives": 275, "tea": 480}
@@ -30,17 +30,17 @@ class Order(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """All orders of a customer are in one partition, and so in order."""
+        """All orders of a customer are in one partition, so they are in order."""
         return self.customer.encode()
 
     @property
     def value(self) -> bytes:
-        """The same for the same order, so that a row of a table can be compared with what was sent."""
+        """Equal for equal orders, so that a row of a table can be compared with what was sent."""
         return json.dumps(self._asdict(), separators=(",", ":")).encode()
 
 
 def number_of(value: bytes) -> int | None:
-    """Of a value that may be no order at all."""
+    """The number of a value that may not be an order."""
     try:
         found = json.loads(value)
     except ValueError:
@@ -49,7 +49,7 @@ def number_of(value: bytes) -> int | None:
 
 
 def order_of(number: int) -> Order:
-    """Always the same one for a number: so nobody needs to keep the orders that were sent."""
+    """Always the same order for a number, so the orders that were sent need not be kept."""
     drawn, customer = divmod(crc32(number.to_bytes(8, "big")), CUSTOMERS)
     drawn, product = divmod(drawn, len(PRODUCTS))
     price = PRICES[PRODUCTS[product]]

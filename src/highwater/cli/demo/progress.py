@@ -1,4 +1,4 @@
-"""What is known of the run at any moment, for the screen and for decisions. Each field has one writer."""
+"""The present state of the run, for the screen and for decisions. Each field has one writer."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class PartitionState:
 
 @dataclass(slots=True)
 class Arrivals:
-    """How far the orders have come on the other side: in the table, or at the plain reader."""
+    """How far the orders have arrived: in the table, or at the plain reader."""
 
     state: str = ""
     batch: int = -1
-    """The last one that has landed."""
+    """The last batch that has landed."""
     rows: int = 0
     reached: Mapping[int, int] = field(default_factory=dict)
     """The next offset of each partition."""
     failed: str = ""
-    """Why no more will come."""
+    """The reason why no more will arrive."""
 
 
 def is_reached(reached: Mapping[int, int], ends: Mapping[int, int]) -> bool:
@@ -36,13 +36,13 @@ def is_reached(reached: Mapping[int, int], ends: Mapping[int, int]) -> bool:
 
 
 @dataclass(slots=True)
-class Progress:
+class DemoProgress:
     started: float = field(default_factory=time.monotonic)
     acked: int = 0
     acked_in: dict[int, int] = field(default_factory=dict)
     """By partition."""
     trouble: str = ""
-    """Of the feed, which goes on."""
+    """The trouble of the feed, which goes on."""
     partitions: tuple[PartitionState, ...] = ()
     alive: dict[int, bool] = field(default_factory=dict)
     """By broker."""
@@ -61,15 +61,15 @@ class Progress:
 
     @property
     def lag(self) -> int:
-        """Committed in the log, and not yet on the other side."""
+        """Records that are committed in the log and have not arrived yet."""
         reached = self.arrivals.reached
         return sum(max(0, each.high_watermark - reached.get(at, 0)) for at, each in enumerate(self.partitions))
 
-    def tell(self, event: str) -> None:
+    def add_event(self, event: str) -> None:
         self.events.append(f"{self.elapsed:6.1f} s  {event}")
 
     def acked_per_second(self) -> float:
-        """Over the last few seconds; asked by the screen, each time it draws."""
+        """The rate of the last few seconds. The screen calls this each time it draws."""
         now = time.monotonic()
         self._samples.append((now, self.acked))
         while len(self._samples) > 2 and self._samples[0][0] < now - RATE_SECONDS:

@@ -1,4 +1,4 @@
-"""A plain consumer, record by record: of the revenues that Spark writes, or of the orders where there is no Spark."""
+"""A plain consumer, record by record: of the revenues that Spark writes, or of the orders if there is no Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from highwater.audit import Read
 from highwater.cli.demo.arrived import Kept
 from highwater.cli.demo.orders import PARTITIONS, REVENUE_PARTITION, number_of
-from highwater.cli.demo.progress import Progress, is_reached
+from highwater.cli.demo.progress import DemoProgress, is_reached
 from highwater.client.client import Client
 from highwater.client.consumer import Consumer
 from highwater.client.failures import ClientFailure
@@ -21,14 +21,14 @@ STOP_SECONDS = 30.0
 
 
 class Tail(threading.Thread):
-    """Reads partitions from their first record on, for as long as it is wanted."""
+    """Reads partitions from their first record, until it is stopped."""
 
     def __init__(
         self,
         bootstrap: str,
         partitions: tuple[TopicPartition, ...],
         take: Callable[[Fetched], None],
-        progress: Progress,
+        progress: DemoProgress,
     ) -> None:
         super().__init__(name=f"tail-{partitions[0].topic}", daemon=True)
         self._servers = bootstrap
@@ -52,17 +52,17 @@ class Tail(threading.Thread):
                     self._take(part)
 
     def stop(self, seconds: float) -> None:
-        """What is there already is read."""
+        """Records that are there already are still read."""
         self._stopping.set()
         self.join(seconds)
 
 
 class PlainReader:
-    """Takes the table's place where there is no Spark: what it has read is what was delivered."""
+    """Replaces the table if there is no Spark: the records that it has read count as delivered."""
 
     sums_up = False
 
-    def __init__(self, bootstrap: str, progress: Progress) -> None:
+    def __init__(self, bootstrap: str, progress: DemoProgress) -> None:
         self._kept = Kept()
         self._reached: dict[int, int] = {}
         self._arrivals = progress.arrivals
@@ -93,8 +93,8 @@ class PlainReader:
         self._reached[part.partition.partition] = part.next_offset
 
 
-def revenue_reader(bootstrap: str, progress: Progress) -> Tail:
-    """Keeps the last revenue of each product. One that was written twice changes nothing."""
+def revenue_reader(bootstrap: str, progress: DemoProgress) -> Tail:
+    """Keeps the last revenue of each product. A revenue that was written twice changes nothing."""
 
     def take(part: Fetched) -> None:
         for record in part:

@@ -1,4 +1,4 @@
-"""The run: brokers, feed, pipeline and outage side by side; then all that is under way arrives, and is judged."""
+"""The run: brokers, feed, pipeline and outage at the same time. Then everything under way arrives and is judged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from highwater.cli.demo.feed import Feed
 from highwater.cli.demo.interrupts import Interrupts
 from highwater.cli.demo.orders import PARTITIONS, REVENUE_TOPIC, TOPIC
 from highwater.cli.demo.outage import Outage
-from highwater.cli.demo.progress import Progress
+from highwater.cli.demo.progress import DemoProgress
 from highwater.cli.demo.screen import Screen
 from highwater.cli.demo.verdict import Judgement, Sums, judge_in_parts
 from highwater.cli.demo.watch import Watch, end_offsets
@@ -24,14 +24,14 @@ from highwater.model import TopicPartition
 
 STEP_SECONDS = 0.02
 STOP_SECONDS = 70.0
-"""For a thread that speaks to the brokers: a little more than its client's patience."""
+"""For a thread that talks to the brokers: a little more than its client's timeout."""
 RETURN_SECONDS = 90.0
 DRAIN_SECONDS = 240.0
-"""Spark may only just have started, on a busy machine; one that fails says so, and is not waited for."""
+"""Spark may have just started on a busy machine. A Spark that failed reports it, and is not waited for."""
 
 
 class Destination(Protocol):
-    """Where the orders go; it keeps the arrivals of the progress up to date."""
+    """The destination of the orders. It updates the arrivals in the progress."""
 
     sums_up: bool
     """Whether it also writes the revenues to a topic."""
@@ -39,13 +39,13 @@ class Destination(Protocol):
     def start(self) -> None: ...
 
     def step(self) -> None:
-        """Called all the time, by the thread that shows the screen."""
+        """Called again and again, by the thread that shows the screen."""
 
     def has_reached(self, ends: Mapping[int, int]) -> bool:
         """Whether all records before these offsets, by partition, have arrived."""
 
     def finish(self) -> Arrived:
-        """Ends it, and gives every order that has arrived."""
+        """Ends it, and returns every order that has arrived."""
 
     def close(self) -> None: ...
 
@@ -63,7 +63,7 @@ class Plan:
 
     @property
     def kill_by(self) -> float:
-        """From then on it does not matter whether anything has landed: a short run is over before Spark has begun."""
+        """After this time the kill does not wait for landed orders: a short run is over before Spark has begun."""
         return math.inf if self.seconds is None else max(1.0, self.seconds * 0.6)
 
     def is_over(self, elapsed: float) -> bool:
@@ -72,7 +72,7 @@ class Plan:
 
 class Demo:
     def __init__(
-        self, plan: Plan, cluster: LocalCluster, destination: Destination, progress: Progress, screen: Screen
+        self, plan: Plan, cluster: LocalCluster, destination: Destination, progress: DemoProgress, screen: Screen
     ) -> None:
         self._plan = plan
         self._destination = destination
@@ -111,7 +111,7 @@ class Demo:
             Admin(client).create_topics(wanted)
 
     def _is_over(self, interrupts: Interrupts) -> bool:
-        """Not before a killed broker is back, or is given up: a run that ends in between would prove nothing."""
+        """False until a killed broker is back, or is given up: a run that ends in between would prove nothing."""
         if interrupts.count > 1 or self._progress.arrivals.failed:
             return True
         if self._outage.killed_at is not None and not self._outage.is_over:
@@ -135,8 +135,8 @@ class Demo:
         time.sleep(STEP_SECONDS)
 
     def _drain(self, interrupts: Interrupts) -> frozenset[TopicPartition]:
-        """Nothing new from here on; what is under way arrives. The partitions of which all has arrived."""
-        self._progress.tell("the feed stops, what it has sent arrives (Ctrl-C ends the waiting)")
+        """Nothing new is sent; what is under way arrives. Returns the partitions of which everything has arrived."""
+        self._progress.add_event("the feed stops, what it has sent arrives (Ctrl-C ends the waiting)")
         self._screen.refresh()
         self._feed.stop(STOP_SECONDS)
         with Client(self._cluster.bootstrap) as client:
@@ -144,7 +144,7 @@ class Demo:
         heard, deadline = interrupts.count, time.monotonic() + DRAIN_SECONDS
         while not self._destination.has_reached(ends) and not self._progress.arrivals.failed:
             if interrupts.count > heard or time.monotonic() > deadline:
-                self._progress.tell("the waiting has ended before all has arrived")
+                self._progress.add_event("the waiting has ended before all has arrived")
                 break
             self._step()
         return frozenset(

@@ -1,4 +1,4 @@
-"""The screen: a live picture on a terminal, a line a second elsewhere."""
+"""The screen: a live picture on a terminal, or one line a second elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from highwater.cli.demo.orders import PARTITIONS, REVENUE_TOPIC, TOPIC
-from highwater.cli.demo.progress import Progress
+from highwater.cli.demo.progress import DemoProgress
 
 EVENTS = 7
 LINE_SECONDS = 1.0
@@ -30,14 +30,14 @@ WITHOUT_SPARK = "A plain consumer reads them."
 
 
 class Screen:
-    """Shows the progress whenever it is told to refresh; events are never left out, on a terminal or elsewhere."""
+    """Shows the progress at each refresh. Events are never left out, on a terminal or elsewhere."""
 
-    def __init__(self, console: Console, progress: Progress, seconds: float | None, with_spark: bool) -> None:
+    def __init__(self, console: Console, progress: DemoProgress, seconds: float | None, with_spark: bool) -> None:
         self._console = console
         self._progress = progress
         self._seconds = seconds
         self._with_spark = with_spark
-        self._told = 0
+        self._shown = 0
         self._last_line = 0.0
         self._live: Live | None = None
 
@@ -72,9 +72,9 @@ class Screen:
     # Elsewhere than on a terminal
 
     def _print_lines(self, now: bool) -> None:
-        for event in self._progress.events[self._told :]:
+        for event in self._progress.events[self._shown :]:
             self._print(event)
-        self._told = len(self._progress.events)
+        self._shown = len(self._progress.events)
         if self._progress.partitions and (now or time.monotonic() - self._last_line >= LINE_SECONDS):
             self._last_line = time.monotonic()
             self._print(self._line())

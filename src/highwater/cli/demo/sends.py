@@ -1,4 +1,4 @@
-"""What became of every order that was sent, without the orders: those are made again from their numbers."""
+"""The results of all sends, without the orders: those can be made again from their numbers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from highwater.cli.demo.orders import PARTITIONS, Order, order_of, partition_of
 from highwater.model import TopicPartition
 
 ROUND = 60
-"""Orders that are sent together, in one batch for each partition."""
+"""The number of orders that are sent together, in one batch for each partition."""
 
 _NOT_SENT = -3
 _UNANSWERED = -2
 
 
 class Sends:
-    """One number for each round and partition, whatever the rounds hold: less than half a byte for an order."""
+    """One number for each round and partition, however large the rounds are: less than half a byte for an order."""
 
     def __init__(self) -> None:
         self._bases = {partition: array("q") for partition in PARTITIONS}
@@ -26,21 +26,21 @@ class Sends:
         return len(self._bases[PARTITIONS[0]])
 
     def begin_round(self) -> dict[TopicPartition, list[Order]]:
-        """The orders of the next one, by partition."""
+        """The orders of the next round, by partition."""
         batches = _round(self.rounds)
         for bases in self._bases.values():
             bases.append(_NOT_SENT)
         return batches
 
     def acknowledged(self, partition: TopicPartition, base_offset: int) -> None:
-        """The batch of the last round; -1 where the leader did not say where it is."""
+        """The batch of the last round was acknowledged; -1 if the leader did not name its offset."""
         self._bases[partition][-1] = base_offset
 
     def unanswered(self, partition: TopicPartition) -> None:
         self._bases[partition][-1] = _UNANSWERED
 
     def of_rounds(self, rounds: range) -> list[Sent]:
-        """In the order in which they were made."""
+        """The sends of these rounds, in the order in which they were made."""
         return [sent for number in rounds for sent in self._of_round(number)]
 
     def _of_round(self, number: int) -> list[Sent]:

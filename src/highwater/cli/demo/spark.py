@@ -1,4 +1,4 @@
-"""The demo's side of the Spark driver: whether there can be one, its process, its reports, and the table it leaves."""
+"""The demo's side of the Spark driver: whether there can be one, its process, its reports, and its table."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from highwater.cli.demo.arrived import InTable
-from highwater.cli.demo.progress import Progress, is_reached
+from highwater.cli.demo.progress import DemoProgress, is_reached
 from highwater.cli.demo.reader import revenue_reader
 
 PACKAGES = ("pyspark", "pyarrow", "pandas", "deltalake")
 JAVA = 17
 STOP_SECONDS = 20.0
-"""Longer than the driver gives itself."""
+"""Longer than the driver's own limit."""
 
 
 def missing() -> list[str]:
-    """What keeps Spark from running here, and how to get it."""
+    """What prevents Spark from running here, and how to get it."""
     packages = [name for name in PACKAGES if find_spec(name) is None]
     found = [f"{', '.join(packages)} not installed (pip install 'highwater[spark]')"] if packages else []
     version = java_version()
@@ -39,7 +39,7 @@ def missing() -> list[str]:
 
 
 def java_version() -> int | None:
-    """Of the Java that Spark would take; None where there is none."""
+    """The version of the Java that Spark would use; None if there is none."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
@@ -50,14 +50,15 @@ def java_version() -> int | None:
 
 
 class SparkPipeline:
-    """Orders into a table and revenues into a topic, by a driver in a process group of its own.
+    """Orders into a table and revenues into a topic, by a driver in its own process group.
 
-    So Ctrl-C in a terminal, which is for the demo, does not reach it; and it can be ended with all that it started.
+    So Ctrl-C in a terminal, which is for the demo, does not reach it, and it can be ended with everything that it
+    started.
     """
 
     sums_up = True
 
-    def __init__(self, bootstrap: str, home: Path, progress: Progress) -> None:
+    def __init__(self, bootstrap: str, home: Path, progress: DemoProgress) -> None:
         self._servers = bootstrap
         self._home = home / "spark"
         self._progress = progress
@@ -67,7 +68,7 @@ class SparkPipeline:
         self._driver: subprocess.Popen[bytes] | None = None
         self._revenues = revenue_reader(bootstrap, progress)
         self._summed_up: Mapping[int, int] = {}
-        """How far the query of the revenues has come."""
+        """The offsets that the query of the revenues has reached."""
 
     def start(self) -> None:
         self._home.mkdir()
@@ -84,10 +85,10 @@ class SparkPipeline:
         threading.Thread(target=self._listen, args=(self._driver.stdout,), name="reports", daemon=True).start()
         self._revenues.start()
         self._arrivals.state = "Spark is starting, which takes 10 to 20 s; orders flow in meanwhile"
-        self._progress.tell(self._arrivals.state)
+        self._progress.add_event(self._arrivals.state)
 
     def step(self) -> None:
-        """Take in what the driver has reported."""
+        """Takes in the driver's reports."""
         while not self._reports.empty():
             self._take(self._reports.get())
 
@@ -99,7 +100,7 @@ class SparkPipeline:
         return InTable(self._home / "table")
 
     def close(self) -> None:
-        """Whatever state it is in, nothing of it runs on."""
+        """Ends everything of it, in any state."""
         driver, self._driver = self._driver, None
         if driver is None or driver.stdin is None:
             return
@@ -112,7 +113,7 @@ class SparkPipeline:
         self._revenues.stop(STOP_SECONDS)
 
     def _environment(self) -> dict[str, str]:
-        """Spark as it was installed beside us, whatever else there is on this machine."""
+        """The environment for the Spark that was installed beside Highwater, even if this machine has another one."""
         others = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "PYSPARK_SUBMIT_ARGS")
         kept = {name: value for name, value in os.environ.items() if name not in others}
         own = {
@@ -131,13 +132,13 @@ class SparkPipeline:
         match report:
             case {"event": "ready", "version": version}:
                 self._arrivals.state = f"Spark {version} has started; its first batch takes another 10 to 20 s"
-                self._progress.tell(self._arrivals.state)
+                self._progress.add_event(self._arrivals.state)
             case {"event": "batch", "query": "table", "batch": batch, "reached": reached}:
                 self._landed(batch, {int(partition): offset for partition, offset in reached.items()})
             case {"event": "batch", "reached": reached}:
                 self._summed_up = {int(partition): offset for partition, offset in reached.items()}
             case {"event": "restarted", "query": query, "why": why}:
-                self._progress.tell(f"the query {query} failed and goes on from its checkpoint: {why}")
+                self._progress.add_event(f"the query {query} failed and goes on from its checkpoint: {why}")
             case {"event": "failed", "why": why}:
                 self._fail(why)
             case {"event": "ended"} if not self._arrivals.failed:
@@ -145,17 +146,17 @@ class SparkPipeline:
 
     def _fail(self, why: str) -> None:
         self._arrivals.failed = why
-        self._progress.tell(why)
+        self._progress.add_event(why)
 
     def _landed(self, batch: int, reached: dict[int, int]) -> None:
-        """The topic begins at offset 0 and has no gaps, so that offsets are counts."""
+        """The topic begins at offset 0 and has no gaps, so offsets are counts."""
         first = self._arrivals.rows == 0
         self._arrivals.batch = batch
         self._arrivals.reached = reached
         self._arrivals.rows = sum(reached.values())
         self._arrivals.state = "Spark lands them in a Delta table, exactly once"
         if first and self._arrivals.rows:
-            self._progress.tell(f"the first batch has landed in the table: {self._arrivals.rows:,} orders")
+            self._progress.add_event(f"the first batch has landed in the table: {self._arrivals.rows:,} orders")
 
 
 def _last_lines(log: Path, count: int = 5) -> str:

@@ -1,4 +1,4 @@
-"""What the run has shown, in words."""
+"""The result of the run, in words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def explain(console: Console, judgement: Judgement) -> None:
 
 
 def _counts(verdict: Verdict) -> Table:
-    """Narrow enough for any terminal: the rarer classes are one column, and are told apart in words."""
+    """Narrow enough for any terminal: the rarer classes share one column, and are explained in words."""
     table = Table(title="Every order that was acknowledged, against every one that arrived")
     table.add_column("partition")
     shown = ("acked", "delivered", "lost", "duplicated")

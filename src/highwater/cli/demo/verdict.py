@@ -1,4 +1,4 @@
-"""What the run has shown: every acknowledged order against every row that arrived. Pure."""
+"""The verdict of the run: every acknowledged order against every row that arrived. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from highwater.cli.demo.sends import ROUND, Sends
 from highwater.model import TopicPartition
 
 PART = 500
-"""Rounds that are judged together: 30 000 orders, and some 30 MB."""
+"""The number of rounds that are judged together: 30 000 orders, about 30 MB."""
 
 MEANING = {
     "lost": "acknowledged, and not there",
@@ -22,7 +22,7 @@ MEANING = {
     "reordered": "out of the order in which they were sent",
     "inconsistent": "one offset with different values",
     "resurrected": "refused, and there all the same",
-    "foreign": "there, though nobody sent them",
+    "foreign": "there, though they were never sent",
     "misplaced": "elsewhere than the acknowledgement said",
     "unseen": "acknowledged, and not there yet when the waiting ended",
 }
@@ -30,7 +30,7 @@ MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Cents by product: as the rows add up, and as the topic of revenues has them in the end."""
+    """Cents by product: the sums of the rows, and the last values in the topic of revenues."""
 
     of_rows: Mapping[str, int]
     of_topic: Mapping[str, int]
@@ -42,7 +42,7 @@ class Judgement:
     was_disturbed: bool
     """A leader was killed, and was back in sync later."""
     sums: Sums | None = None
-    """None where nobody adds up."""
+    """None if there are no sums."""
 
     @property
     def problems(self) -> list[str]:
@@ -66,7 +66,7 @@ class Judgement:
 def judge_in_parts(
     sends: Sends, arrived: Arrived, complete: frozenset[TopicPartition], reached: Mapping[TopicPartition, int]
 ) -> tuple[Verdict, dict[str, int]]:
-    """The verdict, and the revenue by product, in as much memory as one part needs."""
+    """The verdict, and the revenue by product. It needs the memory of one part only."""
     judging, revenue = RowsInParts(complete, reached), Counter[str]()
     for first in range(0, sends.rounds, PART):
         rounds = range(first, min(first + PART, sends.rounds))
@@ -86,7 +86,7 @@ def revenue_of(rows: Iterable[Read]) -> dict[str, int]:
 
 
 def _shown(case: Any) -> str:
-    """The order itself, and where: a case is a send, two of them, or a value with its places, by class."""
+    """The order itself, and its place. By class, a case is a send, two sends, or a value with its places."""
     match case:
         case Sent(partition=partition, value=value, offset=offset):
             return f"{value.decode()} of {partition} at offset {offset}"

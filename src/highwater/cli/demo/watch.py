@@ -1,11 +1,11 @@
-"""Who leads, who is in sync, how far the high watermarks are: asked of whichever broker answers."""
+"""The leaders, the ISRs and the high watermarks, from any broker that answers."""
 
 from __future__ import annotations
 
 import threading
 
 from highwater.cli.demo.orders import PARTITIONS, TOPIC
-from highwater.cli.demo.progress import PartitionState, Progress
+from highwater.cli.demo.progress import DemoProgress, PartitionState
 from highwater.client.client import Client
 from highwater.client.descriptions import PartitionDescription, describe_topics
 from highwater.client.failures import ClientFailure
@@ -16,7 +16,7 @@ LOOK_SECONDS = 0.5
 
 
 class Watch(threading.Thread):
-    def __init__(self, bootstrap: str, progress: Progress) -> None:
+    def __init__(self, bootstrap: str, progress: DemoProgress) -> None:
         super().__init__(name="watch", daemon=True)
         self._servers = bootstrap
         self._progress = progress
@@ -28,7 +28,7 @@ class Watch(threading.Thread):
                 try:
                     self._look(client)
                 except (KafkaError, ClientFailure):
-                    # Nobody knows just now; the next look will tell.
+                    # No broker knows it just now; the next look will.
                     continue
 
     def stop(self, seconds: float) -> None:
@@ -38,7 +38,7 @@ class Watch(threading.Thread):
     def _look(self, client: Client) -> None:
         (topic,) = describe_topics(client, [TOPIC])
         described = sorted(topic.partitions, key=lambda each: each.partition_index)
-        # First who leads: without a leader there is no answer on offsets, and the last ones stay on the screen.
+        # The leaders first: without a leader there is no answer about offsets, and the last ones stay on the screen.
         known = {at: each.high_watermark for at, each in enumerate(self._progress.partitions)}
         self._show(described, known)
         self._show(described, known | end_offsets(client))

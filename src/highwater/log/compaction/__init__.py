@@ -1,5 +1,6 @@
 """Compaction: of each key the last record is kept.
 
-What is dirty (`plan`), what of it stays (`thinning`, `transactions`), segments written anew aside (`rewrite`), put in
-the place of the old ones (`swap`, `interrupted`), and when all this is done (`cleaner`).
+Start with `cleaner`, which picks a log and runs the steps: `plan` finds the dirty part, `rewrite` writes new segments
+under another name, `thinning` and `transactions` decide what stays, and `swap` replaces the old segments. `interrupted`
+finishes or undoes a swap after a crash. `account` holds the figures.
 """

@@ -1,4 +1,4 @@
-"""Compacts the dirtiest log of a store, then the next one, until none is dirty enough."""
+"""Compacts the dirtiest log of a store, then the next one, until no log is dirty enough."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from highwater.config.node import NodeConfig
 from highwater.config.setting import Setting
 from highwater.log.compaction.account import Account, Cleaning, Pass, Setback
 from highwater.log.compaction.plan import Dirt, SegmentShape, find_dirt
-from highwater.log.compaction.rewrite import Cleaned, Progress, Rewritten, Work, discard_cleaned, rewrite
+from highwater.log.compaction.rewrite import Cleaned, CleaningProgress, Rewritten, Work, discard_cleaned, rewrite
 from highwater.log.compaction.swap import swap_in
 from highwater.log.compaction.thinning import LastWritten
 from highwater.log.log import Log
@@ -26,11 +26,11 @@ from highwater.world import Disk, Job, Step, Timer, WorkerDied, World, is_passin
 from highwater.world.jobs import finished
 
 PROCESS_ABOVE_BYTES = 4 << 20
-"""A cleaning that reads more would hold the interpreter for too long: it goes to a process."""
+"""A cleaning that reads more than this runs in a process: it would hold the interpreter for too long."""
 THREAD_SECONDS = 1.0
-"""One that is throttled to more would hold a thread that others wait for."""
+"""A cleaning that its throttle makes longer than this does not run in a thread, because others wait for the threads."""
 LARGEST_TABLE_BYTES = 2**31 - 1
-"""Of one cleaning, as in Kafka, which passes over what log.cleaner.dedupe.buffer.size asks for beyond it."""
+"""The largest table of one cleaning. As in Kafka, a larger share of log.cleaner.dedupe.buffer.size is not used."""
 _WORK_SETTINGS: tuple[Setting[Any], ...] = (
     settings.LOG_CLEANER_THREADS,
     settings.LOG_CLEANER_DEDUPE_BUFFER_SIZE,
@@ -42,7 +42,8 @@ _log = logging.getLogger(__name__)
 
 
 class Abandoned(Exception):
-    """The log was cut, emptied, deleted or reconfigured while it was cleaned, or the cleaner was."""
+    """The log was cut, emptied, deleted or reconfigured during its cleaning, or the cleaner was stopped or
+    reconfigured."""
 
 
 class Cleaner:
@@ -68,14 +69,14 @@ class Cleaner:
         self._give_up()
 
     async def close(self) -> None:
-        """When it returns, nothing is being put into a log any more."""
+        """On return, no segment is being swapped any more."""
         self.stop()
         while self.account.under_way:
             self._ended.clear()
             await self._ended.wait()
 
     def reconfigured(self) -> None:
-        """Cleanings under way begin anew, as in Kafka: a slower one may be what an operator needs at once."""
+        """Running cleanings begin anew, as in Kafka: an operator may need a slower cleaning at once."""
         current = self._current_settings()
         if current == self._settings:
             return
@@ -110,7 +111,7 @@ class Cleaner:
         self._look_later()
 
     def _begin_some(self) -> None:
-        """As many cleanings as there may be at a time; rest where there is nothing more to do."""
+        """Begins as many cleanings as are allowed at a time."""
         config = self._config()
         enabled = config.get(settings.LOG_CLEANER_ENABLE)
         self.account.forget_gone(self._store.logs)
@@ -155,8 +156,8 @@ class Cleaner:
         except (OSError, ValueError, EOFError) as failed:
             await self._discard(log)
             if cleaning.layout != log.reads.layout and isinstance(failed, FileNotFoundError | BadBatch):
-                # Retention or a truncation took away what was being read: that says nothing about the disk. As in
-                # Kafka it is tried again after a pause.
+                # Retention or a truncation removed a file that was being read. That is no fault of the disk. As in
+                # Kafka, the cleaning is tried again after a pause.
                 _log.info("%s has changed while it was compacted: tried again", log.partition)
                 return
             elif self._store.logs.get(log.partition) is log:
@@ -169,7 +170,7 @@ class Cleaner:
         self._go_on()
 
     def _broken(self, log: Log, failed: Exception) -> None:
-        """What nobody foresaw would happen again: the log stays as it is, and the others are cleaned."""
+        """An unexpected exception would come again, so this log is not cleaned any more. The others are."""
         self._failed(log, failed)
         self._go_on()
 
@@ -195,7 +196,7 @@ class Cleaner:
         self.account.failed(Setback(log, self._world.clock.monotonic(), str(failed), final=not again))
 
     async def _discard(self, log: Log) -> None:
-        """What was written so far takes up room, perhaps the last."""
+        """Deletes what was written so far: it takes up disk space, perhaps the last."""
         if self._store.logs.get(log.partition) is log:
             try:
                 await finished(self._world, _discard, log.directory)
@@ -203,14 +204,14 @@ class Cleaner:
                 _log.error("%s: what a compaction wrote is left behind: %s", log.partition, failed)
 
     async def _rewrite(self, cleaning: Cleaning) -> Cleaned:
-        """The segments are put in their places one after the other, while the next ones are written."""
+        """Segments are swapped in one after the other, while the next ones are written."""
         log, dirt, news = cleaning.log, cleaning.dirt, cleaning.news
         generation, under = log.generation, self._settings
 
         def step(step: Step) -> None:
             if isinstance(step.progress, Rewritten):
                 news.put_nowait(step.progress)
-            elif isinstance(step.progress, Progress):
+            elif isinstance(step.progress, CleaningProgress):
                 cleaning.done = step.progress
 
         def void() -> bool:
@@ -246,7 +247,7 @@ class Cleaner:
         return result
 
     async def _put_in_place(self, cleaning: Cleaning, rewritten: Rewritten) -> None:
-        """A swap that fails halfway is for the next start to finish or undo: until then the log is of no use."""
+        """If a swap fails halfway, the next start finishes or undoes it. Until then the log is offline."""
         log = cleaning.log
         try:
             removed = await swap_in(self._world, log, rewritten)
@@ -255,7 +256,7 @@ class Cleaner:
             raise
         if removed is None:
             raise Abandoned
-        cleaning.layout += 1  # by our own hand
+        cleaning.layout += 1  # this swap has changed it
         self._store.retired.remove_files_later(removed, log.config.file_delete_delay_ms / 1000)
 
     def _work(self, log: Log, dirt: Dirt) -> Work:
@@ -284,7 +285,7 @@ class Cleaner:
 
 
 async def _closed(job: Job) -> None:
-    """Whoever cleans the log next writes files of the same names."""
+    """Waits until the job has ended: the next cleaning of the log writes files with the same names."""
     closed = asyncio.Event()
     job.cancel(closed.set)
     await closed.wait()

@@ -1,4 +1,4 @@
-"""What an interrupted compaction left is undone or finished when the log is opened."""
+"""Undoes or finishes an interrupted compaction when the log is opened."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from highwater.world import Disk
 
 
 def finish_swaps(disk: Disk, directory: PurePath) -> list[str]:
-    """In a job. Gives what was done, for the operator.
+    """For jobs. Returns what was done, for the operator.
 
-    A `.swap` beside a `.cleaned` at or before it was not whole yet when the node stopped (Kafka's rule).
+    A `.swap` file is not whole if there is a `.cleaned` file with the same or a smaller base offset (Kafka's rule).
     """
-    told: list[str] = []
+    done: list[str] = []
     present = disk.list(directory)
     cleaned = [name for name in present if name.endswith(names.CLEANED)]
     undone = min((names.base_offset_of(name) for name in cleaned), default=None)
     for name in [*cleaned, *(name for name in present if name.endswith(names.SWAP))]:
         if name.endswith(names.CLEANED) or (undone is not None and names.base_offset_of(name) >= undone):
             disk.unlink(directory / name)
-            told.append(f"removed {name}, which an interrupted compaction left")
+            done.append(f"removed {name}, which an interrupted compaction left")
     swaps = [name for name in disk.list(directory) if name.endswith(names.SWAP)]
     if not swaps:
-        if told:
+        if done:
             disk.sync_dir(directory)
-        return told
+        return done
     for name in swaps:
         if name.endswith(names.LOG + names.SWAP):
             _remove_replaced(disk, directory, name)
     disk.sync_dir(directory)
-    # The log file comes last: while it has its suffix, the swap is known to be unfinished.
+    # The log file is renamed last: while it has its suffix, the swap is known to be unfinished.
     for name in sorted(swaps, key=lambda each: each.endswith(names.LOG + names.SWAP)):
         disk.rename(directory / name, directory / name[: -len(names.SWAP)])
-        told.append(f"finished an interrupted compaction: {name[: -len(names.SWAP)]}")
+        done.append(f"finished an interrupted compaction: {name[: -len(names.SWAP)]}")
     disk.sync_dir(directory)
-    return told
+    return done
 
 
 def _remove_replaced(disk: Disk, directory: PurePath, swap: str) -> None:
-    """Segments that begin within the compacted one. The producers' snapshot at its own beginning stays."""
+    """Removes segments that begin within the compacted one. The producer snapshot at its base offset stays."""
     base = end = names.base_offset_of(swap)
     file = disk.open(directory / swap)
     try:

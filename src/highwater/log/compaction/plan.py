@@ -1,4 +1,4 @@
-"""Which part of a log is dirty, whether that is worth cleaning, and which segments become one. Pure."""
+"""Decides which part of a log is dirty, whether to clean it, and which segments are merged. Pure."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from highwater.config import LogConfig
 from highwater.model import Offset
 
 MAX_SPAN = 2**31 - 1
-"""Offsets within one segment are relative, in 32 bits."""
+"""The largest relative offset within a segment: indexes store it in 32 bits."""
 
 
 class SegmentShape(NamedTuple):
-    """A segment, as far as cleaning is concerned."""
+    """What cleaning needs to know of a segment."""
 
     base_offset: Offset
     size: int
     offset_index_size: int
     time_index_size: int
     first_timestamp: int
-    """That of its first batch; -1 where there is none."""
+    """The timestamp of its first batch; -1 if it has none."""
     largest_timestamp: int
 
 
 class Dirt(NamedTuple):
-    """[clean_end, dirty_end) is to be looked at for later records of a key."""
+    """The dirty part of a log: later records of a key are searched in [clean_end, dirty_end)."""
 
     clean_end: Offset
     dirty_end: Offset
     clean_bytes: int
     dirty_bytes: int
     overdue_ms: int
-    """How long ago max.compaction.lag.ms was over for the oldest of it; 0 where it is not."""
+    """By how much the oldest dirty record exceeds max.compaction.lag.ms; 0 if it does not."""
 
     @property
     def ratio(self) -> float:
@@ -52,9 +52,10 @@ def find_dirt(
     stable_end: Offset,
     now_ms: int,
 ) -> Dirt:
-    """Nothing at or beyond `stable_end`, in the active segment, or younger than min.compaction.lag.ms is cleaned.
+    """Finds the dirty part. Not cleaned are: records at or beyond `stable_end`, the active segment, and records younger
+    than min.compaction.lag.ms.
 
-    A checkpoint that does not fit the log, which was cut or emptied since, counts for nothing.
+    A checkpoint outside of the log is ignored: the log was cut or emptied since.
     """
     clean_end = checkpoint if checkpoint is not None and log_start <= checkpoint <= log_end else log_start
     closed = segments[:-1]
@@ -66,7 +67,7 @@ def find_dirt(
         dirty_end = min([dirty_end, *(segment.base_offset for segment in young)])
     dirty_end = max(dirty_end, clean_end)
     clean_bytes = sum(each.size for each, end in zip(closed, behind, strict=False) if end <= clean_end)
-    # Whole segments only: one that is partly out of reach would be found dirty again and again.
+    # Only whole segments count: one that can be cleaned only in part would be found dirty again and again.
     dirty_bytes = sum(each.size for each, end in zip(closed, behind, strict=False) if clean_end < end <= dirty_end)
     oldest = min((each.first_timestamp for each in dirty if each.first_timestamp > 0), default=None)
     overdue_ms = 0 if oldest is None else max(now_ms - config.max_compaction_lag_ms - oldest, 0)
@@ -74,7 +75,7 @@ def find_dirt(
 
 
 def grouped(segments: Sequence[SegmentShape], end: Offset, config: LogConfig) -> list[list[SegmentShape]]:
-    """Neighbours that fit into one segment, by their sizes before cleaning; `end` is where the last of them ends."""
+    """Groups neighbours that fit into one segment by their sizes before cleaning. `end` is the end of the last one."""
     groups: list[list[SegmentShape]] = []
     ends = [*(segment.base_offset for segment in segments[1:]), end]
     for segment, last in zip(segments, ends, strict=True):

@@ -1,4 +1,4 @@
-"""Segments written anew, aside, without what later records of the same keys replace. A job for a process."""
+"""Writes new segments, under another name, without records that later records of the same key replace. A job."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ from highwater.world import Buffer, Disk, Step
 SLOT_BYTES = 24
 _STEP_BYTES = 1 << 20
 _STEP_SECONDS = 0.3
-"""However slow it is to be: what is paid for in larger pieces is no steady rate."""
+"""The longest time between two steps, even with a strong throttle: larger pieces would make no steady rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One cleaning: of [clean_end, dirty_end) the last record of each key is found, for all below to be measured by."""
+    """One cleaning. It finds the last record of each key in [clean_end, dirty_end), and then drops earlier records of
+    these keys."""
 
     directory: PurePath
     segments: Sequence[SegmentShape]
-    """Those that begin below `dirty_end`."""
+    """The segments that begin below `dirty_end`."""
     end: Offset
-    """Where the last of them ends: what it holds from `dirty_end` on is copied as it is."""
+    """The end of the last segment. Its records from `dirty_end` on are copied unchanged."""
     clean_end: Offset
     dirty_end: Offset
     config: LogConfig
@@ -51,14 +52,14 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A segment, durable aside, that is to take the place of others."""
+    """A new segment that will replace others. It is durable under another name."""
 
     replaced: tuple[Offset, ...]
     facts: LoadedSegment
 
 
-class Progress(NamedTuple):
-    """In bytes of batches: looked at for their keys, then read again, and written."""
+class CleaningProgress(NamedTuple):
+    """Bytes of batches: read for their keys (mapped), read again, and written."""
 
     mapped: int = 0
     read: int = 0
@@ -68,21 +69,22 @@ class Progress(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Cleaned:
     clean_end: Offset
-    bytes: Progress
+    bytes: CleaningProgress
     keys: int
     table_share: float
-    """How full the table got: at log.cleaner.io.buffer.load.factor a further cleaning is needed."""
+    """How full the table of keys became. If it reached log.cleaner.io.buffer.load.factor, another cleaning is
+    needed."""
 
 
 def discard_cleaned(disk: Disk, directory: PurePath) -> None:
-    """What a cleaning wrote that was given up."""
+    """Deletes the files of a cleaning that was given up."""
     for name in disk.list(directory):
         if name.endswith(names.CLEANED):
             disk.unlink(directory / name)
 
 
 def rewrite(disk: Disk, work: Work) -> Generator[Step, None, Cleaned]:
-    """Each segment is told of, as the progress of a step, when it can be put in its place."""
+    """A job. When a new segment can be swapped in, a step reports it as its progress."""
     return (yield from _Rewriting(disk, work).run())
 
 
@@ -92,7 +94,7 @@ class _Rewriting:
         self._work = work
         bases = [shape.base_offset for shape in work.segments]
         self._ends = dict(zip(bases, [*bases[1:], work.end], strict=True))
-        """Where each segment ends at most, by its base offset."""
+        """The upper limit of each segment's end, by its base offset."""
         slots = max(work.table_bytes // SLOT_BYTES, 2)
         self._table = KeyTable(slots, work.seed)
         self._limit = max(min(int(slots * work.load_factor), slots - 1), 1)
@@ -115,11 +117,12 @@ class _Rewriting:
             yield from self._rewrite(group, thin, transactions)
         return Cleaned(end, self._progress(), self._table.size, self._table.size / self._table.slots)
 
-    def _progress(self) -> Progress:
-        return Progress(self._mapped, self._read, self._written)
+    def _progress(self) -> CleaningProgress:
+        return CleaningProgress(self._mapped, self._read, self._written)
 
     def _map_keys(self) -> Generator[Step, None, Offset]:
-        """The last offset of each key in the dirty part, as far as the table holds them; where that part ends."""
+        """Puts the last offset of each key in the dirty part into the table. Returns where that part ends; earlier than
+        planned if the table is full."""
         work = self._work
         transactions = CleanedTransactions(each for each in work.aborted if each.last_offset >= work.clean_end)
         end = work.clean_end
@@ -150,7 +153,7 @@ class _Rewriting:
         segment.close()
 
     def _put(self, batch: ScannedBatch, transactions: CleanedTransactions) -> Offset | None:
-        """The offset of the first record that found the table full, where one did."""
+        """The offset of the first record for which the table had no room; None if there is none."""
         header = batch.header
         if header.is_control:
             transactions.marker_met(header, parse_control(batch.data)[0].type if header.record_count else None)
@@ -169,7 +172,7 @@ class _Rewriting:
             for batch in scan(file, 0, shape.base_offset, below=self._ends[shape.base_offset]):
                 left: Buffer | None = batch.data
                 if batch.header.base_offset < self._work.dirty_end:
-                    # A segment's end is known by its last batch: an interrupted swap goes by it.
+                    # The last batch shows where the segment ends, and `interrupted` relies on that. So it stays.
                     is_last = at == last_filled and batch.position + batch.header.size == file.size
                     left = thin(batch.header, batch.data, is_last)
                 size = 0 if left is None else len(left)
@@ -184,7 +187,8 @@ class _Rewriting:
         yield Step(progress=Rewritten(tuple(shape.base_offset for shape in group), facts))
 
     def _aborted_in(self, group: Sequence[SegmentShape], transactions: CleanedTransactions) -> list[AbortedTransaction]:
-        """What its index tells readers. Transactions that end where nothing was cleaned are told as before."""
+        """The entries for the new segment's transaction index. Transactions that end beyond the cleaned part keep
+        theirs."""
         kept = transactions.take_kept()
         if group[-1] == self._work.segments[-1]:
             untouched = range(self._work.dirty_end, self._work.end)
@@ -192,7 +196,7 @@ class _Rewriting:
         return kept
 
     def _paid(self, size: int) -> Step | None:
-        """A step now and then, with the time that log.cleaner.io.max.bytes.per.second wants it to take."""
+        """A step now and then, with the duration that log.cleaner.io.max.bytes.per.second demands."""
         self._unpaid += size
         if self._unpaid < self._piece:
             return None
@@ -201,7 +205,7 @@ class _Rewriting:
 
 
 class _Output:
-    """A segment with its indexes, written under names that a start removes."""
+    """A new segment with its indexes. The next start would delete files with these names."""
 
     def __init__(self, disk: Disk, work: Work, base: Offset) -> None:
         self._disk = disk

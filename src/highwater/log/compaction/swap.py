@@ -1,7 +1,7 @@
-"""A rewritten segment takes the place of the ones it was made of; a crash at any step leaves the old ones or the new.
+"""Replaces segments by the rewritten one. A crash at any step leaves the old segments or the new one.
 
-`.cleaned` is of no value after a crash. `.swap` is whole and durable, and from then on wins over what it replaces:
-those are renamed away, durably, before it gets its own name.
+A `.cleaned` file is worthless after a crash. A `.swap` file is whole and durable, and from then on it wins over the
+segments that it replaces. Those are renamed durably before it gets its final name.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from highwater.world.jobs import finished
 
 
 async def swap_in(world: World, log: Log, rewritten: Rewritten) -> list[PurePath] | None:
-    """The renamed files of the old segments, for the caller to remove; None where the log has changed meanwhile.
+    """Returns the renamed files of the old segments, which the caller deletes; None if the log has changed meanwhile.
 
-    OSError where a step failed: what is on disk is then finished or undone by the next start. Where there was no
-    descriptor to sync the directory with, nothing failed: that is tried until there is one.
+    Raises OSError if a step failed; the next start then finishes or undoes the swap. If there is no descriptor to sync
+    the directory with, it tries again until there is one.
     """
     log.swapping = asyncio.get_running_loop().create_future()
     try:
@@ -49,14 +49,14 @@ async def _swap_in(world: World, log: Log, rewritten: Rewritten) -> list[PurePat
         await synced(world, [], directory)
         return None
     await synced(world, [], directory)
-    if new in log.segments:  # else retention has let go of it already
+    if new in log.segments:  # else retention has removed it already
         new.rename("", names.SEGMENT_KINDS)
-        await synced(world, [], directory)  # or the next start may have to rename it again
+        await synced(world, [], directory)  # otherwise the next start may have to rename it again
     return gone
 
 
 def _take_place(log: Log, bases: Sequence[Offset], new: Segment) -> list[PurePath] | None:
-    """What was read of the old segments stays right: their files are only renamed."""
+    """Puts the new segment in place, and renames the old ones. Slices of the old files stay valid."""
     at = log.segment_of(bases[0])
     old = log.segments[at : at + len(bases)]
     if [segment.base_offset for segment in old] != list(bases) or log.active in old or log.offline is not None:
@@ -64,14 +64,14 @@ def _take_place(log: Log, bases: Sequence[Offset], new: Segment) -> list[PurePat
     log.put_segment(new, at, len(old))
     gone: list[PurePath] = []
     for segment in old:
-        # The producers where the new segment begins are those where its first one began.
+        # The producer snapshot at the base of the first old segment is also the one of the new segment, so it stays.
         kinds = names.SEGMENT_KINDS if segment.base_offset == new.base_offset else names.SEGMENT_FILES
         gone += segment.rename(names.DELETED, kinds)
     return gone
 
 
 def _created_ms(log: Log, rewritten: Rewritten) -> int:
-    """As old as the youngest of those it is made of: records without a timestamp are known by it."""
+    """The new segment is as old as the youngest of the old ones: this is the age of records without a timestamp."""
     return max((s.created_ms for s in log.segments if s.base_offset in rewritten.replaced), default=0)
 
 

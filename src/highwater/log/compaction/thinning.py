@@ -1,4 +1,4 @@
-"""One batch without the records that compaction drops. Offsets and sequences never change."""
+"""Removes records from a batch. Offsets and sequences never change."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from highwater.wire.records import header as layout
 from highwater.world import Buffer
 
 _END_OF_TIME_MS = 2**63 - 1
-"""The last timestamp that a batch can tell: a retention that leads beyond it is one for ever."""
+"""The largest timestamp in a batch. A retention that ends later lasts for ever."""
 
 
 class LastWritten(NamedTuple):
-    """Of a producer that is still remembered: the batch that tells its sequence, or else the epoch of its marker."""
+    """The last write of a producer that is still remembered: the last offset of its last batch; None if only the epoch
+    of a marker is known."""
 
     offset: Offset | None
     epoch: int
@@ -37,15 +38,15 @@ class Thinning:
     ) -> None:
         self._table = table
         self._latest = latest
-        """The last offset that the table knows of: what lies beyond it stays."""
+        """The last offset in the table. Records beyond it stay."""
         self._now_ms = now_ms
         self._horizon = min(now_ms + delete_retention_ms, _END_OF_TIME_MS)
         self._producers = producers
         self._transactions = transactions
 
     def __call__(self, header: Header, batch: memoryview, must_stay: bool) -> Buffer | None:
-        """What is left of the batch: itself, a smaller one, its header alone, or nothing."""
-        must_stay = must_stay or self._tells_of_its_producer(header)
+        """What is left of the batch: the batch itself, a smaller one, only its header, or nothing (None)."""
+        must_stay = must_stay or self._is_last_of_its_producer(header)
         if header.is_control:
             return self._marker(header, batch, must_stay)
         if self._transactions.data_met(header) or not header.record_count:
@@ -66,7 +67,7 @@ class Thinning:
         return _sealed(header, data, kept, largest)
 
     def _with_horizon(self, header: Header, records: Section, largest: int) -> bytearray:
-        """From now on its tombstones, or the marker that it is, have until the horizon to be seen."""
+        """Sets the delete horizon: readers have until then to see the batch's tombstones, or the marker that it is."""
         attributes = header.attributes | layout.DELETE_HORIZON
         begun = header._replace(attributes=attributes, base_timestamp=self._horizon)
         return _sealed(begun, kernel.rebased(records, self._horizon, HEADER_SIZE), records.record_count, largest)
@@ -81,7 +82,7 @@ class Thinning:
             return self._with_horizon(header, section(header, batch), header.max_timestamp)
         return batch
 
-    def _tells_of_its_producer(self, header: Header) -> bool:
+    def _is_last_of_its_producer(self, header: Header) -> bool:
         last = self._producers.get(header.producer_id) if header.has_producer_id else None
         if last is None:
             return False
@@ -102,7 +103,7 @@ def _sealed(header: Header, data: bytearray, kept: int, largest: int) -> bytearr
 
 
 def _emptied(header: Header) -> bytearray:
-    """Its offsets and its producer's sequence are still told."""
+    """Only the header: it keeps the offsets and the producer's sequence."""
     attributes = header.attributes & ~layout.CODEC_MASK & ~layout.DELETE_HORIZON
     data = bytearray(HEADER_SIZE)
     HEADER.pack_into(data, 0, *header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0))

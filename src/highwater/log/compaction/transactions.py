@@ -1,4 +1,4 @@
-"""Which batches belong to aborted transactions, and which markers have outlived all data of theirs. Pure."""
+"""Decides which batches belong to aborted transactions, and which markers are no longer needed. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from highwater.wire.records.control import ControlType
 
 
 class CleanedTransactions:
-    """Told of every batch in order. A marker must outlive the data it decides on, or that would be undecided again."""
+    """Gets every batch in order. A marker must stay as long as the data of its transaction; otherwise that transaction
+    would look open again."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._waiting = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
         self._aborting: dict[int, tuple[AbortedTransaction, bool]] = {}
-        """Producer -> its aborted transaction, and whether any batch of it was met."""
+        """Producer -> its aborted transaction, and whether any batch of it was seen."""
         self._committing: set[int] = set()
         self._kept: list[AbortedTransaction] = []
 
@@ -32,7 +33,7 @@ class CleanedTransactions:
         return True
 
     def marker_met(self, header: Header, kind: int | None) -> bool:
-        """Whether nothing is left for this marker to decide. `kind` is None where it was emptied before."""
+        """Whether no data of the marker's transaction is left. `kind` is None if the marker was emptied before."""
         self._begin_up_to(header.last_offset)
         if kind is None:
             return True
@@ -49,7 +50,7 @@ class CleanedTransactions:
         return False
 
     def take_kept(self) -> list[AbortedTransaction]:
-        """Those met since the last call that readers still must know of, in the order of their markers."""
+        """Aborted transactions since the last call that readers still need, in the order of their markers."""
         kept, self._kept = self._kept, []
         return kept
 

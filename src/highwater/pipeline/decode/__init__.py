@@ -1,4 +1,7 @@
-"""Records into typed columns. A record that does not fit is kept with its reason; it never fails the batch."""
+"""Converts records to typed columns. A record that does not fit is kept with its reason and never fails the batch.
+
+Start with `decoder`.
+"""
 
 from highwater.pipeline.decode.ddl import BadSchema, parse_schema
 from highwater.pipeline.decode.decoder import (

@@ -138,52 +138,52 @@ class _Parser:
             self._take()
         return pa.field(name.text, kind, nullable=nullable)
 
-    def _type(self, whose: str) -> pa.DataType:
+    def _type(self, owner: str) -> pa.DataType:
         token = self._peek()
         if token.kind != "word":
-            self._refuse(f"expected the type {whose}")
+            self._refuse(f"expected the type {owner}")
         word = token.text.lower()
         if word in _PLAIN:
             self._take()
             return _PLAIN[word]
         if word in _DECIMALS:
             self._take()
-            return self._decimal(whose)
+            return self._decimal(owner)
         if word in _COMPOSED:
             self._take()
-            return self._composed(word, whose)
-        raise BadSchema(f"unknown type {token.text!r} {whose}; known are {', '.join(TYPE_NAMES)}")
+            return self._composed(word, owner)
+        raise BadSchema(f"unknown type {token.text!r} {owner}; known are {', '.join(TYPE_NAMES)}")
 
-    def _decimal(self, whose: str) -> pa.DataType:
+    def _decimal(self, owner: str) -> pa.DataType:
         precision, scale = _DEFAULT_DECIMAL
         if self._takes("("):
-            precision = self._number(whose)
-            scale = self._number(whose) if self._takes(",") else 0
-            self._expect(")", f"after the decimal {whose}")
+            precision = self._number(owner)
+            scale = self._number(owner) if self._takes(",") else 0
+            self._expect(")", f"after the decimal {owner}")
         if not 1 <= precision <= _LARGEST_PRECISION or not 0 <= scale <= precision:
             raise BadSchema(
-                f"decimal({precision}, {scale}) {whose}: the precision must be 1 to {_LARGEST_PRECISION}, "
+                f"decimal({precision}, {scale}) {owner}: the precision must be 1 to {_LARGEST_PRECISION}, "
                 "the scale 0 to the precision"
             )
         return pa.decimal128(precision, scale)
 
-    def _number(self, whose: str) -> int:
+    def _number(self, owner: str) -> int:
         if not re.fullmatch("[0-9]+", self._peek().text):
-            self._refuse(f"expected a number in the decimal {whose}")
+            self._refuse(f"expected a number in the decimal {owner}")
         return int(self._take().text)
 
-    def _composed(self, word: str, whose: str) -> pa.DataType:
-        self._expect("<", f"after {word} {whose}")
+    def _composed(self, word: str, owner: str) -> pa.DataType:
+        self._expect("<", f"after {word} {owner}")
         if word == "struct":
             return pa.struct(self.fields(end=">"))
         if word == "array":
-            element = self._type(f"of the elements {whose}")
-            self._expect(">", f"after the element type {whose}")
+            element = self._type(f"of the elements {owner}")
+            self._expect(">", f"after the element type {owner}")
             return pa.list_(pa.field("element", element))
-        key = self._type(f"of the keys {whose}")
-        self._expect(",", f"after the key type {whose}")
+        key = self._type(f"of the keys {owner}")
+        self._expect(",", f"after the key type {owner}")
         if key != pa.string():
-            raise BadSchema(f"the keys {whose} are {key}: keys of JSON are strings")
-        value = self._type(f"of the values {whose}")
-        self._expect(">", f"after the value type {whose}")
+            raise BadSchema(f"the keys {owner} are {key}: keys of JSON are strings")
+        value = self._type(f"of the values {owner}")
+        self._expect(">", f"after the value type {owner}")
         return pa.map_(key, value)

@@ -1,7 +1,7 @@
 """Types without their promises that something is never null, and arrays with them again.
 
-A cast checks such a promise also for what lies under a struct that is null, where nothing is missing. Whoever calls
-`promised` has looked for himself.
+A cast checks such a promise also below a struct that is null, where no value is missing. So `promised` checks nothing:
+its callers have checked the values before.
 """
 
 from __future__ import annotations

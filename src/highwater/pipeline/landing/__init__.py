@@ -1,1 +1,5 @@
-"""Micro-batches into tables, each exactly once: files first, then one commit that names the query and the batch."""
+"""Writes micro-batches into tables, each exactly once: files first, and then one commit that names the query and the
+batch.
+
+Start with `table` (what a table must do), `rule` (which batch lands) and `delta`.
+"""

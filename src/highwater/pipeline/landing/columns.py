@@ -73,10 +73,10 @@ def _comparable(type_: pa.DataType) -> pa.DataType:
 
 
 def additions(table: pa.Schema, batch: pa.Schema) -> list[pa.Field]:
-    """Columns of the batch that the table lacks.
+    """Columns of the batch that the table lacks. Raises LandingError for a column that changes its type.
 
-    Raises LandingError for a column that changes its type. And for one that is missing: a column that was renamed
-    would otherwise be null from one batch to the next, with nobody told.
+    It also raises for a missing column: a renamed column would otherwise be null from one batch to the next, without a
+    message.
     """
     here = {field.name: field for field in batch}
     for field in table:

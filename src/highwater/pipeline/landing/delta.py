@@ -1,8 +1,8 @@
 """Delta tables, by the `deltalake` package: the transaction log itself remembers what has landed.
 
-Files are written where they will stay, and the log is what makes them rows. The identifiers of application
-transactions (`txn` actions) are part of Delta's protocol: two commits that set the same one conflict, whoever writes
-them, and every commit of a landing sets its number.
+Files are written where they will stay, and an entry of the log makes them rows of the table. The identifiers of
+application transactions (`txn` actions) are part of Delta's protocol: two commits that set the same identifier
+conflict, no matter which writers made them. Every commit of a landing sets the identifier of its number.
 """
 
 from __future__ import annotations

@@ -116,8 +116,8 @@ def last_set(folder: Path, version: int, mark: str) -> tuple[int, bool]:
 
 
 def near_info(folder: Path, version: int, mark: str) -> tuple[int, dict[str, Any]] | None:
-    """Which of the last few entries set a mark, and what it says of itself: mostly the last one, and there it is told
-    what the marks of all entries together would tell."""
+    """Finds which of the last few entries set a mark, and returns its commit info. Usually it is the last entry, and
+    then that entry alone is enough."""
     for at in range(version, max(version - _NEAR, NONE), -1):
         if not entry(folder, at).exists():
             break
@@ -172,10 +172,10 @@ def sync_entries(folder: Path, kept: int, version: int) -> None:
 
 
 def mend(folder: Path) -> list[Path]:
-    """Puts aside what a loss of power left half-written at the log's end; gives where it lies now.
+    """Puts aside what a power cut left half-written at the end of the log, and returns the new paths.
 
-    Writers make an entry appear whole, and we sync it before we say that it landed: one that is torn was said to have
-    landed by nobody. A checkpoint only repeats the entries before it.
+    Writers make an entry appear as a whole, and this package syncs it before it reports that the batch landed. So a
+    torn entry was never reported as landed. A checkpoint only repeats the entries before it.
     """
     if not folder.is_dir():
         return []

@@ -1,8 +1,9 @@
 """Iceberg tables, by `pyiceberg`, in any catalog that it knows; by default one in SQLite beside the data.
 
-Each commit sets properties of the table, the query's last batch and the landing's position, together with the snapshot
-that has the rows: without a snapshot two commits could both be taken. The snapshot's summary says the same to whoever
-reads the history; but snapshots expire, and what has landed must not be forgotten with them.
+Each commit adds a snapshot with the rows and sets properties of the table: the query's last batch and the landing's
+position. Without a snapshot, the catalog could accept two such commits. The snapshot's summary repeats the properties
+for readers of the history. The summary is not enough by itself: snapshots expire, and the table must remember what has
+landed.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ RULES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
-"""Of a new table; whoever wants a longer history sets them otherwise."""
+"""The properties of a new table. Users change them to keep a longer history."""
 QUERY_MARK, BATCH_MARK = "highwater.query-id", "highwater.batch-id"
 LANDING_MARK, SEQ_MARK = "highwater.landing-id", "highwater.seq"
 """In the summary of a snapshot: what landed with it."""
@@ -41,30 +41,31 @@ def at_its_head(metadata: TableMetadata) -> TableMetadata:
 
 
 def expire(table: OpenTable) -> None:
-    """By the table's rules, if it has any, and landings alone: others may count on theirs.
+    """Expires snapshots by the table's rules, if it has any, and only those of landings: others may need theirs.
 
-    Files stay for those who read them now; the clean-up removes them when they are old.
+    Files stay for readers of now; the clean-up removes them when they are old.
     """
     from pyiceberg.exceptions import CommitFailedException
 
     kept = max(1, int(table.properties.get(_KEPT, 1)))
     due = _due(table.metadata, kept, int(time.time() * 1000))
-    # It takes a commit of its own, so it waits for as many as there will be left.
+    # Expiring takes a commit of its own, so it waits until as many snapshots are due as will be kept.
     if len(due) >= kept:
-        # Whoever was faster does it, or the next batch.
+        # Another writer committed first: that writer expires them, or the next batch does.
         with suppress(CommitFailedException):
             table.maintenance.expire_snapshots().by_ids(due).commit()
 
 
-def was_restored(metadata: TableMetadata, whose: Mapping[str, str], last: Mapping[str, str]) -> bool:
-    """Whether the table was rolled back behind a landing's last snapshot: the nearest one below the head is another.
+def was_restored(metadata: TableMetadata, marks: Mapping[str, str], last: Mapping[str, str]) -> bool:
+    """Whether the table was rolled back behind a landing's last snapshot: then the nearest one below the head is
+    another.
 
-    Where it has expired nobody can tell.
+    If that snapshot has expired, it cannot be found out.
     """
     snapshot = metadata.current_snapshot()
     while snapshot is not None:
         summary = snapshot.summary
-        if summary is not None and all(summary[name] == value for name, value in whose.items()):
+        if summary is not None and all(summary[name] == value for name, value in marks.items()):
             return any(summary[name] != value for name, value in last.items())
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else metadata.snapshot_by_id(parent)

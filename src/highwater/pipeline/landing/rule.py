@@ -69,7 +69,7 @@ def after(known: Known, batch: Batch) -> Known | None:
         return Known(batch.number, _moved(known.position or Position(), batch, batch.placed))
     if known.was_restored:
         raise LandingError(
-            f"the table was put back to an earlier version since {batch.landing_id} landed last: nobody knows which "
+            f"the table was put back to an earlier version since {batch.landing_id} landed last: it is unknown which "
             f"offsets it has now. Say where to go on with `highwater pipeline position --set`, or land in a new table"
         )
     if known.last == NEVER and known.position is None:
@@ -114,7 +114,7 @@ def _by_offsets(known: Known, batch: Batch, reaches: Sequence[Reach]) -> Known |
             f"({batch.query_id}) lands in the table no more. Stop the other one, or move this checkpoint away"
         )
     if batch.has_rows and not reaches:
-        # Rows without new offsets, such as a window that closed by the clock: only the number tells them apart.
+        # Rows without new offsets, such as a window that closed by the clock: only the number distinguishes them.
         if _by_number(known, batch) is None:
             return None
         return Known(batch.number, _moved(position, batch, {}))

@@ -8,7 +8,7 @@ from highwater.pipeline.offsets import Positions
 
 
 def reaches_of(checkpoint: Checkpoint | None, number: int) -> tuple[Reach, ...] | None:
-    """None where it cannot be told: no checkpoint in a folder, or a source without offsets of topics."""
+    """None if it is unknown: there is no checkpoint in a folder, or the source has no offsets of topics."""
     if checkpoint is None or (after := checkpoint.offsets(number)) is None:
         return None
     before: list[Positions | None] | None = [None] * len(after) if number == 0 else checkpoint.offsets(number - 1)

@@ -51,7 +51,8 @@ class Table(Protocol):
     def commit(self, batch: Batch, staged: Sequence[StagedFile], replace: bool = False) -> bool:
         """Makes the files rows of the table, all at once; with `replace`, its only rows. Moves the position with them.
 
-        False: the batch had landed before, and the files are gone. After any error nobody knows, and the files stay.
+        False: the batch had landed before, and the files are gone. After an error it is unknown whether the batch has
+        landed, and the files stay.
         Raises LandingError for a batch that does not fit what the table has: see `rule`.
         """
 

@@ -100,7 +100,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
             has_rows=bool(files) or self.replace,
             has_past=has_past(self.checkpoint, batchId),
         )
-        # The first batch tells the table of the query, even without rows: a later one sees by that that it is the same.
+        # The first batch records the query in the table, even without rows. A later batch sees by that that the query
+        # is the same.
         if batch.has_rows or batch.reaches or batchId == 0:
             self.land(batch, files)
 
@@ -137,7 +138,7 @@ class HighwaterTable(DataSource):
         return "highwater-table"
 
     def schema(self) -> NoReturn:
-        """Spark asks for it when somebody reads, and for a reader at once where the query has a schema."""
+        """Spark asks for it when the table is read, and asks a reader at once if the query has a schema."""
         raise only_writes(self.options)
 
     def reader(self, schema: StructType) -> NoReturn:

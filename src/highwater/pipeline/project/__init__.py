@@ -7,14 +7,15 @@ from importlib.resources import files
 from pathlib import Path
 
 FILES = {"pipeline.yml": "pipeline.yml", "produce.py": "produce.txt", "README.md": "readme.txt"}
-"""By the name in the project: the template. Python and Markdown are texts here, so that nobody takes them for ours."""
+"""The template for each file of the project. Python and Markdown templates are .txt files here, so that they are not
+taken for files of this package."""
 
 LOCAL = ("127.0.0.1", "localhost")
 PORT = 9092
 BROKERS = 3
 USUAL_SERVERS = ",".join(f"127.0.0.1:{PORT + number}" for number in range(BROKERS))
-"""All brokers of `highwater up` as it is without options: with one address alone nobody would start while that broker
-is down. Where there are fewer of them, the others answer."""
+"""All brokers of `highwater up` without options. With a single address a client could not start while that broker is
+down. If there are fewer brokers, the others answer."""
 
 
 class NotEmpty(Exception):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from random import Random
 
-from highwater.sim.cluster import Member
+from highwater.sim.cluster import SimNode
 from highwater.sim.faults.fault import Fault
 from highwater.sim.faults.links import Links
 from highwater.sim.faults.losses import Losses
@@ -67,8 +67,8 @@ class Disks:
                 return False
         return True
 
-    def excuses(self, member: Member, failed: BaseException) -> bool:
-        """Whether a node may end: where its metadata could not be kept, or while it starts on a disk that fails."""
+    def excuses(self, member: SimNode, failed: BaseException) -> bool:
+        """Whether a node may end: if its metadata could not be stored, or if its disk fails while it starts."""
         struck = self._sim.storage(member.name).struck
         if not _is_of_a_disk(failed):
             return False
@@ -121,8 +121,8 @@ class Disks:
         self._undo_at(until, name, quicken)
 
     def _fail(self, fault: Fault, name: str, until: float) -> None:
-        """What was not synced is gone with the pages of a sync that failed: of what is acknowledged before it is
-        synced, that is a loss."""
+        """Unsynced data is lost with the pages of a failed sync. If it was acknowledged before it was synced, that is a
+        loss."""
         if self._spared(name):
             return
         kind, operation, text = ERRORS[fault.verb]
@@ -154,7 +154,7 @@ class Disks:
             # Files are read and cut above all by a node that starts.
             self._outages.take_down(name, False, self._sim.now + 0.05)
         elif operation == "truncate":
-            # And by one that was alone with its clients for a while.
+            # Also by a leader that was cut off with its clients for a while.
             alone_until = self._sim.now + dice.uniform(1.6, 2.6)
             self._links.isolate_from_nodes(name, alone_until)
             until = max(until, alone_until + 1.5)
@@ -214,7 +214,8 @@ class Disks:
         return [(path, size) for path, size in below.items() if size > 0]
 
     def _replace(self, fault: Fault, until: float) -> None:
-        """Of a broker alone: a voter without its disk would have to be made one anew, which is an operator's work."""
+        """Only for a broker: a voter without its disk would have to become a voter again, which is an operator's
+        work."""
         members = [each for each in self._cluster.members.values() if not each.is_voter]
         if not members:
             return
@@ -251,7 +252,7 @@ def _place(dice: Random, below: int) -> int:
     return dice.randrange(max(0, below - 400), below) if dice.random() < 0.5 else dice.randrange(below)
 
 
-def has_offline_logs(member: Member) -> bool:
+def has_offline_logs(member: SimNode) -> bool:
     broker = None if member.node is None else member.node.broker
     if broker is None:
         return False

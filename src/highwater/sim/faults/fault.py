@@ -9,18 +9,18 @@ ANY, LEADER, CONTROLLER = "any node", "a leader", "the controller"
 
 
 class Fault(NamedTuple):
-    """One line of a schedule: undone `seconds` after it began. Whom it hits may be known only then."""
+    """One line of a schedule. The fault is undone `seconds` after it began. Its target may be known only then."""
 
     at: float
     verb: str
-    whom: str
+    target: str
     seconds: float
     draw: float
-    """In [0, 1): which node, which partition, how far."""
+    """A number in [0, 1) that chooses the node, the partition or the extent."""
 
     def text(self) -> str:
-        return f"{self.at:9.4f}  {self.verb} {self.whom} for {self.seconds:.3f} s"
+        return f"{self.at:9.4f}  {self.verb} {self.target} for {self.seconds:.3f} s"
 
     def dice(self) -> Random:
-        """For whatever else about it is left to chance."""
+        """For all further random choices of this fault."""
         return Random(repr(self.draw))

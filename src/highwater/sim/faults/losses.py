@@ -1,10 +1,10 @@
-"""Which disk may lose something: Kafka promises what one member of the ISR still has, so that one at a time may.
+"""Which disk may lose data. Kafka keeps a record as long as one member of the ISR has it, so one disk at a time may.
 
-What is lost is what was not synced where the power is cut, or what was, where bytes rot or a disk is replaced. It may
-be lost while all others hold everything; and nobody else crashes or is stopped before it was made good. Kafka takes
-every unclean restart for a loss: once no replica is left that was not restarted so, the last known leader leads, be it
-the one whose disk lost something (KIP-966). And who is stopped in order leaves the ISR to the others, be it to one
-whose death no controller has noticed yet.
+A power cut loses unsynced data; rotten bytes or a replaced disk lose synced data. Data may be lost while all other
+replicas have everything, and no other node may crash or stop before the loss is repaired. Kafka treats every unclean
+restart as a loss: if every replica was restarted uncleanly, the last known leader leads, even if its disk lost data
+(KIP-966). A node that stops in order leaves the ISR to the others, even to one that is dead without the controller's
+knowledge.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Losses:
         return ", ".join(self._lost)
 
     def _forget_healed(self) -> None:
-        """Whoever lost data counts again once it has registered anew, is in every ISR that it belongs to, and has no
-        file any more that is damaged."""
+        """A broker that lost data counts again when it has registered again, is in every ISR that it belongs to, and
+        has no damaged file left."""
         truth = self._scene.truth()
         for name, epoch in list(self._lost.items()):
             node = int(name[1:])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import TopicPartition
-from highwater.sim.cluster import Member, SimCluster
+from highwater.sim.cluster import SimCluster, SimNode
 from highwater.sim.faults.disks import Disks
 from highwater.sim.faults.fault import Fault
 from highwater.sim.faults.links import Links
@@ -40,7 +40,7 @@ class Nemesis:
     def _parts(self) -> tuple[Outages, Links, Disks, Spoiling, Operations]:
         return self._outages, self._links, self._disks, self.spoiling, self.operations
 
-    def _excuses(self, member: Member, failed: BaseException) -> bool:
+    def _excuses(self, member: SimNode, failed: BaseException) -> bool:
         return self.spoiling.excuses(member, failed) or self._disks.excuses(member, failed)
 
     @property
@@ -66,10 +66,10 @@ class Nemesis:
             return
         until = self._scene.sim.now + fault.seconds
         known = any(part.trouble(fault, name, until) for part in self._parts)
-        assert known, f"nobody can {fault.verb} a node"
+        assert known, f"there is no fault {fault.verb}"
 
     def end(self) -> None:
-        """No more faults; what is cut heals, disks work again, who is paused goes on, who is down starts."""
+        """Ends all faults: cuts heal, disks work again, paused nodes resume, and nodes that are down start."""
         self._scene.over = True
         self._links.end()
         self._disks.end()

@@ -1,4 +1,5 @@
-"""What an operator does while things go wrong: topics come and go, records go, settings change, leaders move."""
+"""What an operator does during the faults: creates and deletes topics, deletes records, changes settings, moves
+leaders."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ SETTINGS = (
     ("internal.segment.bytes", ("1500", "4000", "9000")),
     ("flush.ms", ("50", "1000")),
 )
-"""Of topics, and what they are set to."""
+"""Settings of topics, and their values."""
 RETAINED = ("3000", "6000")
 
 
@@ -139,7 +140,7 @@ class Operations:
 
     async def _elect(self, client: Client, kind: int, partitions: Sequence[TopicPartition]) -> bool:
         if kind == UNCLEAN:
-            self._scene.say(f"operator: {partitions[0]} is to have a leader, whoever that is")
+            self._scene.say(f"operator: {partitions[0]} shall have any leader")
             self.permitted.given_up |= {each.topic for each in partitions}
         topics = [TopicPartitions(topic=each.topic, partitions=[each.partition]) for each in partitions]
         request = ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=1000)
@@ -159,4 +160,4 @@ VERBS = {
     "add partitions beside": "partitions added",
     "delete records beside": "deletions of records beside",
 }
-"""And the names under which they are counted."""
+"""The names under which they are counted."""

@@ -60,7 +60,7 @@ class Outages:
     # Crashes
 
     def take_down(self, name: str, power_loss: bool, until: float) -> bool:
-        """Until it is started again. False where it is spared."""
+        """Takes a node down until it is started again. False if it is spared."""
         if self._is_spared(name):
             return False
         self._scene.say(f"{name}: {'the power is cut' if power_loss else 'killed'} until {until:.3f}")
@@ -82,7 +82,7 @@ class Outages:
             self._losses.lost_power(name)
 
     def _crash_at(self, fault: Fault, name: str, phase: Phase, power_loss: bool) -> None:
-        """At one of the next appends of this life; if there are too few of them, half a second later."""
+        """Crashes at one of the next appends of this life, or half a second later if there are too few."""
         of_metadata = fault.draw < 0.3
         nth = 1 + int(fault.draw * 10) if of_metadata else 1 + int((fault.draw - 0.3) * 25)
         pattern = "/data/__cluster*" if of_metadata else "*.log"
@@ -108,7 +108,7 @@ class Outages:
         self._sim.at(self._sim.now + 0.5, look)
 
     def _kill_twice(self, fault: Fault, name: str, until: float) -> None:
-        """The second time soon after it has started, whatever it is about then."""
+        """The second kill comes soon after the restart, in any state."""
         if not self.take_down(name, False, until):
             return
         again = until + fault.dice().uniform(0.001, 0.3)
@@ -122,7 +122,8 @@ class Outages:
         self._sim.at(again, kill)
 
     def _crash_before_registration(self, fault: Fault, name: str, until: float, power_loss: bool) -> None:
-        """At one of the first operations of its next life; half of the time on the network, where others hear of it."""
+        """Crashes at one of the first operations of its next life; half of the time on the network, where other nodes
+        learn of it."""
         if not self.take_down(name, power_loss, until):
             return
         member = self._cluster.members[name]
@@ -194,7 +195,7 @@ class Outages:
 
         self._sim.at(until + 0.002, wait)
 
-    # In order
+    # Orderly stops
 
     def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """One thing at a time that is done in order with a node."""
@@ -246,7 +247,7 @@ class Outages:
             self._sim.resume(name)
 
     def end(self) -> None:
-        """Who is paused goes on, who is down starts."""
+        """Resumes paused nodes, and starts nodes that are down."""
         for name in list(self._scene.paused):
             self._resume(name)
         for name in self._cluster.names:

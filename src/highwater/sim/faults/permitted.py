@@ -1,4 +1,4 @@
-"""What readers may miss because an operator asked for it: written down before it is asked for."""
+"""Records that readers may miss because an operator deleted them. This is noted before the request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from highwater.model import TopicPartition
 
 @dataclass
 class Permitted:
-    """What clients may miss of the load's partitions by what the operator asked for."""
+    """What clients may miss in the load's partitions because of an operator's requests."""
 
     deleted: dict[TopicPartition, int] = field(default_factory=dict)
     """Records below these offsets: they were asked to be deleted."""

@@ -77,7 +77,7 @@ FAMILIES: Mapping[str, Mapping[str, Verb]] = {
 
 class Profile(NamedTuple):
     families: Mapping[str, float]
-    """And how often a seed has them at all."""
+    """How often a seed has each family of faults."""
     more: Mapping[str, float] = MappingProxyType({})
     """Verbs that each seed with their family has, and how many times as often as usual."""
     leaning: Leaning = Leaning()
@@ -87,11 +87,11 @@ class Profile(NamedTuple):
 
 COMBINED, BROKER_APART = (3, 3, 0), (4, 3, 0)
 LAME = Knobs(flush_round=(0.01, 0.06))
-"""Syncs take so long that answers to followers have many batches."""
+"""Syncs take so long that responses to followers contain many batches."""
 COLD = Knobs(cold_read=0.9, warm_tail=0, job_step=(0.0002, 0.008))
 SLOW = Knobs(slow_code=0.3)
 IMPATIENT = {"broker.session.timeout.ms": "400", "broker.heartbeat.interval.ms": "100"}
-"""Whoever is alone for a moment leads no more, and has a tail to cut."""
+"""A leader that is cut off for a moment is deposed, and has a tail to cut."""
 PROFILES: Mapping[str, Profile] = {
     "all": Profile({"processes": 0.7, "links": 0.5, "disks": 0.5, "losses": 0.35, "operations": 0.4}),
     "crashes": Profile({"processes": 1.0, "links": 1.0}),
@@ -190,7 +190,7 @@ def _drawn(
     faults = []
     for verb in random.choices(chosen, [verbs[verb].weight * more.get(verb, 1) for verb in chosen], k=count):
         _, least, most = verbs[verb]
-        whom = random.choices((ANY, LEADER, CONTROLLER), (3, 4, 2))[0]
+        target = random.choices((ANY, LEADER, CONTROLLER), (3, 4, 2))[0]
         lasts = least * (most / least) ** random.random() if least else 0.0
-        faults.append(Fault(random.uniform(0.3, seconds), verb, whom, lasts, random.random()))
+        faults.append(Fault(random.uniform(0.3, seconds), verb, target, lasts, random.random()))
     return faults

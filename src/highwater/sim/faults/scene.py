@@ -1,4 +1,4 @@
-"""What all faults of a run share: the cluster that they are done to, what was done, and whether it is over."""
+"""What all faults of a run share: the cluster, what was done, and whether the run is over."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Scene:
         self.met[f"{kind} of {state}"] += 1
 
     def state_of(self, name: str) -> str:
-        """What a node is to the cluster now, by what matters most of it."""
+        """The most important role of a node at present."""
         if not self.cluster.is_up(name):
             return "nobody"
         if not self.cluster.members[name].serves:
@@ -59,8 +59,8 @@ class Scene:
         if not up:
             return None
         found: str | None = None
-        if fault.whom == CONTROLLER:
+        if fault.target == CONTROLLER:
             found = self.cluster.active_controller()
-        elif fault.whom == LEADER:
+        elif fault.target == LEADER:
             found = self.cluster.leader_of(self.partitions[int(fault.draw * len(self.partitions))])
         return found if found in up else up[int(fault.draw * len(up))]

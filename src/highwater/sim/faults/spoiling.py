@@ -1,7 +1,7 @@
 """Files beside the records that rot or end early while a node is down.
 
-A node makes anew what it can, and stops where it cannot do without, by an error that names the file. Then somebody puts
-the file back as it was, and the node starts again.
+A node rebuilds what it can. If it cannot do without the file, it stops with an error that names it. Then the file is
+restored, and the node starts again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from random import Random
 from highwater.log import names
 from highwater.log.checkpoint import BadCheckpoint, decode_offsets
 from highwater.model import METADATA_TOPIC
-from highwater.sim.cluster import Member
+from highwater.sim.cluster import SimNode
 from highwater.sim.faults.fault import Fault
 from highwater.sim.faults.losses import Losses
 from highwater.sim.faults.outages import Outages
@@ -38,7 +38,7 @@ KINDS: Mapping[str, str] = {
     "topic ids": f"*/{names.PARTITION_METADATA}",
     "node ids": str(DATA / names.META_PROPERTIES),
 }
-"""What is spoiled, and where it lies."""
+"""The files that are spoiled, and their directories."""
 BINARY = (".log", ".index", ".timeindex", ".snapshot", ".checkpoint")
 
 
@@ -48,7 +48,7 @@ class Spoiling:
         self._losses = losses
         self._outages = outages
         self._sound: dict[str, tuple[PurePath, bytes]] = {}
-        """By node: the file that was spoiled, and what it held."""
+        """By node: the file that was spoiled, and its content before."""
 
     def trouble(self, fault: Fault, name: str, until: float) -> bool:
         """Whether the verb is this one."""
@@ -65,7 +65,7 @@ class Spoiling:
         return True
 
     def _spoil(self, name: str, kind: str, state: str, dice: Random) -> bool:
-        """False where there is no such file."""
+        """False if there is no such file."""
         storage = self._scene.sim.storage(name)
         found = [
             (path, low, high)
@@ -85,7 +85,7 @@ class Spoiling:
         self._losses.lost(name)
         return True
 
-    def excuses(self, member: Member, failed: BaseException) -> bool:
+    def excuses(self, member: SimNode, failed: BaseException) -> bool:
         """Whether a node does not start for want of a file that it names: that one is put back."""
         path, before = self._sound.get(member.name, (None, b""))
         if path is None or member.serves or not _is_named(path, failed):
@@ -97,7 +97,7 @@ class Spoiling:
         self._scene.sim.at(self._scene.sim.now + 0.05, self._start, member.name)
         return True
 
-    def is_missed(self, member: Member) -> bool:
+    def is_missed(self, member: SimNode) -> bool:
         """Whether the node could not open a log for want of the file, and says so."""
         broker = None if member.node is None else member.node.broker
         if broker is None or member.name not in self._sound:
@@ -105,19 +105,19 @@ class Spoiling:
         return any(_is_named(self._sound[member.name][0], failed) for failed in broker.store.unloaded.values())
 
     def put_back(self, name: str) -> None:
-        """Of a node that is stopped."""
+        """For a node that is stopped."""
         path, before = self._sound.pop(name)
         self._scene.cluster.note("story", f"{name}: {path} is put back")
         self._scene.sim.storage(name).spoil(path, before)
 
     def _start(self, name: str) -> None:
-        """Also once the faults are over."""
+        """Also after the end of the faults."""
         if not self._scene.cluster.is_up(name):
             self._scene.cluster.start(name)
 
 
 def _is_named(path: PurePath, failed: BaseException | None) -> bool:
-    """In the error, or in what it was caused by: the file, or the directory that it lies in."""
+    """Whether the error, or its cause, names the file or its directory."""
     while failed is not None:
         if path.name in str(failed) or str(path.parent) in str(failed):
             return True
@@ -126,8 +126,8 @@ def _is_named(path: PurePath, failed: BaseException | None) -> bool:
 
 
 def _range(storage: Storage, path: PurePath, size: int) -> Iterator[tuple[int, int]]:
-    """Which bytes of a file may be spoiled. All; but of the metadata log what is known to have been synced, for nobody
-    can tell a tail that has rotted since from one that was never written."""
+    """The bytes of a file that may be spoiled: all of them. But of the metadata log only those that were synced: a tail
+    that has rotted cannot be distinguished from one that was never written."""
     if path.parent != METADATA or path.suffix != names.LOG:
         yield 0, size
         return

@@ -1,7 +1,8 @@
-"""What must hold after every step of a cluster, whatever is killed, paused or cut. Each object remembers what it saw.
+"""What must hold after every step of a cluster, even if nodes are killed, paused or cut off. Each object remembers what
+it saw.
 
-Log matching, leader completeness and the supersets are those of the published specifications of Kafka's replication and
-of Raft, whose names stand in brackets where they differ; the others are promises of this project.
+Log matching, leader completeness and the supersets come from the published specifications of Kafka's replication and of
+Raft. Their names are in brackets if they differ. The others are promises of this project. Start with `invariant`.
 """
 
 from highwater.sim.invariants.clients import AckedIsCommitted, ReadersNeverGoBack

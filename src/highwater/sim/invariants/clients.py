@@ -1,15 +1,16 @@
-"""What clients were told holds: an acknowledgement is a commit, and an end that was told is not taken back."""
+"""Promises to clients: an acknowledged record is committed, and an end offset that a client has seen is never taken
+back."""
 
 from __future__ import annotations
 
 from highwater.model import TopicPartition
 from highwater.sim.invariants.invariant import Invariant, Violation
-from highwater.sim.view import ClusterView, NodeView, ReplicaView, Told
+from highwater.sim.view import ClusterView, NodeView, ReplicaView, ReportedEnd
 
 
 class AckedIsCommitted(Invariant):
-    """Whatever a producer holds an acknowledgement for, some replica knows as committed; from there on the others
-    guard it."""
+    """If a producer has an acknowledgement, some replica knows the record as committed. Other invariants guard it from
+    there on."""
 
     def __init__(self) -> None:
         self._high: dict[TopicPartition, int] = {}
@@ -25,16 +26,16 @@ class AckedIsCommitted(Invariant):
 
 
 class ReadersNeverGoBack(Invariant):
-    """The end that readers are told never goes back, unless an old leader tells it, whose epoch shows that."""
+    """The end offset that readers see never moves back, unless it comes from an old leader, whose epoch shows that."""
 
     def __init__(self) -> None:
-        self._told: dict[TopicPartition, Told] = {}
+        self._reported: dict[TopicPartition, ReportedEnd] = {}
 
     def clients(self, view: ClusterView) -> None:
-        for tp, told in view.told.items():
-            before = self._told.setdefault(tp, told)
-            if told.epoch < before.epoch:
+        for tp, reported in view.reported_ends.items():
+            before = self._reported.setdefault(tp, reported)
+            if reported.epoch < before.epoch:
                 continue
-            if told.end < before.end and tp not in view.lossy:
-                raise Violation(self, f"{tp}: readers were told {before}, then {told}")
-            self._told[tp] = told
+            if reported.end < before.end and tp not in view.lossy:
+                raise Violation(self, f"{tp}: readers got {before}, then {reported}")
+            self._reported[tp] = reported

@@ -1,4 +1,4 @@
-"""What an invariant is: asked about what has changed, it raises where that breaks a promise."""
+"""The protocol of an invariant: it is asked about changes, and raises if they break a promise."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Invariant:
         """A log has gone offline, or is called damaged. `is_harmed`: its disk did fail it, or a copy has rotted."""
 
     def clients(self, view: ClusterView) -> None:
-        """A client was told something."""
+        """A client got an answer."""
 
     def check(self, view: ClusterView) -> None:
         """Everything may have changed."""

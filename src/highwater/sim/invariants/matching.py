@@ -12,7 +12,7 @@ class Matching:
         self._known: dict[int, tuple[Batch, int]] = {}
 
     def contradiction(self, node: int, batches: Sequence[Batch]) -> str | None:
-        """What contradicts the logs seen before, or leaves a gap; None if nothing does."""
+        """The contradiction to the logs seen before, or a gap; None if there is none."""
         expected: int | None = None
         for batch in batches:
             first, where = self._known.setdefault(batch.base_offset, (batch, node))

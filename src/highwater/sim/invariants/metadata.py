@@ -1,4 +1,4 @@
-"""What the committed metadata says of partitions and brokers: states that a controller may write."""
+"""Rules for the committed metadata of partitions and brokers: the states that a controller may write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class PartitionEpochsRise(Invariant):
 
 
 class CalmIsr(Invariant):
-    """An ISR does not flap: who is put out of it comes back for a reason, and not some hundred times in a second."""
+    """An ISR does not flap: a replica that was removed comes back for a reason, and not hundreds of times in a
+    second."""
 
     MOST = 30
     """Changes of a partition within a second; far more than a cluster has for a reason."""
@@ -67,7 +68,7 @@ class BrokerEpochsRise(Invariant):
 
 
 class LeaderInIsr(Invariant):
-    """Whoever leads is in the ISR, and an ISR is never empty unless eligible replicas stand in for it (KIP-966)."""
+    """A leader is in the ISR, and an ISR is never empty unless there are eligible leader replicas (KIP-966)."""
 
     def truth(self, view: ClusterView, truth: MetadataImage) -> None:
         for tp, part in partitions_of(truth):
@@ -78,7 +79,7 @@ class LeaderInIsr(Invariant):
 
 
 class FencedNotInIsr(Invariant):
-    """A fenced broker leads nothing, and shares an ISR with nobody (the first of ValidControllerState)."""
+    """A fenced broker leads nothing, and is in no ISR with others (the first of ValidControllerState)."""
 
     def truth(self, view: ClusterView, truth: MetadataImage) -> None:
         fenced = {broker.id for broker in truth.brokers.by_id.values() if broker.fenced}

@@ -37,7 +37,7 @@ class QuorumEpochRises(Invariant):
 
 
 class OneVote(Invariant):
-    """A voter gives one vote in an epoch, whatever it went through since."""
+    """A voter gives one vote in an epoch, even over crashes."""
 
     def __init__(self) -> None:
         self._votes: dict[tuple[int, int], int] = {}
@@ -77,7 +77,7 @@ class CommittedMetadataStays(Invariant):
 
 
 class MetadataLogMatching(Invariant):
-    """What is committed of the metadata at an offset is the same on every node, for ever: epoch, extent and bytes."""
+    """Committed metadata at an offset is the same on every node, for ever: epoch, extent and bytes."""
 
     def __init__(self) -> None:
         self._matching = Matching()
@@ -89,7 +89,7 @@ class MetadataLogMatching(Invariant):
 
 
 class SameImage(Invariant):
-    """What two nodes make of the same metadata up to the same offset is the same."""
+    """Two nodes that have the same metadata up to the same offset have equal images."""
 
     def __init__(self) -> None:
         self._images: dict[int, tuple[int, MetadataImage]] = {}

@@ -1,4 +1,4 @@
-"""Replicas: who leads, who counts as in sync, and that what was committed is on all who may lead."""
+"""Replicas: leaders, ISRs, and that all possible leaders have what was committed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class HighWatermarkRises(Invariant):
 
 
 class LogMatching(Invariant):
-    """What is committed at an offset is the same on every replica, for ever: epoch, extent and bytes."""
+    """Committed records at an offset are the same on every replica, for ever: epoch, extent and bytes."""
 
     def __init__(self) -> None:
         self._known: dict[TopicPartition, Matching] = {}
@@ -74,8 +74,8 @@ class LogMatching(Invariant):
 
 
 class TroubleHasACause(Invariant):
-    """A log goes offline, or is called damaged, only where its disk has failed it or bytes have rotted: else a replica
-    that is well is fetched anew, and until then there is one copy less."""
+    """A log goes offline, or counts as damaged, only if its disk failed or bytes have rotted. Otherwise a healthy
+    replica would be fetched again, and until then there would be one copy less."""
 
     def trouble(self, node: NodeView, tp: TopicPartition, trouble: OSError, is_harmed: bool) -> None:
         if not is_harmed:
@@ -109,8 +109,8 @@ class MaximalIsr(Invariant):
 
 
 class _OfCommitted(Invariant):
-    """Knows the highest high watermark that any replica of a partition ever had, and asks whether those who must have
-    it all do."""
+    """Knows the highest high watermark that any replica of a partition ever had, and checks the replicas that must have
+    everything below it."""
 
     def __init__(self) -> None:
         self._high: dict[TopicPartition, int] = {}
@@ -142,12 +142,12 @@ class IsrHoldsCommitted(_OfCommitted):
             node = view.registered(member)
             replica = None if node is None else node.replicas.get(tp)
             if part is not None and replica is not None and replica.log_end < high:
-                who = f"{member} of ISR {part.isr}, ELR {part.elr}"
-                raise Violation(self, f"{tp}: {who} ends at {replica.log_end} < {high}")
+                subject = f"{member} of ISR {part.isr}, ELR {part.elr}"
+                raise Violation(self, f"{tp}: {subject} ends at {replica.log_end} < {high}")
 
 
 class FlushedIsrHoldsCommitted(_OfCommitted):
-    """In flush mode every member of the true ISR has on disk what was ever committed."""
+    """In flush mode every member of the true ISR has on disk everything that was ever committed."""
 
     def _ask_members(self, view: ClusterView, tp: TopicPartition, high: int) -> None:
         part = partition_of(view, tp)

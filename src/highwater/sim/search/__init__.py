@@ -1,1 +1,4 @@
-"""An exhaustive search: the real machines and decisions of replication, in a small model of everything else."""
+"""An exhaustive search: the real state machines and decisions of replication, in a small model of everything else.
+
+Start with `scope` (what is searched), `steps` (what can happen), `properties` (what must hold) and `exploring`.
+"""

@@ -25,7 +25,7 @@ class Branch(NamedTuple):
     line: int
     column: int
     what: str
-    """What never happened, with the condition."""
+    """The outcome that never happened, with its condition."""
 
     def text(self) -> str:
         """With its line of the source."""
@@ -43,11 +43,11 @@ class _Ways(NamedTuple):
 
 
 class Branches:
-    """Of the given modules. `left` has what was not reached so far."""
+    """The branches of the given modules. `left` has those that were not reached so far."""
 
     def __init__(self, modules: tuple[ModuleType, ...] = MACHINES) -> None:
         self._codes: dict[int, tuple[CodeType, dict[int, _Ways], set[Branch]]] = {}
-        """By the identity of each code object: its jumps, and what they have not done yet."""
+        """By the identity of each code object: its jumps, and the outcomes that are missing."""
         self._calls: dict[int, Branch] = {}
         for code in (each for module in modules for each in _codes_of(module)):
             ways = _ways_of(code)
@@ -62,8 +62,8 @@ class Branches:
 
     @property
     def left(self) -> list[Branch]:
-        """In the order of the source. Of a function that was never called, only that is told; of a generator within
-        it, nothing."""
+        """In the order of the source. For a function that was never called, only that is reported; for a generator
+        within it, nothing."""
         uncalled = {id(code) for code, _, _ in self._codes.values() if self._calls[id(code)] not in self._reached}
         within = {branch for each in uncalled for branch in self._codes[each][2]}
         within |= {self._calls[each] for each in uncalled if self._codes[each][0].co_name.startswith("<")}
@@ -104,7 +104,7 @@ class Branches:
 
 
 def _codes_of(module: ModuleType) -> Iterator[CodeType]:
-    """Of all functions that stand in its file."""
+    """The code of all functions in the module's file."""
     for member in vars(module).values():
         if getattr(member, "_is_protocol", False):
             continue  # others have its methods
@@ -143,7 +143,7 @@ def _ways_of(code: CodeType) -> dict[int, _Ways]:
 
 
 def _outcomes(name: str) -> tuple[str, str] | None:
-    """What the value was where an instruction goes on to the next, and where it jumps. None if it has no choice."""
+    """The values for which an instruction goes on to the next one, and for which it jumps. None if it has no choice."""
     if name == "FOR_ITER":
         return "never has an element", "never comes to its end"
     for end, stays, jumps in (
@@ -158,7 +158,7 @@ def _outcomes(name: str) -> tuple[str, str] | None:
 
 
 def _branch(code: CodeType, value: dis.Instruction, outcome: str) -> Branch:
-    """By the expression that made the value."""
+    """The branch, with the expression that made the value."""
     place = value.positions
     assert place is not None and place.lineno is not None and place.end_lineno is not None
     lines = [linecache.getline(code.co_filename, at) for at in range(place.lineno, place.end_lineno + 1)]

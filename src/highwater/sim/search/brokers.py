@@ -17,7 +17,7 @@ from highwater.sim.search.state import KEY, LAG_SECONDS, LONG_AGO, NOW, Batch, L
 
 
 class Brokers:
-    """As publisher, partition and log do it, without the time that it takes."""
+    """What publisher, partition and log do, without the time that it takes."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -53,7 +53,7 @@ class Brokers:
         )
 
     def _do_ask_again(self, state: State, action: Action) -> None:
-        """On another connection. What was asked on the last one may be read later."""
+        """On another connection. Requests on the last one may still be read later."""
         node = state.nodes[action.node]
         assert node.asked is not None and node.leader is not None
         node.late = (node.asked, node.leader.epoch, node.broker_epoch)
@@ -85,7 +85,7 @@ class Brokers:
             node.asked = None
 
     def _do_report(self, state: State, action: Action) -> None:
-        """Where its replica lies, or that it is lost."""
+        """Reports the directory of its replica, or that it is lost."""
         node = state.nodes[action.node]
         place = directory_of(node.id)
         if node.is_offline:
@@ -100,9 +100,11 @@ class Brokers:
         part = state.part()
         lost = is_lost(part, node.id)
         if node.is_offline or node.is_troubled:
-            # One that was damaged again, in an epoch in which it has fetched, is told of again.
+            # A replica that was damaged again, in an epoch in which it has fetched, is reported again.
             return not lost or (node.is_troubled and not node.is_offline and part.leader_epoch <= node.epoch)
-        waits = node.is_refilled and not (node.told is not None and node.told <= node.log.end)
+        waits = node.is_refilled and not (
+            node.leader_high_watermark is not None and node.leader_high_watermark <= node.log.end
+        )
         return lost and not waits
 
     def _registered(self, state: State, node: Node) -> bool:
@@ -121,7 +123,7 @@ class Brokers:
         may_begin_anew = is_dispensable(part, node.id) and part.leader_epoch > node.epoch
         if node.is_troubled and not node.is_offline and may_begin_anew:
             self._unfollow(state, node)
-            node.log, node.told = Log(), None
+            node.log, node.leader_high_watermark = Log(), None
             node.is_troubled, node.is_refilled = False, True
         leader = part.leader
         if leader == node.id and not self._registered(state, node):
@@ -131,7 +133,7 @@ class Brokers:
             self._lead(state, node, at)
         elif node.leader is not None or (node.epoch, self._leader_of(node)) != (part.leader_epoch, leader):
             self._step_down(state, node)
-            node.epoch, node.told = part.leader_epoch, None
+            node.epoch, node.leader_high_watermark = part.leader_epoch, None
             node.partition_epoch = part.partition_epoch
             if leader != NO_NODE and not node.is_offline:
                 self._follow(state, node, leader)
@@ -212,7 +214,7 @@ class Brokers:
     def _do_crash(self, state: State, action: Action) -> None:
         node = state.nodes[action.node]
         node.is_alive = False
-        node.leader = node.talk = node.follower = node.asked = node.answer = node.told = None
+        node.leader = node.talk = node.follower = node.asked = node.answer = node.leader_high_watermark = None
         node.heard, node.keeps_start = {}, False
         node.broker_epoch = node.epoch = node.partition_epoch = -1
         if self.scope.flushes or action.fault is Fault.POWER:
@@ -278,8 +280,8 @@ class Brokers:
         self._delete(state, node)
 
     def _delete(self, state: State, node: Node) -> None:
-        """Who asked for a deletion is told once no replica that may lead has the records, and the leader's own start is
-        on disk."""
+        """A request for a deletion is answered when no replica that may lead has the records, and the leader's own log
+        start is on disk."""
         log = node.log
         if node.leader is None or log.kept_start < log.start:
             return
@@ -288,7 +290,7 @@ class Brokers:
             promise(state, node)
 
     def _do_keep(self, state: State, action: Action) -> None:
-        """Its log start is written down, and then told."""
+        """Stores the log start on disk, and then reports it."""
         node = state.nodes[action.node]
         node.log.kept_start, node.keeps_start = node.log.start, False
         if node.talk is not None and node.follower is not None:

@@ -61,7 +61,7 @@ class Controller:
         )
 
     def first(self) -> State:
-        """Everybody is registered and serves, and the topic is there."""
+        """All brokers are registered and serve, and the topic exists."""
         ids = [NodeId(each) for each in range(1, self._scope.replicas + 1)]
         levels: list[Message] = [FeatureLevelRecord(name="metadata.version", feature_level=METADATA_LEVEL)]
         if self._scope.elr:
@@ -150,7 +150,7 @@ class Controller:
     def alter_partition(
         self, state: State, leader: NodeId, broker_epoch: int, epoch: int, proposal: Proposal
     ) -> Answer:
-        told = [
+        isr = [
             BrokerState(
                 broker_id=member,
                 broker_epoch=broker_epoch if member == leader else UNKNOWN_EPOCH if known is None else known,
@@ -160,7 +160,7 @@ class Controller:
         asked = PartitionData(
             partition_index=0,
             leader_epoch=epoch,
-            new_isr_with_epochs=told,
+            new_isr_with_epochs=isr,
             partition_epoch=proposal.partition_epoch,
         )
         request = AlterPartitionRequest(

@@ -34,7 +34,7 @@ def explore(
     heal_every: int = 10,
     progress: Callable[[int, int], None] = lambda states, depth: None,
 ) -> Found:
-    """All states of a scope, or as many; one of `heal_every` is healed."""
+    """Explores all states of a scope, or up to the given number. One state in `heal_every` is healed."""
     steps = Steps(scope)
     healed = 0
     first = steps.first()
@@ -66,8 +66,8 @@ def explore(
                     amiss = not_healed(steps, new)
                     if amiss is not None:
                         trace = (*_trace(parents, number), action)
-                        told = f"it does not heal: {amiss}"
-                        return Found(scope, len(seen), depth, False, told, trace, healed)
+                        violation = f"it does not heal: {amiss}"
+                        return Found(scope, len(seen), depth, False, violation, trace, healed)
                 following.append((len(parents) - 1, new))
                 if most_states is not None and len(seen) >= most_states:
                     return Found(scope, len(seen), depth, False, healed=healed)

@@ -1,4 +1,4 @@
-"""What goes wrong in a search."""
+"""The faults of a search."""
 
 from __future__ import annotations
 

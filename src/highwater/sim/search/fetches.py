@@ -17,7 +17,7 @@ from highwater.sim.search.state import KEY, NOW, Batch, Channel, Heard, Node, Pl
 
 
 class Fetches(Brokers):
-    """As fetcher and fetch session do it."""
+    """What fetcher and fetch session do."""
 
     def _settle(self, state: State) -> None:
         """Followers fetch as soon as they may."""
@@ -43,7 +43,7 @@ class Fetches(Brokers):
             channel.requests = (*channel.requests, request)
 
     def _do_arrive(self, state: State, action: Action) -> None:
-        """The leader reads it: what it tells of its place counts now."""
+        """The leader reads the fetch: the position in it counts now."""
         channel = state.channel(action.node, action.other)
         request, *rest = channel.requests
         channel.requests = tuple(rest)
@@ -52,14 +52,14 @@ class Fetches(Brokers):
             return
         channel.forgotten = False
         # Without a session everything is named each time, and that is no reason to answer at once.
-        told = channel.sent if not self.scope.sessions and request.place == channel.place else None
+        sent = channel.sent if not self.scope.sessions and request.place == channel.place else None
         if request.begins_session:
             channel.place, channel.sent = None, None
         if request.forgets:
             channel.place = None
         is_fresh = request.place is not None or channel.restated
         if request.place is not None:
-            channel.place, channel.sent = request.place, told
+            channel.place, channel.sent = request.place, sent
         channel.restated = False
         channel.contact.at = NOW
         channel.held = request
@@ -145,7 +145,7 @@ class Fetches(Brokers):
         self._reply(channel, row)
 
     def _do_read(self, state: State, action: Action) -> None:
-        """Whatever lies now in the file where the answer's bytes lay."""
+        """Reads the bytes that are now at the response's position in the file."""
         channel = state.channel(action.node, action.other)
         reading, channel.reading = channel.reading, None
         assert reading is not None
@@ -225,8 +225,8 @@ class Fetches(Brokers):
                 follower.restarted(Ends(log.start, log.end))
             else:
                 follower.truncated()
-        if ready.told is not None:
-            node.told = ready.told
+        if ready.leader_high_watermark is not None:
+            node.leader_high_watermark = ready.leader_high_watermark
         if ready.high_watermark is not None:
             assert log.start <= ready.high_watermark <= log.end, "a follower's high watermark"
             log.high_watermark = ready.high_watermark

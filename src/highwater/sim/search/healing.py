@@ -1,4 +1,4 @@
-"""From any state, once nothing more fails and all that is on its way arrives, everybody is in sync again."""
+"""From any state, when nothing more fails and everything under way arrives, all replicas are in sync again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ORDER = (
 
 
 def not_healed(steps: Steps, state: State) -> str | None:
-    """What is still amiss after many steps; None where nothing is. An offline log comes back with its broker."""
+    """What is still wrong after many steps; None if nothing is. An offline log comes back with its broker."""
     state = state.copy()
     state.budget = 0
     state.written = steps.scope.batches
@@ -52,7 +52,7 @@ def _amiss(state: State) -> str | None:
     part = state.part()
     if part.leader < 0:
         if all(node.id not in (*part.isr, *part.elr) for node in state.nodes.values()):
-            return None  # nobody who may lead without a loss is left
+            return None  # no replica is left that may lead without a loss
         return "nobody leads"
     if set(part.isr) != set(part.replicas):
         return f"only {', '.join(map(str, part.isr))} is in sync"
@@ -63,6 +63,6 @@ def _amiss(state: State) -> str | None:
     if len(ends) > 1 or len({node.log.end for node in state.nodes.values()}) > 1:
         return "the logs of the brokers differ"
     if any(node.log.kept_start < leader.log.start for node in state.nodes.values()):
-        # One that was deposed without knowing may have deleted more: nobody was told so.
+        # A leader that was deposed without knowing it may have deleted more, but no client got an answer.
         return f"not everybody has kept that the log begins at {leader.log.start}"
     return "a client still waits for a commit" if leader.leader.waiting else None

@@ -22,7 +22,7 @@ def hear(state: State, node: Node, replica: NodeId, epoch: Epoch, heard: Heard) 
 
 
 def forget(node: Node, before: Sequence[NodeId]) -> None:
-    """Who has left the ISR must say again what it has."""
+    """A replica that has left the ISR must show again what it has."""
     assert node.leader is not None
     for replica in before:
         if replica not in node.leader.isr:
@@ -30,7 +30,7 @@ def forget(node: Node, before: Sequence[NodeId]) -> None:
 
 
 def count(state: State, node: Node, flags: int) -> None:
-    """Whom a leader asks for, and what it calls committed."""
+    """Notes what a leader proposes, and what it calls committed."""
     leader = node.leader
     assert leader is not None
     if flags & PROPOSAL and leader.proposal is not None:
@@ -54,7 +54,7 @@ def take(state: State, node: Node, place: Place) -> None:
 
 
 def promise(state: State, leader: Node) -> None:
-    """A client is told that records are deleted. A log that is lost has none of them."""
+    """A client gets the answer that records are deleted. A lost log has none of them."""
     assert leader.leader is not None
     part = state.part()
     for node in state.nodes.values():

@@ -1,4 +1,4 @@
-"""What must hold in every state of a search."""
+"""The properties that must hold in every state of a search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def broken(state: State) -> str | None:
 
 
 def _lost(state: State) -> str | None:
-    """Whoever leads, or could, has all that clients were told is committed."""
+    """Every leader, present or possible, has everything that clients know as committed."""
     part = state.part()
     counted = [*part.isr, *part.elr] if part.isr else [*part.elr]
     for batch in state.acked:
@@ -64,7 +64,7 @@ def _out_of_bounds(state: State) -> str | None:
 
 
 def _ahead(state: State) -> str | None:
-    """Nobody has a batch of an epoch that it has not heard of."""
+    """No replica has a batch of an epoch that it does not know."""
     for node in state.nodes.values():
         last = node.log.batches[-1:]
         if last and node.is_alive and last[0].leader_epoch > node.epoch:

@@ -33,11 +33,12 @@ class Scope:
     sessions: bool = True
     """Whether leaders have room for sessions."""
     isr: tuple[int, ...] | None = None
-    """Who is in sync in the beginning; everybody, if it is not said."""
+    """The ISR at the beginning; all replicas if it is not given."""
     begin: tuple[tuple[Written, ...], ...] = ()
-    """What each replica has of earlier leaders in the beginning. What all have is acknowledged."""
+    """The records that each replica has from earlier leaders at the beginning. Records that all have are
+    acknowledged."""
     opening: tuple[Action, ...] = ()
-    """What has happened before the search begins. The faults among it count."""
+    """The steps before the search begins. Faults among them count."""
 
 
 def _scope(name: str, replicas: int, *faults: Fault, **more: object) -> Scope:
@@ -84,4 +85,4 @@ SCOPES: dict[str, Scope] = {
         _scope("three", 3, F.CRASH, F.LAG, batches=1),
     )
 }
-"""By what happens in them. A larger budget than their own is for patient people."""
+"""Scopes, by what happens in them. A larger budget than their own takes long."""

@@ -89,7 +89,7 @@ class Log:
         self.epochs = tuple(history.entries)
 
     def forget_start(self) -> None:
-        """As a new life finds it."""
+        """The start as a new life finds it."""
         self.start = min(max(self.kept_start, self.batches[0].base_offset if self.batches else self.end), self.start)
         if self.epochs:
             self.epochs = ((self.epochs[0][0], self.start), *self.epochs[1:])
@@ -102,11 +102,11 @@ class Log:
 
 
 Place = tuple[Epoch, Offset, Epoch, Offset]
-"""What a fetch tells: leader epoch, offset, epoch of the last record, log start."""
+"""The content of a fetch: leader epoch, offset, epoch of the last record, log start."""
 
 
 class Request(NamedTuple):
-    """A fetch on its way. Where the session knows the place already, it is not named."""
+    """A fetch on its way. If the session knows the position already, the fetch does not name it."""
 
     number: int
     broker_epoch: int
@@ -119,7 +119,7 @@ class Reply(NamedTuple):
     number: int
     row: Row | None
     place: Place | None = None
-    """What the row is about."""
+    """The position that the row is for."""
     code: Code = Code.NONE
 
 
@@ -130,7 +130,7 @@ class Reading(NamedTuple):
     row: Row
     place: Place
     end: Offset
-    """Of the leader's log when the header was made."""
+    """The end of the leader's log when the header was made."""
 
 
 class Channel:
@@ -144,10 +144,10 @@ class Channel:
         self.held: Request | None = None
         """It has arrived and been counted, and there was nothing to say yet."""
         self.stale: Request | None = None
-        """Of a connection that is gone: the leader may still read it, and nobody hears the answer."""
+        """A request of a lost connection: the leader may still read it, but its response arrives nowhere."""
         self.reading: Reading | None = None
         self.place: Place | None = None
-        """The leader's session: what was told last."""
+        """The leader's session: the last position that it got."""
         self.forgotten = False
         """The leader had no room for the session any more."""
         self.sent: tuple[Offset, Offset] | None = None
@@ -195,12 +195,12 @@ class Node:
         "keeps_start",
         "late",
         "leader",
+        "leader_high_watermark",
         "life",
         "log",
         "lost_power",
         "partition_epoch",
         "talk",
-        "told",
     )
 
     def __init__(self, node: NodeId) -> None:
@@ -208,7 +208,7 @@ class Node:
         self.is_alive = True
         self.life = 1
         self.broker_epoch = -1
-        """As the controller gave it; -1 before it has answered the registration of this life."""
+        """As the controller gave it; -1 before the controller has answered the registration of this life."""
         self.image = 0
         """The place of the newest image that it has applied."""
         self.log = Log()
@@ -219,19 +219,19 @@ class Node:
         self.leader: Leader | None = None
         self.talk: tuple[NodeId, Conversation[str]] | None = None
         self.follower: Follower | None = None
-        self.told: Offset | None = None
+        self.leader_high_watermark: Offset | None = None
         self.asked: Proposal | None = None
-        """A proposal that the controller has not been told, or whose answer was lost."""
+        """A proposal that the controller has not got, or whose response was lost."""
         self.late: tuple[Proposal, Epoch, int] | None = None
-        """What was asked on a connection that is gone, in which leader epoch and as which incarnation: the controller
-        may still read it, and nobody hears the answer."""
+        """A proposal that was sent on a lost connection, with its leader epoch and incarnation: the controller may
+        still read it, but its response arrives nowhere."""
         self.keeps_start = False
         """Its log start is being written down."""
         self.heard: dict[NodeId, Heard] = {}
-        """Of a leader: what each follower has told in this term, since it last left the ISR. It is written by the model
-        and not by the machine, which is held against it."""
+        """For a leader: what each follower has shown in this term, since it last left the ISR. The model writes this,
+        and the machine is compared with it."""
         self.answer: tuple[Proposal, Answer] | None = None
-        """On its way."""
+        """A response on its way."""
 
 
 class State:
@@ -244,13 +244,13 @@ class State:
         self.channels: dict[tuple[NodeId, NodeId], Channel] = {}
         self.written = 0
         self.deleted: Offset = 0
-        """What clients were told is deleted lies below."""
+        """Clients know that everything below is deleted."""
         self.wrong: str | None = None
-        """What a machine did that it must not do, by the step that led here."""
+        """What a machine did and must not do, in the step that led here."""
         self.acked: tuple[Batch, ...] = ()
-        """What clients were told is committed."""
+        """What clients know as committed."""
         self.forgiven: frozenset[str] = frozenset()
-        """Of these, what may be lost: an unclean election was allowed, or the last copy lost its power."""
+        """The part of it that may be lost: an unclean election was allowed, or the last copy lost its power."""
 
     @property
     def head(self) -> MetadataImage:
@@ -276,8 +276,8 @@ class State:
         return new
 
     def normalise(self) -> None:
-        """How things were counted is no difference: fetches are numbered by their rank, and what everybody has applied
-        of the metadata is forgotten."""
+        """Removes differences that do not matter: fetches are numbered by their rank, and metadata that all nodes have
+        applied is forgotten."""
         oldest = min((node.image for node in self.nodes.values() if node.is_alive), default=len(self.images) - 1)
         self.images = self.images[oldest:]
         for node in self.nodes.values():
@@ -305,7 +305,7 @@ class State:
             channel.reading = channel.reading._replace(number=rank[channel.reading.number])
 
     def frozen(self) -> tuple[object, ...]:
-        """What tells two states apart."""
+        """What distinguishes two states."""
         return (
             tuple(_frozen_node(node) for node in self.nodes.values()),
             tuple((key, channel.frozen()) for key, channel in sorted(self.channels.items())),
@@ -385,7 +385,14 @@ def _frozen_node(node: Node) -> tuple[object, ...]:
         node.broker_epoch,
         node.image,
         node.log.frozen(),
-        (node.is_offline, node.is_troubled, node.is_refilled, node.lost_power, node.told, node.keeps_start),
+        (
+            node.is_offline,
+            node.is_troubled,
+            node.is_refilled,
+            node.lost_power,
+            node.leader_high_watermark,
+            node.keeps_start,
+        ),
         (node.epoch, node.partition_epoch),
         led,
         follows,

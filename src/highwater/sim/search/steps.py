@@ -1,4 +1,4 @@
-"""What can happen next, and what it makes of a state. A local step runs at once, unless a crash may fall before it."""
+"""The possible next steps, and the state after each. A local step runs at once, unless a crash may come before it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Steps(Fetches):
         self._settle(new)
         return new
 
-    # What can happen
+    # The possible steps
 
     def possible(self, state: State) -> Iterator[Action]:
         for node in state.nodes.values():

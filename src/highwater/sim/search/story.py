@@ -1,4 +1,4 @@
-"""A counterexample as a person tells it: one sentence for each step, and the logs at the end."""
+"""A counterexample for people: one sentence for each step, and the logs at the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SENTENCES = {
     "write": "A client writes batch {last} to broker {n}, which ends at {end}.",
     "decide": "The controller decides on the ISR that leader {n} asks for: {isr}.",
     "hear": "Leader {n} hears the controller's answer.",
-    "report": "Broker {n} tells the controller how its replica is.",
+    "report": "Broker {n} reports the state of its replica to the controller.",
     "sync": "Broker {n} syncs its log.",
     "keep": "Broker {n} writes down that its log begins at {start}.",
     "decide_late": "The controller decides on what leader {n} asked for on a connection that it has lost: {isr}.",
@@ -46,7 +46,7 @@ _FAULTS = {
 }
 
 
-def tell(found: Found) -> Iterator[str]:
+def sentences(found: Found) -> Iterator[str]:
     """Line by line."""
     steps = Steps(found.scope)
     state = steps.before_opening()

@@ -1,7 +1,8 @@
 """What a leader checks, and rewrites, before a batch from a producer may enter the log.
 
-Kafka's answers in Kafka's order. Two things it lets pass are refused here, since readers could make nothing of them:
-offset deltas with gaps, and inside compressed batches record lengths that disagree with the records.
+The checks and their error codes are Kafka's, in Kafka's order. Two kinds of batches that Kafka accepts are refused
+here, because consumers cannot read them: offset deltas with gaps, and record lengths in a compressed batch that do not
+match the records.
 """
 
 from __future__ import annotations
@@ -21,31 +22,31 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 APPEND_LIMIT = 64 << 20
-"""To how much a produced batch may inflate."""
+"""The most bytes of a decompressed batch. Half of it, if the codec holds the data twice while it decompresses."""
 
-_MIN_LENGTH = 14  # what the oldest message format needs; shorter cannot be told apart from garbage
+_MIN_LENGTH = 14  # the oldest message format needs as many bytes; anything shorter may be garbage
 _I64_MIN, _I64_MAX = -(2**63), 2**63 - 1
 
 
 AT_ONCE = 1 << 20
-"""What a batch may take, as it comes and inflated, to be checked on the loop; and far less to be compressed anew,
-which takes some milliseconds for 16 KiB at the highest levels."""
+"""The largest batch, compressed and decompressed, that is checked on the event loop."""
 RECOMPRESSED_AT_ONCE = 16 << 10
+"""The same, if the batch must be compressed again: 16 KiB take some milliseconds at the highest levels."""
 
 
 class Laborious(Exception):
-    """To check this batch takes too long for the loop: it is for a thread of its own."""
+    """The batch takes too long to check on the event loop. It must be checked in a job."""
 
 
 class RecordError(NamedTuple):
-    """One record that a batch was refused for, as the Produce answer lists it."""
+    """One invalid record of a refused batch, as the Produce response lists it."""
 
     batch_index: int
     message: str
 
 
 class Refused(KafkaError):
-    """The batch may not be appended; `records` says which records are to blame where that is known."""
+    """The batch may not be appended. `records` lists the invalid records, if they are known."""
 
     def __init__(self, code: Code, message: str, records: tuple[RecordError, ...] = ()) -> None:
         super().__init__(code, message)
@@ -53,9 +54,9 @@ class Refused(KafkaError):
 
 
 class Rules(NamedTuple):
-    """The topic settings that an append obeys; made once per change of settings.
+    """The topic settings that apply to an append. They are made once per change of the settings.
 
-    `codec` None keeps what the producer chose (compression.type=producer).
+    If `codec` is None, the batch keeps the codec of its producer (compression.type=producer).
     """
 
     max_message_bytes: int = 1048588
@@ -82,11 +83,11 @@ class Validated(NamedTuple):
 def validate_append(
     field: Buffer, rules: Rules, now_ms: int, *, from_client: bool = True, at_once: bool = False
 ) -> Validated:
-    """Check the records field of one partition in a Produce request; raises `Refused`, and `Laborious` where it is to
-    be done `at_once` and cannot be.
+    """Check the records field of one partition in a Produce request. Raises `Refused`. With `at_once` it raises
+    `Laborious` if the check takes too long for the event loop.
 
-    A writable `field` is rewritten in place where Kafka rewrites, a read-only one is copied.
-    The caller judges the transactional flag, the producer's sequence and the codecs its request version may use.
+    Where Kafka rewrites a batch, a writable `field` is rewritten in place, and a read-only one is copied first.
+    The caller checks the transactional flag, the producer's sequence, and which codecs the request version allows.
     """
     batch = memoryview(field)
     header = read_header(batch) if len(batch) >= HEADER_SIZE else None
@@ -104,7 +105,7 @@ def validate_append(
         raise Refused(Code.UNKNOWN_SERVER_ERROR, f"unknown codec {header.codec}")
     if from_client:
         _check_client_header(header)
-    records = _inflated(header, batch, min(rules.inflate_limit, AT_ONCE) if at_once else rules.inflate_limit, rules)
+    records = _inflated(header, batch, rules, at_once)
     if at_once and _is_recompressed(header, rules) and memoryview(records.data).nbytes > RECOMPRESSED_AT_ONCE:
         raise Laborious
     largest = _check_records(header, records, rules, now_ms)
@@ -112,7 +113,7 @@ def validate_append(
 
 
 def _only_batch(field: memoryview) -> Header:
-    """The header of the one batch in `field`; a cut-off batch behind it is ignored, as Kafka does."""
+    """The header of the only batch in `field`. An incomplete batch after it is ignored, as in Kafka."""
     size = _whole_batch(field, 0)
     if size is None:
         raise Refused(Code.INVALID_RECORD, "there is no whole record batch")
@@ -126,7 +127,7 @@ def _only_batch(field: memoryview) -> Header:
 
 
 def _whole_batch(field: memoryview, pos: int) -> int | None:
-    """Size of the batch at `pos` if all of it is there."""
+    """The size of the batch at `pos`; None if it is not complete."""
     remaining = len(field) - pos
     if remaining < LENGTH_PREFIX:
         return None
@@ -161,11 +162,16 @@ def _check_client_header(header: Header) -> None:
         )
 
 
-def _inflated(header: Header, batch: memoryview, limit: int, rules: Rules) -> Section:
+def _inflated(header: Header, batch: memoryview, rules: Rules, at_once: bool) -> Section:
+    limit = rules.inflate_limit
+    if at_once:
+        limit = min(limit, AT_ONCE)
+    elif header.codec == Codec.ZSTD and compression.has_large_window(batch[HEADER_SIZE:]):
+        limit //= 2
     try:
         return section(header, batch, limit)
     except compression.TooLarge as error:
-        if limit < rules.inflate_limit:
+        if at_once and limit < rules.inflate_limit:
             raise Laborious from None
         raise Refused(Code.MESSAGE_TOO_LARGE, str(error)) from error
     except BadRecords as error:
@@ -173,9 +179,9 @@ def _inflated(header: Header, batch: memoryview, limit: int, rules: Rules) -> Se
 
 
 def _check_records(header: Header, records: Section, rules: Rules, now_ms: int) -> int:
-    """The largest timestamp of a batch whose records are all in order."""
+    """The largest timestamp of the batch. Raises `Refused` if a record is invalid."""
     usurped = header.is_log_append_time and (rules.log_append_time or header.max_timestamp == layout.NO_TIMESTAMP)
-    if usurped:  # LogAppendTime is the broker's to set: no timestamp is right
+    if usurped:  # only the broker may set LogAppendTime, so every timestamp is invalid
         records, low, high = records._replace(append_time=0), 1, 0
     elif rules.log_append_time:
         low, high = _I64_MIN, _I64_MAX

@@ -160,7 +160,7 @@ def stamp(buffer: bytearray | memoryview, pos: int, base_offset: int, leader_epo
 def set_max_timestamp(
     buffer: bytearray | memoryview, pos: int, size: int, max_timestamp: int, log_append_time: bool
 ) -> None:
-    """Rewrite the largest timestamp and who set it (the producer or the broker), and the checksum with them.
+    """Rewrite the largest timestamp, the timestamp type (set by the producer or the broker), and the checksum.
 
     Attribute bits without a meaning are cleared on the way, as Kafka does.
     """

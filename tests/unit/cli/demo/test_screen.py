@@ -6,14 +6,14 @@ import io
 
 from rich.console import Console
 
-from highwater.cli.demo.progress import PartitionState, Progress
+from highwater.cli.demo.progress import DemoProgress, PartitionState
 from highwater.cli.demo.run import Plan
 from highwater.cli.demo.screen import Screen
 
 
-def under_way() -> Progress:
+def under_way() -> DemoProgress:
     """A run in which broker 2 is dead, and the table a little behind."""
-    progress = Progress(acked=300)
+    progress = DemoProgress(acked=300)
     progress.alive = {1: True, 2: False, 3: True}
     states = ((1, 120), (3, 100), (1, 80))
     progress.partitions = tuple(PartitionState(leader, (1, 3), end) for leader, end in states)
@@ -21,7 +21,7 @@ def under_way() -> Progress:
     progress.arrivals.reached = {0: 100, 1: 80, 2: 70}
     progress.revenue = {"tea": 123_450, "bread": 99_900}
     for number in range(20):
-        progress.tell(f"event {number}")
+        progress.add_event(f"event {number}")
     return progress
 
 

@@ -20,7 +20,7 @@ def java_home(folder: Path, version: str) -> str:
     return str(folder)
 
 
-def test_no_java_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert spark.missing() == ["no Java (install a JRE 17 or newer, or set JAVA_HOME)"]
 
@@ -29,14 +29,14 @@ def test_no_java_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ("version", "told"),
     [("1.8.0_402", ["Java 8, and Spark needs 17 or newer"]), ("17.0.15", []), ("25", [])],
 )
-def test_a_java_that_is_too_old_is_told(
+def test_a_java_that_is_too_old_is_reported(
     version: str, told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, version))
     assert spark.missing() == told
 
 
-def test_packages_that_are_not_installed_are_told_with_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_reported_with_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark, "PACKAGES", ("json", "pyspark_nowhere"))
     assert spark.missing()[0] == "pyspark_nowhere not installed (pip install 'highwater[spark]')"
 

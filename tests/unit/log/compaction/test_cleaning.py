@@ -159,7 +159,7 @@ def test_a_cleaning_whose_segments_retention_takes_away_is_tried_again() -> None
         stage.sim.run(play)
 
 
-def test_damage_that_is_met_behind_segments_that_were_put_in_place_is_told_and_not_tried_again() -> None:
+def test_damage_that_is_met_behind_segments_that_were_put_in_place_is_reported_and_not_tried_again() -> None:
     """They change the log, too; but that is the cleaner's own work, and no reason to look again."""
     stage = Stage(6)
 
@@ -216,7 +216,7 @@ def test_what_was_aborted_replaces_nothing(kind: ControlType) -> None:
         stage.sim.run(play)
 
 
-def test_an_aborted_transaction_behind_what_may_be_cleaned_is_still_told_of() -> None:
+def test_an_aborted_transaction_behind_what_may_be_cleaned_is_still_named() -> None:
     """An open transaction ends what may be cleaned amid a segment, and the other one lies behind its beginning."""
     stage = Stage(6)
 
@@ -241,7 +241,7 @@ def test_an_aborted_transaction_behind_what_may_be_cleaned_is_still_told_of() ->
         stage.sim.run(play)
 
 
-def test_what_is_not_committed_yet_replaces_nothing() -> None:
+def test_an_uncommitted_record_replaces_nothing() -> None:
     """It may be cut off again, and then the record before it is the key's only one."""
     stage = Stage(6)
 

@@ -174,7 +174,7 @@ def test_a_full_map_takes_the_memory_it_may_and_no_more() -> None:
         assert 0.9 * size < pool.submit(growth_by_a_full_map, size).result() < 1.1 * size
 
 
-def test_what_is_written_in_several_pieces_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_segment_cleaned_in_several_pieces_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rewrite, "_STEP_BYTES", 100)
     stage = Stage(2, segment_bytes=2_000)
 

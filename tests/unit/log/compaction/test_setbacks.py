@@ -361,7 +361,7 @@ def test_a_compacted_segment_takes_its_place_once_there_are_descriptors_again(nt
         stage.sim.run(play)
 
 
-def test_damage_that_a_cleaning_meets_is_told_to_whoever_has_the_log() -> None:
+def test_damage_that_a_cleaning_finds_is_reported_to_the_owner_of_the_log() -> None:
     stage = Stage(4)
 
     async def play() -> None:
@@ -381,7 +381,7 @@ def test_damage_that_a_cleaning_meets_is_told_to_whoever_has_the_log() -> None:
 
 
 @pytest.mark.parametrize("offset", [2**40, 2**20])
-def test_an_offset_that_is_not_of_its_segment_is_damage_that_a_cleaning_tells(offset: int) -> None:
+def test_an_offset_that_is_not_of_its_segment_is_damage_that_a_cleaning_reports(offset: int) -> None:
     """No checksum covers the offset of a batch. No index could hold the first; the second is in another segment."""
     stage = Stage(4)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from highwater.kernel import KeyTable
-from highwater.log.compaction.rewrite import Progress
+from highwater.log.compaction.rewrite import CleaningProgress
 from highwater.log.compaction.thinning import LastWritten, Thinning
 from highwater.log.compaction.transactions import CleanedTransactions
 from highwater.log.producer_state import AbortedTransaction
@@ -30,7 +30,7 @@ def test_a_batch_outside_a_transaction_leaves_its_producers_marker_nothing_to_de
     assert told.take_kept() == []
 
 
-def test_an_aborted_transaction_is_told_of_as_long_as_data_of_it_is_there() -> None:
+def test_an_aborted_transaction_is_named_as_long_as_data_of_it_is_there() -> None:
     with_data, without = AbortedTransaction(7, 0, 1, 0), AbortedTransaction(7, 3, 4, 3)
     told = CleanedTransactions([without, with_data])
     assert told.data_met(header_of(7, 0, transactional=True))
@@ -43,7 +43,7 @@ def test_an_aborted_transaction_is_told_of_as_long_as_data_of_it_is_there() -> N
 
 @pytest.mark.parametrize("aborted", [True, False])
 @pytest.mark.parametrize("must_stay", [True, False])
-def test_a_batch_that_tells_a_producers_sequence_stays_as_its_header(aborted: bool, must_stay: bool) -> None:
+def test_a_batch_that_holds_a_producers_sequence_stays_as_its_header(aborted: bool, must_stay: bool) -> None:
     """Of an aborted transaction, or emptied before."""
     rows = [(0, b"k", b"v", ())]
     data = records.build(rows, producer_id=7, producer_epoch=0, base_sequence=0, transactional=aborted)
@@ -107,7 +107,7 @@ def test_a_tombstone_is_kept_until_its_horizon_and_not_at_it() -> None:
 
 
 def test_a_cleaning_begins_with_nothing_done() -> None:
-    assert Progress() == (0, 0, 0)
+    assert CleaningProgress() == (0, 0, 0)
 
 
 def test_a_retention_beyond_the_end_of_time_is_one_for_ever() -> None:
@@ -117,7 +117,7 @@ def test_a_retention_beyond_the_end_of_time_is_one_for_ever() -> None:
 
 
 @pytest.mark.parametrize(("epoch", "is_kept"), [(0, True), (1, False)])
-def test_the_marker_that_tells_a_producers_epoch_stays_as_its_header(epoch: int, is_kept: bool) -> None:
+def test_the_marker_that_holds_a_producers_epoch_stays_as_its_header(epoch: int, is_kept: bool) -> None:
     begun = thinned(marker_of(ControlType.COMMIT), 100)
     assert begun is not None
     thin = Thinning(KeyTable(8, bytes(16)), 0, 200, 10, {7: LastWritten(None, epoch)}, CleanedTransactions([]))

@@ -78,7 +78,7 @@ DELTA = {"table": "delta", "path": "/t"}
         (DELTA | {"keep": "offset"}, "keep is given without decode"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_can(options: dict[str, str], said: str) -> None:
+def test_a_wrong_option_is_refused_with_the_values_it_may_have(options: dict[str, str], said: str) -> None:
     with pytest.raises(BadOption, match=said):
         Landing.from_options(options)
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_is_refused_with_what_can(options: dict[str, str], said: 
         ({"path": "lake/orders"}, "a reader of its own format "),
     ],
 )
-def test_whoever_reads_is_told_that_the_format_only_writes_and_what_reads(options: dict[str, str], reader: str) -> None:
+def test_a_reader_learns_that_the_format_only_writes_and_what_reads(options: dict[str, str], reader: str) -> None:
     table = HighwaterTable(options)
     for read in (table.schema, partial(table.reader, StructType()), partial(table.streamReader, StructType())):
         with pytest.raises(BadOption) as told:

@@ -64,7 +64,7 @@ def test_a_batch_without_rows_moves_the_position_too(table: Table, kind: str, pa
     assert ids(kind, path) == Counter([*range(10), 15])
 
 
-def test_partitions_and_topics_and_pipelines_are_told_apart(table: Table, kind: str, path: Path) -> None:
+def test_partitions_and_topics_and_pipelines_are_distinguished(table: Table, kind: str, path: Path) -> None:
     logs = [Log("orders", "an-id", 0), Log("orders", "an-id", 1), Log("orders", "a-later-id", 0), Log("returns", "", 0)]
     for at, log in enumerate(logs):
         assert table.commit(reaching(0, 0, number=at, reaches=(Reach(log, 7, 9, 4),)), staged(table, [at]))

@@ -27,7 +27,7 @@ def test_each_lost_race_is_followed_by_a_pause_that_may_be_twice_as_long() -> No
     assert len(set(pauses)) == len(pauses), "two writers that lost together do not meet again"
 
 
-def test_who_never_wins_is_told_so_and_other_errors_are_not_waited_for() -> None:
+def test_a_writer_that_always_loses_gets_an_error_and_other_errors_are_not_retried() -> None:
     pauses: list[float] = []
 
     def lose() -> None:

@@ -1,4 +1,4 @@
-"""What every answer of the quorum's APIs tells of leader and epoch, given and taken."""
+"""Leader and epoch: every response of the quorum's APIs has them. How they are filled in, and how they are taken in."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Protocol
 
 from highwater.errors import Code
 from highwater.model import Epoch, NodeId
-from highwater.quorum.core import LAST_TOLD, Core
-from highwater.quorum.messages import Caller, Standing
+from highwater.quorum.core import LAST_ACCEPTED, Core
+from highwater.quorum.messages import AnswerHead, Caller
 from highwater.quorum.ready import FetchAnswer
 from highwater.quorum.violation import QuorumViolation
-from highwater.quorum.voters import Listener, Listeners, endpoint_of
+from highwater.quorum.voters import Listeners, VoterListener, endpoint_of
 from highwater.wire.codec import Message
 
 _ENDPOINTS_SINCE = 1
-"""The version of Vote, BeginQuorumEpoch and EndQuorumEpoch from which answers tell where the leader is (KIP-853)."""
+"""Responses of Vote, BeginQuorumEpoch and EndQuorumEpoch hold the leader's endpoint from this version on (KIP-853)."""
 
 _VOTER_KEYS_SINCE = 1
 
@@ -31,35 +31,36 @@ class _NodeEndpoint(Protocol):
     def port(self) -> int: ...
 
 
-def standing_of(core: Core, error: Code, caller: Caller) -> Standing:
+def answer_head(core: Core, error: Code, caller: Caller) -> AnswerHead:
     role = core.role
     knows_endpoints = caller.version >= _ENDPOINTS_SINCE
     endpoint = endpoint_of(role.leader_listeners, caller.listener) if knows_endpoints else None
-    return Standing(error, role.leader_id, role.epoch, endpoint)
+    return AnswerHead(error, role.leader_id, role.epoch, endpoint)
 
 
 def stranger(caller: Caller, otherwise: Code) -> Code:
-    """What a candidate or leader is told that is no voter. Its epoch is not ours: whoever can send a request could end
-    our leader's, or have our vote. The versions before KIP-853 know no code of their own for it."""
+    """The error for a candidate or leader that is not a voter. Its epoch is not adopted: otherwise every node that can
+    send a request could depose our leader or get our vote. Versions before KIP-853 have no own code for this."""
     return Code.INVALID_VOTER_KEY if caller.version >= _VOTER_KEYS_SINCE else otherwise
 
 
-def leader_listeners(core: Core, leader_id: NodeId | None, told: Iterable[_NodeEndpoint]) -> Listeners:
-    """Where a leader is by an answer, or by the voter set if the answer does not say."""
+def leader_listeners(core: Core, leader_id: NodeId | None, endpoints: Iterable[_NodeEndpoint]) -> Listeners:
+    """The leader's listeners: from the `endpoints` of a response, or else from the voter set."""
     if leader_id is None:
         return ()
-    named = next((at for at in told if at.node_id == leader_id), None)
+    named = next((at for at in endpoints if at.node_id == leader_id), None)
     if named is not None:
-        return (Listener(core.identity.listener, named.host, named.port),)
+        return (VoterListener(core.identity.listener, named.host, named.port),)
     return core.voters.listeners(leader_id)
 
 
 def settle(
     core: Core, error: Code, leader_id: NodeId | None, epoch: Epoch, listeners: Listeners, now: float
 ) -> bool | None:
-    """Take in leader and epoch of an answer. None: it is of our epoch and without error, so read on.
+    """Takes in leader and epoch of a response. None: the response is of our epoch and without error, so read on.
 
-    Otherwise the answer is done with: True if the peer may be asked again at once, False if after a pause.
+    Otherwise the response needs no further reading: True if the peer may be asked again at once, False if after a
+    pause.
     """
     if error == Code.INCONSISTENT_VOTER_SET:
         raise QuorumViolation(
@@ -68,8 +69,8 @@ def settle(
         )
     before = core.role
     if epoch < before.epoch or error == Code.UNKNOWN_LEADER_EPOCH:
-        return False  # it has yet to hear of our epoch
-    if epoch > max(before.epoch, LAST_TOLD):
+        return False  # the peer does not know our epoch yet
+    if epoch > max(before.epoch, LAST_ACCEPTED):
         return False
     stale = error in (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
     forgotten = leader_id == core.local.id and core.contradicts(leader_id, epoch)
@@ -83,13 +84,14 @@ def settle(
 
 
 def is_our_cluster(core: Core, cluster_id: str | None) -> bool:
-    """A request without cluster id is let through, as in Kafka."""
+    """A request without a cluster id is accepted, as in Kafka."""
     return cluster_id is None or cluster_id == core.identity.cluster_id
 
 
 def note_cluster_of(core: Core, peer_id: NodeId, response: Message | FetchAnswer) -> None:
-    """One voter of another cluster may be a wrong address. A node that has heard of nothing committed yet, and whose
-    own voters are no majority, would wait for a leader for ever: it ends instead, and says why."""
+    """A single voter of another cluster may be a wrong address. But a node that knows no high watermark yet, and for
+    which half of the voters or more belong to another cluster, would wait for a leader for ever. It ends and says
+    why."""
     error = response.error if isinstance(response, FetchAnswer) else getattr(response, "error_code", Code.NONE)
     if error != Code.INCONSISTENT_CLUSTER_ID:
         core.of_other_clusters.discard(peer_id)
@@ -98,7 +100,7 @@ def note_cluster_of(core: Core, peer_id: NodeId, response: Message | FetchAnswer
     others = [voter for voter in core.voters.ids if voter in core.of_other_clusters]
     if core.voters.ids:
         is_alone = 2 * len(others) >= len(core.voters.ids)
-    else:  # it has heard of no voter yet, and knows but the addresses that it begins with, and perhaps its own
+    else:  # it knows no voter yet, only the bootstrap addresses, and perhaps its own is among them
         own = endpoint_of(core.identity.node.listeners, core.identity.listener)
         is_alone = len(core.of_other_clusters) >= len({*core.identity.bootstrap} - {own})
     if core.high_watermark is None and is_alone:
@@ -110,6 +112,7 @@ def note_cluster_of(core: Core, peer_id: NodeId, response: Message | FetchAnswer
 
 
 def is_led_by_itself_alone(core: Core) -> bool:
-    """The only voter has no peers: whoever calls itself one was formatted apart, with the same cluster id. Following
-    it would cut off what is committed. A set that grows names the new voter here before that one can lead."""
+    """The only voter has no peers. A node that claims to be one was formatted separately, with the same cluster id, and
+    following it would cut off committed records. If the voter set grows, this node knows the new voter before it can
+    lead."""
     return core.voters.is_only_voter(core.local)

@@ -1,0 +1,67 @@
+"""The memory of the frame that a connection is receiving, as the budget counts it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from highwater.net.budget import Budget, Kind, Receiver
+from highwater.wire.framing import CHUNK, FrameReader
+
+BEGIN: Final = 4096
+"""The bytes of a new frame that are read while memory is scarce. Most requests are smaller, and the size of the others
+is known then."""
+PROGRESS: Final = 64 << 10
+"""A frame that has not grown by this many bytes for a while is stalled. Single bytes must not keep its memory."""
+_PRODUCE: Final = (0).to_bytes(2, "big")
+"""The API key at the beginning of a frame."""
+
+
+class Arrival:
+    """Counts the frame in the budget while it is arriving. Most frames arrive whole and are never counted here."""
+
+    __slots__ = ("_arrived", "_budget", "_receiver", "memory", "progressed_at", "starved")
+
+    def __init__(self, budget: Budget, receiver: Receiver) -> None:
+        self._budget = budget
+        self._receiver = receiver
+        self.memory = 0
+        """The memory that the budget counts for the frame."""
+        self.starved = False
+        """Whether the frame waits for more memory."""
+        self.progressed_at = 0.0
+        self._arrived = 0
+
+    def is_counted(self, frames: FrameReader) -> bool:
+        """Whether the frame that has begun takes so much memory that `count` must be called."""
+        announced = frames.announced
+        has_begun = announced and (frames.held > BEGIN or (announced > CHUNK and self._budget.scarce))
+        return bool(has_begun) or frames.held > CHUNK or self.memory > 0
+
+    def count(self, frames: FrameReader, parked: int, now: float) -> None:
+        """Updates the budget. `parked` is the size of a large frame that waits for the end of a hold."""
+        held, announced = frames.held, frames.announced
+        begun = frames.begun
+        is_small = held <= CHUNK and announced <= CHUNK
+        memory = held if not is_small or (announced and held > BEGIN) else 0
+        more = max(0, 4 + announced - held if is_small else frames.claim - held) if memory else 0
+        memory += parked
+        self._note_progress(len(begun) if memory else 0, now)
+        self._budget.receiving += memory - self.memory
+        self.memory = memory
+        self.starved = False
+        if not memory:
+            self._budget.leave(self._receiver)
+        elif (is_small and not more) or self._budget.admit(self._receiver, more, _kind(is_small, begun)):
+            self.memory += more
+        else:
+            self.starved = True
+
+    def _note_progress(self, arrived: int, now: float) -> None:
+        if not self.memory or not self._arrived <= arrived < self._arrived + PROGRESS or self.starved:
+            self._arrived, self.progressed_at = arrived, now
+
+
+def _kind(is_small: bool, begun: memoryview) -> Kind:
+    if is_small:
+        return Kind.SMALL
+    return Kind.PRODUCE if begun[:2] == _PRODUCE else Kind.LARGE

@@ -1,0 +1,93 @@
+"""Faults that attacks proved: memory that no bound knew of, and requests that waited for it or for a turn."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation
+
+MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F280",
+        "tests/unit/net/test_server.py::"
+        "test_no_more_than_the_begin_of_a_large_request_is_read_before_there_is_memory_for_it",
+        "src/highwater/net/connection.py",
+        "return space[:BEGIN] if self._budget.scarce and not self._arrival.memory else space",
+        "return space",
+    ),
+    Mutation(
+        "F281",
+        "tests/unit/net/test_server.py::test_a_stalled_large_request_gives_way_when_others_wait_for_its_memory",
+        "src/highwater/net/server.py",
+        "elif crowded and connection.stalls(stalled_since):",
+        "elif False:",
+    ),
+    Mutation(
+        "F282",
+        "tests/wire/test_records_append.py::test_half_as_much_is_too_large_where_zstd_has_all_of_it_in_its_window_too",
+        "src/highwater/wire/records/append.py",
+        "limit //= 2",
+        "pass",
+    ),
+    Mutation(
+        "F283",
+        "tests/wire/test_compression.py::test_the_highest_levels_of_zstd_are_for_batches_of_usual_sizes",
+        "src/highwater/wire/compression.py",
+        "return level if size <= _ZSTD_THOROUGH else min(level, _ZSTD_MODEST_LEVEL)",
+        "return level",
+    ),
+    Mutation(
+        "F283",
+        "tests/unit/broker/test_limits.py::test_the_default_limits_are_finite",
+        "src/highwater/node.py",
+        "queued_bytes=queued - min(APPEND_LIMIT, queued // 2) if queued > 0 else NO_BOUND,  # for what is inflated",
+        "queued_bytes=queued if queued > 0 else NO_BOUND,",
+    ),
+    Mutation(
+        "F284",
+        "tests/unit/net/test_server.py::test_small_requests_that_are_not_whole_count_too",
+        "src/highwater/net/arrival.py",
+        "memory = held if not is_small or (announced and held > BEGIN) else 0",
+        "memory = held if not is_small else 0",
+    ),
+    Mutation(
+        "F284",
+        "tests/unit/net/test_server.py::test_small_requests_do_not_wait_for_the_memory_that_large_ones_keep",
+        "src/highwater/net/budget.py",
+        "beyond = more - self.limit if kind is Kind.SMALL else more",
+        "beyond = more",
+    ),
+    Mutation(
+        "F299",  # single bytes keep the memory of a large frame
+        "tests/unit/net/test_server.py::test_a_large_request_that_comes_byte_by_byte_is_stalled",
+        "src/highwater/net/arrival.py",
+        "if not self.memory or not self._arrived <= arrived < self._arrived + PROGRESS or self.starved:",
+        "if True:",
+    ),
+    Mutation(
+        "F299",  # one receiver is favoured for good
+        "tests/unit/net/test_budget.py::test_another_receiver_is_favoured_after_a_while",
+        "src/highwater/net/budget.py",
+        "if self._favoured is not None and self._favoured_at <= since:",
+        "if False:",
+    ),
+    Mutation(
+        "F299",
+        "tests/unit/net/test_budget.py::test_a_receiver_is_favoured_until_there_is_room_for_it",
+        "src/highwater/net/budget.py",
+        "if fits and self._favoured is receiver:",
+        "if False:",
+    ),
+    Mutation(
+        "F299",  # a small frame waits behind a large one
+        "tests/unit/net/test_budget.py::test_a_small_frame_does_not_wait_behind_a_large_one",
+        "src/highwater/net/budget.py",
+        "self._queues[kind][receiver] = beyond",
+        "self._queues[1][receiver] = beyond",
+    ),
+    Mutation(
+        "F300",  # large requests come in as fast as they are sent, and not as they are answered
+        "tests/unit/net/test_budget.py::test_no_large_produce_request_is_read_while_unanswered_ones_take_all_memory",
+        "src/highwater/net/budget.py",
+        "if kind is Kind.PRODUCE and self.unanswered > self.limit:",
+        "if False:",
+    ),
+]
