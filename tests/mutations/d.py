@@ -58,8 +58,8 @@ MUTATIONS: list[Mutation] = [
         "D5",
         f"{RECOVERY}::test_d5_a_recovery_that_fails_claims_no_clean_stop",
         "src/highwater/log/store.py",
-        "clean = not self.unloaded and not self.retired.pending and all(log.offline is None for log in logs)",
-        "clean = all(log.offline is None for log in logs)",
+        "clean = await stop.settle(logs) and not self.unloaded and not self.retired.pending",
+        "clean = await stop.settle(logs)",
     ),
     Mutation(
         "D6",

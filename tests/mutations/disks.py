@@ -268,6 +268,28 @@ MUTATIONS: list[Mutation] = [
         "test_a_compacted_segment_takes_its_place_once_there_are_descriptors_again[3]",
         "src/highwater/log/compaction/swap.py",
         "await finished(world, _promote, directory, facts.base_offset)\nawait synced(world, [], directory)",
-        "await finished(world, _promote, directory, facts.base_offset)\nawait synced(world, [], directory, tries=1)",
+        "await finished(world, _promote, directory, facts.base_offset)\n"
+        "await synced(world, [], directory, lambda failed: False)",
+    ),
+    Mutation(
+        "F301",  # a stop without descriptors takes logs offline
+        "tests/unit/log/test_closing.py::test_a_stop_waits_a_moment_for_descriptors_and_disk_space",
+        "src/highwater/log/clean_stop.py",
+        "return is_passing(failed) and self.is_patient()",
+        "return False",
+    ),
+    Mutation(
+        "F301",
+        "tests/unit/log/test_closing.py::test_a_stop_without_disk_space_ends_soon_and_is_not_marked",
+        "src/highwater/log/clean_stop.py",
+        "if is_passing(failed):",
+        "if False:",
+    ),
+    Mutation(
+        "F301",  # an error of a sync is final
+        "tests/unit/log/test_closing.py::test_a_full_disk_that_a_sync_reports_at_a_stop_takes_the_log_offline",
+        "src/highwater/log/clean_stop.py",
+        "if not is_exhausted(failed):  # an error of a sync is final, a full disk among them",
+        "if False:",
     ),
 ]

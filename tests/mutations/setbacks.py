@@ -90,8 +90,8 @@ MUTATIONS: list[Mutation] = [
         "F103",
         "tests/scenarios/test_d_faults.py::test_d13_a_directory_with_the_name_of_a_deleted_log_is_not_taken_for_whole_at_the_next_start",
         "src/highwater/log/store.py",
-        "clean = not self.unloaded and not self.retired.pending and all(log.offline is None for log in logs)",
-        "clean = not self.unloaded and all(log.offline is None for log in logs)",
+        "clean = await stop.settle(logs) and not self.unloaded and not self.retired.pending",
+        "clean = await stop.settle(logs) and not self.unloaded",
     ),
     Mutation(
         "F107",

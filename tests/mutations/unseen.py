@@ -297,13 +297,13 @@ UNSEEN = [
         "whatever is below zero says that no place was looked for",
     ),
     Unseen(
-        f"{SRC}log/store.py",
-        "SETTLE_AT_ONCE = 16",
+        f"{SRC}log/clean_stop.py",
+        "AT_ONCE = 16",
         "it says how many logs are closed at a time",
     ),
     Unseen(
-        f"{SRC}log/store.py",
-        "SETTLE_TRIES = 50",
+        f"{SRC}log/clean_stop.py",
+        "PATIENCE_SECONDS = 5.0",
         "it bounds how long a stop is patient: one more is as good",
     ),
     Unseen(

@@ -24,12 +24,16 @@ def sync_with_directory(disk: Disk, files: Sequence[File], directory: PurePath) 
 
 
 async def synced(
-    world: World, files: Sequence[File], directory: PurePath, tries: int | None = None, where: Place = "sync"
+    world: World,
+    files: Sequence[File],
+    directory: PurePath,
+    may_open: Callable[[OSError], bool] = is_exhausted,
+    where: Place = "sync",
 ) -> None:
     """Syncs the files and the directory, as `sync_with_directory` does. If no descriptor is left, nothing is synced,
-    and it tries again, up to `tries` times or for ever. Any other error is final and is raised."""
+    and it tries again as long as `may_open` says so. Any other error is final and is raised."""
     job = partial(finished, world, sync_with_directory, files, directory, where=where)
-    await patiently(job, is_exhausted, tries)
+    await patiently(job, may_open)
 
 
 class Durability:

@@ -13,8 +13,8 @@ from highwater.config import LogConfig
 from highwater.errors import Code, KafkaError
 from highwater.log import checkpoint, names, truncation
 from highwater.log.checkpoint import CheckpointFile
+from highwater.log.clean_stop import CleanStop
 from highwater.log.creation import make_partitions, read_topic_id_if_there
-from highwater.log.durability import synced
 from highwater.log.expiry import Expiry
 from highwater.log.found import Found, look_around
 from highwater.log.loader import LoadedLog, LoadRequest, load_log
@@ -25,12 +25,10 @@ from highwater.log.truncation import StillMeant, always_meant
 from highwater.model import Offset, TopicPartition, Uuid
 from highwater.world import World, is_passing
 from highwater.world.boundary import as_os_error
-from highwater.world.jobs import finished
+from highwater.world.jobs import finished, patiently
 
 PROCESS_ABOVE_BYTES = 32 << 20
 """A recovery that reads more than this runs in a process: it would hold the interpreter for too long."""
-SETTLE_AT_ONCE = 16
-SETTLE_TRIES = 50
 ABSENT_NAMED = 20
 """The most missing logs that a start names one by one: those of a whole directory may be gone."""
 _log = logging.getLogger(__name__)
@@ -401,43 +399,21 @@ class LogStore:
         self.retired.close()
         self._is_closing = True
         logs = list(self.logs.values())
-        for at in range(0, len(logs), SETTLE_AT_ONCE):
-            await asyncio.gather(*(self._settle(log) for log in logs[at : at + SETTLE_AT_ONCE]))
-        clean = not self.unloaded and not self.retired.pending and all(log.offline is None for log in logs)
+        stop = CleanStop(self._world)
+        clean = await stop.settle(logs) and not self.unloaded and not self.retired.pending
         try:
             for file in self._checkpoints:
-                await file.written()
+                await file.written(stop.is_patient)
             if clean:
                 mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
-                await finished(self._world, checkpoint.replace_file, self.directory / names.CLEAN_SHUTDOWN, mark)
+                path = self.directory / names.CLEAN_SHUTDOWN
+                await patiently(partial(finished, self._world, checkpoint.replace_file, path, mark), stop.may_pass)
         except OSError as failed:
             _log.error("%s is not marked as cleanly closed: %s", self.directory, failed)
         for file in self._checkpoints:
             file.close()
         for log in logs:
             log.close()
-
-    async def _settle(self, log: Log) -> None:
-        if log.offline is not None:
-            return
-        try:
-            log.active.close_indexes()
-            end, files = log.unsynced()
-            await synced(self._world, [*files, *log.active.files], log.directory, SETTLE_TRIES)
-            if not log.epoch_file.in_step:
-                await log.epoch_file.written()
-        except OSError as failed:
-            log.storage_failed(failed)
-            return
-        log.durability.settled(end)
-        await self._snapshot(log)
-
-    async def _snapshot(self, log: Log) -> None:
-        written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        log.snapshots.write(log.log_end, log.producers.copies(), written.set_result)
-        failed = await written
-        if failed is not None:
-            log.storage_failed(failed)
 
 
 def _log_start_beside(log: Log) -> Offset | None:

@@ -60,18 +60,16 @@ def is_exhausted(failed: OSError) -> bool:
 async def patiently(
     attempt: Callable[[], Awaitable[T]],
     passes: Callable[[OSError], bool] = is_passing,
-    tries: int | None = None,
     on_failure: Callable[[OSError], None] = lambda failed: None,
 ) -> T:
-    """The result of `attempt`. If it fails with a passing error, it is tried again after a pause, at most `tries`
-    times. `on_failure` is called with the first such error."""
+    """The result of `attempt`. If it fails with an error that `passes`, it is tried again after a pause. `on_failure`
+    is called with the first such error."""
     waiting = False
     while True:
         try:
             return await attempt()
         except OSError as failed:
-            tries = None if tries is None else tries - 1
-            if not passes(failed) or tries == 0:
+            if not passes(failed):
                 raise
             if not waiting:
                 on_failure(failed)

@@ -9,6 +9,7 @@ import pytest
 
 from highwater.log import names
 from highwater.log.checkpoint import decode_epochs
+from highwater.log.clean_stop import PATIENCE_SECONDS
 from highwater.log.truncation import PASSING_SECONDS, restart
 from highwater.sim import Simulation
 from tests.unit.log.bench import TOPIC_ID, TP, append, batch
@@ -57,6 +58,45 @@ def test_a_stop_that_could_not_make_all_durable_is_not_marked(operation: str, pa
         machine = Machine(sim)
         machine.world.call(append, machine.log, batch([b"a"], pid=7, epoch=0, sequence=0))
         machine.storage.fail(operation, pattern, times=None)  # type: ignore[arg-type]
+        machine.close()
+        assert machine.bench.offline == [machine.log]
+        assert not is_marked(machine)
+
+
+BESIDE_THE_LOG = ["*.timeindex", "*.snapshot*", f"*{names.HIGH_WATERMARKS}*", f"*{names.CLEAN_SHUTDOWN}*"]
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC])
+@pytest.mark.parametrize("pattern", BESIDE_THE_LOG)
+def test_a_stop_waits_a_moment_for_descriptors_and_disk_space(pattern: str, code: int) -> None:
+    with Simulation(2, QUICK) as sim:
+        machine = Machine(sim)
+        machine.world.call(append, machine.log, batch([b"a"], pid=7, epoch=0, sequence=0))
+        machine.storage.fail("append", pattern, code, times=4)
+        machine.close()
+        assert machine.bench.offline == []
+        assert is_marked(machine)
+
+
+@pytest.mark.parametrize("pattern", BESIDE_THE_LOG)
+def test_a_stop_without_disk_space_ends_soon_and_is_not_marked(pattern: str) -> None:
+    """Nothing is wrong with the disk, so no log goes offline. The next start scans the logs."""
+    with Simulation(2, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.storage.fail("append", pattern, errno.ENOSPC, times=None)
+        begun = sim.now
+        machine.close()
+        assert machine.bench.offline == []
+        assert not is_marked(machine)
+        assert sim.now - begun < 2 * PATIENCE_SECONDS
+
+
+def test_a_full_disk_that_a_sync_reports_at_a_stop_takes_the_log_offline() -> None:
+    with Simulation(2, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.storage.fail("sync", "*.log", errno.ENOSPC)
         machine.close()
         assert machine.bench.offline == [machine.log]
         assert not is_marked(machine)
