@@ -405,7 +405,7 @@ MUTATIONS: list[Mutation] = [
         "F291",  # a log that ends before its recovery point
         "tests/scenarios/test_last_copies.py::"
         "test_a_broker_that_lost_something_after_a_clean_stop_is_not_eligible_to_lead",
-        "src/highwater/log/store.py",
+        "src/highwater/log/loaded.py",
         "if loaded.log_end < request.recovery_point:",
         "if False:",
     ),
@@ -430,7 +430,23 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_last_copies.py::"
         "test_a_broker_that_lost_something_after_a_clean_stop_is_not_eligible_to_lead",
         "src/highwater/log/loader.py",
-        "self.lacks = self.lacks or following > self.request.clean_end",
+        "if following > self.request.clean_end and self.gap is None:",
+        "if False:",
+    ),
+    Mutation(
+        "F302",  # a replica with a hole joins the ISR
+        "tests/scenarios/test_last_copies.py::"
+        "test_a_replica_that_lacks_a_segment_is_fetched_again_before_it_joins_the_isr",
+        "src/highwater/log/store.py",
+        "log.incomplete = incomplete",
         "pass",
+    ),
+    Mutation(
+        "F302",  # a replica without its first segment joins the ISR
+        "tests/scenarios/test_last_copies.py::"
+        "test_a_replica_that_lacks_a_segment_is_fetched_again_before_it_joins_the_isr",
+        "src/highwater/log/loaded.py",
+        "if begin is not None and first > begin:",
+        "if False:",
     ),
 ]

@@ -404,6 +404,43 @@ def test_a_broker_that_lost_something_after_a_clean_stop_is_not_eligible_to_lead
         assert stage.values("n3") == [b"a", b"b", b"c"]
 
 
+@pytest.mark.parametrize(("base_offset", "stops"), [(0, "in order"), (1, "in order"), (1, "by a kill")])
+def test_a_replica_that_lacks_a_segment_is_fetched_again_before_it_joins_the_isr(base_offset: int, stops: str) -> None:
+    """No fetch asks for records below the log end, so the replica would be in sync without them, and could lead."""
+    with Stage(5, expects_failures=True) as stage:
+        stage.create(replicas=(2, 3), internal_segment_bytes=70)
+        values = [b"a", b"b", b"c"]
+        for value in values:
+            stage.send(value)
+        stage.pass_time(61)  # the recovery point is written down
+        if stops == "in order":
+            stage.stop("n3")
+        else:
+            stage.kill("n3")
+        stage.until(lambda: decided(stage).isr == (2,))
+        remove_segment(stage, "n3", base_offset)
+        stage.start("n3")
+        stage.until(lambda: decided(stage).isr == (2, 3))
+        stage.stop("n2")
+        stage.until(lambda: decided(stage).leader == 3)
+        assert stage.values("n3") == values
+
+
+def test_the_last_copy_that_lacks_a_segment_keeps_the_lead() -> None:
+    with Stage(6, expects_failures=True) as stage:
+        stage.create(replicas=(3,), internal_segment_bytes=70)
+        for value in (b"a", b"b", b"c"):
+            stage.send(value)
+        stage.stop("n3")
+        remove_segment(stage, "n3", 1)
+        stage.start("n3")
+        stage.until(lambda: decided(stage).leader == 3)
+        stage.send(b"d")
+        stage.pass_time(5)
+        assert decided(stage).leader == 3
+        assert stage.values("n3") == [b"a", b"c", b"d"]
+
+
 def remove_segment(stage: Stage, name: str, base_offset: int) -> None:
     entries = stage.storage(name).directory(PurePath(f"/data/{ORDERS}")).entries
     for each in [each for each in entries if each.startswith(f"{base_offset:020d}.")]:

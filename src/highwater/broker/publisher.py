@@ -21,7 +21,7 @@ from highwater.broker.missing import MissingReplicas
 from highwater.broker.reasons import why_changed
 from highwater.broker.refilled import Refilled
 from highwater.errors import KafkaError
-from highwater.log.loader import CorruptLog
+from highwater.log.loaded import CorruptLog
 from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage

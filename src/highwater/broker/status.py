@@ -91,7 +91,7 @@ def describe_partition(broker: Broker, partition: Partition) -> dict[str, Any]:
         "replicas": list(partition.replicas),
         "offline": None if log.offline is None else str(log.offline),
         "unwritten": None if log.unwritten is None else str(log.unwritten),
-        "damage": [str(each) for each in log.reads.damage.values()],
+        "damage": [str(each) for each in (log.incomplete, *log.reads.damage.values()) if each is not None],
         "compaction": describe_log(broker, log),
         "changes": aged(partition.changes, now),
     }

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from highwater.log import checkpoint, names, partition_metadata
 from highwater.log.index import NO_TIMESTAMP
-from highwater.log.loader import LoadedLog, LoadedSegment
+from highwater.log.loaded import LoadedLog, LoadedSegment
 from highwater.model import TopicPartition, Uuid
 from highwater.world import Disk, Step
 

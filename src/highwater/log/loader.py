@@ -12,73 +12,26 @@ import contextlib
 import errno
 from bisect import bisect_right
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
-from pathlib import PurePath
 
 from highwater.log import names, producer_snapshot
 from highwater.log.checkpoint import BadCheckpoint, decode_epochs, encode_epochs, read_file, replace_file
 from highwater.log.compaction.interrupted import finish_swaps
 from highwater.log.epoch_cache import EpochCache
-from highwater.log.index import NO_TIMESTAMP, TimestampOffset, TransactionIndex
+from highwater.log.index import NO_TIMESTAMP, TransactionIndex
+from highwater.log.loaded import CorruptLog, LoadedLog, LoadedSegment, LoadRequest
 from highwater.log.partition_metadata import read_topic_id
 from highwater.log.peek import blocking
 from highwater.log.producer_snapshot import BadSnapshot
-from highwater.log.producer_state import AbortedTransaction, Producer, ProducerState
+from highwater.log.producer_state import AbortedTransaction, ProducerState
 from highwater.log.scan import BadBatch, ScannedBatch, follow_producer, intact_batch_follows, scan
 from highwater.log.segment import MAX_RELATIVE_OFFSET, Segment
 from highwater.log.soundness import indexes_hold, max_timestamp_at
-from highwater.model import Epoch, Offset, Uuid
+from highwater.model import Offset
 from highwater.wire import records
 from highwater.wire.records import HEADER_SIZE
 from highwater.world import Disk, Step
 
 _STEP_BYTES = 8 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class LoadRequest:
-    """What is known of a log before it is opened."""
-
-    directory: PurePath
-    recovery_point: Offset
-    log_start: Offset
-    clean: bool
-    index_interval: int
-    clean_end: Offset = 0
-    """Below it the cleaner may have left gaps."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedSegment:
-    base_offset: Offset
-    created_ms: int
-    largest: TimestampOffset
-    time_index_last: TimestampOffset
-    first_timestamp: int | None
-    bytes_since_index: int
-    aborted: tuple[AbortedTransaction, ...] = ()
-
-
-@dataclass(slots=True)
-class LoadedLog:
-    """Everything that a Log needs to begin, as plain values: they may come from a worker process."""
-
-    directory: PurePath
-    segments: list[LoadedSegment]
-    log_start: Offset
-    log_end: Offset
-    durable_end: Offset
-    epochs: list[tuple[Epoch, Offset]]
-    producers: list[tuple[int, Producer]]
-    topic_id: Uuid | None
-    lacks: bool = False
-    """Whether a segment is missing in the middle, or one that has left its indexes."""
-    repairs: list[str] = field(default_factory=list)
-    """For the operator: what was cut, dropped or rebuilt."""
-
-
-class CorruptLog(OSError):
-    """Bytes that were synced are damaged. They must not be cut, so the log stays offline."""
 
 
 def load_log(disk: Disk, request: LoadRequest) -> Generator[Step, None, LoadedLog]:
@@ -99,7 +52,8 @@ class _Loading:
         self.epochs_on_disk: bytes | None = None
         self.epochs_trusted = True
         self.log_end = 0
-        self.lacks = False
+        self.gap: str | None = None
+        self.has_orphans = False
         self.written: set[Offset] = set()
         """Base offsets of segments whose files were written to."""
         self.contradicted: set[Offset] = set()
@@ -117,7 +71,7 @@ class _Loading:
         producers = yield from self._rebuild_producers()
         if self.written or self.repairs or not self.request.clean:
             yield from self._make_durable()
-        loaded = [facts_of(segment) for segment in self.segments]
+        loaded = [LoadedSegment.of(segment) for segment in self.segments]
         for segment in self.segments:
             segment.close()
         return LoadedLog(
@@ -129,7 +83,8 @@ class _Loading:
             epochs=self.epochs.entries,
             producers=sorted(producers.producers.items()),
             topic_id=read_topic_id(self.disk, self.directory),
-            lacks=self.lacks,
+            gap=self.gap,
+            has_orphans=self.has_orphans,
             repairs=self.repairs,
         )
 
@@ -148,7 +103,7 @@ class _Loading:
             if f".{kind}" in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX) and stem not in logs:
                 self.disk.unlink(self.directory / name)
                 self.repairs.append(f"removed {name}, which belongs to no segment")
-                self.lacks = True
+                self.has_orphans = True
         return sorted(int(stem) for stem in logs)
 
     def _drop_deleted(self, bases: list[Offset]) -> list[Offset]:
@@ -232,7 +187,8 @@ class _Loading:
             if segment.base_offset in self.contradicted:
                 why = f"ends at {self.log_end}, before its indexes do; the next begins at {following}"
                 raise CorruptLog(errno.EIO, why, str(segment.file.path))
-            self.lacks = self.lacks or following > self.request.clean_end
+            if following > self.request.clean_end and self.gap is None:
+                self.gap = f"has no records from {self.log_end} to {following - 1}: a segment is missing"
             return False  # compaction by other programs and by earlier versions leaves gaps between segments
         behind = self.segments[self.segments.index(segment) + 1 :]
         synced = self.request.clean or following < self.request.recovery_point
@@ -434,15 +390,3 @@ def _batches(
     and offsets from `following` on belong to the next segment."""
     end = segment.base_offset + MAX_RELATIVE_OFFSET + 1 if following is None else following
     return scan(segment.file, position, next_offset, check=check, below=end)
-
-
-def facts_of(segment: Segment) -> LoadedSegment:
-    return LoadedSegment(
-        segment.base_offset,
-        segment.created_ms,
-        segment.largest,
-        segment.time_index.last,
-        segment.first_timestamp,
-        segment.bytes_since_index,
-        tuple(segment.aborted.entries),
-    )

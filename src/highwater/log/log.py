@@ -17,7 +17,7 @@ from highwater.log.checkpoint import CheckpointFile, encode_epochs
 from highwater.log.durability import Durability
 from highwater.log.epoch_cache import EpochCache
 from highwater.log.integrity import Damaged
-from highwater.log.loader import LoadedLog
+from highwater.log.loaded import Incomplete, LoadedLog
 from highwater.log.peek import Peek
 from highwater.log.places import Generation, Place
 from highwater.log.producer_state import AbortedTransaction, BatchSeen, ProducerState
@@ -57,19 +57,12 @@ class Log:
         self.directory = loaded.directory
         self._jitter, self._troubled = jitter, troubled
         self.offline: OSError | None = None
+        self.incomplete: Incomplete | None = None
         self.unwritten: OSError | None = None  # why the last append failed, if the next one may succeed
         self.log_start, self.log_end = loaded.log_start, loaded.log_end
         self.high_watermark = loaded.log_start
-        self.segments: list[Segment] = []
-        self._bases: list[Offset] = []
-        for facts in loaded.segments:
-            segment = Segment(world.disk, self.directory, facts.base_offset, facts.created_ms, aborted=facts.aborted)
-            segment.largest = facts.largest
-            segment.time_index.last = facts.time_index_last
-            segment.first_timestamp = facts.first_timestamp
-            segment.bytes_since_index = facts.bytes_since_index
-            self.segments.append(segment)
-            self._bases.append(facts.base_offset)
+        self.segments = [facts.opened(world.disk, self.directory) for facts in loaded.segments]
+        self._bases = [facts.base_offset for facts in loaded.segments]
         self._roll_jitter_ms = self._draw_jitter()
         self.epoch_cache = EpochCache(loaded.epochs)
         self.producers = ProducerState()
@@ -109,8 +102,8 @@ class Log:
 
     @property
     def trouble(self) -> OSError | None:
-        """The reason why another copy should replace this log: it is offline, or a read found damage."""
-        return self.offline or next(iter(self.reads.damage.values()), None)
+        """The reason why another copy should replace this log: it is offline, lacks records, or a read found damage."""
+        return self.offline or self.incomplete or next(iter(self.reads.damage.values()), None)
 
     @property
     def is_usable(self) -> bool:  # it is neither offline nor closed, so work on its files still matters

@@ -17,7 +17,8 @@ from highwater.log.clean_stop import CleanStop
 from highwater.log.creation import make_partitions, read_topic_id_if_there
 from highwater.log.expiry import Expiry
 from highwater.log.found import Found, look_around
-from highwater.log.loader import LoadedLog, LoadRequest, load_log
+from highwater.log.loaded import LoadedLog, LoadRequest, find_incomplete
+from highwater.log.loader import load_log
 from highwater.log.log import Log
 from highwater.log.retention import RetentionClock
 from highwater.log.retired import Retired
@@ -189,22 +190,15 @@ class LogStore:
                 _log.error("%s is not loaded: %s", partition, failed)
             self.unloaded[partition] = failed
             return
-        if (why := self._missing(partition, loaded, request)) is not None:
-            _log.error("%s: this broker may lack committed records, and does not report a clean stop", why)
+        begin = self.found.log_starts.get(partition) if self.found.clean else None
+        incomplete = find_incomplete(loaded, request, begin)
+        if incomplete is not None:
+            _log.error("this broker may lack committed records, and does not report a clean stop: %s", incomplete)
             self.found.broker_epoch = -1
-        self._adopt(partition, loaded, config)
+        log = self._adopt(partition, loaded, config)
+        if incomplete is not None and not incomplete.is_refilled and not config.compact:
+            log.incomplete = incomplete
         self.unloaded.pop(partition, None)
-
-    def _missing(self, partition: TopicPartition, loaded: LoadedLog, request: LoadRequest) -> str | None:
-        """What a log lacks that it had at a clean stop, or that was synced."""
-        if loaded.log_end < request.recovery_point:
-            return f"{partition} ends at {loaded.log_end}, but had been synced up to {request.recovery_point}"
-        if not self.found.clean:
-            return None
-        begin = self.found.log_starts.get(partition)
-        if begin is not None and loaded.segments[0].base_offset > begin:
-            return f"{partition} begins at {loaded.segments[0].base_offset}, but began at {begin} when it was closed"
-        return f"{partition} lacks a segment" if loaded.lacks else None
 
     async def topic_of_unloaded(self, partition: TopicPartition) -> Uuid | None:
         """The topic id of a log that could not be loaded; None if that is unknown, too."""

@@ -18,7 +18,8 @@ from highwater.log.appended import Origin
 from highwater.log.checkpoint import read_file
 from highwater.log.durability import synced
 from highwater.log.epoch_cache import EpochCache
-from highwater.log.loader import CorruptLog, LoadedLog, LoadRequest, load_log
+from highwater.log.loaded import CorruptLog, LoadedLog, LoadRequest
+from highwater.log.loader import load_log
 from highwater.log.log import Log
 from highwater.log.peek import cached
 from highwater.log.scan import BadBatch, scan

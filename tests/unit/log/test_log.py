@@ -335,7 +335,7 @@ def _believing(bench: Bench) -> Log:
     from random import Random
 
     from highwater.log.index import NO_TIMESTAMP
-    from highwater.log.loader import LoadedLog, LoadedSegment
+    from highwater.log.loaded import LoadedLog, LoadedSegment
     from tests.unit.log.bench import TOPIC_ID, TP
 
     facts = LoadedSegment(0, 0, NO_TIMESTAMP, NO_TIMESTAMP, None, 0)

@@ -13,7 +13,8 @@ from highwater.errors import Code, KafkaError
 from highwater.log import names
 from highwater.log.checkpoint import decode_offsets
 from highwater.log.index import TransactionIndex
-from highwater.log.loader import LoadedLog, LoadRequest, load_log
+from highwater.log.loaded import LoadedLog, LoadRequest
+from highwater.log.loader import load_log
 from highwater.log.scan import BadBatch
 from highwater.log.snapshots import ProducerSnapshots
 from highwater.model import TopicPartition

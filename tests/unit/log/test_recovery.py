@@ -14,7 +14,8 @@ from highwater.log import names, producer_snapshot
 from highwater.log.appended import Origin
 from highwater.log.checkpoint import decode_epochs, encode_epochs, encode_offsets
 from highwater.log.found import look_around
-from highwater.log.loader import CorruptLog, LoadRequest, load_log
+from highwater.log.loaded import CorruptLog, LoadRequest
+from highwater.log.loader import load_log
 from highwater.log.log import Log
 from highwater.log.store import ABSENT_NAMED
 from highwater.model import TopicPartition, Uuid

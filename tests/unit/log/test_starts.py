@@ -6,7 +6,8 @@ from pathlib import Path
 
 from highwater.log import names
 from highwater.log.checkpoint import encode_epochs
-from highwater.log.loader import LoadedLog, LoadRequest, load_log
+from highwater.log.loaded import LoadedLog, LoadRequest
+from highwater.log.loader import load_log
 from highwater.world.jobs import finished
 from tests.unit.log.bench import Bench, append, batch, known_producers, on_real_disk
 from tests.unit.log.test_recovery import abort_some, fill

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from highwater.log.checkpoint import decode_offsets
-from highwater.log.loader import CorruptLog
+from highwater.log.loaded import CorruptLog
 from highwater.model import Endpoint, TopicPartition
 from highwater.net.client import CallFailed, ClientConnection, Gone
 from highwater.net.deadlines import DeadlineQueue

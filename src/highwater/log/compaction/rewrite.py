@@ -13,7 +13,7 @@ from highwater.log import names
 from highwater.log.compaction.plan import SegmentShape, grouped
 from highwater.log.compaction.thinning import LastWritten, Thinning
 from highwater.log.compaction.transactions import CleanedTransactions
-from highwater.log.loader import LoadedSegment, facts_of
+from highwater.log.loaded import LoadedSegment
 from highwater.log.peek import blocking
 from highwater.log.producer_state import AbortedTransaction
 from highwater.log.scan import ScannedBatch, scan
@@ -237,6 +237,6 @@ class _Output:
             file.sync()
         yield Step()
         self._disk.sync_dir(self._segment.directory)
-        facts = facts_of(self._segment)
+        facts = LoadedSegment.of(self._segment)
         self._segment.close()
         return facts

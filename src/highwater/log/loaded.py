@@ -1,0 +1,106 @@
+"""What is asked of the loading of a log, and what it finds, as plain values: they cross to worker processes."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from highwater.log.index import TimestampOffset
+from highwater.log.producer_state import AbortedTransaction, Producer
+from highwater.log.segment import Segment
+from highwater.model import Epoch, Offset, Uuid
+from highwater.world import Disk
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """What is known of a log before it is opened."""
+
+    directory: PurePath
+    recovery_point: Offset
+    log_start: Offset
+    clean: bool
+    index_interval: int
+    clean_end: Offset = 0
+    """Below it the cleaner may have left gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSegment:
+    base_offset: Offset
+    created_ms: int
+    largest: TimestampOffset
+    time_index_last: TimestampOffset
+    first_timestamp: int | None
+    bytes_since_index: int
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+    @classmethod
+    def of(cls, segment: Segment) -> LoadedSegment:
+        return cls(
+            segment.base_offset,
+            segment.created_ms,
+            segment.largest,
+            segment.time_index.last,
+            segment.first_timestamp,
+            segment.bytes_since_index,
+            tuple(segment.aborted.entries),
+        )
+
+    def opened(self, disk: Disk, directory: PurePath) -> Segment:
+        segment = Segment(disk, directory, self.base_offset, self.created_ms, aborted=self.aborted)
+        segment.largest = self.largest
+        segment.time_index.last = self.time_index_last
+        segment.first_timestamp = self.first_timestamp
+        segment.bytes_since_index = self.bytes_since_index
+        return segment
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """Everything that a Log needs to begin, as plain values: they may come from a worker process."""
+
+    directory: PurePath
+    segments: list[LoadedSegment]
+    log_start: Offset
+    log_end: Offset
+    durable_end: Offset
+    epochs: list[tuple[Epoch, Offset]]
+    producers: list[tuple[int, Producer]]
+    topic_id: Uuid | None
+    gap: str | None = None
+    """What is missing between two segments, above the compacted part."""
+    has_orphans: bool = False
+    """Whether a segment was missing that had left its indexes."""
+    repairs: list[str] = field(default_factory=list)
+    """For the operator: what was cut, dropped or rebuilt."""
+
+
+class CorruptLog(OSError):
+    """Bytes that were synced are damaged. They must not be cut, so the log stays offline."""
+
+
+class Incomplete(OSError):
+    """The log lacks records that it had when it was closed, or that were synced."""
+
+    def __init__(self, why: str, directory: PurePath, is_refilled: bool) -> None:
+        """`is_refilled`: what is missing is the end of the log, and the leader sends it again. Nothing else is sent
+        again: the replica would be in sync without those records."""
+        super().__init__(errno.EIO, why, str(directory))
+        self.is_refilled = is_refilled
+
+
+def find_incomplete(loaded: LoadedLog, request: LoadRequest, begin: Offset | None) -> Incomplete | None:
+    """`begin`: where the log began at a clean stop; None if that is unknown."""
+    first, why = loaded.segments[0].base_offset, None
+    if begin is not None and first > begin:
+        why = f"begins at {first}, but began at {begin} when it was closed"
+    why = why or loaded.gap
+    if why is not None:
+        return Incomplete(why, loaded.directory, is_refilled=False)
+    if loaded.log_end < request.recovery_point:
+        why = f"ends at {loaded.log_end}, but had been synced up to {request.recovery_point}"
+    elif request.clean and loaded.has_orphans:
+        why = "lacks a segment"
+    return None if why is None else Incomplete(why, loaded.directory, is_refilled=True)
