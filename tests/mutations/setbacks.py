@@ -433,20 +433,4 @@ MUTATIONS: list[Mutation] = [
         "if following > self.request.clean_end and self.gap is None:",
         "if False:",
     ),
-    Mutation(
-        "F302",  # a replica with a hole joins the ISR
-        "tests/scenarios/test_last_copies.py::"
-        "test_a_replica_that_lacks_a_segment_is_fetched_again_before_it_joins_the_isr",
-        "src/highwater/log/store.py",
-        "log.incomplete = incomplete",
-        "pass",
-    ),
-    Mutation(
-        "F302",  # a replica without its first segment joins the ISR
-        "tests/scenarios/test_last_copies.py::"
-        "test_a_replica_that_lacks_a_segment_is_fetched_again_before_it_joins_the_isr",
-        "src/highwater/log/loaded.py",
-        "if begin is not None and first > begin:",
-        "if False:",
-    ),
 ]
