@@ -70,7 +70,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "C11",
         f"{FAULTS}::test_c11_a_batch_that_cannot_be_applied_stops_the_node_that_commits_it_and_is_never_seen",
-        "src/highwater/raft_node/raft_node.py",
+        "src/highwater/raft_node/inputs.py",
         "except Exception as failed:  # noqa: BLE001 a broken invariant, or a record that cannot be applied",
         "except AssertionError as failed:",
     ),

@@ -168,8 +168,8 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F210",
         "tests/unit/raft_node/test_raft_node.py::test_an_input_waits_until_the_one_that_brought_it_about_is_carried_out",
-        "src/highwater/raft_node/raft_node.py",
-        "if not self._works and len(self._inputs) == 1:",
+        "src/highwater/raft_node/inputs.py",
+        "if not self._works and len(self._waiting) == 1:",
         "if not self._works:",
     ),
     Mutation(

@@ -341,7 +341,7 @@ MUTATIONS: list[Mutation] = [
         "F276",  # a log that a snapshot is ahead of by its epoch alone
         "tests/scenarios/test_c_snapshots.py::"
         "test_a_voter_that_is_killed_between_a_fetched_snapshot_and_the_cut_of_its_log_starts_again",
-        "src/highwater/raft_node/metadata_log.py",
+        "src/highwater/raft_node/metadata_loader.py",
         "if newest is not None and newest.position > _end_of(loaded, newest):",
         "if newest is not None and loaded.log_end < after:",
     ),
@@ -349,7 +349,7 @@ MUTATIONS: list[Mutation] = [
         "F276",  # the recovery point of a log that was dropped
         "tests/scenarios/test_c_snapshots.py::"
         "test_a_voter_that_is_killed_between_a_fetched_snapshot_and_the_cut_of_its_log_starts_again",
-        "src/highwater/raft_node/metadata_log.py",
+        "src/highwater/raft_node/metadata_loader.py",
         "yield from forget_recovery_point(disk, directory)",
         "",
     ),
@@ -357,7 +357,7 @@ MUTATIONS: list[Mutation] = [
         "F277",  # snapshots below the log start
         "tests/scenarios/test_c_snapshots.py::"
         "test_a_leader_that_took_a_snapshot_once_and_started_again_lets_new_nodes_in",
-        "src/highwater/raft_node/metadata_log.py",
+        "src/highwater/raft_node/metadata_loader.py",
         "return [position for position in positions if position.offset >= loaded.log_start]",
         "return positions",
     ),

@@ -25,13 +25,13 @@ CATCH_ALL = {
     "partition/fetcher.py": 1,  # one partition's part of an answer: without the cost of a context manager
     "partition/partition.py": 1,  # who waits for a commit: likewise
     "raft_node/k01_fetch.py": 1,  # an answer: told in the midst of the quorum, which has not failed
-    "raft_node/raft_node.py": 2,  # a broken invariant of the quorum ends the node
+    "raft_node/inputs.py": 2,  # a broken invariant of the quorum ends the node
 }
 """Boundaries that are written out, and why."""
 
 OF_THE_NODE = {
     "broker/role.py": 2,  # the publisher, which follows the metadata; the listeners of the start
-    "raft_node/raft_node.py": 1,  # the quorum
+    "raft_node/inputs.py": 1,  # the quorum
 }
 """Tasks without a decision of their own: if one fails, the node ends."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from highwater.errors import Code, code_of
 from highwater.log.truncation import remove_files
-from highwater.model import METADATA_TOPIC, Endpoint, NodeId
-from highwater.quorum import Identity, LogPosition
+from highwater.model import METADATA_TOPIC, Endpoint, Epoch, NodeId
+from highwater.quorum import Identity, LogPosition, VoterListener
+from highwater.quorum.messages import node_or_none
 from highwater.raft_node.peers import Peers
 from highwater.raft_node.snapshots import Snapshot, read_snapshot, snapshot_name
 from highwater.wire.messages.fetch_snapshot_request import (
@@ -66,6 +67,22 @@ def finish(
     return snapshot
 
 
+class CurrentLeader(NamedTuple):
+    """The leader of the quorum by a response; None if the sender knows none."""
+
+    id: NodeId | None
+    epoch: Epoch
+    listeners: tuple[VoterListener, ...]
+
+
+def current_leader(answer: FetchSnapshotResponse, listener: str) -> CurrentLeader:
+    """From a response with one partition."""
+    current = answer.topics[0].partitions[0].current_leader
+    nodes = [node for node in answer.node_endpoints if node.node_id == current.leader_id]
+    known = tuple(VoterListener(listener, node.host, node.port) for node in nodes)
+    return CurrentLeader(node_or_none(current.leader_id), current.leader_epoch, known)
+
+
 class Installation:
     """Fetches one snapshot. Calls `answered` for every response of the leader, and `done` once at the end: with the
     snapshot, or with None if it was given up."""
@@ -79,7 +96,7 @@ class Installation:
         number: int,
         position: LogPosition,
         leader: tuple[NodeId, Endpoint, int],
-        answered: Callable[[FetchSnapshotResponse, Code], None],
+        answered: Callable[[Code, CurrentLeader], None],
         done: Callable[[Snapshot | None], None],
     ) -> None:
         self._world = world
@@ -132,7 +149,7 @@ class Installation:
             return
         part = parts[0]
         code = code_of(part.error_code)
-        self._on_answer(answer, code)
+        self._on_answer(code, current_leader(answer, self._identity.listener))
         if code is not Code.NONE or part.position != start:
             self._end(None)
             return

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import PurePath
@@ -13,33 +12,25 @@ from highwater import config as settings
 from highwater.config import LogConfig, NodeConfig
 from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
-from highwater.log import names
 from highwater.log.appended import Origin
-from highwater.log.checkpoint import read_file
 from highwater.log.durability import synced
-from highwater.log.epoch_cache import EpochCache
-from highwater.log.loaded import CorruptLog, LoadedLog, LoadRequest
-from highwater.log.loader import load_log
 from highwater.log.log import Log
 from highwater.log.peek import cached
-from highwater.log.scan import BadBatch, scan
 from highwater.log.truncation import QUORUM, restart, truncate
-from highwater.metadata.pieces import Pieces, whole
-from highwater.metadata.records import decoding
+from highwater.metadata.pieces import Pieces
 from highwater.model import METADATA_TOPIC, METADATA_TOPIC_ID, Epoch, Offset, TopicPartition
-from highwater.quorum import CorruptElectionState, ElectionState, EpochStart, LogPosition, VoterSet
-from highwater.raft_node.recovery_point import RecoveryPoint, forget_recovery_point, read_recovery_point
-from highwater.raft_node.snapshots import CONTROL_VERSION, Snapshot, list_snapshots, read_snapshot, snapshot_name
+from highwater.quorum import EpochStart, LogPosition, VoterSet
+from highwater.raft_node.committed_batch import CommittedBatch, decoded, voters_in
+from highwater.raft_node.metadata_loader import LoadedMetadata
+from highwater.raft_node.recovery_point import RecoveryPoint
+from highwater.raft_node.snapshots import CONTROL_VERSION
 from highwater.wire import records
 from highwater.wire.codec import Message
-from highwater.wire.messages.voters_record import VotersRecord
 from highwater.wire.records.append import Validated
-from highwater.wire.records.control import ControlType, build_control, parse_control
-from highwater.world import Disk, FileSlice, Step, World, is_passing
+from highwater.wire.records.control import ControlType, build_control
+from highwater.world import FileSlice, World, is_passing
 
-INDEX_INTERVAL = 4096
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
-QUORUM_STATE = "quorum-state"
 _log = logging.getLogger(__name__)
 
 
@@ -58,161 +49,6 @@ def metadata_log_config(config: NodeConfig) -> LogConfig:
         retention_bytes=-1,
         file_delete_delay_ms=config.get(settings.INTERNAL_METADATA_DELETE_DELAY_MILLIS),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedBatch:
-    """A decoded batch of the log. A control batch has no records here, but it takes up offsets."""
-
-    last_offset: Offset
-    epoch: Epoch
-    records: tuple[Message, ...]
-    size: int
-    timestamp: int
-
-
-@dataclass(slots=True)
-class LoadedMetadata:
-    """The content of the directory: the newest whole snapshot, and the log after it."""
-
-    log: LoadedLog
-    snapshots: list[LogPosition]
-    snapshot: Snapshot | None
-    recovery_point: Offset
-    election: ElectionState | None
-    batches: list[CommittedBatch] = field(default_factory=list)
-    voters: VoterSet | None = None
-    voters_offset: Offset = -1
-    log_has_voters: bool = False
-    """False if the voters come from the snapshot only."""
-
-    @property
-    def is_bootstrap(self) -> bool:
-        """Whether the snapshot is the one that formatting wrote."""
-        return self.snapshot is not None and self.snapshot.position.offset == 0
-
-
-def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, LoadedMetadata]:
-    """A job. It reads the whole log, which is short.
-
-    Raises CorruptLog if something is missing or damaged that had been synced. A voter that forgets committed records
-    and goes on voting could make the whole cluster lose them.
-    """
-    disk.mkdir(directory)
-    positions = list_snapshots(disk, directory)
-    newest: Snapshot | None = None
-    for position in reversed(positions):
-        newest = read_snapshot(disk, directory, position)
-        if newest is not None:
-            break
-        positions.remove(position)
-    yield Step()
-    begin = positions[0].offset if positions else 0
-    after = newest.position.offset if newest is not None else 0
-    synced = read_recovery_point(disk, directory)
-    loaded = yield from load_log(disk, LoadRequest(directory, synced, begin, False, INDEX_INTERVAL))
-    if max(loaded.log_end, after) < synced:
-        raise _corrupt(directory, f"ends at {loaded.log_end}, but had been synced up to {synced}")
-    if newest is not None and newest.position > _end_of(loaded, newest):
-        synced = 0
-        loaded = yield from _begin_behind(disk, loaded, newest)
-    if loaded.log_start > after:
-        raise _corrupt(directory, f"begins at {loaded.log_start}, and no whole snapshot reaches up to there")
-    positions = yield from _within_reach(disk, loaded, positions)
-    state = read_file(disk, directory / QUORUM_STATE)
-    try:
-        election = None if state is None else ElectionState.from_json(state.decode())
-    except ValueError as bad:
-        # Without it this voter might vote twice in an epoch.
-        raise CorruptElectionState(f"{directory / QUORUM_STATE} is damaged, restore it from a copy: {bad}") from bad
-    found = LoadedMetadata(loaded, positions, newest, synced, election)
-    if newest is not None:
-        found.voters = newest.voters
-        found.voters_offset = newest.position.offset - 1
-    yield from _read_log(disk, found, after)
-    return found
-
-
-def _end_of(loaded: LoadedLog, newest: Snapshot) -> LogPosition:
-    """The end of the log in Raft's order, epoch first. An empty log has the epoch of the snapshot before it."""
-    if loaded.log_end == loaded.log_start:
-        return LogPosition(newest.position.epoch, loaded.log_end)
-    return LogPosition(max(EpochCache(loaded.epochs).epoch_at(loaded.log_end - 1), 0), loaded.log_end)
-
-
-def _begin_behind(disk: Disk, loaded: LoadedLog, newest: Snapshot) -> Generator[Step, None, LoadedLog]:
-    """Deletes the log, because the snapshot is ahead of it: the node stopped after it had fetched the snapshot and
-    before it cut the log. Records of the log beyond the snapshot are of an older epoch, so they were never
-    committed."""
-    directory, offset = loaded.directory, newest.position.offset
-    yield from forget_recovery_point(disk, directory)
-    for name in disk.list(directory):
-        if name.endswith(names.SEGMENT_FILES) or name == names.EPOCH_CHECKPOINT:
-            disk.unlink(directory / name)
-    begun = yield from load_log(disk, LoadRequest(directory, 0, offset, False, INDEX_INTERVAL))
-    begun.repairs.append(f"dropped the log up to {loaded.log_end}: {snapshot_name(newest.position)} is ahead of it")
-    return begun
-
-
-def _within_reach(
-    disk: Disk, loaded: LoadedLog, positions: list[LogPosition]
-) -> Generator[Step, None, list[LogPosition]]:
-    """The snapshots that the log continues. Those below its start are deleted: with one of them, a leader would send a
-    node that has just installed the newest snapshot back to fetch it again, without end."""
-    for position in positions:
-        if position.offset < loaded.log_start:
-            disk.unlink(loaded.directory / snapshot_name(position))
-    yield Step()
-    return [position for position in positions if position.offset >= loaded.log_start]
-
-
-def _read_log(disk: Disk, found: LoadedMetadata, after: Offset) -> Generator[Step, None, None]:
-    """Takes every batch after the snapshot. Raises CorruptLog if there is a gap between their offsets."""
-    directory, following = found.log.directory, None
-    for segment in found.log.segments:
-        file = disk.open(names.segment_file(directory, segment.base_offset, ".log"))
-        try:
-            for batch in scan(file, 0, 0):
-                header = batch.header
-                if following not in (None, header.base_offset):
-                    raise _corrupt(directory, f"lacks the offsets from {following} to {header.base_offset}")
-                following = header.next_offset
-                if header.base_offset >= after:
-                    _take(found, header, batch.data)
-        except BadBatch as bad:
-            raise _corrupt(directory, f"is damaged below its recovery point, {file.path.name} {bad}") from bad
-        finally:
-            file.close()
-        yield Step()
-
-
-def _corrupt(directory: PurePath, what: str) -> CorruptLog:
-    why = f"the metadata log {what}; it is not cut, since committed records would go"
-    return CorruptLog(errno.EIO, why, str(directory))
-
-
-def _take(found: LoadedMetadata, header: records.Header, data: memoryview) -> None:
-    for offset, voters in voters_in(header, data):
-        found.voters, found.voters_offset, found.log_has_voters = voters, offset, True
-    found.batches.append(whole(decoded(header, data)))
-
-
-def voters_in(header: records.Header, data: memoryview) -> list[tuple[Offset, VoterSet]]:
-    """The voter sets in a control batch, with the offsets of their records."""
-    if not header.is_control:
-        return []
-    return [
-        (control.offset, VoterSet.from_record(VotersRecord.decode(control.value, CONTROL_VERSION)))
-        for control in parse_control(data)
-        if control.type == ControlType.KRAFT_VOTERS
-    ]
-
-
-def decoded(header: records.Header, data: memoryview) -> Pieces[CommittedBatch]:
-    values: tuple[Message, ...] = ()
-    if not header.is_control:
-        values = yield from decoding(record.value for record in records.iterate(data))
-    return CommittedBatch(header.last_offset, header.leader_epoch, values, header.size, header.max_timestamp)
 
 
 @dataclass(slots=True)

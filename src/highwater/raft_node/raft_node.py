@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import PurePath
-from typing import Any
 
 from highwater.config import NodeConfig
 from highwater.errors import Code, KafkaError
@@ -18,7 +16,7 @@ from highwater.log.checkpoint import replaced
 from highwater.log.log import Log
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import Pieces
-from highwater.model import NO_NODE, Endpoint, Epoch, NodeId, Offset
+from highwater.model import Endpoint, Epoch, NodeId, Offset
 from highwater.net.deadlines import DeadlineQueue
 from highwater.quorum import (
     NEVER_LOGGED,
@@ -33,20 +31,15 @@ from highwater.quorum import (
     ReplicaKey,
     Role,
     Timing,
-    VoterListener,
     VoterSet,
 )
 from highwater.quorum.voters import endpoint_of
-from highwater.raft_node.installing import Installation
+from highwater.raft_node.inputs import Answer, Inputs
+from highwater.raft_node.installing import CurrentLeader, Installation
 from highwater.raft_node.leader_watch import LeaderWatch
 from highwater.raft_node.listeners import Listeners as Listeners
-from highwater.raft_node.metadata_log import (
-    PARTITION,
-    QUORUM_STATE,
-    LoadedMetadata,
-    load_metadata,
-    open_metadata_log,
-)
+from highwater.raft_node.metadata_loader import QUORUM_STATE, LoadedMetadata, load_metadata
+from highwater.raft_node.metadata_log import PARTITION, open_metadata_log
 from highwater.raft_node.peers import Peers
 from highwater.raft_node.replay import Replay
 from highwater.raft_node.snapshots import Snapshot, image_of
@@ -55,14 +48,11 @@ from highwater.raft_node.voter_history import VoterHistory
 from highwater.wire.codec import Malformed, Message
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest
 from highwater.wire.messages.describe_quorum_response import DescribeQuorumResponse
-from highwater.wire.messages.fetch_snapshot_response import FetchSnapshotResponse
 from highwater.world import Timer, World, is_passing
 from highwater.world.jobs import finished
 
 LEAVE_CHECK_SECONDS = 0.01
 _log = logging.getLogger(__name__)
-
-Answer = Callable[[Any], None]
 
 
 class RaftNode:
@@ -74,11 +64,9 @@ class RaftNode:
         self._replay = Replay(MetadataImage(cluster_id))
         self._listeners: Listeners | None = None
         self._voters = VoterHistory()
-        self._inputs: deque[tuple[Callable[[float], Ready], Answer | None]] = deque()
-        self._works: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
+        self._inputs = Inputs(world, self._take, self._set_timer, self.fail)
         self._news: list[Callable[[], None]] = []
         self._timer: Timer | None = None
-        self._stopped = False
         self._installation: Installation | None = None
         self._numbers = count()
         self._leader_high_watermark: Offset = -1
@@ -103,7 +91,7 @@ class RaftNode:
             f"raft-{self.identity.node.key.id}",
             timing.request_timeout,
             self._answered,
-            lambda correlation: self._feed(lambda now: self.quorum.failed(correlation, now)),
+            lambda correlation: self._inputs.feed(lambda now: self.quorum.failed(correlation, now)),
             LeaderWatch(self).lost,
         )
         self.quorum = Quorum(
@@ -116,11 +104,11 @@ class RaftNode:
             voters_offset=self._voters.offset,
             timing=timing,
         )
-        self._feed(self.quorum.start)
+        self._inputs.feed(self.quorum.start)
 
     def _adopt(self, loaded: LoadedMetadata) -> None:
         self.log = open_metadata_log(
-            self.world, self._config, loaded, lambda: self._feed(self.quorum.log_flushed), self.fail
+            self.world, self._config, loaded, lambda: self._inputs.feed(self.quorum.log_flushed), self.fail
         )
         if loaded.snapshot is not None:
             self._replay = Replay(image_of(loaded.snapshot, self.identity.cluster_id))
@@ -130,51 +118,18 @@ class RaftNode:
 
     # The quorum's inputs and what follows from them
 
-    def _feed(self, step: Callable[[float], Ready], answer: Answer | None = None) -> None:
-        """Feeds one input at a time. An input that comes while another is carried out has to wait."""
-        self._inputs.append((step, answer))
-        if not self._works and len(self._inputs) == 1:
-            self._run()
-
-    def _run(self) -> None:
-        while self._inputs and not self._works and not self._stopped:
-            step, answer = self._inputs[0]
-            try:
-                ready = step(self.world.clock.monotonic())
-                if ready.election is not None or ready.truncate_to is not None:
-                    self._block(partial(self._prepare, ready, answer))
-                else:
-                    pieces = self._carry_out(ready, answer)
-                    if next(pieces, self) is None:
-                        self._block(partial(self._go_on, pieces))
-            except Exception as failed:  # noqa: BLE001 a broken invariant, or a record that cannot be applied
-                self.fail(failed)
-                return
-            self._inputs.popleft()
-        self._set_timer()
+    def _take(self, ready: Ready, answer: Answer | None) -> None:
+        if ready.election is not None or ready.truncate_to is not None:
+            self._inputs.block(partial(self._prepare, ready, answer))
+        else:
+            pieces = self._carry_out(ready, answer)
+            if next(pieces, self) is None:
+                self._inputs.block(partial(self._go_on, pieces))
 
     def _answered(self, correlation: int, answer: Message | FetchAnswer) -> None:
         if isinstance(answer, FetchAnswer) and answer.error is Code.NONE:
             self._leader_high_watermark = max(self._leader_high_watermark, answer.high_watermark)
-        self._feed(lambda now: self.quorum.answered(correlation, answer, now))
-
-    def _block(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Feeds nothing until `work` is done. It runs after the work that is under way: otherwise the installation of a
-        snapshot could overtake the storing of a vote."""
-        self._works.append(work)
-
-        async def run() -> None:
-            try:
-                while self._works:
-                    await self._works[0]()
-                    self._works.popleft()
-            except Exception as failed:  # noqa: BLE001 a node cannot go on without its metadata
-                self.fail(failed)
-                return
-            self._run()
-
-        if len(self._works) == 1:
-            self.world.spawn("quorum", run())
+        self._inputs.feed(lambda now: self.quorum.answered(correlation, answer, now))
 
     async def _prepare(self, ready: Ready, answer: Answer | None) -> None:
         if ready.election is not None:
@@ -195,7 +150,7 @@ class RaftNode:
         self._replay.cut(end)
         if self._voters.cut(end):
             self._voters_changed()
-        self._inputs.append((self.quorum.log_flushed, None))
+        self._inputs.add(self.quorum.log_flushed)
 
     def _carry_out(self, ready: Ready, answer: Answer | None) -> Pieces[None]:
         if ready.append is not None:
@@ -226,7 +181,7 @@ class RaftNode:
         except KafkaError as failed:
             if not is_passing(failed.__cause__):
                 raise
-            self._inputs.append((lambda now: self.quorum.epoch_not_begun(start.epoch, now), None))
+            self._inputs.add(lambda now: self.quorum.epoch_not_begun(start.epoch, now))
             return
         if start.voters is not None:
             self._voters.add([(offset, VoterSet.from_record(start.voters))])
@@ -263,11 +218,11 @@ class RaftNode:
     def _fetch_again(self, why: Exception) -> None:
         if self.world.failures.is_news(line := f"{PARTITION}: records are refused, and fetched again: {why}"):
             _log.warning("%s", line)
-        self._inputs.append((self.quorum.records_rejected, None))
+        self._inputs.add(self.quorum.records_rejected)
 
     def _voters_changed(self) -> None:
         voters, offset = self._voters.latest, self._voters.offset
-        self._inputs.append((lambda now: self.quorum.voters_changed(voters, offset, now), None))
+        self._inputs.add(lambda now: self.quorum.voters_changed(voters, offset, now))
 
     def _commit(self, high_watermark: Offset) -> Pieces[None]:
         """Applies everything below the high watermark before the high watermark becomes visible. Otherwise a new
@@ -285,19 +240,19 @@ class RaftNode:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        deadline = None if self._stopped or self._works else self.quorum.next_deadline()
+        deadline = None if self._inputs.is_stopped or self._inputs.is_blocked else self.quorum.next_deadline()
         if deadline is not None:
             delay = max(deadline - self.world.clock.monotonic(), 0.0)
             self._timer = self.world.clock.call_later(delay, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
-        self._feed(self.quorum.tick)
+        self._inputs.feed(self.quorum.tick)
 
     def fail(self, failed: BaseException) -> None:
         """Ends this node, because it cannot keep its metadata (KAFKA-14275)."""
-        if not self._stopped:
-            self._stopped = True
+        if not self._inputs.is_stopped:
+            self._inputs.stop()
             self._opened_with.failed(failed)
 
     # Snapshots of the leader
@@ -306,21 +261,17 @@ class RaftNode:
         leader = self.quorum.leader_id
         endpoint = None if leader is None else endpoint_of(self.quorum.leader_listeners, self.identity.listener)
         if leader is None or endpoint is None:
-            self._inputs.append((self.quorum.snapshot_failed, None))
+            self._inputs.add(self.quorum.snapshot_failed)
             return
 
-        def answered(answer: FetchSnapshotResponse, code: Code) -> None:
-            current = answer.topics[0].partitions[0].current_leader
-            other = None if current.leader_id == NO_NODE else NodeId(current.leader_id)
-            nodes = [node for node in answer.node_endpoints if node.node_id == current.leader_id]
-            known = tuple(VoterListener(self.identity.listener, node.host, node.port) for node in nodes)
-            self._feed(lambda now: self.quorum.snapshot_answered(code, other, current.leader_epoch, known, now))
+        def answered(code: Code, current: CurrentLeader) -> None:
+            self._inputs.feed(lambda now: self.quorum.snapshot_answered(code, *current, now))
 
         def done(snapshot: Snapshot | None) -> None:
             if snapshot is None:
-                self._feed(self.quorum.snapshot_failed)
+                self._inputs.feed(self.quorum.snapshot_failed)
             else:
-                self._block(partial(self._install, snapshot))
+                self._inputs.block(partial(self._install, snapshot))
 
         if self._installation is not None:
             self._installation.give_up()
@@ -342,8 +293,8 @@ class RaftNode:
                 self._voters.begin_with(position.offset - 1, snapshot.voters)
                 self._voters_changed()
             self.world.clock.call_soon(self._notify, self._opened_with.committed, self.committed, changes)
-        self._inputs.append((self.quorum.snapshot_done if is_ahead else self.quorum.snapshot_failed, None))
-        self._inputs.append((self.quorum.log_flushed, None))
+        self._inputs.add(self.quorum.snapshot_done if is_ahead else self.quorum.snapshot_failed)
+        self._inputs.add(self.quorum.log_flushed)
 
     # For the handlers and the active controller
 
@@ -368,7 +319,7 @@ class RaftNode:
     @property
     def is_deciding(self) -> bool:
         """Whether the last step of the quorum is still being written to disk. No peer knows of it yet."""
-        return bool(self._works)
+        return self._inputs.is_blocked
 
     @property
     def epoch(self) -> Epoch:
@@ -398,12 +349,12 @@ class RaftNode:
 
     def leader_died(self, leader: NodeId, epoch: Epoch) -> None:
         """The process of this leader is proven to be dead."""
-        if not self._stopped:
-            self._feed(lambda now: self.quorum.leader_is_dead(leader, epoch, now))
+        if not self._inputs.is_stopped:
+            self._inputs.feed(lambda now: self.quorum.leader_is_dead(leader, epoch, now))
 
     def requested(self, request: Message | FollowerFetch, caller: Caller, answer: Answer) -> None:
         """Takes a request of a peer. It is answered when everything that the response promises is on disk."""
-        self._feed(lambda now: self.quorum.requested(request, caller, now), answer)
+        self._inputs.feed(lambda now: self.quorum.requested(request, caller, now), answer)
 
     def describe(self, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
         clock = self.world.clock
@@ -425,20 +376,20 @@ class RaftNode:
         return batch.last_offset
 
     def resign(self, epoch: Epoch) -> None:
-        self._feed(lambda now: self.quorum.resign(epoch, now))
+        self._inputs.feed(lambda now: self.quorum.resign(epoch, now))
 
     async def leave(self, seconds: float) -> None:
         """Resigns if this node leads, so that another node is elected at once, and waits for that a little."""
-        self._feed(self.quorum.stop)
+        self._inputs.feed(self.quorum.stop)
         try:
             async with asyncio.timeout(seconds):
-                while not self.quorum.may_stop and not self._stopped:
+                while not self.quorum.may_stop and not self._inputs.is_stopped:
                     await asyncio.sleep(LEAVE_CHECK_SECONDS)
         except TimeoutError:  # normal when a whole cluster is stopped
             _log.info("no other leader of the quorum was seen before this node stopped")
 
     async def close(self) -> None:
-        self._stopped = True
+        self._inputs.stop()
         if self._timer is not None:
             self._timer.cancel()
         self._peers.close()

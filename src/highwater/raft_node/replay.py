@@ -11,7 +11,7 @@ from highwater.metadata.cluster import MetadataImage, difference
 from highwater.metadata.pieces import Pieces
 from highwater.metadata.replay import applying
 from highwater.model import Offset
-from highwater.raft_node.metadata_log import CommittedBatch
+from highwater.raft_node.committed_batch import CommittedBatch
 
 
 class Committed(NamedTuple):

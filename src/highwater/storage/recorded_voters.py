@@ -9,7 +9,8 @@ from highwater.log.names import LOG
 from highwater.log.scan import BadBatch, scan
 from highwater.model import METADATA_TOPIC
 from highwater.quorum import VoterSet
-from highwater.raft_node.metadata_log import QUORUM_STATE, voters_in
+from highwater.raft_node.committed_batch import voters_in
+from highwater.raft_node.metadata_loader import QUORUM_STATE
 from highwater.raft_node.snapshots import position_of, read_snapshot
 from highwater.world import Disk
 

@@ -8,7 +8,7 @@ from highwater.controller.batches import MAX_BYTES
 from highwater.controller.decision import Deciding, Decision
 from highwater.controller.leaders import MAX_ELECTIONS
 from highwater.model import NodeId
-from highwater.raft_node.metadata_log import load_metadata
+from highwater.raft_node.metadata_loader import load_metadata
 from highwater.wire.codec import Message
 from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord

@@ -18,7 +18,7 @@ from highwater.cluster.waiting import waits_for
 from highwater.config import ConfigError
 from highwater.log.meta_properties import read_meta_properties
 from highwater.model import Uuid, uuid_text
-from highwater.raft_node.metadata_log import QUORUM_STATE
+from highwater.raft_node.metadata_loader import QUORUM_STATE
 from highwater.storage.recorded_voters import recorded_voters
 from highwater.world.real_disk import RealDisk
 

@@ -17,8 +17,8 @@ def test_an_input_waits_until_the_one_that_brought_it_about_is_carried_out() -> 
 
         def answer(response: object) -> None:
             order.append("the first is answered")
-            raft._feed(second)
+            raft._inputs.feed(second)
             order.append("the rest of the first")
 
-        living.world.call(raft._feed, lambda now: Ready(), answer)
+        living.world.call(raft._inputs.feed, lambda now: Ready(), answer)
         assert order == ["the first is answered", "the rest of the first", "the second is taken"]

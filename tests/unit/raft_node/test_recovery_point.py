@@ -15,7 +15,7 @@ from highwater.model import Endpoint, TopicPartition
 from highwater.net.client import CallFailed, ClientConnection, Gone
 from highwater.net.deadlines import DeadlineQueue
 from highwater.quorum import Role
-from highwater.raft_node.metadata_log import load_metadata
+from highwater.raft_node.metadata_loader import load_metadata
 from highwater.raft_node.snapshots import position_of
 from highwater.sim.storage import Operation
 from highwater.sim.trace import Event
