@@ -9,12 +9,13 @@ import pytest
 
 from highwater.cluster import Cluster
 from highwater.cluster.thread_host import ThreadHost
+from highwater.model import NodeId
 
 
 @pytest.mark.timeout(120)
 def test_a_connection_that_its_peer_keeps_does_not_hold_up_a_stop_where_warnings_are_errors(tmp_path: Path) -> None:
     with Cluster(brokers=1, data_dir=tmp_path, config={"highwater.http.listener": "127.0.0.1:0"}) as cluster:
-        host = cluster._hosts[1]  # type: ignore[index]
+        host = cluster._hosts.of(NodeId(1))
         assert isinstance(host, ThreadHost) and host._steered is not None
         at = host._steered.node.http_endpoint
         assert at is not None

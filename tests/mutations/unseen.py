@@ -36,12 +36,12 @@ UNSEEN = [
         "whatever is below zero says that nothing is deleted",
     ),
     Unseen(
-        f"{SRC}replication/leader.py",
+        f"{SRC}replication/follower_progress.py",
         "has_left: bool = False",
         "who has told nothing may not join, whether it was in the ISR or not; and its first fetch sets it",
     ),
     Unseen(
-        f"{SRC}replication/leader.py",
+        f"{SRC}replication/follower_progress.py",
         "if at is not None and (self.caught_up_at is None or at > self.caught_up_at):",
         "the same time is set again",
     ),

@@ -10,14 +10,15 @@ from typing import Any, Self
 
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.broker.isr_changes import IsrChanges
-from highwater.broker.publisher import broker_epochs
+from highwater.broker.replica_image import broker_epochs
 from highwater.controller.alter_partition import alter_partition
 from highwater.errors import Code, code_of
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import NodeId
 from highwater.partition.in_sync import InSync
 from highwater.partition.partition import Partition
-from highwater.replication.leader import Contact, Leader
+from highwater.replication.follower_progress import Contact
+from highwater.replication.leader import Leader
 from highwater.sim.simulation import Simulation
 from highwater.wire.codec import Message
 from highwater.wire.messages.alter_partition_request import AlterPartitionRequest

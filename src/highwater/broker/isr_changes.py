@@ -10,8 +10,8 @@ from highwater.broker.controller_channel import ControllerChannel
 from highwater.errors import code_of
 from highwater.model import NodeId, Uuid
 from highwater.partition.partition import Partition
-from highwater.replication.alter_partition import Answer, Meaning, meaning_of
-from highwater.replication.leader import Leader, Proposal
+from highwater.replication.alter_partition import Answer, Meaning, Proposal, meaning_of
+from highwater.replication.leader import Leader
 from highwater.wire.messages.alter_partition_request import (
     AlterPartitionRequest,
     BrokerState,

@@ -14,22 +14,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from highwater.broker.broker import Broker
 from highwater.broker.missing import MissingReplicas
 from highwater.broker.reasons import why_changed
 from highwater.broker.refilled import Refilled
+from highwater.broker.replica_image import broker_epochs, is_counted_on, is_dispensable, is_lost
 from highwater.errors import KafkaError
 from highwater.log.loaded import CorruptLog
-from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ResourceType, broker_resource
 from highwater.metadata.topics import PartitionImage, TopicImage
-from highwater.model import NO_NODE, Endpoint, NodeId, TopicPartition, Uuid
+from highwater.model import NO_NODE, Endpoint, TopicPartition, Uuid
 from highwater.partition.partition import Partition
-from highwater.replication.leader import BrokerEpochs
 from highwater.world.boundary import Boundary, as_os_error
 
 CREATE_AT_ONCE = 4
@@ -383,28 +382,3 @@ class Publisher:
         self._broker.doubts.settle()
         self._directories.report()
         self._applied()
-
-
-def is_dispensable(part: PartitionImage, local: NodeId) -> bool:
-    """Whether the replica can be replaced: metadata calls it lost, another replica leads, and it is in no list from
-    which a leader may be elected."""
-    return part.leader not in (local, NO_NODE) and is_lost(part, local) and not is_counted_on(part, local)
-
-
-def is_counted_on(part: PartitionImage, local: NodeId) -> bool:
-    """Whether the replica is in a list from which a leader may be elected."""
-    return local in (*part.isr, *part.elr, *part.last_known_elr)
-
-
-def broker_epochs(image: MetadataImage, part: PartitionImage, replicas: Iterable[NodeId]) -> BrokerEpochs:
-    """The broker epochs of replicas that may be in the ISR; None for the others."""
-    epochs: dict[NodeId, int | None] = {}
-    for replica in replicas:
-        known = image.brokers.get(replica)
-        may_be_in_sync = known is not None and known.active and not is_lost(part, replica)
-        epochs[replica] = known.epoch if known is not None and may_be_in_sync else None
-    return epochs
-
-
-def is_lost(part: PartitionImage, local: NodeId) -> bool:
-    return part.directory(local) == DIRECTORY_LOST

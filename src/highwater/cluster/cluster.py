@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import threading
 import time
@@ -17,6 +16,7 @@ from highwater.cluster.awaited import AwaitedIsr, AwaitedLeader
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.home import Home
 from highwater.cluster.host import Host, State
+from highwater.cluster.hosts import Hosts, in_parallel, look, new_host, order
 from highwater.cluster.layout import Layout, NodeLayout
 from highwater.cluster.links import Links
 from highwater.cluster.readiness import wait_ready
@@ -27,7 +27,6 @@ from highwater.model import NodeId, TopicPartition
 
 READY_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 60.0
-ORDER_SECONDS: Final = 30.0
 WAIT_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.005
 
@@ -57,7 +56,7 @@ class Cluster:
         self._processes = processes
         self._links = Links()
         self._rules = Rules()
-        self._hosts: dict[NodeId, Host] = {}
+        self._hosts = Hosts()
         self._layout: Layout | None = None
         self._verbs = threading.RLock()
 
@@ -89,7 +88,7 @@ class Cluster:
     def _close_at_exit(self, opened_by: int) -> None:
         """Not in a fork, which has neither the nodes nor a right to their data. No thread can be started any more."""
         if os.getpid() == opened_by:
-            for host in self._running_hosts():
+            for host in self._hosts.running:
                 host.kill()
             self.close()
 
@@ -97,11 +96,11 @@ class Cluster:
         """A controlled shutdown if the data is kept; otherwise every node is killed and its data deleted."""
         with self._verbs:
             atexit.unregister(self._close_at_exit)
-            self._wake_all()
+            self._hosts.wake_all()
             if self._home.is_kept:
-                self._each(self._running_hosts(), lambda host: host.stop(STOP_SECONDS))
+                in_parallel(self._hosts.running, lambda host: host.stop(STOP_SECONDS))
             else:
-                self._each(self._running_hosts(), lambda host: host.kill())
+                in_parallel(self._hosts.running, lambda host: host.kill())
             self._hosts.clear()
             if self._layout is None:
                 self._home.abandon()
@@ -109,22 +108,6 @@ class Cluster:
                 self._layout.release()
                 self._layout = None
                 self._home.close()
-
-    def _running_hosts(self) -> list[Host]:
-        return [host for host in self._hosts.values() if host.state is not State.DOWN]
-
-    def _wake_all(self) -> None:
-        for host in self._hosts.values():
-            if host.state is State.PAUSED:
-                host.resume()
-
-    @staticmethod
-    def _each(hosts: Collection[Host], act: Callable[[Host], object]) -> None:
-        threads = [threading.Thread(target=act, args=(host,)) for host in hosts]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
 
     # --- what it is
 
@@ -161,7 +144,7 @@ class Cluster:
 
     def state(self, node: int) -> str:
         """up, paused or down"""
-        host = self._hosts.get(self._member(node).id)
+        host = self._hosts.of(self._member(node).id)
         return (State.DOWN if host is None else host.state).value
 
     def _member(self, node: int) -> NodeLayout:
@@ -171,7 +154,7 @@ class Cluster:
         raise ValueError(f"there is no node {node}; there are {self.nodes}")
 
     def _running(self, node: int, *states: State) -> Host:
-        host = self._hosts.get(self._member(node).id)
+        host = self._hosts.of(self._member(node).id)
         allowed = states or (State.UP, State.PAUSED)
         if host is None or host.state not in allowed:
             raise ValueError(f"node {node} is {self.state(node)}")
@@ -197,14 +180,11 @@ class Cluster:
         return [node for node in self.nodes if self.state(node) == State.DOWN.value]
 
     def _begin(self, member: NodeLayout) -> Host:
-        from highwater.cluster.process_host import ProcessHost
-        from highwater.cluster.thread_host import ThreadHost
-
-        host = (ProcessHost if self._processes else ThreadHost)(member, self._others(member), self._decide)
+        host = new_host(self._processes, member, self._others(member), self._decide)
         commands: list[tuple[str, Any]] = list(self._links.commands(member.id, map(NodeId, self.nodes)))
         commands += [("arm", [rule.id, rule.role.value, *rule[2:]]) for rule in self._rules.armed_for(member.id)]
         host.begin(commands)
-        self._hosts[member.id] = host
+        self._hosts.add(host)
         return host
 
     def _others(self, member: NodeLayout) -> dict[Any, NodeId]:
@@ -230,7 +210,7 @@ class Cluster:
     def kill(self, *nodes: int) -> None:
         """Like kill -9, all at once: connections break, and unsynced data is left to the operating system."""
         with self._verbs:
-            self._each([self._running(node) for node in nodes], lambda host: host.kill())
+            in_parallel([self._running(node) for node in nodes], lambda host: host.kill())
 
     def pause(self, *nodes: int) -> None:
         """Like SIGSTOP: the node does nothing, and its connections stay open."""
@@ -262,27 +242,19 @@ class Cluster:
         with self._verbs:
             self._links.heal()
             self._relink()
-            self._disarm(self._rules.clear())
+            self._hosts.disarm(self._rules.clear())
 
     def restore(self, seconds: float | None = None) -> None:
         """Heals, resumes paused nodes and starts nodes that are down."""
         with self._verbs:
             self.heal()
-            self._wake_all()
+            self._hosts.wake_all()
         self.start(seconds=seconds)
 
     def _relink(self) -> None:
-        for host in list(self._hosts.values()):
+        for host in self._hosts:
             for verb, argument in self._links.commands(host.member.id, map(NodeId, self.nodes)):
-                self._order(host, verb, argument)
-
-    def _order(self, host: Host, verb: str, argument: object) -> None:
-        """The command is in force on return. A paused node gets it when it resumes, and a dead one at its start."""
-        if host.state is State.PAUSED:
-            host.send(verb, argument)
-        elif host.state is State.UP:
-            with contextlib.suppress(ConnectionError):
-                host.call(verb, argument, ORDER_SECONDS)
+                order(host, verb, argument)
 
     # --- failing calls
 
@@ -302,21 +274,15 @@ class Cluster:
         with self._verbs:
             self._rules.add(failure)
             rule = failure.rule
-            for host in list(self._hosts.values()):
+            for host in self._hosts:
                 if failure.node in (None, host.member.id):
-                    self._order(host, "arm", [rule.id, rule.role.value, *rule[2:]])
+                    order(host, "arm", [rule.id, rule.role.value, *rule[2:]])
 
     def _decide(self, node: NodeId, rules: Sequence[int]) -> int | None:
         """Called from the threads of nodes. It takes only the lock of the rules, and waits for nothing."""
         chosen = self._rules.decide(node, rules)
-        self._disarm(self._rules.take_spent())
+        self._hosts.disarm(self._rules.take_spent())
         return chosen
-
-    def _disarm(self, rules: Sequence[int]) -> None:
-        for rule_id in rules:
-            for host in list(self._hosts.values()):
-                if host.state is not State.DOWN:
-                    host.send("disarm", rule_id)
 
     # --- topics
 
@@ -338,14 +304,10 @@ class Cluster:
 
     def client(self, seconds: float = WAIT_SECONDS) -> Client:
         """A client of the running brokers, for the tests of the cluster itself."""
-        running = [
-            host.member.bootstrap
-            for host in self._hosts.values()
-            if host.member.is_broker and host.state is State.UP and host.wait_ready(0)
-        ]
-        if not running:
+        serving = self._hosts.serving
+        if not serving:
             raise ClusterFailed("no broker runs")
-        return Client(running, client_id=CLIENT_ID, timeout=seconds, request_timeout=min(seconds, 10.0))
+        return Client(serving, client_id=CLIENT_ID, timeout=seconds, request_timeout=min(seconds, 10.0))
 
     def records(self, topic: str, partition: int | None = None, *, seconds: float = WAIT_SECONDS) -> list[StoredRecord]:
         """The records that a consumer reads now, from the beginning to the end, by partition and offset."""
@@ -370,17 +332,12 @@ class Cluster:
 
     def _looks(self, topic: str | None, whole: bool = False) -> list[dict[str, Any]]:
         """What each running node knows. With `whole`, only nodes that no cut keeps from newer metadata."""
-        looks = []
-        for host in list(self._hosts.values()):
-            if host.failure is not None:
-                raise ClusterFailed(f"node {host.member.id} ended by itself: {host.failure}")
-            if host.state is not State.UP or (whole and self._links.touches(host.member.id)):
-                continue
-            with contextlib.suppress(ConnectionError):
-                seen = host.call("look", topic, ORDER_SECONDS)
-                if seen is not None:
-                    looks.append(seen)
-        return looks
+        return [
+            seen
+            for host in self._hosts.looked_at()
+            if not (whole and self._links.touches(host.member.id))
+            for seen in look(host, topic)
+        ]
 
     def partition(self, topic: str, partition: int) -> PartitionView:
         found = self.view(topic).partitions.get(partition)

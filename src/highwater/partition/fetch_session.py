@@ -13,7 +13,7 @@ from highwater.errors import Code, KafkaError
 from highwater.model import Epoch, Offset, Uuid
 from highwater.partition.partition import Partition
 from highwater.replication.conversation import next_epoch
-from highwater.replication.leader import Contact
+from highwater.replication.follower_progress import Contact
 
 if TYPE_CHECKING:
     from random import Random

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from highwater.replication.leader import Leader, Proposal
+from highwater.replication.alter_partition import Proposal
+from highwater.replication.leader import Leader
 
 if TYPE_CHECKING:
     from highwater.partition.partition import Partition

@@ -15,19 +15,10 @@ from highwater.model import NO_NODE, Epoch, NodeId, Offset, TopicPartition, Uuid
 from highwater.partition.in_sync import InSync
 from highwater.partition.rules import rules_of
 from highwater.partition.watcher import Watcher
-from highwater.replication.alter_partition import Answer
+from highwater.replication.alter_partition import Answer, Proposal
 from highwater.replication.follower import Ready
-from highwater.replication.leader import (
-    COMMITTED,
-    PROPOSAL,
-    SHRANK,
-    STALE,
-    BrokerEpochs,
-    Contact,
-    Leader,
-    Proposal,
-    Terms,
-)
+from highwater.replication.follower_progress import Contact
+from highwater.replication.leader import COMMITTED, PROPOSAL, SHRANK, STALE, BrokerEpochs, Leader, Terms
 from highwater.replication.serving import check_epoch
 from highwater.wire.compression import Codec
 from highwater.wire.records import read_header

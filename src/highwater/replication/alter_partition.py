@@ -1,4 +1,4 @@
-"""What the controller's response to AlterPartition means for the leader that sent the request. Pure."""
+"""A change of the ISR that a leader asks the controller for by AlterPartition, and what the response means. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ from enum import Enum
 from typing import NamedTuple
 
 from highwater.errors import Code
-from highwater.model import Epoch
+from highwater.model import Epoch, NodeId
+
+
+class Proposal(NamedTuple):
+    """A change of the ISR that the leader asks the controller for."""
+
+    isr: tuple[NodeId, ...]
+    epochs: tuple[int | None, ...]
+    """The broker epochs of the members when the proposal was made: a later incarnation may lack records that this one
+    had. None for the leader itself and for a member that has not fetched in this term."""
+    partition_epoch: Epoch
+    expands: bool
+    why: str = ""
 
 
 class Meaning(Enum):

@@ -39,10 +39,14 @@ def test_a_node_that_opens_its_logs_says_so(processes: bool) -> None:
     """Nobody need look for a quorum then."""
     with Cluster(brokers=1, processes=processes) as cluster:
         cluster.create_topic("orders", partitions=3)
-        assert not cluster._hosts[NodeId(1)].opens_logs
+        host = cluster._hosts.of(NodeId(1))
+        assert host is not None
+        assert not host.opens_logs
         cluster.kill(1)
         cluster.start(1)
-        assert words_on([cluster._hosts[NodeId(1)]]) == "node 1: node 1 opens its logs"
+        host = cluster._hosts.of(NodeId(1))
+        assert host is not None
+        assert words_on([host]) == "node 1: node 1 opens its logs"
 
 
 def test_a_cluster_that_is_closed_as_a_whole_warns_of_no_missing_leader(

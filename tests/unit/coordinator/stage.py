@@ -13,7 +13,7 @@ from highwater.log.appended import Origin
 from highwater.model import NodeId
 from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.partition import Partition
-from highwater.replication.leader import Contact
+from highwater.replication.follower_progress import Contact
 from highwater.sim import Simulation
 from highwater.wire import records
 from highwater.wire.codec import Malformed, Struct

@@ -12,8 +12,9 @@ from highwater.model import NodeId
 from highwater.partition.followed import Followed
 from highwater.partition.in_sync import InSync
 from highwater.partition.partition import Partition
-from highwater.replication.alter_partition import Answer
-from highwater.replication.leader import Contact, Leader, Proposal
+from highwater.replication.alter_partition import Answer, Proposal
+from highwater.replication.follower_progress import Contact
+from highwater.replication.leader import Leader
 from tests.unit.log.bench import START_MS, Bench, batch, on_real_disk, until
 
 ME, OTHER, THIRD = NodeId(1), NodeId(2), NodeId(3)

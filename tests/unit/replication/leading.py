@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from highwater.model import NodeId
-from highwater.replication.leader import Contact, Leader, Terms
+from highwater.replication.follower_progress import Contact
+from highwater.replication.leader import Leader, Terms
 
 ME, SECOND, THIRD = NodeId(1), NodeId(2), NodeId(3)
 ALL = (ME, SECOND, THIRD)

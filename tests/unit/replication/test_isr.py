@@ -6,7 +6,8 @@ import pytest
 
 from highwater.errors import Code
 from highwater.replication.alter_partition import Answer, Meaning, meaning_of
-from highwater.replication.leader import COMMITTED, PROPOSAL, SHRANK, STALE, Contact
+from highwater.replication.follower_progress import Contact
+from highwater.replication.leader import COMMITTED, PROPOSAL, SHRANK, STALE
 from tests.unit.replication.leading import ALL, EPOCHS, LAG, ME, SECOND, THIRD, fetch, leads
 
 # Which follower is caught up

@@ -10,18 +10,9 @@ import pytest
 
 from highwater.errors import Code
 from highwater.model import NodeId
-from highwater.replication.alter_partition import Answer
-from highwater.replication.leader import (
-    COMMITTED,
-    PROPOSAL,
-    SHRANK,
-    STALE,
-    Contact,
-    FollowerProgress,
-    Leader,
-    Proposal,
-    Terms,
-)
+from highwater.replication.alter_partition import Answer, Proposal
+from highwater.replication.follower_progress import Contact, FollowerProgress
+from highwater.replication.leader import COMMITTED, PROPOSAL, SHRANK, STALE, Leader, Terms
 
 ME = NodeId(1)
 REPLICAS = tuple(map(NodeId, (1, 2, 3, 4)))

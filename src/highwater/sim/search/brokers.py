@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from highwater.broker.publisher import broker_epochs, is_dispensable, is_lost
+from highwater.broker.replica_image import broker_epochs, is_dispensable, is_lost
 from highwater.metadata.brokers import DIRECTORY_LOST, DIRECTORY_TROUBLED
 from highwater.model import NO_NODE, NodeId
 from highwater.replication.conversation import Conversation
 from highwater.replication.follower import Follower
 from highwater.replication.leader import COMMITTED, PROPOSAL, SHRANK, Leader, Terms
 from highwater.sim.search.action import Action
+from highwater.sim.search.channel import LAG_SECONDS, LONG_AGO, NOW
 from highwater.sim.search.controlling import Controller, directory_of
 from highwater.sim.search.fault import Fault
 from highwater.sim.search.hearsay import count, forget, promise
+from highwater.sim.search.node import KEY, Node
+from highwater.sim.search.replica_log import Batch, Log
 from highwater.sim.search.scope import Scope
-from highwater.sim.search.state import KEY, LAG_SECONDS, LONG_AGO, NOW, Batch, Log, Node, State
+from highwater.sim.search.state import State
 
 
 class Brokers:

@@ -17,10 +17,11 @@ from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.partitions import Recovery
 from highwater.metadata.replay import apply
 from highwater.model import NodeId, Uuid
-from highwater.replication.alter_partition import Answer
-from highwater.replication.leader import Proposal
+from highwater.replication.alter_partition import Answer, Proposal
+from highwater.sim.search.node import Node
+from highwater.sim.search.replica_log import Batch
 from highwater.sim.search.scope import Scope
-from highwater.sim.search.state import Batch, Node, State
+from highwater.sim.search.state import State
 from highwater.wire.codec import Message
 from highwater.wire.messages.alter_partition_request import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 from highwater.wire.messages.assign_replicas_to_dirs_request import (

@@ -11,9 +11,12 @@ from highwater.replication.leader import STALE
 from highwater.replication.serving import check_epoch, check_range, divergence
 from highwater.sim.search.action import Action
 from highwater.sim.search.brokers import Brokers
+from highwater.sim.search.channel import NOW, Channel, Place, Reading, Reply, Request
 from highwater.sim.search.fault import Fault
 from highwater.sim.search.hearsay import hear, take
-from highwater.sim.search.state import KEY, NOW, Batch, Channel, Heard, Node, Place, Reading, Reply, Request, State
+from highwater.sim.search.node import KEY, Heard, Node
+from highwater.sim.search.replica_log import Batch
+from highwater.sim.search.state import State
 
 
 class Fetches(Brokers):

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from highwater.broker.publisher import is_lost
+from highwater.broker.replica_image import is_lost
 from highwater.model import Epoch, NodeId
 from highwater.replication.leader import COMMITTED, PROPOSAL
-from highwater.sim.search.state import Heard, Node, Place, State
+from highwater.sim.search.channel import Place
+from highwater.sim.search.node import Heard, Node
+from highwater.sim.search.state import State
 
 
 def hear(state: State, node: Node, replica: NodeId, epoch: Epoch, heard: Heard) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from highwater.sim.search.state import Node, State
+from highwater.sim.search.node import Node
+from highwater.sim.search.state import State
 
 
 def broken(state: State) -> str | None:

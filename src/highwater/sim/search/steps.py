@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from highwater.model import NodeId
 from highwater.replication.leader import Leader
 from highwater.sim.search.action import Action
+from highwater.sim.search.channel import Channel
 from highwater.sim.search.fault import Fault
 from highwater.sim.search.fetches import Fetches
-from highwater.sim.search.state import Channel, Node, State
+from highwater.sim.search.node import Node
+from highwater.sim.search.state import State
 
 
 class Steps(Fetches):

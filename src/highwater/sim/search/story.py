@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from highwater.sim.search.action import Action
 from highwater.sim.search.exploring import Found
 from highwater.sim.search.fault import Fault
-from highwater.sim.search.state import Node, State
+from highwater.sim.search.node import Node
+from highwater.sim.search.state import State
 from highwater.sim.search.steps import Steps
 
 _SENTENCES = {

@@ -1,0 +1,86 @@
+"""What is on its way between one follower and one leader in a search: fetches, their answers and the fetch session."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from highwater.errors import Code
+from highwater.model import Epoch, Offset
+from highwater.replication.follower import Row
+from highwater.replication.follower_progress import Contact
+
+NOW, LONG_AGO = 0.0, -1000.0
+"""Time is fresh or long ago, and nothing else."""
+LAG_SECONDS = 10.0
+
+
+Place = tuple[Epoch, Offset, Epoch, Offset]
+"""The content of a fetch: leader epoch, offset, epoch of the last record, log start."""
+
+
+class Request(NamedTuple):
+    """A fetch on its way. If the session knows the position already, the fetch does not name it."""
+
+    number: int
+    broker_epoch: int
+    begins_session: bool
+    place: Place | None
+    forgets: bool = False
+
+
+class Reply(NamedTuple):
+    number: int
+    row: Row | None
+    place: Place | None = None
+    """The position that the row is for."""
+    code: Code = Code.NONE
+
+
+class Reading(NamedTuple):
+    """An answer whose bytes are read later than its header was made."""
+
+    number: int
+    row: Row
+    place: Place
+    end: Offset
+    """The end of the leader's log when the header was made."""
+
+
+class Channel:
+    """One follower's connection with one leader: first come, first served."""
+
+    __slots__ = ("contact", "forgotten", "held", "place", "reading", "replies", "requests", "restated", "sent", "stale")
+
+    def __init__(self) -> None:
+        self.requests: tuple[Request, ...] = ()
+        self.replies: tuple[Reply, ...] = ()
+        self.held: Request | None = None
+        """It has arrived and been counted, and there was nothing to say yet."""
+        self.stale: Request | None = None
+        """A request of a lost connection: the leader may still read it, but its response arrives nowhere."""
+        self.reading: Reading | None = None
+        self.place: Place | None = None
+        """The leader's session: the last position that it got."""
+        self.forgotten = False
+        """The leader had no room for the session any more."""
+        self.sent: tuple[Offset, Offset] | None = None
+        self.restated = False
+        self.contact = Contact(NOW)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.requests or self.replies or self.held or self.stale or self.place or self.reading)
+
+    def frozen(self) -> tuple[object, ...]:
+        return (
+            self.requests,
+            self.replies,
+            self.held,
+            self.stale,
+            self.reading,
+            self.place,
+            self.forgotten,
+            self.sent,
+            self.restated,
+            self.contact.at,
+        )
