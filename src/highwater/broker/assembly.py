@@ -22,10 +22,10 @@ from highwater.log.home import Home
 from highwater.log.log import Log
 from highwater.log.store import LogStore
 from highwater.metadata.registration import VersionRange
-from highwater.model import Endpoint, Uuid
+from highwater.model import Endpoint, NodeId, Uuid
 from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.fetch_session import FetchSessions
-from highwater.partition.fetcher import Limits
+from highwater.partition.fetcher import Fetcher, Limits
 from highwater.partition.fetchers import Fetchers
 from highwater.partition.hosted import Hosted
 from highwater.partition.in_sync import InSync
@@ -47,16 +47,8 @@ def assemble(
         return ControllerChannel(world, config, client_id, deadlines, controller_endpoint)
 
     controller = channel(f"broker-{node_id}")
-    lifecycle = Lifecycle(
-        world,
-        config,
-        home.cluster_id,
-        Uuid(world.random("incarnation").randbytes(16)),
-        home.directory_id,
-        features,
-        channel(f"broker-{node_id}-heartbeat"),
-        lambda: metadata.image.offset,
-    )
+    heartbeats = channel(f"broker-{node_id}-heartbeat")
+    lifecycle = _lifecycle(world, config, home, features, heartbeats, metadata)
 
     def broker_epoch() -> int:
         return lifecycle.epoch
@@ -64,9 +56,7 @@ def assemble(
     hosted = Hosted()
     groups = GroupCoordinator(world, config, deadlines, metadata)
     directories = ReplicaDirectories(world, node_id, home.directory_id, controller, broker_epoch)
-    troubled = _troubled(hosted, groups, directories)
-    loaders = config.get(settings.NUM_RECOVERY_THREADS_PER_DATA_DIR)
-    store = LogStore(world, home.directory, metadata.log_config, troubled, loaders)
+    store = _store(world, config, home, metadata, _troubled(hosted, groups, directories))
     doubts = Doubts(clock)
     isr_changes = IsrChanges(world, node_id, controller, broker_epoch)
     sessions = config.get(settings.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS)
@@ -86,21 +76,63 @@ def assemble(
         in_sync=InSync(clock.monotonic, lambda: _longest_lag(metadata.config), isr_changes.ask),
         doubts=doubts,
         departed=Departed(clock),
-        fetchers=Fetchers(
+        fetchers=_fetchers(world, deadlines, metadata, lifecycle.incarnation, doubts, store),
+        sessions=FetchSessions(sessions, world.random("fetch-sessions")),
+        producer_ids=ProducerIds(node_id, controller, broker_epoch, clock.monotonic),
+        auto_creation=AutoCreation(world, controller, lambda: _request_timeout(metadata.config), metadata.knows_topic),
+    )
+
+
+def _lifecycle(
+    world: World,
+    config: NodeConfig,
+    home: Home,
+    features: dict[str, VersionRange],
+    heartbeats: ControllerChannel,
+    metadata: AppliedMetadata,
+) -> Lifecycle:
+    """Each start of a broker is a new incarnation."""
+    return Lifecycle(
+        world,
+        config,
+        home.cluster_id,
+        Uuid(world.random("incarnation").randbytes(16)),
+        home.directory_id,
+        features,
+        heartbeats,
+        lambda: metadata.image.offset,
+    )
+
+
+def _store(
+    world: World, config: NodeConfig, home: Home, metadata: AppliedMetadata, troubled: Callable[[Log], None]
+) -> LogStore:
+    loaders = config.get(settings.NUM_RECOVERY_THREADS_PER_DATA_DIR)
+    return LogStore(world, home.directory, metadata.log_config, troubled, loaders)
+
+
+def _fetchers(
+    world: World,
+    deadlines: DeadlineQueue,
+    metadata: AppliedMetadata,
+    incarnation: Uuid,
+    doubts: Doubts,
+    store: LogStore,
+) -> Fetchers:
+    def new_fetcher(leader: NodeId, at: Endpoint) -> Fetcher:
+        return Fetcher(
             world,
             deadlines,
-            node_id,
-            lambda: metadata.registered_epoch(lifecycle.incarnation),
+            metadata.config.node_id,
+            leader,
+            at,
+            lambda: metadata.registered_epoch(incarnation),
             lambda: _fetch_limits(metadata.config),
             doubts.cast,
             store,
-        ),
-        sessions=FetchSessions(sessions, world.random("fetch-sessions")),
-        producer_ids=ProducerIds(node_id, controller, broker_epoch, clock.monotonic),
-        auto_creation=AutoCreation(
-            world, controller, lambda: metadata.config.get(settings.REQUEST_TIMEOUT_MS), metadata.knows_topic
-        ),
-    )
+        )
+
+    return Fetchers(new_fetcher)
 
 
 def _troubled(hosted: Hosted, groups: GroupCoordinator, directories: ReplicaDirectories) -> Callable[[Log], None]:
@@ -120,6 +152,10 @@ def _troubled(hosted: Hosted, groups: GroupCoordinator, directories: ReplicaDire
 
 def _longest_lag(config: NodeConfig) -> float:
     return config.get(settings.REPLICA_LAG_TIME_MAX_MS) / 1000
+
+
+def _request_timeout(config: NodeConfig) -> int:
+    return config.get(settings.REQUEST_TIMEOUT_MS)
 
 
 def _fetch_limits(config: NodeConfig) -> Limits:

@@ -4,34 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from highwater.log.store import LogStore
 from highwater.model import Endpoint, NodeId
-from highwater.net.deadlines import DeadlineQueue
-from highwater.partition.fetcher import Fetcher, Limits
+from highwater.partition.fetcher import Fetcher
 from highwater.partition.partition import Partition
-from highwater.world import World
 
 
 class Fetchers:
     """A partition never has two fetchers: the old one stops before the next one begins."""
 
-    def __init__(
-        self,
-        world: World,
-        deadlines: DeadlineQueue,
-        local: NodeId,
-        broker_epoch: Callable[[], int],
-        limits: Callable[[], Limits],
-        doubt: Callable[[NodeId], None],
-        store: LogStore,
-    ) -> None:
-        self._world = world
-        self._deadlines = deadlines
-        self._local = local
-        self._broker_epoch = broker_epoch
-        self._limits = limits
-        self._doubt = doubt
-        self._store = store
+    def __init__(self, new_fetcher: Callable[[NodeId, Endpoint], Fetcher]) -> None:
+        """`new_fetcher` makes a fetcher for a leader at an address."""
+        self._new_fetcher = new_fetcher
         self._by_leader: dict[NodeId, Fetcher] = {}
         self._of: dict[Partition, Fetcher] = {}
 
@@ -41,17 +24,7 @@ class Fetchers:
             moved = [each for each, of in self._of.items() if of is fetcher]
             if fetcher is not None:
                 fetcher.close()
-            fetcher = self._by_leader[leader] = Fetcher(
-                self._world,
-                self._deadlines,
-                self._local,
-                leader,
-                at,
-                self._broker_epoch,
-                self._limits,
-                self._doubt,
-                self._store,
-            )
+            fetcher = self._by_leader[leader] = self._new_fetcher(leader, at)
             for each in moved:
                 self._of[each] = fetcher
                 if each is not partition:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from highwater.errors import Code, code_of
 from highwater.model import Epoch, NodeId, Uuid
 from highwater.quorum.answer_head import (
@@ -30,6 +32,8 @@ from highwater.wire.messages.begin_quorum_epoch_request import BeginQuorumEpochR
 from highwater.wire.messages.begin_quorum_epoch_response import BeginQuorumEpochResponse
 from highwater.wire.messages.end_quorum_epoch_request import EndQuorumEpochRequest, PartitionData
 from highwater.wire.messages.end_quorum_epoch_response import EndQuorumEpochResponse
+
+Response = TypeVar("Response", BeginQuorumEpochResponse, EndQuorumEpochResponse)
 
 
 def announce(core: Core, leader: Leader, now: float) -> None:
@@ -65,10 +69,8 @@ def answer_begin(core: Core, request: BeginQuorumEpochRequest, caller: Caller, n
     if partition is None:
         return BeginQuorumEpochResponse(error_code=Code.INVALID_REQUEST)
     leader_id, epoch = NodeId(partition.leader_id), partition.leader_epoch
-    error = _check(core, leader_id, epoch, caller)
+    error = _learn(core, request, leader_id, epoch, caller, now)
     if error == Code.NONE:
-        listeners = tuple(VoterListener(at.name, at.host, at.port) for at in request.leader_endpoints)
-        core.learn(leader_id, epoch, listeners or core.voters.listeners(leader_id), now)
         voter = ReplicaKey(NodeId(request.voter_id), Uuid(bytes(partition.voter_directory_id)))
         if voter.id >= 0 and not voter.names(core.local):
             error = Code.INVALID_VOTER_KEY
@@ -82,13 +84,26 @@ def answer_end(core: Core, request: EndQuorumEpochRequest, caller: Caller, now: 
     if partition is None:
         return EndQuorumEpochResponse(error_code=Code.INVALID_REQUEST)
     leader_id, epoch = NodeId(partition.leader_id), partition.leader_epoch
+    error = _learn(core, request, leader_id, epoch, caller, now)
+    if error == Code.NONE and isinstance(core.role, Follower) and core.role.leader_id == leader_id:
+        core.role.leader_ended(now + _wait_by_rank(core, partition))
+    return end_epoch_answer(answer_head(core, error, caller))
+
+
+def _learn(
+    core: Core,
+    request: BeginQuorumEpochRequest | EndQuorumEpochRequest,
+    leader_id: NodeId,
+    epoch: Epoch,
+    caller: Caller,
+    now: float,
+) -> Code:
+    """Learns the leader that a request names, if the request is valid."""
     error = _check(core, leader_id, epoch, caller)
     if error == Code.NONE:
         listeners = tuple(VoterListener(at.name, at.host, at.port) for at in request.leader_endpoints)
         core.learn(leader_id, epoch, listeners or core.voters.listeners(leader_id), now)
-        if isinstance(core.role, Follower) and core.role.leader_id == leader_id:
-            core.role.leader_ended(now + _wait_by_rank(core, partition))
-    return end_epoch_answer(answer_head(core, error, caller))
+    return error
 
 
 def _check(core: Core, leader_id: NodeId, epoch: Epoch, caller: Caller) -> Code:
@@ -122,22 +137,21 @@ def _wait_by_rank(core: Core, partition: PartitionData) -> float:
 
 def take_begin(core: Core, response: BeginQuorumEpochResponse, now: float) -> bool:
     """The response matters only if the voter knows a later epoch. Its fetches show that it follows us."""
-    partition = metadata_partition(response.topics)
-    if response.error_code != Code.NONE or partition is None:
-        return False
-    leader_id = node_or_none(partition.leader_id)
-    listeners = leader_listeners(core, leader_id, response.node_endpoints)
-    settled = settle(core, code_of(partition.error_code), leader_id, partition.leader_epoch, listeners, now)
-    return settled is not False
+    return _settle(core, response, now) is not False
 
 
 def take_end(core: Core, voter: NodeId, response: EndQuorumEpochResponse, now: float) -> bool:
+    settled = _settle(core, response, now)
+    if settled is None and isinstance(core.role, Resigned):
+        core.role.unacknowledged.discard(voter)
+    return settled is not False
+
+
+def _settle(core: Core, response: Response, now: float) -> bool | None:
+    """As `settle`; False, too, if the response has an error or is not about the metadata log."""
     partition = metadata_partition(response.topics)
     if response.error_code != Code.NONE or partition is None:
         return False
     leader_id = node_or_none(partition.leader_id)
     listeners = leader_listeners(core, leader_id, response.node_endpoints)
-    settled = settle(core, code_of(partition.error_code), leader_id, partition.leader_epoch, listeners, now)
-    if settled is None and isinstance(core.role, Resigned):
-        core.role.unacknowledged.discard(voter)
-    return settled is not False
+    return settle(core, code_of(partition.error_code), leader_id, partition.leader_epoch, listeners, now)

@@ -16,7 +16,7 @@ from highwater.net.context import RequestContext
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.registry import Api, Registry, Role
 from highwater.net.server import ListenerSpec, Server
-from highwater.partition.fetcher import Limits
+from highwater.partition.fetcher import Fetcher, Limits
 from highwater.partition.fetchers import Fetchers
 from highwater.partition.partition import Partition
 from highwater.sim import Knobs, Simulation
@@ -114,13 +114,17 @@ class Following:
         self.partitions = [self._partition(index) for index in range(partitions)]
         deadlines = DeadlineQueue(self.world.clock)
         self.fetchers = Fetchers(
-            self.world,
-            deadlines,
-            ME,
-            lambda: self.broker_epoch,
-            lambda: self.limits,
-            lambda leader: self.doubted.append(self.sim.now),
-            self.bench.store,
+            lambda leader, at: Fetcher(
+                self.world,
+                deadlines,
+                ME,
+                leader,
+                at,
+                lambda: self.broker_epoch,
+                lambda: self.limits,
+                lambda leader: self.doubted.append(self.sim.now),
+                self.bench.store,
+            )
         )
 
     def __enter__(self) -> Self:
