@@ -10,7 +10,7 @@ from typing import Protocol
 
 from highwater.audit import History, Outcome, Read, Sent, judge
 from highwater.errors import Code, KafkaError, code_of
-from highwater.model import Endpoint, TopicPartition
+from highwater.model import Endpoint, Offset, TopicPartition
 from highwater.net.client import CallFailed
 from highwater.sim.client import Client
 from highwater.sim.faults.permitted import Permitted
@@ -224,9 +224,7 @@ class Load:
         """If a topic allowed data loss and a partition lost data, only its end is judged: what is still there is there
         once, in order, and was sent. What is missing before the start of a log was deleted on request, or expired."""
         starts = {partition: page.log_start for partition, page in self.whole.items()}
-        for partition, start in starts.items():
-            if not permitted.start(partition, start):
-                self.wrong.append(f"{partition}: begins at {start}, and no client asked for that")
+        self._judge_starts(lossy, starts, permitted)
         sends = [*self.sends]
         sends += [Sent(at, value, producer, Outcome.UNKNOWN) for value, (at, producer) in self._begun.items()]
         before = [read for read in self.reads if read.partition not in lossy]
@@ -248,12 +246,19 @@ class Load:
         if not verdict.ok:
             wrong = {name: n for name, n in verdict.counts.items() if name not in ("acked", "delivered") and n}
             self.wrong += [f"the audit finds {name}: {getattr(verdict, name)[:3]}" for name in wrong]
+        for partition, page in self.whole.items():
+            self._judge_whole(partition, page, before)
+
+    def _judge_starts(
+        self, lossy: frozenset[TopicPartition], starts: Mapping[TopicPartition, Offset], permitted: Permitted
+    ) -> None:
+        for partition, start in starts.items():
+            if not permitted.start(partition, start):
+                self.wrong.append(f"{partition}: begins at {start}, and no client asked for that")
         for partition, at in self._out_of_range:
             # A deletion that was not confirmed may hold at one leader, and not at the next.
             if partition not in lossy and at >= starts[partition] and not permitted.start(partition, at + 1):
                 self.wrong.append(f"{partition}: {at} was committed, and is out of range")
-        for partition, page in self.whole.items():
-            self._judge_whole(partition, page, before)
 
     def _judge_whole(self, partition: TopicPartition, page: Page, before: Sequence[Read]) -> None:
         offsets = [read.offset for read in page.reads]

@@ -80,11 +80,11 @@ class Steps(Fetches):
             yield Action("write", node.id)
         if node.answer is not None:
             yield Action("hear", node.id)
-            if Fault.LOSS in self.scope.faults and state.budget:
+            if self._may(state, Fault.LOSS):
                 yield Action("hear_nothing", node.id, fault=Fault.LOSS)
         elif node.asked is not None:
             yield Action("decide", node.id)
-            if Fault.REPEAT in self.scope.faults and state.budget and node.late is None:
+            if self._may(state, Fault.REPEAT) and node.late is None:
                 yield Action("ask_again", node.id, fault=Fault.REPEAT)
 
     def _faults(self, state: State, node: Node) -> Iterator[Action]:
@@ -108,22 +108,27 @@ class Steps(Fetches):
                     yield Action("delete", node.id, fault=fault)
 
     def _of_channel(self, state: State, follower: NodeId, leader: NodeId, channel: Channel) -> Iterator[Action]:
-        if channel.requests and state.nodes[leader].is_alive and channel.held is None and channel.reading is None:
-            yield Action("arrive", follower, leader)
-        if channel.stale is not None and state.nodes[leader].is_alive:
-            yield Action("arrive_late", follower, leader)
+        if state.nodes[leader].is_alive:
+            if channel.requests and channel.held is None and channel.reading is None:
+                yield Action("arrive", follower, leader)
+            if channel.stale is not None:
+                yield Action("arrive_late", follower, leader)
         if channel.held is not None and (channel.restated or self._row(state, leader, channel)[0]):
             yield Action("reply", follower, leader)  # with news, or at the end of its time
-            if Fault.COLD in self.scope.faults and state.budget and self._has_batches(state, leader, channel):
+            if self._may(state, Fault.COLD) and self._has_batches(state, leader, channel):
                 yield Action("reply", follower, leader, Fault.COLD)
         if channel.reading is not None:
             yield Action("read", follower, leader)
-        if Fault.SESSION in self.scope.faults and state.budget and channel.place is not None and not channel.forgotten:
+        if self._may(state, Fault.SESSION) and channel.place is not None and not channel.forgotten:
             yield Action("forget", follower, leader, Fault.SESSION)
         if channel.replies:
             yield Action("take", follower, leader)
             row = channel.replies[0].row
-            if Fault.APPEND in self.scope.faults and state.budget and row is not None and row.batches:
+            if self._may(state, Fault.APPEND) and row is not None and row.batches:
                 yield Action("take", follower, leader, Fault.APPEND)
-        if Fault.RESET in self.scope.faults and state.budget and (channel.requests or channel.held):
+        if self._may(state, Fault.RESET) and (channel.requests or channel.held):
             yield Action("reset", follower, leader, Fault.RESET)
+
+    def _may(self, state: State, fault: Fault) -> bool:
+        """Whether this fault may happen, and one more fault at all."""
+        return state.budget > 0 and fault in self.scope.faults
