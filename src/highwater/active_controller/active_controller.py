@@ -65,6 +65,10 @@ class ActiveController:
         self._gained: Leadership | None = None
         self.last_append = 0.0
         """When it last appended a record, or became active."""
+        self.owes_elections = False
+        """Whether partitions may have no leader, though a live replica has every committed record. Either a decision of
+        several batches was written in part, here or by an earlier controller; or a broker counted as silent and was
+        heard again."""
         self._no_room_since: float | None = None
         """Since when decisions cannot be written; None if the last one could."""
         session_seconds = config.get(BROKER_SESSION_TIMEOUT_MS) / 1000
@@ -160,6 +164,7 @@ class ActiveController:
         try:
             for batch in (yield from cut(records)):
                 if not (yield from self._append_batch(list(batch), why)):
+                    self.owes_elections = True
                     return False
         except KafkaError as too_large:
             _log.error("a decision is refused: %s", too_large)
@@ -250,6 +255,7 @@ class ActiveController:
         self._log_change(f"controller {self._config.node_id} is active in epoch {epoch}: the quorum elected it")
         self._epoch = epoch
         self._head = self.raft.committed
+        self.owes_elections = True
         self._no_room_since = None
         self.watch.activate(self._config.node_id, self._config.is_broker)
         self.decide_alone(partial(self._begin_epoch, epoch))

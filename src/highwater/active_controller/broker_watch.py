@@ -69,6 +69,11 @@ class BrokerWatch:
         self._suspicion.heard(broker, epoch)
 
     @property
+    def leaving(self) -> frozenset[NodeId]:
+        """The brokers that are being fenced: no ISR takes them in."""
+        return frozenset(broker for broker, _ in self._fencings)
+
+    @property
     def is_fencing(self) -> bool:
         """Whether a broker is being fenced. That takes several turns, and until the last one the broker counts as
         active. An election in between could elect it again, and the fencing would never end."""
@@ -150,6 +155,8 @@ class BrokerWatch:
             self._world.clock.call_soon(self._fence, broker, epoch, why, silent, by_proof)
             return
         self.liveness.forget(broker, epoch)
+        if silent:  # one of them may have been heard again since
+            controller.owes_elections = True
         if records and by_proof:
             self._suspicion.fenced(broker, epoch, self._world.clock.monotonic())
         if records:

@@ -8,7 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from highwater.config import METADATA_MAX_IDLE_INTERVAL_MS, NodeConfig
-from highwater.controller.leaders import MAX_ELECTIONS, elect_unclean, rebalance, rebalance_interval, unclean_interval
+from highwater.controller.leaders import (
+    MAX_ELECTIONS,
+    elect_owed,
+    elect_unclean,
+    rebalance,
+    rebalance_interval,
+    unclean_interval,
+)
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import Pieces
 from highwater.wire.codec import Message
@@ -72,7 +79,11 @@ class Clockwork:
             yield from self._controller.append([NoOpRecord()], "")
 
     def _elect_by_the_clock(self, now: float) -> None:
-        """Now and then, elects preferred leaders, and unclean ones for topics that allow it."""
+        """Elects leaders that are owed. Now and then, elects preferred leaders, and unclean ones for topics that allow
+        it."""
+        if self._controller.owes_elections:
+            self._controller.owes_elections = False
+            self._elect_some(elect_owed, "an earlier decision left the partition without a leader")
         if now >= self._rebalance_at:
             self._rebalance_at = now + rebalance_interval(self._controller.config)
             self._elect_some(rebalance, "leadership goes back to preferred replicas")

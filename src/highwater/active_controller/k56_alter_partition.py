@@ -20,4 +20,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: AlterPart
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         ctx.respond(AlterPartitionResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
         return
-    controller.decide(lambda: alter_partition(controller.head, request, ctx.version, controller.config), answer)
+    controller.decide(
+        lambda: alter_partition(controller.head, request, ctx.version, controller.config, controller.watch.leaving),
+        answer,
+    )

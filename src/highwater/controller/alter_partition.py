@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from highwater.config import NodeConfig
@@ -31,14 +31,19 @@ class IsrMember(NamedTuple):
 
 
 def alter_partition(
-    head: MetadataImage, request: AlterPartitionRequest, version: int, config: NodeConfig
+    head: MetadataImage,
+    request: AlterPartitionRequest,
+    version: int,
+    config: NodeConfig,
+    leaving: Collection[NodeId] = (),
 ) -> Decision[AlterPartitionResponse]:
-    """Each partition is changed or refused by itself. `config` must be `in_force` for `head`."""
+    """Each partition is changed or refused by itself. `config` must be `in_force` for `head`. `leaving`: brokers that
+    are being fenced, which takes several decisions."""
     try:
         leader = current_registration(head, request.broker_id, request.broker_epoch).id
     except KafkaError as error:
         return Decision(AlterPartitionResponse(error_code=error.code), refusal=error)
-    round_ = _Round(head, config, leader, version)
+    round_ = _Round(head, config, leader, version, leaving)
     topics = [
         TopicData(
             topic_id=topic.topic_id, partitions=[round_.result(topic.topic_id, asked) for asked in topic.partitions]
@@ -52,12 +57,15 @@ def alter_partition(
 class _Round:
     """The proposals of one request."""
 
-    __slots__ = ("_after", "_electorate", "_head", "_leader", "_version", "records", "refusal")
+    __slots__ = ("_after", "_electorate", "_head", "_leader", "_leaving", "_version", "records", "refusal")
 
-    def __init__(self, head: MetadataImage, config: NodeConfig, leader: NodeId, version: int) -> None:
+    def __init__(
+        self, head: MetadataImage, config: NodeConfig, leader: NodeId, version: int, leaving: Collection[NodeId]
+    ) -> None:
         self._head = head
         self._electorate = Electorate(head, config)
         self._leader = leader
+        self._leaving = leaving
         self._version = version
         self._after: dict[tuple[Uuid, int], PartitionImage] = {}
         self.records: list[Message] = []
@@ -93,7 +101,7 @@ class _Round:
             raise KafkaError(Code.INVALID_UPDATE_VERSION)
         recovery = check_isr(partition, asked, members)
         try:
-            check_eligible(self._head, partition, members)
+            check_eligible(self._head, partition, members, self._leaving)
         except KafkaError:
             # The leader goes on without this member after the refusal. A copy of the request may still be on its way,
             # on a connection that the leader has lost. It must not be granted later, so the partition epoch rises here.
@@ -163,7 +171,9 @@ def check_isr(partition: PartitionImage, asked: Asked, members: Sequence[IsrMemb
     return recovery
 
 
-def check_eligible(head: MetadataImage, partition: PartitionImage, members: Sequence[IsrMember]) -> None:
+def check_eligible(
+    head: MetadataImage, partition: PartitionImage, members: Sequence[IsrMember], leaving: Collection[NodeId] = ()
+) -> None:
     """Raises KafkaError(INELIGIBLE_REPLICA). A broker that is fenced or shuts down may be gone before it has every
     acknowledged record. Another incarnation of it, or a replica in a lost directory, may have lost such records.
 
@@ -174,6 +184,8 @@ def check_eligible(head: MetadataImage, partition: PartitionImage, members: Sequ
         if broker is None or not broker.active:
             raise KafkaError(Code.INELIGIBLE_REPLICA, f"broker {member.broker} is not active")
         joins = member.broker not in partition.isr
+        if joins and member.broker in leaving:
+            raise KafkaError(Code.INELIGIBLE_REPLICA, f"broker {member.broker} is being fenced")
         if member.epoch != broker.epoch and (joins or member.epoch != ANY_EPOCH):
             raise KafkaError(Code.INELIGIBLE_REPLICA, f"broker {member.broker} of epoch {member.epoch}")
         if joins and not broker.has_online(partition.directory(member.broker)):

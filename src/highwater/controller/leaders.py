@@ -150,6 +150,11 @@ def _must_stay(partition: PartitionImage, electorate: Electorate) -> bool:
     return still and electorate.acceptable(partition)(partition.leader)
 
 
+def candidates(partition: PartitionImage) -> tuple[NodeId, ...]:
+    """The replicas from which a leader is elected if the election is not an unclean one."""
+    return partition.isr or partition.elr or partition.last_known_elr
+
+
 def preferred(partition: PartitionImage) -> NodeId:
     return partition.replicas[0]
 
@@ -161,6 +166,18 @@ def _deprived(head: MetadataImage, tolerated: int) -> set[NodeId]:
         return sum(preferred(partition) == broker for _, _, partition in head.topics.hosted_by(broker))
 
     return {broker for broker, count in missing.items() if count * 100 > tolerated * due(broker)}
+
+
+def elect_owed(head: MetadataImage, config: NodeConfig, limit: int = MAX_ELECTIONS) -> list[Message]:
+    """Elects leaders for partitions without one, where a replica with every committed record can lead. Usually the
+    change that makes a leader possible elects it. But its controller may end in between, or have no room to write."""
+    electorate = Electorate(head, config)
+    changes = (
+        electorate.change(place, place[2].isr, Election.ONLINE)
+        for place in leaderless(head)
+        if any(map(electorate.acceptable(place[2]), candidates(place[2])))
+    )
+    return list(islice((record for record in changes if record is not None and record.leader >= 0), limit))
 
 
 def elect_unclean(head: MetadataImage, config: NodeConfig, limit: int = MAX_ELECTIONS) -> list[Message]:
