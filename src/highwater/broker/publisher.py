@@ -22,7 +22,7 @@ from highwater.broker.reasons import why_changed
 from highwater.broker.refilled import Refilled
 from highwater.broker.replica_image import broker_epochs, is_counted_on, is_dispensable, is_lost
 from highwater.errors import KafkaError
-from highwater.log.loaded import CorruptLog
+from highwater.log.loaded import CorruptLog, Incomplete
 from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ResourceType, broker_resource
@@ -58,6 +58,9 @@ class Publisher:
         self._settle_until = 0.0
         self._missing = MissingReplicas(broker, self._news.set)
         self._refilled = Refilled(broker.world.clock, self._look_again)
+        self._doubtful: set[Partition] = set()
+        """Replicas that metadata called lost when this broker started: an earlier life may have found damage, and what
+        it found is not known here."""
 
     def offer(self, image: MetadataImage, changes: Changes) -> None:
         if self._pending is not None:
@@ -95,7 +98,9 @@ class Publisher:
                     _log.warning("%s is not this broker's any more: dropped", tp)
                     broker.store.delete(tp)
                 else:
-                    broker.hosted.add(Partition(log, self._broker.in_sync))
+                    broker.hosted.add(partition := Partition(log, self._broker.in_sync))
+                    if is_lost(known, broker.node_id):
+                        self._doubtful.add(partition)
         for tp in list(broker.store.unloaded):
             topic = image.topics.by_name.get(tp.topic)
             known = None if topic is None else topic.partitions.get(tp.partition)
@@ -148,6 +153,7 @@ class Publisher:
     def _out_of_service(self, partition: Partition) -> None:
         self._broker.hosted.remove(partition)
         self._refilled.forget(partition)
+        self._doubtful.discard(partition)
         self._broker.fetchers.unfollow(partition)
         self._broker.groups.removed(partition)
         partition.close()
@@ -218,6 +224,15 @@ class Publisher:
         """The log failed or is damaged. Asks the controller to let other replicas take over."""
         self._directories.lose(partition.topic_id, partition.tp.partition, lasting=partition.log.offline is not None)
 
+    def _settle_doubt(self, partition: Partition, part: PartitionImage) -> None:
+        """Once another replica leads, a doubtful one is fetched again. The last copy is all that there is."""
+        if partition not in self._doubtful or part.leader == NO_NODE:
+            return
+        self._doubtful.discard(partition)
+        if not is_counted_on(part, self._broker.node_id):
+            why = "an earlier start lost it, and what was wrong with it is unknown"
+            partition.log.incomplete = Incomplete(why, partition.log.directory, is_refilled=False)
+
     async def _begun_anew(self, partition: Partition, part: PartitionImage) -> Partition | None:
         """Replaces a damaged log by an empty one. That needs two things: the replica is in no list of possible leaders,
         and there is a leader epoch in which the damaged log never fetched. Otherwise a fetch of the damaged log that is
@@ -257,6 +272,7 @@ class Publisher:
         broker = self._broker
         if part.partition_epoch < partition.partition_epoch:
             return
+        self._settle_doubt(partition, part)
         if partition.log.trouble is not None:
             replaced = await self._begun_anew(partition, part)
             if replaced is None:

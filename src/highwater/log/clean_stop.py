@@ -58,7 +58,8 @@ class CleanStop:
             else:
                 log.storage_failed(failed)
             return False
-        return log.offline is None
+        # Damage is known in memory alone, so it is not vouched for that this log has everything.
+        return log.offline is None and not log.reads.damage
 
     async def _sync(self, log: Log) -> None:
         end, files = log.unsynced()

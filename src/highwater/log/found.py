@@ -67,13 +67,24 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
     # nodes.
     disk.sync_dir(directory)
     yield Step()
+    _read_checkpoints(disk, directory, found)
+    yield from _list_partitions(disk, directory, found)
+    return found
+
+
+def _read_checkpoints(disk: Disk, directory: PurePath, found: Found) -> None:
     for file_name, target in (
         (names.RECOVERY_POINTS, found.recovery_points),
         (names.LOG_STARTS, found.log_starts),
         (names.HIGH_WATERMARKS, found.high_watermarks),
     ):
+        data = checkpoint.read_file(disk, directory / file_name)
+        if data is None and found.clean and file_name != names.HIGH_WATERMARKS:
+            # Every clean stop writes it. Without it nothing shows that the end or the beginning of a log is gone, too.
+            _log.warning("%s is missing, so this broker does not report a clean stop", file_name)
+            found.broker_epoch = -1
         try:
-            target.update(checkpoint.decode_offsets(checkpoint.read_file(disk, directory / file_name) or b"0\n0\n"))
+            target.update(checkpoint.decode_offsets(data or b"0\n0\n"))
         except BadCheckpoint as bad:
             _log.warning("%s is unreadable (%s): everything is recovered from the logs", file_name, bad)
             found.clean = False
@@ -84,6 +95,9 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
         )
     except BadCheckpoint as bad:
         _log.warning("%s is unreadable (%s): compaction begins anew", names.CLEANER_POINTS, bad)
+
+
+def _list_partitions(disk: Disk, directory: PurePath, found: Found) -> Generator[Step, None, None]:
     for name in disk.list(directory):
         path = directory / name
         partition = names.partition_of(name)
@@ -102,4 +116,3 @@ def look_around(disk: Disk, directory: PurePath) -> Generator[Step, None, Found]
             sizes = (disk.stat(path / file) for file in disk.list(path) if file.endswith(names.LOG))
             found.partitions.append((partition, path, sum(size.size for size in sizes if size is not None)))
         yield Step()
-    return found

@@ -74,7 +74,7 @@ class LogStore:
         )
         self.log_starts = self._checkpoint(
             names.LOG_STARTS,
-            lambda log: log.log_start if self._is_closing else _log_start_beside(log),
+            self._log_start_to_keep,
             lambda found: found.log_starts,
         )
         self.high_watermarks = self._checkpoint(
@@ -131,6 +131,8 @@ class LogStore:
 
         loaders = min(self._at_a_time, len(self.found.partitions))
         await asyncio.gather(*(load_one_after_another() for _ in range(loaders)))
+        if self.unloaded:
+            self.found.broker_epoch = -1  # what a log lacks that is opened later, or never, is unknown
 
     def _warn_of_absent(self) -> None:
         """Warns of logs that the checkpoints name and that are missing. Their directories may have been removed by
@@ -196,9 +198,18 @@ class LogStore:
             _log.error("this broker may lack committed records, and does not report a clean stop: %s", incomplete)
             self.found.broker_epoch = -1
         log = self._adopt(partition, loaded, config)
-        if incomplete is not None and not incomplete.is_refilled and not config.compact:
+        if incomplete is not None and not incomplete.is_refilled and not self._was_compacted(partition, config):
             log.incomplete = incomplete
         self.unloaded.pop(partition, None)
+
+    def _was_compacted(self, partition: TopicPartition, config: LogConfig) -> bool:
+        """Then gaps between segments are no losses. Kafka leaves them in the logs of followers, too."""
+        return config.compact or partition in self.found.clean_ends
+
+    def _log_start_to_keep(self, log: Log) -> Offset | None:
+        if log.incomplete is not None and log.partition in self.found.log_starts:
+            return self.found.log_starts[log.partition]  # the next start must see, too, what is missing
+        return log.log_start if self._is_closing else _log_start_beside(log)
 
     async def topic_of_unloaded(self, partition: TopicPartition) -> Uuid | None:
         """The topic id of a log that could not be loaded; None if that is unknown, too."""

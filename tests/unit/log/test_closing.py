@@ -10,6 +10,7 @@ import pytest
 from highwater.log import names
 from highwater.log.checkpoint import decode_epochs
 from highwater.log.clean_stop import PATIENCE_SECONDS
+from highwater.log.scan import BadBatch
 from highwater.log.truncation import PASSING_SECONDS, restart
 from highwater.sim import Simulation
 from tests.unit.log.bench import TOPIC_ID, TP, append, batch
@@ -90,6 +91,31 @@ def test_a_stop_without_disk_space_ends_soon_and_is_not_marked(pattern: str) -> 
         assert machine.bench.offline == []
         assert not is_marked(machine)
         assert sim.now - begun < 2 * PATIENCE_SECONDS
+
+
+def test_a_stop_with_known_damage_is_not_marked() -> None:
+    """Only this process knows of the damage, and after a marked stop the broker may be elected."""
+    with Simulation(2, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        machine.world.call(machine.log.found_damaged, BadBatch(machine.log.active.file.path, 0, "rotten"))
+        machine.close()
+        assert not is_marked(machine)
+
+
+def test_a_log_without_its_first_segment_is_incomplete_after_every_later_stop() -> None:
+    with Simulation(2, QUICK) as sim:
+        machine = Machine(sim, segment_bytes=70)
+        for value in (b"a", b"b", b"c"):
+            machine.append(value)
+        machine.close()
+        entries = machine.storage.directory(machine.log.directory).entries
+        for name in [name for name in entries if name.startswith(f"{0:020d}.")]:
+            del entries[name]
+        for _ in range(3):
+            machine.restart(power_loss=False)
+            assert "begins at 1, but began at 0" in str(machine.log.incomplete)
+            machine.close()
 
 
 def test_a_full_disk_that_a_sync_reports_at_a_stop_takes_the_log_offline() -> None:
