@@ -52,7 +52,7 @@ class Outcomes:
         if report.failed:
             self.failed.setdefault(report.nodeid or "collection", []).append(report.longreprtext)
 
-    def told(self, name: str) -> str:
+    def output_of(self, name: str) -> str:
         """All that is known of a test: why it failed, and what it printed. A phase repeats what those before it had."""
         return "\n".join(dict.fromkeys([*self.failed.get(name, ["passed"]), *self._output.get(name, [])])) + "\n"
 
@@ -97,7 +97,7 @@ def verdict(first: Outcomes, second: Outcomes, flaky: list[str], broken: list[st
     """Tells what became of each failure; the last line is the one that counts."""
     folder = KEPT / time.strftime("%Y-%m-%dT%H-%M-%S")
     for name in [*flaky, *(name for name in broken if name in second.failed)]:
-        keep(folder, name, first.told(name), second.told(name))
+        keep(folder, name, first.output_of(name), second.output_of(name))
     for title, names in (("FAILED", broken), ("FLAKY: failed, then passed alone", flaky)):
         if names:
             print(f"\n{f' {title} ':!^100}", *names, sep="\n")

@@ -68,5 +68,5 @@ def commit_for_many_groups(port: int, topic: str, partitions: int, each: int, na
                 wanted = OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=topics)
                 peer.send(asked(wanted, 7))
         answers = [peer.answer() for peer in peers for _ in range(each)]
-    told = [decoded(answer, OffsetCommitResponse, 7, 1) for answer in answers if answer is not None]
-    return [answer.topics[0].partitions[0].error_code for answer in told]
+    responses = [decoded(answer, OffsetCommitResponse, 7, 1) for answer in answers if answer is not None]
+    return [answer.topics[0].partitions[0].error_code for answer in responses]

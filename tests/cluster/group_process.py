@@ -29,7 +29,7 @@ class Part(NamedTuple):
     topic: str
     assignor: str
     session_ms: int
-    told: threading.Event
+    published: threading.Event
 
 
 def _say(**what: object) -> None:
@@ -80,8 +80,8 @@ def _confluent(part: Part) -> None:
     held = _Held(part.number)
 
     def who(consumer: Consumer) -> tuple[int, str]:
-        told = consumer.consumer_group_metadata()[_GENERATION_AT:]
-        return int.from_bytes(told[:4], sys.byteorder, signed=True), consumer.memberid() or ""
+        published = consumer.consumer_group_metadata()[_GENERATION_AT:]
+        return int.from_bytes(published[:4], sys.byteorder, signed=True), consumer.memberid() or ""
 
     consumer = Consumer(
         {
@@ -101,7 +101,7 @@ def _confluent(part: Part) -> None:
         on_revoke=lambda me, parts: held.drop((each.partition for each in parts), *who(me)),
         on_lost=lambda me, parts: held.drop((each.partition for each in parts), *who(me)),
     )
-    while not part.told.is_set():
+    while not part.published.is_set():
         came = consumer.consume(AT_ONCE, POLL_SECONDS)
         for failed in filter(None, (message.error() for message in came)):
             assert failed.retriable() or failed.code() == KafkaError._ALL_BROKERS_DOWN, failed
@@ -150,7 +150,7 @@ def _kafka_python(part: Part) -> None:
             held.drop((each.partition for each in lost), *who())
 
     consumer.subscribe([part.topic], listener=Listener())
-    while not part.told.is_set():
+    while not part.published.is_set():
         came = consumer.poll(int(1000 * POLL_SECONDS)).values()
         held.take([(message.partition, message.offset) for messages in came for message in messages])
         if held.due:
@@ -192,7 +192,7 @@ async def _aiokafka(part: Part) -> None:
 
     consumer.subscribe([part.topic], listener=Listener())
     await consumer.start()
-    while not part.told.is_set():
+    while not part.published.is_set():
         came = await consumer.getmany(timeout_ms=int(1000 * POLL_SECONDS), max_records=AT_ONCE)
         held.take([(message.partition, message.offset) for messages in came.values() for message in messages])
         if held.due:
@@ -215,14 +215,14 @@ def _run(client: str, part: Part) -> None:
 
 
 def main(client: str, bootstrap: str, group: str, topic: str, assignor: str, session: str, count: str) -> None:
-    told = threading.Event()
+    published = threading.Event()
 
     def listen() -> None:
         sys.stdin.read()
-        told.set()
+        published.set()
 
     threading.Thread(target=listen, daemon=True).start()
-    parts = [Part(number, bootstrap, group, topic, assignor, int(session), told) for number in range(int(count))]
+    parts = [Part(number, bootstrap, group, topic, assignor, int(session), published) for number in range(int(count))]
     failed = _together(client, parts)
     if failed is not None:
         raise failed
@@ -237,7 +237,7 @@ def _together(client: str, parts: Sequence[Part]) -> BaseException | None:
             _run(client, part)
         except BaseException as failed:  # noqa: BLE001 - it is raised where it ends the process
             failures.append(failed)
-            part.told.set()
+            part.published.set()
 
     threads = [threading.Thread(target=live, args=(part,)) for part in parts]
     for thread in threads:

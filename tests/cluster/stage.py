@@ -122,11 +122,11 @@ class Stage:
 
     @property
     def brokers(self) -> list[int]:
-        return [node for node, told in self.nodes.items() if "broker" in told["roles"]]
+        return [node for node, shown in self.nodes.items() if "broker" in shown["roles"]]
 
     @property
     def voters(self) -> list[int]:
-        return [node for node, told in self.nodes.items() if "controller" in told["roles"]]
+        return [node for node, shown in self.nodes.items() if "controller" in shown["roles"]]
 
     # What they tell
 
@@ -135,19 +135,19 @@ class Stage:
         url = f"http://{self.nodes[node]['http']}/status"
         try:
             with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:
-                told: dict[str, Any] = json.load(answer)
-                return told
+                shown: dict[str, Any] = json.load(answer)
+                return shown
         except (OSError, HTTPException):
             return None
 
     def statuses(self) -> list[dict[str, Any]]:
         """Of those that run."""
         running = (node for node in self.nodes if node not in self.down | self.paused)
-        return [told for node in running if (told := self.status(node)) is not None]
+        return [shown for node in running if (shown := self.status(node)) is not None]
 
     def controller(self) -> int | None:
         """The leader of the newest quorum epoch."""
-        seen = max(self.statuses(), key=lambda told: told["quorum"]["epoch"], default=None)
+        seen = max(self.statuses(), key=lambda shown: shown["quorum"]["epoch"], default=None)
         leader: int | None = None if seen is None else seen["quorum"]["leader"]
         return leader
 
@@ -166,25 +166,25 @@ class Stage:
     def all_know(self) -> bool:
         """Whether every broker has applied what is committed now."""
         statuses = self.statuses()
-        committed = max((told["quorum"]["high_watermark"] or 0 for told in statuses), default=0)
+        committed = max((shown["quorum"]["high_watermark"] or 0 for shown in statuses), default=0)
         return bool(statuses) and all(
-            told["metadata_offset"] >= committed - 1 for told in statuses if "metadata_offset" in told
+            shown["metadata_offset"] >= committed - 1 for shown in statuses if "metadata_offset" in shown
         )
 
     def unfenced(self) -> set[int]:
         """By the node that has seen most of the metadata."""
-        told = max(
+        shown = max(
             (each for each in self.statuses() if "brokers" in each),
             key=lambda each: each["metadata_offset"],
             default=None,
         )
-        return set() if told is None else {each["id"] for each in told["brokers"] if not each["fenced"]}
+        return set() if shown is None else {each["id"] for each in shown["brokers"] if not each["fenced"]}
 
     def led(self, topic: str) -> dict[int, Led]:
         """The topic's partitions that have a leader which serves."""
         found: dict[int, Led] = {}
-        for told in self.statuses():
-            for row in told.get("partitions", ()):
+        for shown in self.statuses():
+            for row in shown.get("partitions", ()):
                 if row["topic"] != topic or row["role"] != "leader":
                     continue
                 known = found.get(row["partition"])
@@ -192,7 +192,7 @@ class Stage:
                     found[row["partition"]] = Led(
                         topic,
                         row["partition"],
-                        told["node"],
+                        shown["node"],
                         row["leader_epoch"],
                         tuple(row["isr"]),
                         tuple(row["replicas"]),
@@ -211,7 +211,7 @@ class Stage:
 
     def named_leaders(self, topic: str, index: int = 0) -> set[int]:
         """The leaders that the brokers with a replica name; -1 for none."""
-        rows = (row for told in self.statuses() for row in told.get("partitions", ()))
+        rows = (row for shown in self.statuses() for row in shown.get("partitions", ()))
         return {row["leader"] for row in rows if (row["topic"], row["partition"]) == (topic, index)}
 
     def is_whole(self, topic: str, partitions: int) -> bool:

@@ -139,7 +139,7 @@ ATTACKS: dict[str, Callable[[], tuple[Message, int]]] = {
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_others_are_served_while(node: Node, name: str) -> None:
+def test_other_clients_are_served_during_the_attack(node: Node, name: str) -> None:
     message, version = ATTACKS[name]()
     frame = asked(message, version)
     with Peer(node.port) as attacker, Peer(node.port) as bystander:
@@ -163,5 +163,5 @@ def test_others_are_served_while(node: Node, name: str) -> None:
 def test_logs_are_as_they_were(node: Node) -> None:
     assert Path(node.log_dir).exists()
     with Peer(node.port) as peer:
-        told = peer.ask(MetadataRequest(topics=[MetadataRequestTopic(name=NARROW)]), 9, MetadataResponse)
-        assert {part.error_code for part in told.topics[0].partitions} == {0}
+        metadata = peer.ask(MetadataRequest(topics=[MetadataRequestTopic(name=NARROW)]), 9, MetadataResponse)
+        assert {part.error_code for part in metadata.topics[0].partitions} == {0}

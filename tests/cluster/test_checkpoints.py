@@ -72,7 +72,7 @@ def masked(path: Path) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def test_they_have_the_layout_of_kafka_s(stage: Stage, apache_kafka: ApacheKafka) -> None:
+def test_checkpoint_files_have_the_same_layout_as_kafkas(stage: Stage, apache_kafka: ApacheKafka) -> None:
     with Client(apache_kafka.bootstrap) as client:
         Admin(client).create_topics([NewTopic(TOPIC, partitions=1)])
         write(client, 3)

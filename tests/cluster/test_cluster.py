@@ -317,18 +317,18 @@ def test_the_port_of_a_node_s_status_is_its_own_also_while_it_is_down(tmp_path: 
 
 def test_a_command_to_a_process_that_has_just_ended_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the thread of another node does, in which a failure was spent at that very moment."""
-    told = []
+    ended = []
     end = ProcessHost._end
 
-    def tell_and_end(host: ProcessHost) -> None:
+    def note_and_end(host: ProcessHost) -> None:
         host.send("disarm", 1)
-        told.append(host.member.id)
+        ended.append(host.member.id)
         end(host)
 
-    monkeypatch.setattr(ProcessHost, "_end", tell_and_end)
+    monkeypatch.setattr(ProcessHost, "_end", note_and_end)
     with Cluster(brokers=1, processes=True) as cluster:
         cluster.kill(1)
-        assert told == [1] and cluster.state(1) == "down"
+        assert ended == [1] and cluster.state(1) == "down"
 
 
 def test_a_wait_that_ends_in_vain_says_how_it_stood(cluster: Cluster, topic: str) -> None:
@@ -340,8 +340,8 @@ def test_a_wait_that_ends_in_vain_says_how_it_stood(cluster: Cluster, topic: str
     with pytest.raises(TimeoutError, match=f"the ISR of {topic}-0 has 1,2; it was {known} at last"):
         cluster.wait_for_isr(topic, 0, {2, 1}, seconds=0)
     leader = cluster.wait_for_leader(topic, 0)
-    told = f"{topic}-0 is led by a leader other than node {leader}; node {leader} led it at last"
-    with pytest.raises(TimeoutError, match=told):
+    ended = f"{topic}-0 is led by a leader other than node {leader}; node {leader} led it at last"
+    with pytest.raises(TimeoutError, match=ended):
         cluster.wait_for_leader(topic, 0, other_than=leader, seconds=0)
 
 

@@ -67,7 +67,9 @@ def test_the_next_call_fails_once(cluster: Cluster, client: Client, partition: T
     assert [each.offset for each in cluster.records(partition.topic)] == [0, 1], "the refused one was not appended"
 
 
-def test_so_many_calls_fail(cluster: Cluster, client: Client, partition: TopicPartition) -> None:
+def test_times_lets_that_many_calls_fail_and_no_more(
+    cluster: Cluster, client: Client, partition: TopicPartition
+) -> None:
     failure = cluster.fail("Produce", "INVALID_RECORD").times(2)
     assert outcomes(client, partition, 4) == [Code.INVALID_RECORD, Code.INVALID_RECORD, Code.NONE, Code.NONE]
     assert failure.fired == 2
@@ -172,7 +174,7 @@ def test_every_kind_of_answer_has_a_place_for_the_error(
     assert failure.fired == 1
 
 
-def test_what_only_controllers_answer_can_fail_as_well(cluster: Cluster) -> None:
+def test_apis_of_controllers_can_fail_too(cluster: Cluster) -> None:
     failure = cluster.fail("BrokerHeartbeat", "NOT_CONTROLLER").once()
     cluster.wait_until(lambda: failure.fired == 1)
     assert cluster.view().brokers == {1, 2}

@@ -166,27 +166,27 @@ def test_the_cleaner_reports_what_it_has_done(compacted: Compacted) -> None:
     status = ask(compacted.http)
     assert status is not None
     (row,) = (each for each in status["partitions"] if each["topic"] == TOPIC)
-    told = row["compaction"]
-    assert told["clean_end"] == active_base(compacted.node.log_dir) and told["dirty_bytes"] == 0
-    assert told["last"]["keys"] > 0 and told["failed"] is None and told["under_way"] is None
+    compaction = row["compaction"]
+    assert compaction["clean_end"] == active_base(compacted.node.log_dir) and compaction["dirty_bytes"] == 0
+    assert compaction["last"]["keys"] > 0 and compaction["failed"] is None and compaction["under_way"] is None
     closed = sorted((compacted.node.log_dir / f"{TOPIC}-0").glob("*.log"))[:-1]
-    assert told["clean_bytes"] == sum(path.stat().st_size for path in closed)
+    assert compaction["clean_bytes"] == sum(path.stat().st_size for path in closed)
     assert status["cleaner"]["cleanings"] >= 1
     assert status["cleaner"]["bytes_read"] > status["cleaner"]["bytes_written"] > 0
     shown = CliRunner().invoke(main, ["status", "--http", compacted.http]).output
     (line,) = (line for line in shown.splitlines() if f"{TOPIC}-0" in line and "0 bytes, 0%" in line)
-    assert f" {told['clean_end']} " in line and "bytes stayed" in line
+    assert f" {compaction['clean_end']} " in line and "bytes stayed" in line
 
 
 def test_a_record_without_a_key_is_refused_and_the_others_are_not(compacted: Compacted) -> None:
     producer = Producer({"bootstrap.servers": compacted.node.bootstrap, "linger.ms": 0, "log_level": 0})
-    told: list[tuple[bytes | None, str | None]] = []
+    compaction: list[tuple[bytes | None, str | None]] = []
     for key in (None, b"filler-0"):
         producer.produce(
-            TOPIC, b"v", key, on_delivery=lambda failed, sent: told.append((sent.key(), failed and failed.name()))
+            TOPIC, b"v", key, on_delivery=lambda failed, sent: compaction.append((sent.key(), failed and failed.name()))
         )
         producer.flush(120)
-    assert told == [(None, "INVALID_RECORD"), (b"filler-0", None)]
+    assert compaction == [(None, "INVALID_RECORD"), (b"filler-0", None)]
 
 
 def workers_of(pid: int) -> list[int]:
@@ -311,7 +311,7 @@ def cleaned_again(log_dir: Path, bootstrap: str, topic: str) -> Iterator[Kept]:
         fill_a_segment(bootstrap, topic)
 
 
-def test_of_a_directory_with_transactions_we_keep_what_apache_kafka_keeps(tmp_path: Path) -> None:
+def test_compaction_of_a_log_with_transactions_keeps_the_same_records_as_apache_kafka(tmp_path: Path) -> None:
     topic = "transactional"
     kafka = apache_on(tmp_path / "apache", AT_ONCE)
     node = None

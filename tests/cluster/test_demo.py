@@ -34,23 +34,23 @@ class Shown:
         )
         self.lines: list[str] = []
 
-    def until(self, told: str) -> None:
+    def until(self, expected: str) -> None:
         """Reads on; the time limit of a test is pytest's."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line.rstrip())
-            if told in line:
+            if expected in line:
                 return
-        raise AssertionError(f"it ended without saying {told!r}:\n" + "\n".join(self.lines))
+        raise AssertionError(f"it ended without saying {expected!r}:\n" + "\n".join(self.lines))
 
     def ended(self) -> int:
         assert self.process.stdout is not None
         self.lines += self.process.stdout.read().splitlines()
         return self.process.wait()
 
-    def at(self, told: str) -> int:
+    def at(self, expected: str) -> int:
         """The line that says it."""
-        return next(number for number, line in enumerate(self.lines) if told in line)
+        return next(number for number, line in enumerate(self.lines) if expected in line)
 
     def running(self, named: str = "") -> list[int]:
         """Processes with the mark, of those whose command line has this in it."""
@@ -88,8 +88,14 @@ def test_without_java_a_plain_reader_sees_a_leader_die_and_come_back_and_nothing
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.startswith("without Spark: no Java (install a JRE 17 or newer, or set JAVA_HOME)\n")
-    for told in ("3 brokers ready", "killed with SIGKILL", "takes writes again", "started again", "is in sync again"):
-        assert told in ran.stdout
+    for expected in (
+        "3 brokers ready",
+        "killed with SIGKILL",
+        "takes writes again",
+        "started again",
+        "is in sync again",
+    ):
+        assert expected in ran.stdout
     found = VERDICT.fullmatch(ran.stdout.splitlines()[-1])
     assert found is not None and found[1] == found[2] != "0", ran.stdout
 

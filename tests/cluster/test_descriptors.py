@@ -60,8 +60,8 @@ def create(peer: Peer, name: str) -> Uuid:
 
 def status(node: Node) -> dict[str, object]:
     with urlopen(f"http://{node.properties['highwater.http.listener']}/status", timeout=60) as page:
-        told: dict[str, object] = json.load(page)
-    return told
+        found: dict[str, object] = json.load(page)
+    return found
 
 
 def test_idle_connections_of_both_kinds_take_no_log_offline_and_keep_no_tool_from_looking(node: Node) -> None:

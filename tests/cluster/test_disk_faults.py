@@ -215,14 +215,14 @@ def test_status_and_the_console_producer_report_a_full_disk_and_the_producer_goe
         quick.write_text("default.api.timeout.ms=6000\n")
         tool = [*inside, *command, "topics", "--bootstrap-server", node.bootstrap, "--command-config", str(quick)]
         # More partitions than the last page of the metadata log has room for.
-        told = subprocess.run(
+        done = subprocess.run(
             [*tool, "--create", "--topic", "more", "--partitions", "500"], capture_output=True, text=True
         )
-        assert told.returncode == 1
-        assert f"Still waiting: the disk of node 1 ({node.log_dir}) is full (0 bytes are free)" in told.stderr
+        assert done.returncode == 1
+        assert f"Still waiting: the disk of node 1 ({node.log_dir}) is full (0 bytes are free)" in done.stderr
         node.inside(f"rm '{node.log_dir}/filler'")
-        told = subprocess.run([*command, "status", "--http", f"127.0.0.1:{http}"], capture_output=True, text=True)
-        assert re.search(r"full-0 .* cannot be written .* No space left on device", told.stdout)
+        done = subprocess.run([*command, "status", "--http", f"127.0.0.1:{http}"], capture_output=True, text=True)
+        assert re.search(r"full-0 .* cannot be written .* No space left on device", done.stdout)
         with errors.open("wb") as error, subprocess.Popen(line, stdin=subprocess.PIPE, stderr=error) as producer:
             assert producer.stdin is not None
             producer.stdin.write(b"x" * 200_000 + b"\n")
@@ -231,7 +231,7 @@ def test_status_and_the_console_producer_report_a_full_disk_and_the_producer_goe
             node.inside(f"mount -o remount,size=16m '{node.log_dir}'")
             assert producer.wait(60) == 0
         assert "No space left on device" in errors.read_text()
-        told = subprocess.run([*command, "status", "--http", f"127.0.0.1:{http}"], capture_output=True, text=True)
-        assert told.returncode == 0 and "cannot be written" not in told.stdout
+        done = subprocess.run([*command, "status", "--http", f"127.0.0.1:{http}"], capture_output=True, text=True)
+        assert done.returncode == 0 and "cannot be written" not in done.stdout
     finally:
         node.kill()

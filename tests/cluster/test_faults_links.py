@@ -18,6 +18,7 @@ from highwater.faults import net as faulty_net
 from highwater.model import Endpoint, NodeId
 from highwater.world import Unreachable
 from highwater.world.real import RealWorld, new_event_loop
+from tests.waiting import until
 
 PEER = NodeId(2)
 OUT = Condition(outgoing_held=True)
@@ -72,12 +73,6 @@ class Pair:
 
     def be(self, condition: Condition) -> None:
         self.net.change(PEER, condition)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(120):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def turns() -> None:

@@ -254,8 +254,8 @@ def test_a_bad_topic_name_is_refused_and_never_made(node: Node, name: str) -> No
     with Peer(node.port) as peer:
         created = peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 7, CreateTopicsResponse)
         assert [each.error_code for each in created.topics] == [17]
-        told = peer.ask(MetadataRequest(topics=None), 12, MetadataResponse)
-        assert name not in [each.name for each in told.topics]
+        listed = peer.ask(MetadataRequest(topics=None), 12, MetadataResponse)
+        assert name not in [each.name for each in listed.topics]
 
 
 def test_the_same_topic_twice_is_an_invalid_request(node: Node) -> None:
@@ -269,8 +269,8 @@ def test_metadata_before_version_12_knows_topics_by_name_alone(node: Node) -> No
     for version in (10, 11):
         for topic in (MetadataRequestTopic(name=None), MetadataRequestTopic(name="a", topic_id=Uuid(b"i" * 16))):
             with Peer(node.port) as peer:
-                told = peer.ask(MetadataRequest(topics=[topic]), version, MetadataResponse)
-            assert [(each.error_code, each.name) for each in told.topics] == [(42, topic.name or "")]
+                listed = peer.ask(MetadataRequest(topics=[topic]), version, MetadataResponse)
+            assert [(each.error_code, each.name) for each in listed.topics] == [(42, topic.name or "")]
 
 
 def test_a_tag_that_came_twice_does_not_stop_a_request_that_is_passed_on(node: Node) -> None:

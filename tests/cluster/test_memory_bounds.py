@@ -200,7 +200,7 @@ def store_what_inflates(node: Node, target: Target) -> None:
 
 
 @pytest.mark.usefixtures("large_group")
-def test_all_of_it_at_once(node: Node, target: Target) -> None:
+def test_all_kinds_of_greedy_clients_at_once_stay_within_the_memory_bound(node: Node, target: Target) -> None:
     fill(node, target)
     store_what_inflates(node, target)
     with ExitStack() as peers:
@@ -220,7 +220,7 @@ def test_all_of_it_at_once(node: Node, target: Target) -> None:
     settle(node, target)
 
 
-def test_it_still_stops_in_good_order(node: Node, target: Target) -> None:
+def test_a_node_still_stops_cleanly_after_greedy_clients(node: Node, target: Target) -> None:
     serve(node, target)
     assert node.stop() == 0
     node.start()
@@ -243,11 +243,11 @@ def test_clients_that_fill_a_coordinator_with_groups(tmp_path: Path) -> None:
             assert refused.value.args[0].code() == Code.INVALID_COMMIT_OFFSET_SIZE
             consumer.subscribe([target.topic])
 
-            def told() -> bool:
+            def is_shown() -> bool:
                 message = consumer.poll(0.1)
                 error = None if message is None else message.error()
                 return error is not None and error.code() == Code.GROUP_MAX_SIZE_REACHED
 
-            wait_until(told)
+            wait_until(is_shown)
         finally:
             consumer.close()

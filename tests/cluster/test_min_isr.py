@@ -181,8 +181,8 @@ def test_an_unclean_election_that_is_asked_for_happens_at_once(stage: Stage) -> 
     allow_unclean_elections(stage, "asked")
     assert stage.named_leaders("asked") == {-1}, "the interval is five minutes"
     wanted = ("--election-type", "unclean", "--topic", "asked", "--partition", "0")
-    told = stage.command("leader-election", "--bootstrap-server", stage.address(2), *wanted)
-    assert "Successfully completed leader election (UNCLEAN) for partitions asked-0" in told
+    printed = stage.command("leader-election", "--bootstrap-server", stage.address(2), *wanted)
+    assert "Successfully completed leader election (UNCLEAN) for partitions asked-0" in printed
     wait_until(lambda: stage.leader("asked") in (2, 3), "it has a leader")
     assert_the_loss_is_the_suffix(stage, "asked", everywhere, alone)
 
@@ -201,4 +201,4 @@ def test_a_partition_rather_waits_than_loses_records_until_it_may(tmp_path: Path
 
 
 def metadata_offset(stage: Stage) -> int:
-    return max((told.get("metadata_offset", 0) for told in stage.statuses()), default=0)
+    return max((printed.get("metadata_offset", 0) for printed in stage.statuses()), default=0)

@@ -26,7 +26,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 def ends(stage: Stage, topic: str) -> set[tuple[int, int]]:
     """(high watermark, log end) of every replica that runs."""
-    rows = (row for told in stage.statuses() for row in told["partitions"] if row["topic"] == topic)
+    rows = (row for status in stage.statuses() for row in status["partitions"] if row["topic"] == topic)
     return {(row["high_watermark"], row["log_end"]) for row in rows}
 
 

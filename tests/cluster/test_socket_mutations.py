@@ -156,8 +156,8 @@ def check(node: Node, frames: list[Frame]) -> int:
                 if not _goes_on(frame, answers):
                     break
             assert not answers, f"an answer too many after {frame}"
-            told = control.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
-            assert 1 in [broker.node_id for broker in told.brokers]
+            metadata = control.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+            assert 1 in [broker.node_id for broker in metadata.brokers]
     return connections
 
 

@@ -69,12 +69,12 @@ def row_of(stage: Stage, node: int, topic: str) -> dict[str, Any]:
     """Of a node that runs: one that is held up may not answer at once."""
     found: list[dict[str, Any]] = []
 
-    def is_told() -> bool:
+    def is_shown() -> bool:
         status = stage.status(node)
         found.extend(row for row in (status or {}).get("partitions", ()) if row["topic"] == topic)
         return bool(found)
 
-    wait_until(is_told, f"node {node} tells of {topic}")
+    wait_until(is_shown, f"node {node} tells of {topic}")
     return found[0]
 
 
@@ -116,8 +116,8 @@ def test_a_follower_that_is_held_back_is_named_with_both_numbers_within_a_second
 
     assert unseen_for < 1.0
     numbers = rf"{parts.follower} last caught up (\d+\.\d) s ago, limit {LAG_SECONDS} s"
-    told = re.fullmatch(rf"ISR [\d,]+ -> [\d,]+: {numbers}", left["what"])
-    assert told is not None and float(told[1]) >= LAG_SECONDS, left["what"]
+    reported = re.fullmatch(rf"ISR [\d,]+ -> [\d,]+: {numbers}", left["what"])
+    assert reported is not None and float(reported[1]) >= LAG_SECONDS, left["what"]
     follower = next(each for each in row["followers"] if each["id"] == parts.follower)
     assert (follower["in_isr"], follower["log_end"], follower["lag"]) == (False, 5, 10)
     assert follower["lag_ms"] >= LAG_SECONDS * 1000
@@ -246,18 +246,18 @@ def test_metrics_are_the_truth_with_a_broker_down(stage: Stage) -> None:
     written = {partition: 10 + partition for partition in range(3)}
     wait_until(lambda: _committed(stage, "truth") == written, "new leaders know what is committed")
     wait_until(stage.all_know, "every broker knows what was decided")
-    assert_told(stage, parts)
+    assert_shown(stage, parts)
     stage.start(parts.leader)
     wait_until(lambda: stage.is_whole("truth", 3), "it is whole again")
 
 
-def assert_told(stage: Stage, parts: Cast) -> None:
+def assert_shown(stage: Stage, parts: Cast) -> None:
     scrape = Scrape(stage)
     live = {parts.controller, parts.follower}
     with stage.client() as client:
         names = sorted(Admin(client).list_topics())
         topics = {topic.name or "": topic for topic in describe_topics(client, names)}
-    told = [(topic.name, each) for topic in topics.values() for each in topic.partitions]
+    reported = [(topic.name, each) for topic in topics.values() for each in topic.partitions]
 
     assert scrape.one("kafka_brokers") == 2
     assert {(labels["id"], labels["address"]) for labels, _ in scrape.by_node[min(live)]["kafka_broker_info"]} == {
@@ -265,7 +265,7 @@ def assert_told(stage: Stage, parts: Cast) -> None:
     }
     for name, topic in topics.items():
         assert scrape.one("kafka_topic_partitions", topic=name) == len(topic.partitions)
-    for name, each in told:
+    for name, each in reported:
         where = {"topic": name, "partition": each.partition_index}
         short = int(len(each.isr_nodes) < len(each.replica_nodes))
         assert scrape.one("kafka_topic_partition_leader", **where) == each.leader_id
@@ -288,7 +288,7 @@ def assert_told(stage: Stage, parts: Cast) -> None:
         assert scrape.all("kafka_log_log_logendoffset", **where) == [10 + partition] * 2
         assert scrape.all("kafka_cluster_partition_replicascount", **where) == [3]
     for node in live:
-        led = [each for _, each in told if each.leader_id == node]
+        led = [each for _, each in reported if each.leader_id == node]
         status = stage.status(node)
         assert status is not None
         assert scrape.at(node, "kafka_server_replicamanager_leadercount") == len(led)
@@ -304,12 +304,12 @@ def assert_told(stage: Stage, parts: Cast) -> None:
         assert scrape.at(node, "kafka_server_raftmetrics_current_leader") == parts.controller
         assert scrape.at(node, "kafka_server_raftmetrics_number_of_voters") == 3
         assert scrape.at(node, "kafka_controller_kafkacontroller_activecontrollercount") == (node == parts.controller)
-        assert scrape.at(node, "kafka_controller_kafkacontroller_globalpartitioncount") == len(told)
+        assert scrape.at(node, "kafka_controller_kafkacontroller_globalpartitioncount") == len(reported)
         assert scrape.at(node, "kafka_controller_kafkacontroller_globaltopiccount") == len(topics)
-        leaderless = sum(each.leader_id < 0 for _, each in told)
+        leaderless = sum(each.leader_id < 0 for _, each in reported)
         assert scrape.at(node, "kafka_controller_kafkacontroller_offlinepartitionscount") == leaderless == 1
         assert scrape.at(node, "kafka_controller_kafkacontroller_fencedbrokercount") == 1
-        astray = sum(each.leader_id != each.replica_nodes[0] for _, each in told)
+        astray = sum(each.leader_id != each.replica_nodes[0] for _, each in reported)
         assert scrape.at(node, "kafka_controller_kafkacontroller_preferredreplicaimbalancecount") == astray
     assert sum(scrape.all("kafka_server_replicamanager_underminisrpartitioncount")) == 1
     lags = scrape.all("highwater_follower_lag_seconds", topic="truth", replica=parts.leader)
@@ -334,36 +334,38 @@ def described(text: str) -> dict[str, list[str]]:
 
 
 def test_the_lag_of_a_group_in_the_metrics_is_that_of_groups(stage: Stage, lagging: str) -> None:
-    told = described(stage.command("groups", "--bootstrap-server", stage.bootstrap, "--describe", "--group", lagging))
-    assert told == {f"lag-{node}": [str(2 * node), str(10 + node), str(10 - node)] for node in stage.brokers}
+    reported = described(
+        stage.command("groups", "--bootstrap-server", stage.bootstrap, "--describe", "--group", lagging)
+    )
+    assert reported == {f"lag-{node}": [str(2 * node), str(10 + node), str(10 - node)] for node in stage.brokers}
 
-    def is_told() -> bool:
+    def is_shown() -> bool:
         scrape = Scrape(stage)
         return all(
             scrape.all("kafka_consumergroup_lag", consumergroup=lagging, topic=topic) == [float(lag)]
             and scrape.all("kafka_consumergroup_lag_sum", consumergroup=lagging, topic=topic) == [float(lag)]
             and scrape.all("kafka_consumergroup_current_offset", consumergroup=lagging, topic=topic) == [float(offset)]
-            for topic, (offset, _, lag) in told.items()
+            for topic, (offset, _, lag) in reported.items()
         )
 
-    wait_until(is_told, "the coordinator has asked the leaders again")
+    wait_until(is_shown, "the coordinator has asked the leaders again")
     assert Scrape(stage).one("kafka_consumergroup_members", consumergroup=lagging) == 0
 
 
 @pytest.mark.apache
 def test_the_lag_of_a_group_in_the_metrics_is_that_of_apaches_tool(stage: Stage, lagging: str) -> None:
     (ran,) = apache([call("groups", "--bootstrap-server", stage.bootstrap, "--describe", "--group", lagging)])
-    told = described(ran.stdout)
-    assert len(told) == 3
+    reported = described(ran.stdout)
+    assert len(reported) == 3
 
-    def is_told() -> bool:
+    def is_shown() -> bool:
         scrape = Scrape(stage)
         return all(
             scrape.all("kafka_consumergroup_lag", consumergroup=lagging, topic=topic) == [float(lag)]
-            for topic, (_, _, lag) in told.items()
+            for topic, (_, _, lag) in reported.items()
         )
 
-    wait_until(is_told, "the coordinator has asked the leaders")
+    wait_until(is_shown, "the coordinator has asked the leaders")
 
 
 def test_every_metric_is_in_the_document_and_nothing_else(stage: Stage, lagging: str) -> None:

@@ -199,12 +199,12 @@ def is_known(client: Client, topic: str, partitions: int, settings: dict[str, st
         return partitions == 0
     led = [each for each in client.view.topics[topic].partitions.values() if each.leader >= 0]
     try:
-        told = Admin(client).describe_configs(ResourceType.TOPIC, [topic])[topic]
+        described = Admin(client).describe_configs(ResourceType.TOPIC, [topic])[topic]
     except KafkaError as failed:
         if failed.code is not Code.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         return False
-    own = {each.name: each.value for each in told if each.config_source == ConfigSource.DYNAMIC_TOPIC_CONFIG}
+    own = {each.name: each.value for each in described if each.config_source == ConfigSource.DYNAMIC_TOPIC_CONFIG}
     return len(led) == partitions and own == settings
 
 

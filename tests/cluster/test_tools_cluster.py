@@ -159,9 +159,9 @@ def test_a_controller_by_itself_describes_the_cluster_too(stage: Stage, whole: S
     ]
     with urllib.request.urlopen(f"http://{stage.nodes[controller]['http']}/metrics", timeout=60) as page:
         families = {each.name: each for each in text_string_to_metric_families(page.read().decode())}
-    told = {name: families[f"kafka_controller_kafkacontroller_{name}"].samples[0].value for name in
+    gauges = {name: families[f"kafka_controller_kafkacontroller_{name}"].samples[0].value for name in
             ("activecontrollercount", "activebrokercount", "fencedbrokercount", "globaltopiccount")}  # fmt: skip
-    assert told == {"activecontrollercount": 1, "activebrokercount": 3, "fencedbrokercount": 0, "globaltopiccount": 5}
+    assert gauges == {"activecontrollercount": 1, "activebrokercount": 3, "fencedbrokercount": 0, "globaltopiccount": 5}
     assert "kafka_server_replicamanager_leadercount" not in families
 
 

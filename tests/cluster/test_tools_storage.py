@@ -93,7 +93,7 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Formatted:
     return by_node(home, [ours(each) for each in prepare(home)])
 
 
-def told(text: str, home: Path) -> list[str]:
+def comparable(text: str, home: Path) -> list[str]:
     """Directories are formatted in no certain order, and have ids of their own."""
     plain = text.replace(str(home), "HOME")
     return sorted(re.sub(r"directory\.id=\S{22}", "directory.id=<id>", line) for line in plain.splitlines())
@@ -102,12 +102,12 @@ def told(text: str, home: Path) -> list[str]:
 @pytest.mark.parametrize("name", NODES)
 def test_the_tool_says_the_same(theirs: Formatted, mine: Formatted, name: str) -> None:
     for expected, found in zip(theirs.results[name], mine.results[name], strict=True):
-        assert told(found.stdout, mine.home) == told(expected.stdout, theirs.home)
+        assert comparable(found.stdout, mine.home) == comparable(expected.stdout, theirs.home)
         assert found.rc == expected.rc
         if expected.rc and not expected.stdout:
             # Of several directories any may be the one that is named.
-            told_by_us, told_by_them = (re.sub(r"/data-\d", "/data-N", reason(r.stderr)) for r in (found, expected))
-            assert told(told_by_us, mine.home) == told(told_by_them, theirs.home)
+            our_reason, their_reason = (re.sub(r"/data-\d", "/data-N", reason(r.stderr)) for r in (found, expected))
+            assert comparable(our_reason, mine.home) == comparable(their_reason, theirs.home)
 
 
 def dumped(path: Path) -> list[str]:
@@ -129,7 +129,7 @@ def test_the_same_files_are_written(theirs: Formatted, mine: Formatted, name: st
                 assert dumped(other) == dumped(one)
         elif relative.name == "meta.properties":
             lines = [
-                told("\n".join(line for line in path.read_text().splitlines() if not line.startswith("#")), path)
+                comparable("\n".join(line for line in path.read_text().splitlines() if not line.startswith("#")), path)
                 for path in (one, other)
             ]
             assert lines[1] == lines[0]

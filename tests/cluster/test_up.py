@@ -174,8 +174,8 @@ def test_a_second_up_on_a_live_directory_changes_nothing(tmp_path: Path) -> None
         first.until_ready()
         written = [*directory.glob("*"), *directory.glob("node-1/*")]
         before = {path: path.read_bytes() for path in written if path.is_file() and path.suffix != ".log"}
-        told = refused(directory, "--brokers", "1")
-        assert f"{directory} is in use by pid {first.process.pid} (" in told
+        printed = refused(directory, "--brokers", "1")
+        assert f"{directory} is in use by pid {first.process.pid} (" in printed
         assert {path: path.read_bytes() for path in before} == before
         assert first.end(signal.SIGINT) == 0
         assert not nodes_of(directory)
@@ -235,9 +235,9 @@ def test_a_cluster_whose_voter_lost_its_directory_is_ready_and_whole_again(tmp_p
     with staged(directory, 3) as stage:
         wait_until(lambda: stage.is_whole("kept", 3), "every replica is in sync")
         assert stage.controller() in (1, 3)
-        told = stage.command("status", "--data-dir", str(directory))
-        assert told.startswith("node 2 votes no more: its directory was lost and formatted anew")
-        assert told.count("Observer") == 1
+        printed = stage.command("status", "--data-dir", str(directory))
+        assert printed.startswith("node 2 votes no more: its directory was lost and formatted anew")
+        assert printed.count("Observer") == 1
         assert (tmp_path / "data.err").read_text().startswith("node 2 votes no more: ")
 
 
@@ -248,8 +248,8 @@ def test_up_signals_no_stranger_whose_pid_stands_in_a_file(tmp_path: Path) -> No
             running.until_ready()
             (directory / "node-1/pid").write_text(str(stranger.pid))
             os.kill(running.nodes[0]["pid"], signal.SIGKILL)
-            told = f"node 1 died (killed by SIGKILL); its log, {directory}/node-1/node.log, ends:\n  ["
-            wait_until(lambda: told in running.errors, "its end is seen")
+            printed = f"node 1 died (killed by SIGKILL); its log, {directory}/node-1/node.log, ends:\n  ["
+            wait_until(lambda: printed in running.errors, "its end is seen")
             assert running.end(signal.SIGTERM) == 0
         assert running.nodes[0]["pid"] != stranger.pid
         assert stranger.poll() is None
@@ -264,8 +264,10 @@ def test_status_and_quorum_describe_report_a_lost_quorum(tmp_path: Path) -> None
         with Client(stage.running) as client:  # a broker that was fenced in time is one of those that must run
             wait_until(lambda: len(Admin(client).describe_cluster().brokers) == 2, "broker 2 is fenced")
         stage.kill(3)
-        told = stage.command("status", "--data-dir", str(directory))
-        assert told.startswith("The quorum is lost: of the voters 1,2,3 no answer comes from 2,3, and 2 are needed. ")
+        printed = stage.command("status", "--data-dir", str(directory))
+        assert printed.startswith(
+            "The quorum is lost: of the voters 1,2,3 no answer comes from 2,3, and 2 are needed. "
+        )
         command = [sys.executable, "-m", "highwater", "quorum", "--bootstrap-server", stage.running, "describe"]
         seen: list[subprocess.CompletedProcess[str]] = []
 
@@ -297,8 +299,8 @@ def test_a_full_disk_is_reported_and_so_is_its_room(tmp_path: Path) -> None:
         subprocess.run([*inside, f"cat /dev/zero >'{directory}/filler' || true"], check=True, stderr=subprocess.DEVNULL)
         wait_until(lambda: f"the disk of {directory} is full (" in running.errors, "it is told")
         status = f"'{sys.executable}' -m highwater status --data-dir '{directory}'"
-        told = subprocess.run([*inside, status], check=True, capture_output=True, text=True).stdout
-        assert told.startswith("The disk of node 1 is full (")
+        printed = subprocess.run([*inside, status], check=True, capture_output=True, text=True).stdout
+        assert printed.startswith("The disk of node 1 is full (")
         subprocess.run([*inside, f"rm '{directory}/filler'"], check=True)
         wait_until(lambda: f"the disk of {directory} has room again" in running.errors, "it is told")
         assert running.end(signal.SIGTERM) == 0

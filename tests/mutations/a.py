@@ -20,7 +20,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "A2",
-        f"{_TRUNCATION}::test_a2_after_both_lost_power_the_one_with_more_cuts_what_the_other_has_replaced",
+        f"{_TRUNCATION}::test_a2_after_both_replicas_lost_power_the_longer_log_cuts_what_the_other_replaced",
         "src/highwater/replication/serving.py",
         "return (epoch, end) if epoch < last_epoch or end < offset else None",
         "return (epoch, end) if epoch < last_epoch else None",

@@ -18,7 +18,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="B2",
-        test=IN_SYNC + "test_b2_what_a_dead_incarnation_fetched_does_not_let_the_next_one_into_the_isr",
+        test=IN_SYNC + "test_b2_fetches_of_a_dead_incarnation_do_not_let_the_next_one_into_the_isr",
         file="src/highwater/controller/alter_partition.py",
         line="if member.epoch != broker.epoch and (joins or member.epoch != ANY_EPOCH):",
         replacement="if False:",
@@ -46,7 +46,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="B6",
-        test=IN_SYNC + "test_b6_what_waits_for_the_last_laggard_is_acknowledged_when_the_shrink_is_committed",
+        test=IN_SYNC + "test_b6_writes_that_wait_for_the_last_laggard_are_acknowledged_when_the_shrink_is_committed",
         file="src/highwater/partition/partition.py",
         line="flags = leader.assigned(replicas, isr, partition_epoch, brokers, now, elr)",
         replacement="flags = leader.assigned(replicas, isr, partition_epoch, brokers, now, elr) & ~COMMITTED",

@@ -51,21 +51,21 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F19",
-        "tests/unit/world/test_real_jobs.py::test_what_fills_the_threads_of_one_place_keeps_no_other_place_waiting",
+        "tests/unit/world/test_real_jobs.py::test_jobs_that_fill_the_threads_of_one_place_do_not_delay_other_places",
         "src/highwater/world/real.py",
         "started.start(self._threads[where], where, TURN_SECONDS.get(where))",
         'started.start(self._threads["thread"], where, TURN_SECONDS.get(where))',
     ),
     Mutation(
         "F18",
-        "tests/unit/net/test_turns.py::test_what_follows_on_the_same_connection_waits_for_its_turn",
+        "tests/unit/net/test_turns.py::test_the_next_request_of_a_connection_waits_for_a_long_one",
         "src/highwater/net/connection.py",
         "if not errand.begin():\nslot.mute()",
         "errand.begin()",
     ),
     Mutation(
         "F18",
-        "tests/unit/net/test_turns.py::test_few_large_requests_are_in_memory_at_a_time",
+        "tests/unit/net/test_turns.py::test_the_number_of_large_requests_in_memory_is_bounded",
         "src/highwater/net/room.py",
         "if self.taken and self.taken + first.size > self._limit:",
         "if False:",
@@ -86,14 +86,14 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F18",
-        "tests/unit/broker/test_repeated_elements.py::test_what_may_be_very_long_is_done_by_turns",
+        "tests/unit/broker/test_repeated_elements.py::test_a_very_long_request_is_handled_in_several_turns",
         "src/highwater/broker/k23_offset_for_leader_epoch.py",
         "result.partitions.append(ctx.written(_end(broker, ctx, topic.topic, asked)))\nyield None",
         "result.partitions.append(ctx.written(_end(broker, ctx, topic.topic, asked)))",
     ),
     Mutation(
         "F18",
-        "tests/unit/controller/test_topics_in_pieces.py::test_all_that_names_one_topic_to_delete_stays_together",
+        "tests/unit/controller/test_topics_in_pieces.py::test_all_entries_that_delete_one_topic_are_in_one_piece",
         "src/highwater/controller/deletion.py",
         "key = known.id if known is not None else topic_id if name is None else name",
         "key = topic_id if name is None else name",
@@ -129,7 +129,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F18",
-        "tests/unit/groups/test_joining.py::test_what_all_members_of_a_group_say_is_bounded",
+        "tests/unit/groups/test_joining.py::test_the_metadata_of_all_members_of_a_group_is_bounded",
         "src/highwater/groups/membership.py",
         "return phase.admits(group, join.member_id, self._rebalance.settings.max_size) and group.has_room(join)",
         "return phase.admits(group, join.member_id, self._rebalance.settings.max_size)",
@@ -150,7 +150,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F230",
-        TURNS + "test_many_that_come_at_once_do_not_hold_the_loop_together",
+        TURNS + "test_many_requests_at_once_share_one_slice_of_the_loop",
         "src/highwater/net/turns.py",
         "self.must_wait = self._taken >= SLICE_SECONDS",
         "self.must_wait = False",
@@ -164,7 +164,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F233",
-        TURNS + "test_of_many_that_come_at_once_the_one_that_asks_for_the_least_is_first",
+        TURNS + "test_the_smallest_of_many_waiting_requests_is_served_first",
         "src/highwater/net/connection.py",
         "self._turns.add(self._share, self._go_on_pumping, cost)",
         "self._turns.add(self._share, self._go_on_pumping)",
@@ -197,7 +197,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F292",  # all is begun and nothing finished
-        TURNS + "test_when_there_is_too_much_to_do_some_of_it_is_finished",
+        TURNS + "test_an_overloaded_loop_still_finishes_some_requests",
         "src/highwater/net/turns.py",
         "self._since = self._turns.add(self._share, self._go_on, cost, self._since)",
         "self._turns.add(self._share, self._go_on, cost)",

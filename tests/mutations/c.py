@@ -34,7 +34,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "C4",
-        f"{DURABILITY}::test_c4_a_node_that_is_told_to_cut_below_its_high_watermark_stops_and_keeps_its_records",
+        f"{DURABILITY}::test_c4_a_node_whose_leader_asks_for_a_cut_below_its_high_watermark_stops_and_keeps_records",
         "src/highwater/quorum/core.py",
         "self.check_not_committed(offset)",
         "pass",

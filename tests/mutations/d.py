@@ -84,7 +84,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "D9",
-        f"{FAULTS}::test_d9_where_the_index_of_aborted_transactions_cannot_be_written_nobody_reads_past_the_transaction",
+        f"{FAULTS}::test_d9_no_reader_passes_a_transaction_whose_abort_index_cannot_be_written",
         "src/highwater/log/log.py",
         "self.active.aborted.append(aborted)",
         "try:\n    self.active.aborted.append(aborted)\nexcept OSError:\n    return",
@@ -183,7 +183,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "D3",
-        f"{_DAMAGE}::test_d3_what_a_leader_finds_damaged_is_never_served_and_another_leads_while_it_is_fetched_anew",
+        f"{_DAMAGE}::test_d3_a_leader_never_serves_damaged_records_and_another_leads_while_it_fetches_them_again",
         "src/highwater/log/reads.py",
         "if self._freshness.holds(place.segment, place.position, self._monotonic()):",
         "if True:",

@@ -19,7 +19,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "E2",
-        f"{_PRODUCERS}::test_e2_producers_are_known_after_a_cut_and_a_crash_as_the_log_tells_it",
+        f"{_PRODUCERS}::test_e2_producer_state_follows_the_log_after_a_cut_and_a_crash",
         "src/highwater/log/truncation.py",
         "if offset > log_end:",
         "if offset > log_end + 6:",

@@ -124,7 +124,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F206",
-        f"{_LARGE}::test_what_was_passed_on_is_not_kept_once_it_is_answered",
+        f"{_LARGE}::test_a_forwarded_request_is_freed_once_it_is_answered",
         "src/highwater/broker/controller_channel.py",
         "self.deadline.cancel()",
         "pass",
@@ -160,7 +160,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F209",
-        "tests/unit/partition/test_leader_ends.py::test_both_ends_are_answered_or_none",
+        "tests/unit/partition/test_leader_ends.py::test_the_ends_of_the_leaders_log_are_used_only_if_both_are_answered",
         "src/highwater/partition/leader_ends.py",
         "found[when] = rows[0].offset if len(rows) == 1 and not rows[0].error_code else None",
         "found[when] = rows[0].offset if not rows[0].error_code else None",

@@ -27,8 +27,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F50",
-        "tests/unit/broker/test_auto_creation.py::"
-        "test_a_name_that_somebody_made_up_neither_fills_the_log_nor_forges_a_line",
+        "tests/unit/broker/test_auto_creation.py::test_a_made_up_topic_name_neither_fills_the_log_nor_forges_a_line",
         "src/highwater/broker/auto_creation.py",
         '_log.warning("topic %.260r cannot be created: %s %.500r", each.name, code, each.error_message)',
         '_log.warning("topic %s cannot be created: %s %s", each.name, code, each.error_message)',
@@ -49,7 +48,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F50",
-        "tests/unit/broker/test_group_settings.py::test_a_group_has_2_500_members_at_most_whatever_the_setting_says",
+        "tests/unit/broker/test_group_settings.py::test_a_group_never_has_more_than_2_500_members",
         "src/highwater/broker/groups.py",
         "max_size=min(config.get(settings.GROUP_MAX_SIZE), MOST_MEMBERS),",
         "max_size=config.get(settings.GROUP_MAX_SIZE),",
@@ -70,7 +69,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F49",
-        "tests/unit/broker/test_repeated_elements.py::test_what_is_passed_on_is_not_made_anew",
+        "tests/unit/broker/test_repeated_elements.py::test_a_forwarded_request_is_not_encoded_again",
         "src/highwater/controller/configs.py",
         "if not len(answers) % _RESOURCES_PER_PIECE:",
         "if False:",
@@ -177,7 +176,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F21",
-        f"{_WAITING}::test_of_the_fetches_that_a_connection_pipelines_one_waits_and_all_are_answered",
+        f"{_WAITING}::test_only_one_of_a_connections_pipelined_fetches_waits_and_all_are_answered",
         "src/highwater/net/line.py",
         "if self._line[0] is waiting:",
         "if True:",
@@ -276,7 +275,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F23",
-        "tests/unit/active_controller/test_active_controller.py::test_what_is_decided_is_written_in_batches_that_the_quorum_takes",
+        "tests/unit/active_controller/test_active_controller.py::test_a_decision_is_written_in_batches_of_the_size_that_the_quorum_takes",
         "src/highwater/active_controller/active_controller.py",
         "for batch in (yield from cut(records)):",
         "for batch in [records]:",

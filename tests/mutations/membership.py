@@ -158,7 +158,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F297",
-        "tests/unit/cli/test_console.py::test_what_was_typed_before_ctrl_c_is_sent_and_nothing_is_said",
+        "tests/unit/cli/test_console.py::test_lines_typed_before_ctrl_c_are_sent_without_a_message",
         "src/highwater/cli/line_reader.py",
         "if end in ready:",
         "if False:",

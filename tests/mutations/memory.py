@@ -64,7 +64,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F299",  # one receiver is favoured for good
-        "tests/unit/net/test_budget.py::test_another_receiver_is_favoured_after_a_while",
+        "tests/unit/net/test_budget.py::test_the_budget_favours_another_receiver_after_a_while",
         "src/highwater/net/budget.py",
         "if self._favoured is not None and self._favoured_at <= since:",
         "if False:",

@@ -67,7 +67,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F37",
-        "tests/unit/pipeline/test_interpreter.py::test_the_jvm_of_a_local_spark_is_told_the_driver_s_interpreter",
+        "tests/unit/pipeline/test_interpreter.py::test_the_jvm_of_a_local_spark_gets_the_drivers_interpreter",
         "src/highwater_interpreter/__init__.py",
         'os.environ["PYSPARK_PYTHON"] = sys.executable',
         "pass",

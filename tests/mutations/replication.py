@@ -203,7 +203,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F4",
-        f"{_READS}::test_what_a_read_finds_in_files_that_have_changed_is_no_damage",
+        f"{_READS}::test_a_read_of_files_that_changed_meanwhile_reports_no_damage",
         "src/highwater/log/reads.py",
         "if layout != self.layout:",
         "if False:",

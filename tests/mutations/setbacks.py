@@ -130,7 +130,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F109",
-        "tests/unit/broker/test_directories.py::test_many_are_reported_in_pieces",
+        "tests/unit/broker/test_directories.py::test_many_replica_directories_are_reported_in_several_requests",
         "src/highwater/broker/directories.py",
         "reported = dict(islice(self._unreported.items(), AT_ONCE))",
         "reported = dict(self._unreported)",
@@ -144,7 +144,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F111",
-        "tests/unit/log/test_faults.py::test_what_a_deleted_log_was_still_writing_is_not_found_in_the_next_log_of_its_name",
+        "tests/unit/log/test_faults.py::test_a_late_write_of_a_deleted_log_does_not_reach_the_next_log_of_its_name",
         "src/highwater/log/store.py",
         "await self._ended(partition)",
         "pass",
@@ -331,8 +331,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F263",  # each place of a group is looked for in all that is under way
-        "tests/unit/groups/test_loading.py::"
-        "test_what_is_under_way_at_a_place_is_found_without_a_walk_through_all_of_it",
+        "tests/unit/groups/test_loading.py::test_a_pending_commit_of_a_partition_is_found_without_a_search_of_all",
         "src/highwater/groups/offsets.py",
         "return place in self._writing_at.get(group, ())",
         "return any(place in each.changes for each in self._writing.get(group, {}).values())",

@@ -246,8 +246,8 @@ class SparkCluster:
         """Nothing, while the master does not answer; before all pages are there, the first one answers for them."""
         try:
             with urllib.request.urlopen(self._status, timeout=5.0) as answer:
-                told: dict[str, Any] = json.load(answer)
-                return told
+                found: dict[str, Any] = json.load(answer)
+                return found
         except (OSError, HTTPException, json.JSONDecodeError):
             return {}
 

@@ -70,7 +70,7 @@ class Cuts:
                 self._cut(number)
                 writers.await_acks(began)
         last = self._land("--once")
-        assert last.wait(STARTS) == 0, self._told()
+        assert last.wait(STARTS) == 0, self._output()
         sends = [sent for feed in writers.feeds for sent in feed.sends]
         account = ledger.account(self._kind, sends, table_rows(self._kind, self.lake / "table"))
         print(account.text())
@@ -98,7 +98,7 @@ class Cuts:
         batches = self._draw.randint(2, 6)  # the first one may be the last one of before
 
         def has_landed() -> bool:
-            assert landing.poll() is None, self._told()
+            assert landing.poll() is None, self._output()
             return self._batches(landing.pid) >= batches
 
         wait_until(has_landed, f"{batches} batches land: {self._told()}", STARTS)
@@ -118,8 +118,8 @@ class Cuts:
 
     def _batches(self, pid: int) -> int:
         """Of this run."""
-        told = self._standing()
-        return int(told["batches"]) if told.get("pid") == pid else 0
+        status = self._standing()
+        return int(status["batches"]) if status.get("pid") == pid else 0
 
     def _standing(self) -> dict[str, Any]:
         """What is written beside a checkpoint is for people, and need not outlive a cut."""
@@ -128,7 +128,7 @@ class Cuts:
         except (FileNotFoundError, ValueError):
             return {}
 
-    def _told(self) -> str:
+    def _output(self) -> str:
         log = self._folder / "land.log"
         return log.read_text(errors="replace")[-3000:] if log.exists() else ""
 

@@ -112,9 +112,9 @@ def test_from_nothing_to_a_running_pipeline(newcomer: Newcomer) -> None:
     bad = newcomer.type(letters).splitlines()
     assert len(bad) == 100
     assert all(re.search(r"__highwater\.errors\.reason:.*not JSON", line) for line in bad)
-    told = newcomer.type("highwater pipeline status")
-    assert "orders  finished  records=10000 rows=9900" in told
-    lags = [line.split() for line in told.splitlines() if line.startswith("orders-lake")]
+    printed = newcomer.type("highwater pipeline status")
+    assert "orders  finished  records=10000 rows=9900" in printed
+    lags = [line.split() for line in printed.splitlines() if line.startswith("orders-lake")]
     assert [row[1:3] for row in lags] == [["orders", str(partition)] for partition in range(3)]
     assert all(row[3] == row[4] and row[5] == "0" for row in lags)
     described = newcomer.type("highwater groups --describe --group orders-lake --bootstrap-server 127.0.0.1:9092")

@@ -91,11 +91,11 @@ class Scene:
         """Of all partitions: a node that is busy may not tell of its own at once."""
         found: dict[int, Led] = {}
 
-        def is_told() -> bool:
+        def is_led() -> bool:
             found.update(self.stage.led(self.topic))
             return len(found) == PARTITIONS
 
-        wait_until(is_told, "every partition has a leader that tells of it", SECONDS)
+        wait_until(is_led, "every partition has a leader that tells of it", SECONDS)
         return found
 
     def _is_replaced(self, index: int, leader: int, epoch: int) -> bool:

@@ -43,9 +43,9 @@ def test_a_consumer_in_the_group_of_a_query_is_logged_once_and_stops_nothing(
         for offset in (2, 3, 4):
             progress.commit(at(offset))
         assert groups.committed("watched-lake")[PARTITION].offset == 1
-        [told] = [record.getMessage() for record in caplog.records]
-        assert "does not take the progress of this query" in told
-        assert "a group that no running consumer is a member of" in told
+        [warning] = [record.getMessage() for record in caplog.records]
+        assert "does not take the progress of this query" in warning
+        assert "a group that no running consumer is a member of" in warning
         onlooker.close()
         progress.commit(at(5))
         assert groups.committed("watched-lake")[PARTITION].offset == 5

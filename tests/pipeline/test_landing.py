@@ -193,9 +193,9 @@ def test_a_column_that_no_table_can_hold_is_refused_before_any_task(spark: Spark
 
 
 def test_reading_with_the_write_format_names_the_format_that_reads(spark: SparkSession) -> None:
-    told = "BadOption: highwater-table only writes tables: read this one with deltalake.DeltaTable('lake/orders')"
+    refusal = "BadOption: highwater-table only writes tables: read this one with deltalake.DeltaTable('lake/orders')"
     for reading in (spark.read, spark.readStream):
-        with pytest.raises(PySparkException, match=re.escape(told)):
+        with pytest.raises(PySparkException, match=re.escape(refusal)):
             reading.format(SINK).options(table="delta", path="lake/orders").load()
-    with pytest.raises(PySparkException, match=re.escape(told)):
+    with pytest.raises(PySparkException, match=re.escape(refusal)):
         spark.read.format(SINK).options(table="delta", path="lake/orders").schema("id BIGINT").load().collect()

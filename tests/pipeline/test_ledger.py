@@ -116,8 +116,8 @@ class Prompt(Target):
 
     def arm(self, point: str) -> None:
         super().arm(point)
-        told = {"point": point, "pid": 1, "batch": "1" if point == "fetched" else None}
-        self.beside("parked").write_text(json.dumps(told))
+        note = {"point": point, "pid": 1, "batch": "1" if point == "fetched" else None}
+        self.beside("parked").write_text(json.dumps(note))
 
 
 def standing_at(point: str, folder: Path) -> Target:

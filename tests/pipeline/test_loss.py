@@ -70,7 +70,7 @@ def numbers(first: int, last: int) -> list[tuple[int, bytes | None, bytes | None
     return [(0, None, b"%d" % number) for number in range(first, last)]
 
 
-def told(numbers: range) -> list[bytes]:
+def numbered(numbers: range) -> list[bytes]:
     return [b"%d" % number for number in numbers]
 
 
@@ -81,7 +81,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     create(servers, topic)
     produce(servers, topic, numbers(0, 20))
     with streaming(servers, subscribe=topic, startingOffsets="earliest", failOnDataLoss=fail) as query:
-        assert values(query.run()) == told(range(20))
+        assert values(query.run()) == numbered(range(20))
         delete(servers, topic)
         create(servers, topic)
         produce(servers, topic, numbers(100, 130))
@@ -90,7 +90,9 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
                 query.run()
             assert loss.value.kind is Kind.RECREATED
         else:
-            assert values(query.run()) == told(range(100, 130)), "all of the new topic, although 20 were read before"
+            assert values(query.run()) == numbered(range(100, 130)), (
+                "all of the new topic, although 20 were read before"
+            )
             assert "RECREATED" in caplog.text
 
 
@@ -108,7 +110,7 @@ def test_a_topic_that_is_gone_is_said_to_be_gone(servers: str, topic: str, fail:
             with pytest.raises(DataLoss, match=f"DELETED.*{topic}-0"):
                 query.run()
         else:
-            assert values(query.run()) == told(range(5))
+            assert values(query.run()) == numbered(range(5))
 
 
 @FAIL
@@ -125,7 +127,7 @@ def test_a_reader_that_retention_overtakes_learns_what_it_missed(
             with pytest.raises(DataLoss, match=f"EXPIRED.*{topic}-0, offsets 0 to 12.*begins at 12"):
                 query.run()
         else:
-            assert values(query.run()) == told(range(12, 20))
+            assert values(query.run()) == numbered(range(12, 20))
             assert "EXPIRED" in caplog.text
 
 
@@ -184,7 +186,7 @@ def test_a_log_cut_by_an_unclean_election_is_read_again_from_the_cut(
         streaming(servers, **options, failOnDataLoss=True) as strict,
         streaming(servers, **options, failOnDataLoss=False) as lenient,
     ):
-        assert values(strict.run()) == values(lenient.run()) == told(range(20))
+        assert values(strict.run()) == values(lenient.run()) == numbered(range(20))
         brokers.kill(1)
         brokers.start(2)
         brokers.wait_for(topic, leader=2, isr={2})
@@ -193,9 +195,9 @@ def test_a_log_cut_by_an_unclean_election_is_read_again_from_the_cut(
         with pytest.raises(DataLoss, match=f"TRUNCATED.*{topic}-0, offsets 10 to 20") as loss:
             strict.run()
         assert loss.value.kind is Kind.TRUNCATED
-        assert values(lenient.run()) == told(range(100, 110)), "each new record once, and none of the old again"
+        assert values(lenient.run()) == numbered(range(100, 110)), "each new record once, and none of the old again"
         produce(servers, topic, numbers(110, 115))
-        assert values(lenient.run()) == told(range(110, 115))
+        assert values(lenient.run()) == numbered(range(110, 115))
         assert "TRUNCATED" in caplog.text
     brokers.start(1)
     brokers.wait_for(topic, leader=None, isr={1, 2})
@@ -241,7 +243,7 @@ def test_the_gaps_of_compaction_are_no_loss(
     for number in range(30):
         # Further apart than segment.ms, so that each record has a segment and all but the last can be cleaned.
         produce(servers, topic, [(0, b"key-%d" % (number % 3), b"%d" % number)], timestamp=began + 10 * number)
-    left = told(range(26, 30))
+    left = numbered(range(26, 30))
     deadline = time.monotonic() + 120
     while values(batch_rows(servers, subscribe=topic)) != left:
         assert time.monotonic() < deadline, "the log is not compacted"

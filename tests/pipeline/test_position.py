@@ -74,9 +74,9 @@ class Orders:
         """What `highwater pipeline` prints."""
         file = self.folder / "pipeline.yml"
         file.write_text(json.dumps(self.said))
-        told = CliRunner().invoke(command, [*words, str(file)])
-        assert bool(told.exit_code) == fails, told.output
-        return told.output
+        done = CliRunner().invoke(command, [*words, str(file)])
+        assert bool(done.exit_code) == fails, done.output
+        return done.output
 
     @property
     def landed(self) -> Counter[int]:

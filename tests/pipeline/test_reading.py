@@ -97,7 +97,7 @@ def test_limits_cut_a_stream_into_batches_and_available_now_ends_it(cluster: Clu
         assert latest == {"0": 10, "1": 10}
 
 
-def test_too_little_waits_for_more_or_for_the_delay(cluster: Cluster, produce: Produce) -> None:
+def test_a_batch_below_min_offsets_waits_for_more_records_or_for_the_delay(cluster: Cluster, produce: Produce) -> None:
     servers = cluster.bootstrap_servers
     cluster.create_topic("patience")
     with streaming(servers, subscribe="patience", minOffsetsPerTrigger=3, maxTriggerDelay="1h") as query:

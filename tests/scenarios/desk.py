@@ -89,10 +89,10 @@ class Desk:
 
     def write(self, value: bytes) -> list[Code]:
         """With acks=all; its outcome appears in the list."""
-        told: list[Code] = []
+        codes: list[Code] = []
         appended = self._world.call(self.partition.append, memoryview(batch((value,))), -1, 9, START_MS)
-        self._world.call(self.partition.when_committed, appended.last_offset + 1, told.append)
-        return told
+        self._world.call(self.partition.when_committed, appended.last_offset + 1, codes.append)
+        return codes
 
     def fetch(self, replica: int, offset: int) -> None:
         """The follower has everything below `offset`."""
@@ -121,7 +121,7 @@ class Desk:
         """The leader has applied the head."""
         self.lead(self.head)
 
-    def decide(self, on: MetadataImage | None = None, told: bool = True) -> Code:
+    def decide(self, on: MetadataImage | None = None, codes: bool = True) -> Code:
         """Decide on what is asked: on the head, which moves, or on the image of a controller that is none any more.
         The answer is lost unless it is to be told."""
         request, done = self._channel.asked.popleft()
@@ -129,7 +129,7 @@ class Desk:
         decision = alter_partition(self.head if on is None else on, request, LATEST, node_config())
         if on is None:
             self.head = then(self.head, decision.records)
-        self._world.call(done, decision.response if told else None)
+        self._world.call(done, decision.response if codes else None)
         return code_of(decision.response.error_code or decision.response.topics[0].partitions[0].error_code)
 
     def refuse(self, code: Code) -> None:

@@ -262,9 +262,9 @@ class Stage(Sights):
     def write(self, name: str, *values: bytes, tp: TopicPartition = ORDERS, acks: int = -1) -> int:
         """One batch without a producer id, taken by this leader at the first attempt; its first offset. For scenarios
         that lose records: an idempotent producer does not go on after that."""
-        told = self.run(self.client.produce(name, *values, tp=tp, acks=acks))
-        assert told.code is Code.NONE, told
-        return told.offset
+        produced = self.run(self.client.produce(name, *values, tp=tp, acks=acks))
+        assert produced.code is Code.NONE, produced
+        return produced.offset
 
     def read(self, tp: TopicPartition = ORDERS) -> list[bytes]:
         """Every committed value, from the leader."""

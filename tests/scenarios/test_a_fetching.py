@@ -33,8 +33,8 @@ def test_a10_a_follower_below_the_leaders_start_is_out_of_range_even_where_its_e
         assert stage.run(stage.client.delete_records("n2", 8)) is Code.NONE
         assert before < theirs < epoch
         assert stage.log("n2").epoch_cache.entries == [(before, 8), (epoch, 10)]
-        told = stage.run(stage.client.fetch("n2", 4, epoch=epoch, last_epoch=theirs, replica=3, broker_epoch=0))
-        assert (told.code, told.diverging) == (Code.OFFSET_OUT_OF_RANGE, None)
+        fetched = stage.run(stage.client.fetch("n2", 4, epoch=epoch, last_epoch=theirs, replica=3, broker_epoch=0))
+        assert (fetched.code, fetched.diverging) == (Code.OFFSET_OUT_OF_RANGE, None)
         stage.start("n3")
         stage.until(lambda: in_step(stage), seconds=5.0)
         assert stage.log("n3").log_start == 8

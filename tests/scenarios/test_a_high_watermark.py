@@ -29,8 +29,8 @@ def test_a7_a_fetch_that_was_sent_in_another_epoch_is_refused_and_acknowledges_n
             (epoch - 1, Code.FENCED_LEADER_EPOCH),
             (epoch + 1, Code.UNKNOWN_LEADER_EPOCH),
         ):
-            told = stage.run(stage.client.fetch("n2", 2, epoch=other, replica=3, broker_epoch=incarnation))
-            assert (told.code, stage.log("n2").high_watermark) == (code, 1)
+            answered = stage.run(stage.client.fetch("n2", 2, epoch=other, replica=3, broker_epoch=incarnation))
+            assert (answered.code, stage.log("n2").high_watermark) == (code, 1)
         stage.resume("n3")
         stage.until(lambda: stage.log("n2").high_watermark == 2)
 
@@ -114,10 +114,10 @@ def test_a15_nothing_above_the_high_watermark_is_read_wherever_a_segment_ends() 
             committed = stage.log("n2").high_watermark
             at_a_roll += committed in [segment.base_offset for segment in stage.log("n2").segments]
             for offset in range(len(written) + 1):
-                told = stage.run(stage.client.fetch("n2", offset))
-                assert (told.code, told.high_watermark) == (Code.NONE, committed)
-                assert bool(told.values) == (offset < committed)
-                assert told.values == written[offset:committed][: len(told.values)]
+                answered = stage.run(stage.client.fetch("n2", offset))
+                assert (answered.code, answered.high_watermark) == (Code.NONE, committed)
+                assert bool(answered.values) == (offset < committed)
+                assert answered.values == written[offset:committed][: len(answered.values)]
         assert at_a_roll
         assert len(stage.log("n2").segments) > 5
 

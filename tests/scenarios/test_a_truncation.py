@@ -38,7 +38,7 @@ def test_a1_a_follower_whose_high_watermark_lags_restarts_and_keeps_what_its_lea
         assert stage.read() == [b"m1", b"m2"]
 
 
-def test_a2_after_both_lost_power_the_one_with_more_cuts_what_the_other_has_replaced() -> None:
+def test_a2_after_both_replicas_lost_power_the_longer_log_cuts_what_the_other_replaced() -> None:
     """KIP-101, second scenario. Both replicas lose power; n3, which never had m2, is back first and writes m3 in its
     place. n2 returns: it drops m2, and one (offset, epoch) has the same bytes everywhere."""
     with Stage() as stage:

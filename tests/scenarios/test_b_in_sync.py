@@ -69,19 +69,19 @@ def test_b1_a_replica_that_may_still_be_in_the_isr_counts_until_the_controller_d
     """Setup: 2 and 3 lag, and leader 1 asks for them to be dropped. Fault: no answer comes. Must hold: nothing is
     committed without them before it does."""
     with Desk(ALL) as desk:
-        told = desk.write(b"v")
+        codes = desk.write(b"v")
         desk.pass_time(2 * LAG_SECONDS)
         desk.look_for_laggards()
         assert desk.asked == [1]
         desk.pass_time(10.0)
-        assert (told, desk.partition.log.high_watermark) == ([], 0)
+        assert (codes, desk.partition.log.high_watermark) == ([], 0)
         desk.fetch(2, 1)
-        assert (told, desk.partition.log.high_watermark) == ([], 0)
+        assert (codes, desk.partition.log.high_watermark) == ([], 0)
         desk.fetch(3, 1)
-        assert (told, desk.partition.log.high_watermark) == ([Code.NONE], 1)
+        assert (codes, desk.partition.log.high_watermark) == ([Code.NONE], 1)
 
 
-def test_b2_what_a_dead_incarnation_fetched_does_not_let_the_next_one_into_the_isr() -> None:
+def test_b2_fetches_of_a_dead_incarnation_do_not_let_the_next_one_into_the_isr() -> None:
     """Setup: 4 is out of the ISR and catches up; leader 2 asks for it, naming the broker epoch that fetched. Fault:
     before the request arrives 4 loses power and data, and registers anew. Must hold: INELIGIBLE_REPLICA (KIP-903)."""
     with Stage(4, watched=True, broker_session_timeout_ms=9000) as stage:
@@ -152,52 +152,52 @@ def test_b4_a_zombie_controller_with_older_epochs_says_not_controller_and_is_ask
     old one. Must hold: NOT_CONTROLLER; it is sent again, and no change stays pending (KAFKA-14154)."""
     newer = then(ALL, [PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, isr=[1, 2])])
     with Desk(newer) as desk:
-        told = desk.write(b"v")
+        codes = desk.write(b"v")
         desk.pass_time(2 * LAG_SECONDS)
         desk.look_for_laggards()
         assert desk.asked == [1]
         of_the_zombie = desk.decide(on=ALL)
-        assert (desk.leader.isr, told) == ((1, 2), [])
+        assert (desk.leader.isr, codes) == ((1, 2), [])
         desk.pass_time(1.0)
         assert desk.asked == [1], "the change stays pending"
         assert of_the_zombie is Code.NOT_CONTROLLER
         assert desk.decide() is Code.NONE
         desk.learn()
-        assert (desk.leader.isr, desk.leader.proposal, told) == ((1,), None, [Code.NONE])
+        assert (desk.leader.isr, desk.leader.proposal, codes) == ((1,), None, [Code.NONE])
 
 
 def test_b5_a_change_that_was_committed_and_whose_answer_was_lost_succeeds_when_asked_for_again() -> None:
     """Setup: leader 1 asks for 2 and 3 to be dropped, and it is committed. Fault: the answer is lost, and metadata
     does not arrive either. Must hold: the same request again succeeds, and changes nothing more (KAFKA-14144)."""
     with Desk(ALL) as desk:
-        told = desk.write(b"v")
+        codes = desk.write(b"v")
         desk.pass_time(2 * LAG_SECONDS)
         desk.look_for_laggards()
-        assert desk.decide(told=False) is Code.NONE
-        assert (desk.leader.isr, told) == ((1, 2, 3), [])
+        assert desk.decide(codes=False) is Code.NONE
+        assert (desk.leader.isr, codes) == ((1, 2, 3), [])
         desk.pass_time(1.0)
         assert desk.asked == [1]
         before = desk.head
         again = desk.decide()
         desk.learn()
-        assert (desk.leader.isr, desk.leader.proposal, told) == ((1,), None, [Code.NONE])
+        assert (desk.leader.isr, desk.leader.proposal, codes) == ((1,), None, [Code.NONE])
         assert again is Code.NONE
         assert desk.partition.partition_epoch == partition(desk.head, "orders")["partition_epoch"] == 8
         assert desk.head.topics == before.topics
 
 
-def test_b6_what_waits_for_the_last_laggard_is_acknowledged_when_the_shrink_is_committed() -> None:
+def test_b6_writes_that_wait_for_the_last_laggard_are_acknowledged_when_the_shrink_is_committed() -> None:
     """Setup: a write with acks=all waits for 2 and 3. Fault: they never fetch again. Must hold: the metadata with
     the shrink moves the high watermark, and nothing else has to happen (KAFKA-13091)."""
     with Desk(ALL) as desk:
-        told = desk.write(b"v")
+        codes = desk.write(b"v")
         desk.pass_time(2 * LAG_SECONDS)
         desk.look_for_laggards()
-        assert (desk.asked, told) == ([1], [])
+        assert (desk.asked, codes) == ([1], [])
         assert desk.decide() is Code.NONE
-        assert told == [], "the answer does not tell by which settings it was decided"
+        assert codes == [], "the answer does not tell by which settings it was decided"
         desk.learn()
-        assert (told, desk.partition.log.high_watermark) == ([Code.NONE], 1)
+        assert (codes, desk.partition.log.high_watermark) == ([Code.NONE], 1)
 
 
 def test_b6_a_producer_is_answered_once_the_laggards_have_left_the_isr() -> None:
@@ -260,9 +260,9 @@ def test_b16_a_follower_that_fetches_on_while_it_shuts_down_does_not_hold_the_hi
         desk.head = then(ALL, [registered(3, shutting_down=True), left])
         desk.lead(desk.head)
         desk.fetch(3, 0)
-        told = desk.write(b"v")
+        codes = desk.write(b"v")
         desk.fetch(2, 1)
-        assert told == [Code.NONE]
+        assert codes == [Code.NONE]
         assert desk.asked == []
 
 

@@ -39,7 +39,7 @@ def test_c3_offsets_count_once_they_are_synced_so_the_power_cut_of_all_voters_ta
             assert all((quorum(stage, name).high_watermark or 0) >= known for name in names)
 
 
-def test_c4_a_node_that_is_told_to_cut_below_its_high_watermark_stops_and_keeps_its_records() -> None:
+def test_c4_a_node_whose_leader_asks_for_a_cut_below_its_high_watermark_stops_and_keeps_records() -> None:
     """Two of three disks lie: what they synced is gone after a power cut, and with a majority of the voters a history
     without the topic goes on. The third knows the topic as committed: it must stop, not forget it as well."""
     with Stage(3, voters=3, seed=3, expects_failures=True) as stage:

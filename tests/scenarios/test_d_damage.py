@@ -66,7 +66,7 @@ def whole(stage: Stage, name: str) -> bool:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_d3_what_a_leader_finds_damaged_is_never_served_and_another_leads_while_it_is_fetched_anew(
+def test_d3_a_leader_never_serves_damaged_records_and_another_leads_while_it_fetches_them_again(
     damage: Callable[[FileNode], None],
 ) -> None:
     """Setup: 2 leads, 3 is in sync. Fault: the disk of 2 no longer holds what was written. Must hold: a reader gets
@@ -95,8 +95,8 @@ def test_d3_damage_that_a_follower_finds_takes_it_out_of_the_isr_before_it_lets_
         stage.until(lambda: stage.leader() == "n3")
         with pytest.raises(CallFailed):
             stage.run(stage.client.fetch("n3", 0))  # found on the way out: the answer is broken off
-        told = stage.run(stage.client.fetch("n3", 0))
-        assert told.code is Code.NONE and [value.strip() for value in told.values] == SENT[:1]
+        fetched = stage.run(stage.client.fetch("n3", 0))
+        assert fetched.code is Code.NONE and [value.strip() for value in fetched.values] == SENT[:1]
         assert stage.run(stage.client.fetch("n3", 1)).code is Code.CORRUPT_MESSAGE, "it is the only copy"
         stage.start("n2")
         stage.until(lambda: stage.leader() == "n2" and set(decided(stage).isr) == {2, 3}, 60.0)

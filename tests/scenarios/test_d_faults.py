@@ -169,7 +169,7 @@ def test_d9_a_cut_forgets_entries_that_no_file_has() -> None:
 
 
 @pytest.mark.parametrize("operation", ["create", "append"])
-def test_d9_where_the_index_of_aborted_transactions_cannot_be_written_nobody_reads_past_the_transaction(
+def test_d9_no_reader_passes_a_transaction_whose_abort_index_cannot_be_written(
     operation: str,
 ) -> None:
     """The marker is in the log, its entry is not: readers would be shown what was aborted (KAFKA-7866)."""

@@ -108,23 +108,23 @@ def test_d12_committed_readers_see_what_a_dictionary_holds_whatever_was_aborted(
     cleanings = 0
     for seed in range(group, HISTORIES, 4):
         stage = Stage(seed, segment_bytes=500)
-        told = Transactions(stage)
+        history = Transactions(stage)
 
-        async def play(stage: Stage = stage, told: Transactions = told) -> None:
+        async def play(stage: Stage = stage, history: Transactions = history) -> None:
             nonlocal cleanings
             await stage.create()
             for _ in range(5):
-                told.write_some(stage.random.randint(5, 40))
+                history.write_some(stage.random.randint(5, 40))
                 stable = stage.log.last_stable_offset
                 await stage.clean()
-                assert await committed(stage, stage.log) == told.expected()
+                assert await committed(stage, stage.log) == history.expected()
                 assert stage.log.last_stable_offset == stable
                 cleanings += stage.cleaner.account.cleanings
                 if stage.random.random() < 0.4:
                     await stage.stop(clean=stage.random.random() < 0.5)
                     await stage.restart()
                     assert stage.log.last_stable_offset == stable
-                    assert await committed(stage, stage.log) == told.expected()
+                    assert await committed(stage, stage.log) == history.expected()
                 await stage.sim.sleep(stage.random.choice((1.0, RETENTION_MS / 1000 + 1)))
 
         with stage.sim:
@@ -152,15 +152,15 @@ async def batches(stage: Stage) -> list[bytes]:
 
 def test_d12_a_marker_stays_while_anything_of_its_transaction_does_and_then_until_its_horizon() -> None:
     stage = Stage(1)
-    told = Transactions(stage)
+    history = Transactions(stage)
 
     async def play() -> None:
         log = await stage.create()
         for pid, aborted in ((1, True), (2, False)):
-            told.write(pid, 3)
+            history.write(pid, 3)
             append(log, records.build([(stage.now_ms, b"key-0", b"between", ())]))
             log.roll()  # the marker lies in another segment than its data, which is not the last of its own
-            told.decide(pid, aborted)
+            history.decide(pid, aborted)
         for key in range(6):
             append(log, records.build([(stage.now_ms, b"key-%d" % key, b"last", ())]))
         log.roll()
@@ -169,7 +169,7 @@ def test_d12_a_marker_stays_while_anything_of_its_transaction_does_and_then_unti
         both = [(1, ControlType.ABORT), (2, ControlType.COMMIT)]
         await stage.clean()
         assert markers(await batches(stage)) == both
-        told.stage.log.producers.expire(stage.now_ms + 10**9, 1)
+        history.stage.log.producers.expire(stage.now_ms + 10**9, 1)
         for seconds, left in ((0.0, both), (1.0, both), (RETENTION_MS / 1000 + 1, [])):
             await stage.sim.sleep(seconds)
             append(log, records.build([(stage.now_ms, b"other", b"1", ())]))
@@ -189,16 +189,16 @@ def test_d12_an_aborted_record_displaces_no_committed_one_though_its_marker_lies
 
     async def play() -> None:
         log = await stage.create()
-        told = Transactions(stage)
+        history = Transactions(stage)
         append(log, records.build([(stage.now_ms, b"k", b"committed", ())]))
         of = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
         append(log, records.build([(stage.now_ms, b"k", b"aborted", ())], producer_id=1, **of))
         log.roll()
         append(log, records.build([(stage.now_ms, b"open", b"1", ())], producer_id=2, **of))
         append(log, records.build([(stage.now_ms, b"later", b"1", ())], producer_id=3, **of))
-        told.open[1] = told.open[3] = []
-        told.decide(1, aborted=True)
-        told.decide(3, aborted=True)
+        history.open[1] = history.open[3] = []
+        history.decide(1, aborted=True)
+        history.decide(3, aborted=True)
         log.roll()
         append(log, records.build([(stage.now_ms, b"z", b"1", ())]))
         log.move_high_watermark(log.log_end)
@@ -208,8 +208,8 @@ def test_d12_an_aborted_record_displaces_no_committed_one_though_its_marker_lies
         assert log.clean_end == 2
         assert await committed(stage, log) == {b"k": b"committed"}
         assert log.aborted_transactions(0, log.log_end) == before
-        told.open[2] = []
-        told.decide(2, aborted=False)
+        history.open[2] = []
+        history.decide(2, aborted=False)
         log.roll()
         append(log, records.build([(stage.now_ms, b"z", b"2", ())]))
         log.move_high_watermark(log.log_end)

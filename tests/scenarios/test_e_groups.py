@@ -75,9 +75,9 @@ def test_e12_a_commit_outlives_its_coordinator_and_one_that_is_not_replicated_is
         group = consumers.client("one")
         consumers.run("one", group.find)
         stage.isolate(late)
-        told = stage.begin(answer_to(group.commit({ORDERS: 99})), by="one")
-        stage.until(lambda: stage.leader(OFFSETS) != late and told.done)
-        assert told.result in (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
+        pending = stage.begin(answer_to(group.commit({ORDERS: 99})), by="one")
+        stage.until(lambda: stage.leader(OFFSETS) != late and pending.done)
+        assert pending.result in (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
         assert consumers.committed("two") == 30
         stage.heal()
 

@@ -48,7 +48,7 @@ def test_e1_batches_that_are_repeated_after_a_leader_change_keep_their_offsets_a
         assert stage.log("n3").log_end == 11
 
 
-def test_e2_producers_are_known_after_a_cut_and_a_crash_as_the_log_tells_it() -> None:
+def test_e2_producer_state_follows_the_log_after_a_cut_and_a_crash() -> None:
     """Setup: segments of a few batches, so that there are producer snapshots. Fault: leader 2, cut off, writes more of
     the same producers, with more snapshots, has to give that up, and crashes. Must hold: both times it knows what its
     log says and nothing else (KAFKA-6683, KAFKA-9892, KAFKA-12153)."""

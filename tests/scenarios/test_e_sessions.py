@@ -37,17 +37,17 @@ async def fetch(
         max_wait_ms=0, min_bytes=1, max_bytes=PAGE_BYTES, session_id=session, session_epoch=turn, topics=topics
     )
     answer = await visitor.ask(node, request, FetchResponse)
-    told = [row for topic in answer.responses for row in topic.partitions]
+    answered_rows = [row for topic in answer.responses for row in topic.partitions]
     found = {
         row.partition_index: [
             bytes(record.value or b"")
             for at, size, _ in records.walk(memoryview(row.records or b""))
             for record in records.iterate_all(memoryview(row.records or b"")[at : at + size])
         ]
-        for row in told
+        for row in answered_rows
         if row.records
     }
-    refused = {row.partition_index: code_of(row.error_code) for row in told if row.error_code}
+    refused = {row.partition_index: code_of(row.error_code) for row in answered_rows if row.error_code}
     return Answer(code_of(answer.error_code), answer.session_id, found, refused)
 
 

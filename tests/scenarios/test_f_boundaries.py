@@ -335,16 +335,16 @@ def test_a_follower_that_meets_a_mistake_at_one_partition_goes_on_with_the_other
 def test_a_failing_callback_for_a_commit_does_not_affect_the_others() -> None:
     with forgiving() as stage:
         stage.create(ORDERS, replicas=(2, 3))
-        told: list[Code] = []
+        codes: list[Code] = []
 
         def mistaken(code: Code) -> None:
             raise MISTAKE
 
         leader = stage.partition("n2")
-        for waits in (told.append, mistaken, told.append):
+        for waits in (codes.append, mistaken, codes.append):
             leader.when_committed(1, waits)
         stage.send(b"one")
-        assert told == [Code.NONE, Code.NONE]
+        assert codes == [Code.NONE, Code.NONE]
         assert failed(stage, "n2", "connection") == 1
         assert sorted(decided(stage).isr) == [2, 3]
 

@@ -26,19 +26,19 @@ def asked(broker: str, **settings: str) -> IncrementalAlterConfigsRequest:
     return IncrementalAlterConfigsRequest(resources=[resource])
 
 
-def told(answer: IncrementalAlterConfigsResponse) -> tuple[Code, str | None]:
+def outcome(answer: IncrementalAlterConfigsResponse) -> tuple[Code, str | None]:
     (each,) = answer.responses
     return code_of(each.error_code), each.error_message
 
 
 def through_broker(stage: Stage, node: str, request: IncrementalAlterConfigsRequest) -> tuple[Code, str | None]:
-    return told(stage.run(stage.client.ask(node, request, IncrementalAlterConfigsResponse)))
+    return outcome(stage.run(stage.client.ask(node, request, IncrementalAlterConfigsResponse)))
 
 
 def through_controller(stage: Stage, request: IncrementalAlterConfigsRequest) -> tuple[Code, str | None]:
     """On the controller's own listener, where nobody knows what the brokers were started with (KIP-919)."""
     client, at = stage.client.client, stage.cluster.members["n1"].controller
-    return told(stage.run(client.ask(at, request, IncrementalAlterConfigsResponse, 20.0)))
+    return outcome(stage.run(client.ask(at, request, IncrementalAlterConfigsResponse, 20.0)))
 
 
 def test_a_broker_refuses_settings_that_do_not_suit_it() -> None:

@@ -74,8 +74,8 @@ def test_records_before_a_failed_batch_are_acknowledged_only_after_their_sync() 
         stage.heal("n2", "n3")
 
         def nothing_unsynced_is_acknowledged() -> bool:
-            told = stage.partition("n2").require_leader().followers[3].end
-            return told <= stage.log("n3").durable_end
+            acknowledged = stage.partition("n2").require_leader().followers[3].end
+            return acknowledged <= stage.log("n3").durable_end
 
         stage.until(lambda: stage.log("n3").log_end == 2)
         stage.holds_for(5.0, nothing_unsynced_is_acknowledged)

@@ -57,8 +57,8 @@ def test_a_follower_that_does_not_send_its_broker_epoch_is_refused() -> None:
         stage.send(b"v")
         stage.until(lambda: stage.log("n3").high_watermark == 1)
         before = stage.partition("n2").require_leader().followers[3].end
-        told = stage.run(stage.client.fetch("n2", 0, epoch=0, replica=3, broker_epoch=-1))
-        assert told.code is Code.UNSUPPORTED_VERSION
+        fetched = stage.run(stage.client.fetch("n2", 0, epoch=0, replica=3, broker_epoch=-1))
+        assert fetched.code is Code.UNSUPPORTED_VERSION
         assert stage.partition("n2").require_leader().followers[3].end == before
 
 

@@ -30,6 +30,8 @@ def test_a_partition_that_is_committed_early_waits_for_one_that_is_checked_off_t
         data = TopicProduceData(name="orders", topic_id=stage.truth.topics.by_name["orders"].id, partition_data=rows)
         request = ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[data])
         answer = stage.run(visitor.ask("n2", request, ProduceResponse), by="writer")
-        told = [(row.index, code_of(row.error_code)) for topic in answer.responses for row in topic.partition_responses]
-        assert told == [(0, Code.NONE), (1, Code.NONE)]
+        codes = [
+            (row.index, code_of(row.error_code)) for topic in answer.responses for row in topic.partition_responses
+        ]
+        assert codes == [(0, Code.NONE), (1, Code.NONE)]
         assert stage.log("n2", LAST).log_end == 1

@@ -17,7 +17,7 @@ REQUEST = MetadataRequest(topics=[MetadataRequestTopic(name=ORDERS.topic)])
 ALL, LEFT = {1, 2, 3}, {1, 3}
 
 
-def told(answer: MetadataResponse) -> tuple[set[int], int]:
+def brokers_and_leader(answer: MetadataResponse) -> tuple[set[int], int]:
     """The brokers, and who leads."""
     return {each.node_id for each in answer.brokers}, answer.topics[0].partitions[0].leader_id
 
@@ -27,7 +27,7 @@ def ask(stage: Stage, times: int = 2) -> tuple[list[tuple[set[int], int]], list[
 
     async def heard() -> tuple[tuple[set[int], int], float]:
         answer = await stage.client.ask("n1", REQUEST, MetadataResponse)
-        return told(answer), stage.now
+        return brokers_and_leader(answer), stage.now
 
     asked = [stage.begin(heard()) for _ in range(times)]
     stage.until(lambda: all(each.done for each in asked))

@@ -97,8 +97,8 @@ def test_health_names_what_is_not_well() -> None:
         stage.until(lambda: not unhealthy(stage.cluster, stage.truth))
         stage.log("n3").storage_failed(OSError(errno.EIO, "crafted"))
         stage.until(lambda: len(unhealthy(stage.cluster, stage.truth)) == 3)
-        told = "; ".join(unhealthy(stage.cluster, stage.truth))
-        assert "ISR (2,)" in told and "lost on 3" in told and "in trouble: [Errno 5] crafted" in told
+        problems = "; ".join(unhealthy(stage.cluster, stage.truth))
+        assert "ISR (2,)" in problems and "lost on 3" in problems and "in trouble: [Errno 5] crafted" in problems
         stage.kill("n3")
         assert "n3 does not serve" in unhealthy(stage.cluster, stage.truth)
         stage.start("n3")

@@ -118,5 +118,5 @@ def test_a_deletion_that_was_not_confirmed_may_hold_at_one_leader_and_not_at_the
     """`at` was out of range meanwhile, and is there at the end."""
     made = load([b"a", b"b"])
     made._out_of_range.append((TP, at))
-    told = verdict(made, permitted=Permitted(deleted={TP: deleted}))
-    assert wrong in told if wrong else told == ""
+    found = verdict(made, permitted=Permitted(deleted={TP: deleted}))
+    assert wrong in found if wrong else found == ""

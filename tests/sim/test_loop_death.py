@@ -241,10 +241,10 @@ def test_waiting_for_a_node_that_crashes_ends_in_dead(sim: Simulation) -> None:
 
 
 def test_the_error_of_a_task_goes_to_the_failure_handler(sim: Simulation) -> None:
-    told: list[tuple[str, str]] = []
-    sim.world("a", on_failure=lambda name, error: told.append((name, repr(error)))).spawn("boom", _boom())
+    noted: list[tuple[str, str]] = []
+    sim.world("a", on_failure=lambda name, error: noted.append((name, repr(error)))).spawn("boom", _boom())
     sim.advance(1)
-    assert told == [("boom", "ValueError('boom')")]
+    assert noted == [("boom", "ValueError('boom')")]
 
 
 def test_without_a_failure_handler_the_run_fails(sim: Simulation) -> None:

@@ -31,7 +31,7 @@ def test_five_voters_keep_every_promise_through_every_fault(block: int) -> None:
         ordeal(World(seed, 5, SWIFT if seed % 2 else None))
 
 
-def test_one_seed_tells_one_story() -> None:
+def test_one_seed_gives_one_history_of_the_quorum() -> None:
     def story(seed: int) -> tuple[object, ...]:
         world = World(seed, 3)
         return ordeal(world), world.events, world.now, tuple(world.watch.committed.entries)

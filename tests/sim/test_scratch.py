@@ -63,7 +63,7 @@ def test_a_record_is_asked_for_until_it_is_known_that_its_topic_was_deleted() ->
         assert "lost" in " ".join(audit(stage, scratch))
 
 
-def test_what_an_earlier_life_of_a_topic_took_is_not_asked_for() -> None:
+def test_records_of_a_topic_that_was_deleted_are_not_expected_in_the_next_topic_of_its_name() -> None:
     """n2 and n3 have not heard that the topic was deleted and created again: they take what is written to the life that
     they know, and it goes with that."""
     with Stage(broker_session_timeout_ms=60_000) as stage:

@@ -57,8 +57,8 @@ def test_the_same_search_visits_the_same_states() -> None:
 
 def test_the_story_of_a_scope_begins_with_its_opening(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploring, "broken", lambda state: "all is lost")
-    told = list(sentences(explore(SCOPES["pair-repeated"])))
-    assert told[:4] == [
+    lines = list(sentences(explore(SCOPES["pair-repeated"])))
+    assert lines[:4] == [
         "In the beginning: 1 leads in epoch 0, ISR 1.",
         "  1. A fetch of broker 2 arrives at broker 1.",
         "  2. Leader 1 loses its connection with the controller, and asks again on another.",

@@ -58,8 +58,8 @@ def test_each_outcome_of_a_condition_counts_by_itself(tmp_path: Path) -> None:
     branches = Branches((gates,))
     with branches.watched():
         assert gates.Gate().opens(2, [2]) == "a little"
-    told = [line for line in left(branches) if line[:2] in ("4:", "6:", "7:")]
-    assert told == [
+    lines = [line for line in left(branches) if line[:2] in ("4:", "6:", "7:")]
+    assert lines == [
         "4: friends is never false",
         "4: key is never None",
         "4: key > 3 is never true",
@@ -73,7 +73,7 @@ def test_each_outcome_of_a_condition_counts_by_itself(tmp_path: Path) -> None:
     assert [line for line in left(branches) if line[:2] in ("4:", "6:", "7:")] == []
 
 
-def test_it_is_told_with_its_line_of_the_source(tmp_path: Path) -> None:
+def test_an_unreached_branch_is_reported_with_its_source_line(tmp_path: Path) -> None:
     branches = Branches((loaded(tmp_path),))
     assert branches.left[0].text() == "gates.py:3: opens is never called\n    def opens(self, key, friends):"
 

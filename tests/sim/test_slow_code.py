@@ -23,10 +23,10 @@ def test_by_default_code_takes_no_time() -> None:
 def test_a_look_at_the_clock_shows_that_code_took_a_slice_and_all_that_follows_comes_later() -> None:
     with Simulation(1, SLOW) as sim:
         world, other = sim.world("a"), sim.world("b")
-        clock, told = world.clock, list[tuple[str, float]]()
+        clock, events = world.clock, list[tuple[str, float]]()
 
         def note(what: str) -> None:
-            told.append((what, sim.now))
+            events.append((what, sim.now))
 
         def work() -> None:
             begun, wall = clock.monotonic(), clock.wall_ms()
@@ -41,8 +41,8 @@ def test_a_look_at_the_clock_shows_that_code_took_a_slice_and_all_that_follows_c
         other.clock.call_later(0.001, note, "another node")
         clock.call_later(0.002, note, "a timer")
         sim.advance(2)
-        assert [what for what, _ in told] == ["work", "another node", "queued before", "a timer", "soon", "later"]
-        times = dict(told)
+        assert [what for what, _ in events] == ["work", "another node", "queued before", "a timer", "soon", "later"]
+        times = dict(events)
         assert (times["work"], times["another node"]) == (0.0, 0.001)
         assert 2 * SLICE[0] <= times["queued before"] == times["a timer"] == times["soon"] <= 2 * SLICE[1]
         assert abs(times["later"] - times["soon"] - 1.0) < 1e-9
@@ -69,18 +69,18 @@ def test_work_by_turns_is_interrupted_after_every_piece() -> None:
     """And what came meanwhile goes first."""
     with Simulation(1, SLOW) as sim:
         clock = sim.world("a").clock
-        turns, told = Turns(clock), list[str]()
+        turns, events = Turns(clock), list[str]()
 
         def pieces() -> Iterator[None]:
             for number in range(3):
-                told.append(f"piece {number}")
-                clock.call_later(SLICE_SECONDS / 2, told.append, f"after {number}")
+                events.append(f"piece {number}")
+                clock.call_later(SLICE_SECONDS / 2, events.append, f"after {number}")
                 yield None
 
         def begin() -> None:
             work: Work = (piece for piece in pieces())
-            Errand(turns, Share(), work, lambda: True, lambda: told.append("done"), lambda failed: None).begin()
+            Errand(turns, Share(), work, lambda: True, lambda: events.append("done"), lambda failed: None).begin()
 
         clock.call_soon(begin)
         sim.advance(1)
-        assert told == ["piece 0", "after 0", "piece 1", "after 1", "piece 2", "after 2", "done"]
+        assert events == ["piece 0", "after 0", "piece 1", "after 1", "piece 2", "after 2", "done"]

@@ -46,7 +46,7 @@ def name_of(path: Path) -> str:
     return path.relative_to(SOURCE).as_posix()
 
 
-def test_whatever_comes_is_caught_by_a_boundary_alone() -> None:
+def test_only_boundaries_catch_all_exceptions() -> None:
     found: Counter[str] = Counter()
     for name, tree in sources():
         for node in ast.walk(tree):

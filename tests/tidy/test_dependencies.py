@@ -30,7 +30,7 @@ def test_the_libraries_of_tables_have_bounds_and_the_tests_run_within_them(name:
 
 
 def test_the_project_says_what_it_is() -> None:
-    told = project()["project"]
-    assert told["keywords"] and told["license"] == "Apache-2.0"
-    assert "Programming Language :: Python :: 3.11" in told["classifiers"]
-    assert not [each for each in told["classifiers"] if each.startswith("License ::")], "the license says it"
+    declared = project()["project"]
+    assert declared["keywords"] and declared["license"] == "Apache-2.0"
+    assert "Programming Language :: Python :: 3.11" in declared["classifiers"]
+    assert not [each for each in declared["classifiers"] if each.startswith("License ::")], "the license says it"

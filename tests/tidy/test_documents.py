@@ -60,7 +60,7 @@ def functions_of(path: Path) -> set[str]:
     return found
 
 
-def test_what_decides_is_where_the_table_says() -> None:
+def test_every_function_in_the_table_of_decisions_exists() -> None:
     rows = DECIDED.findall((ROOT / "ARCHITECTURE.md").read_text())
     assert len(rows) >= 10
     assert not [f"{file}: {function}" for file, function in rows if function not in functions_of(ROOT / file)]

@@ -47,7 +47,7 @@ def test_calls_and_assignments_of_functions_are_dropped_and_answers_changed() ->
     ) == ["pass", "pass", "pass", "return not (self.is_whole)"]
 
 
-def test_what_no_test_should_see_is_not_drawn() -> None:
+def test_lines_without_observable_effect_are_not_drawn_for_mutation() -> None:
     source = '''
         """Words."""
 
@@ -105,7 +105,7 @@ def test_changed_code_takes_the_place_of_a_functions_own() -> None:
     assert log().end() == 2
 
 
-def test_what_is_executed_when_a_module_is_imported_needs_another_process() -> None:
+def test_a_mutated_line_that_runs_at_import_needs_a_new_process() -> None:
     source = "LIMIT = 1\ndef end(limit: int = LIMIT) -> int:\n    return limit\n"
     function = module(source)["end"]
     assert replacements(source, source.replace("= 1", "= 2"), "module.py", {function.__code__: [function]}) is None

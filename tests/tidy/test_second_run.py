@@ -114,7 +114,7 @@ def test_make_test_and_ci_run_it_and_what_it_keeps_is_not_committed() -> None:
     assert f"{KEPT}/" in (ROOT / ".gitignore").read_text().splitlines()
 
 
-def test_what_passes_is_run_once(tmp_path: Path) -> None:
+def test_a_test_that_passes_is_run_once(tmp_path: Path) -> None:
     ran = run(tmp_path, {"cluster/test_a.py": PASSES, "unit/test_b.py": PASSES})
 
     assert ran.code == 0, ran.output
@@ -136,7 +136,7 @@ def test_a_test_that_fails_every_second_time_is_listed_and_forgiven(tmp_path: Pa
     assert "second time" in ran.kept_text("second")
 
 
-def test_what_is_marked_apache_has_a_second_run_wherever_it_is(tmp_path: Path) -> None:
+def test_a_failed_test_that_is_marked_apache_is_run_again_in_any_folder(tmp_path: Path) -> None:
     marked = EVERY_SECOND_TIME.replace("def test_flaky", "import pytest\n\n@pytest.mark.apache\ndef test_flaky")
     ran = run(tmp_path, {"unit/test_against_apache.py": marked})
 

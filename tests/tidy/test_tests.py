@@ -1,50 +1,118 @@
-"""A test asserts something, and is found by the runner."""
+"""A test asserts something, waits for conditions instead of sleeping, and is found by the runner."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
 from tests.tidy.repository import ROOT, named, python_files, tree_of
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-def asserts(path: Path) -> bool:
-    """By itself, or through the checks of a module beside the tests."""
-    return _has_assertion(path) or any(_has_assertion(source) for source in _imported_from_tests(path))
+CHECKS = {
+    "until",  # of the simulation: it fails if its condition never comes true
+    "wait_until",  # of a cluster: likewise
+    "wait_for",  # of asyncio: it raises TimeoutError
+    "check",  # of an invariant of the simulation: it raises Broken
+}
+"""Functions outside `tests/` that fail if what they are called for does not hold."""
+
+VIRTUAL = ("sim", "scenarios")
+"""Folders whose tests run on the simulated loop."""
 
 
-def _has_assertion(path: Path) -> bool:
+def files_of_tests() -> list[Path]:
+    return [path for path in python_files("tests") if path.name.startswith("test_")]
+
+
+def functions_of(path: Path) -> Iterator[Function]:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, Function) and node.name.startswith("test_"):
+            yield node
+
+
+def asserts(path: Path, function: Function, seen: frozenset[Function] = frozenset()) -> bool:
+    """Whether the function asserts something: by itself, or by a function of `tests/` that it calls."""
+    seen |= {function}
     return any(
-        isinstance(node, ast.Assert) or (isinstance(node, ast.Attribute) and node.attr == "raises")
-        for node in ast.walk(tree_of(path))
+        _is_assertion(node)
+        or (
+            isinstance(node, ast.Call)
+            and (name := _called(node)) is not None
+            and (
+                name in CHECKS
+                or any(asserts(where, found, seen) for where, found in _found(path, name) if found not in seen)
+            )
+        )
+        for node in ast.walk(function)
     )
 
 
+def _is_assertion(node: ast.AST) -> bool:
+    if isinstance(node, ast.Raise):
+        return node.exc is not None and "AssertionError" in ast.unparse(node.exc)
+    return isinstance(node, ast.Assert) or (
+        isinstance(node, ast.Attribute) and ast.unparse(node) in ("pytest.raises", "pytest.warns", "pytest.fail")
+    )
+
+
+def _called(call: ast.Call) -> str | None:
+    if isinstance(call.func, ast.Name):
+        return call.func.id
+    return call.func.attr if isinstance(call.func, ast.Attribute) else None
+
+
+def _found(path: Path, name: str) -> Iterator[tuple[Path, Function]]:
+    """The functions and methods of that name, in the file itself and in the files of `tests/` that it imports from."""
+    for each in (path, *_imported_from_tests(path)):
+        for function in _functions(each).get(name, []):
+            yield each, function
+
+
+@cache
+def _functions(path: Path) -> dict[str, list[Function]]:
+    functions: dict[str, list[Function]] = {}
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, Function):
+            functions.setdefault(node.name, []).append(node)
+    return functions
+
+
+@cache
 def _imported_from_tests(path: Path) -> list[Path]:
     modules = [node.module or "" for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom)]
     files = [ROOT / f"{module.replace('.', '/')}.py" for module in modules if module.startswith("tests.")]
     return [file for file in files if file.is_file()]
 
 
-def test_every_test_file_asserts_something() -> None:
-    files = [path for path in python_files("tests") if path.name.startswith("test_")]
-    assert files
-    assert not [named(path) for path in files if not asserts(path)]
+def test_every_test_asserts_something() -> None:
+    tests = [(path, function) for path in files_of_tests() for function in functions_of(path)]
+    assert len(tests) > 3_000
+    found = [f"{named(path)}::{function.name}" for path, function in tests if not asserts(path, function)]
+    assert not found, "\n".join(found)
 
 
 def test_no_test_sleeps() -> None:
+    """`asyncio.sleep(0)` gives way to the event loop once, and does not wait for the clock. On the simulated loop
+    `asyncio.sleep` moves virtual time."""
     sleeping = [
-        named(path)
-        for path in python_files("tests")
-        if path.name.startswith("test_") and any(_is_sleep(node) for node in ast.walk(tree_of(path)))
+        f"{named(path)}:{node.lineno}"
+        for path in files_of_tests()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and _is_sleep(node, path.relative_to(ROOT).parts[1] in VIRTUAL)
     ]
     assert not sleeping, "wait for a condition, or move virtual time: " + ", ".join(sleeping)
 
 
-def _is_sleep(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "sleep")
+def _is_sleep(call: ast.Call, is_virtual: bool) -> bool:
+    name = ast.unparse(call.func)
+    if name == "asyncio.sleep":
+        return not is_virtual and ast.unparse(call) != "asyncio.sleep(0)"
+    return name in ("time.sleep", "sleep")
 
 
 def test_no_property_is_judged_by_the_clock() -> None:

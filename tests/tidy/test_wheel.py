@@ -44,7 +44,7 @@ def files_of_kernel(found: Path) -> set[str]:
     return {name.rpartition("/")[2] for name in names if name.startswith("highwater/kernel/")}
 
 
-def told_by(found: Path, *arguments: str) -> str:
+def output_of(found: Path, *arguments: str) -> str:
     """By the command as it is in the wheel."""
     unpacked = found.parent / "unpacked"
     zipfile.ZipFile(found).extractall(unpacked)
@@ -59,26 +59,26 @@ def told_by(found: Path, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_without_a_compiler_it_is_for_every_platform_and_says_that_the_slow_kernel_runs(tmp_path: Path) -> None:
+def test_a_wheel_built_without_a_compiler_is_for_every_platform_and_reports_the_slow_kernel(tmp_path: Path) -> None:
     found = wheel(tmp_path, CC="false")
 
     assert found.name.endswith("-py3-none-any.whl")
     assert "Root-Is-Purelib: true" in metadata(found, "WHEEL")
     assert not [name for name in files_of_kernel(found) if name.endswith((".c", ".so"))]
-    assert "kernel: pure (plain Python, and slower" in told_by(found, "--version")
+    assert "kernel: pure (plain Python, and slower" in output_of(found, "--version")
     settings = default_properties(tmp_path / "never formatted", *free_ports(2))
     (tmp_path / "server.properties").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    assert "WARNING kernel: pure" in told_by(found, "node", "--config", str(tmp_path / "server.properties"))
+    assert "WARNING kernel: pure" in output_of(found, "node", "--config", str(tmp_path / "server.properties"))
 
 
-def test_with_a_compiler_it_has_the_compiled_kernel_and_no_c_source(tmp_path: Path) -> None:
+def test_a_wheel_built_with_a_compiler_has_the_compiled_kernel_and_no_c_source(tmp_path: Path) -> None:
     found = wheel(tmp_path)
 
     assert not found.name.endswith("-any.whl")
     assert "Root-Is-Purelib: false" in metadata(found, "WHEEL")
     kinds = {Path(name).suffix for name in files_of_kernel(found)}
     assert kinds == {".py", ".pyx", ".pxi", ".so"}
-    assert "kernel: cython (compiled)" in told_by(found, "--version")
+    assert "kernel: cython (compiled)" in output_of(found, "--version")
     assert {"highwater-interpreter.pth", "highwater_interpreter/__init__.py"} <= {*zipfile.ZipFile(found).namelist()}
 
 

@@ -26,7 +26,7 @@ SAMPLES = {
 
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_what_was_compressed_comes_back_within_exactly_its_size(codec: Codec, sample: str) -> None:
+def test_compressed_data_is_decompressed_within_exactly_its_size(codec: Codec, sample: str) -> None:
     plain = SAMPLES[sample]
     packed = compress(codec, plain)
     assert decompress(codec, packed, len(plain)) == plain

@@ -126,7 +126,7 @@ def test_a_peer_that_sent_a_large_frame_gets_as_much_at_once_for_the_next() -> N
     assert reader.held == reader.claim == 500_004
 
 
-def test_what_a_peer_is_trusted_with_at_once_is_bounded() -> None:
+def test_the_buffer_for_an_announced_frame_is_bounded() -> None:
     reader = FrameReader(ChunkPool())
     feed(reader, framed(bytes(9_000_000)), 1_000_000)
     feed(reader, struct.pack(">i", MAX_FRAME) + bytes(CHUNK), CHUNK)
@@ -162,7 +162,7 @@ def test_frames_left_uncut_are_kept_and_cut_later() -> None:
     assert feed(reader, framed(b"four"), 100) == [b"three", b"four"]
 
 
-def test_more_may_be_read_though_whole_frames_wait() -> None:
+def test_the_reader_takes_more_bytes_while_whole_frames_wait() -> None:
     reader = FrameReader(ChunkPool())
     sent = b"".join(framed(b"%06d" % index) for index in range(30_000))
     rest = memoryview(sent)

@@ -55,7 +55,7 @@ def test_a_new_message_has_kafkas_defaults_in_every_version() -> None:
         assert answer == f"{cls().encode(version).hex()} 0", (cls, version)
 
 
-def test_what_a_version_cannot_carry_is_refused_or_left_out_as_kafka_does() -> None:
+def test_fields_that_a_version_lacks_are_refused_or_left_out_as_in_kafka() -> None:
     random = Random(2)
     samples = [
         (cls, version, other, specimen(cls, version, random))

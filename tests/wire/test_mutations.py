@@ -43,7 +43,7 @@ def read(decode: Callable[[memoryview, int], object], body: bytes, subject: Subj
         raise AssertionError(f"{subject.name} let {escaped!r} escape for {body.hex()}") from escaped
 
 
-def test_there_are_two_hundred_thousand_and_every_version_gets_its_share() -> None:
+def test_there_are_two_hundred_thousand_mutations_and_five_hundred_per_version() -> None:
     assert MUTATIONS * len(SUBJECTS) >= 200_000
     assert MUTATIONS >= 500
 
@@ -59,7 +59,7 @@ def test_a_damaged_request_is_read_or_malformed(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=[subject.name for subject in SUBJECTS])
-def test_what_was_read_can_be_written_and_is_read_the_same_again(subject: Subject) -> None:
+def test_a_decoded_request_is_the_same_after_encoding_and_decoding_again(subject: Subject) -> None:
     """So whatever a broker accepts from a client it can pass on to the controller."""
     message = subject.api.request
     for body in mutations(subject, MUTATIONS // 4):

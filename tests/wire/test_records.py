@@ -230,7 +230,7 @@ def test_columns_leave_out_control_batches_and_aborted_transactions() -> None:
     assert records.end_offset(data) == 9
 
 
-def test_columns_check_sums_unless_told_not_to() -> None:
+def test_columns_checks_the_crc_unless_it_is_switched_off() -> None:
     batch = filled(3)
     batch[20] ^= 1
     with pytest.raises(BadRecords, match="checksum"):

@@ -94,7 +94,7 @@ def test_a_rebalance_waits_while_the_preferred_leader_is_being_fenced() -> None:
         assert led_by(living, OTHER) == led_by(living, DYING) == 0
 
 
-def test_what_is_decided_is_written_in_batches_that_the_quorum_takes() -> None:
+def test_a_decision_is_written_in_batches_of_the_size_that_the_quorum_takes() -> None:
     with Living().start() as living:
         records = [
             ConfigRecord(resource_type=4, resource_name="1", name=f"some.{number}", value="x" * 30_000)

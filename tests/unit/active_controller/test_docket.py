@@ -49,7 +49,7 @@ def court() -> Iterator[Court]:
     sim.close()
 
 
-def test_what_one_piece_is_enough_for_is_decided_at_once(court: Court) -> None:
+def test_a_decision_of_one_piece_is_made_at_once(court: Court) -> None:
     court.add("a")
     assert court.heard == ["a1"]
     assert court.docket.is_free

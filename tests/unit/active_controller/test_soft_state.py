@@ -223,7 +223,7 @@ def _codes(answers: Sequence[Message]) -> list[int]:
     return [answer.error_code for answer in answers if isinstance(answer, BrokerRegistrationResponse)]
 
 
-def test_nothing_is_remembered_of_a_decision_that_its_controller_did_not_live_to_write() -> None:
+def test_a_decision_that_its_controller_could_not_write_leaves_no_soft_state() -> None:
     """It takes several pieces, and between two of them another epoch of the quorum begins."""
     with Living().start() as living:
         controller, remembered, answers = controller_of(living), list[object](), list[bool | None]()

@@ -64,7 +64,7 @@ def test_the_mended_history_passes(name: str) -> None:
     assert not any(verdict.by_partition[partition][name] for partition in verdict.by_partition)
 
 
-def test_what_was_acknowledged_and_read_in_order_is_in_order() -> None:
+def test_records_acknowledged_and_read_in_order_pass_the_audit() -> None:
     verdict = judge(History([sent("a", offset=0), sent("b", offset=1)], [read(0, "a"), read(1, "b"), read(1, "b")]))
     assert verdict.ok
     assert verdict.line() == "verdict acked=2 delivered=2 lost=0 duplicated=0"
@@ -111,9 +111,11 @@ def test_a_value_found_in_another_partition_is_misplaced_even_without_an_offset(
 def test_the_counts_are_given_for_each_partition() -> None:
     sends = [sent("a"), sent("b", partition=Q), sent("c", partition=Q), sent("d", Outcome.FAILED)]
     verdict = judge(History(sends, [read(0, "b", Q), read(0, "a")]))
-    told = {partition: (of["acked"], of["delivered"], of["lost"]) for partition, of in verdict.by_partition.items()}
-    assert told == {P: (1, 1, 0), Q: (2, 1, 1)}
-    assert list(told) == [P, Q]
+    by_partition = {
+        partition: (of["acked"], of["delivered"], of["lost"]) for partition, of in verdict.by_partition.items()
+    }
+    assert by_partition == {P: (1, 1, 0), Q: (2, 1, 1)}
+    assert list(by_partition) == [P, Q]
 
 
 values = st.integers(0, 30)
@@ -125,7 +127,7 @@ stories = st.lists(st.tuples(places, outcomes, st.booleans()), max_size=20)
 @given(stories, st.lists(st.tuples(values, places), max_size=30), st.sets(st.sampled_from([P, Q])), st.integers(1, 10))
 @settings(max_examples=200, deadline=None)
 def test_rows_in_parts_are_judged_as_they_would_be_at_once(
-    told: list[tuple[tuple[TopicPartition, int], Outcome, bool]],
+    by_partition: list[tuple[tuple[TopicPartition, int], Outcome, bool]],
     arrived: list[tuple[int, tuple[TopicPartition, int]]],
     read_to_end: set[TopicPartition],
     size: int,
@@ -133,7 +135,7 @@ def test_rows_in_parts_are_judged_as_they_would_be_at_once(
     """Values are numbers: those of one part are next to each other; some are nobody's."""
     sends = [
         Sent(partition, b"%02d" % number, "p", outcome, offset if placed else -1)
-        for number, ((partition, offset), outcome, placed) in enumerate(told)
+        for number, ((partition, offset), outcome, placed) in enumerate(by_partition)
     ]
     rows = [Read(partition, offset, b"%02d" % number) for number, (partition, offset) in arrived]
     complete = frozenset(read_to_end)

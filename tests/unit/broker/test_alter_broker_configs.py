@@ -57,11 +57,11 @@ def test_settings_of_another_broker_are_not_shown() -> None:
         names = ("1", "2", "one", "")
         asked = [DescribeConfigsResource(resource_type=ResourceType.BROKER, resource_name=name) for name in names]
         answer = living.ask(DescribeConfigsRequest(resources=asked), DescribeConfigsResponse, 4)
-        told = {each.resource_name: (each.error_code, each.error_message) for each in answer.results}
-        assert told["1"] == told[""] == (Code.NONE, None)
+        outcomes = {each.resource_name: (each.error_code, each.error_message) for each in answer.results}
+        assert outcomes["1"] == outcomes[""] == (Code.NONE, None)
         wrong = "Unexpected broker id, expected 1 or empty string, but received 2"
-        assert told["2"] == (Code.INVALID_REQUEST, wrong)
-        assert told["one"] == (Code.INVALID_REQUEST, "Broker id must be an integer, but it is: one")
+        assert outcomes["2"] == (Code.INVALID_REQUEST, wrong)
+        assert outcomes["one"] == (Code.INVALID_REQUEST, "Broker id must be an integer, but it is: one")
 
 
 def test_a_topics_setting_that_cannot_be_read_counts_as_not_set() -> None:

@@ -11,15 +11,15 @@ def test_an_answer_waits_for_metadata_that_is_being_applied() -> None:
         broker = living.node.broker
         assert broker is not None
         living.sim.advance(1.0)  # until nothing is left to apply
-        told: list[float] = []
+        applied_at: list[float] = []
         living.world.call(broker.metadata.newer_is_known)
-        living.world.call(broker.metadata.when_applied, lambda: told.append(living.sim.now))
+        living.world.call(broker.metadata.when_applied, lambda: applied_at.append(living.sim.now))
         living.sim.advance(0.1)
-        assert told == []
+        assert applied_at == []
         living.world.call(broker.metadata.all_is_applied)
-        assert len(told) == 1
+        assert len(applied_at) == 1
         living.sim.advance(APPLYING_SECONDS)
-        assert len(told) == 1, "it is given once"
+        assert len(applied_at) == 1, "it is given once"
 
 
 def test_an_answer_does_not_wait_for_ever_for_a_broker_that_cannot_apply_it() -> None:
@@ -27,8 +27,8 @@ def test_an_answer_does_not_wait_for_ever_for_a_broker_that_cannot_apply_it() ->
         broker = living.node.broker
         assert broker is not None
         living.sim.advance(1.0)  # until nothing is left to apply
-        told: list[float] = []
+        applied_at: list[float] = []
         living.world.call(broker.metadata.newer_is_known)
-        living.world.call(broker.metadata.when_applied, lambda: told.append(living.sim.now))
+        living.world.call(broker.metadata.when_applied, lambda: applied_at.append(living.sim.now))
         living.sim.advance(APPLYING_SECONDS + 1)
-        assert len(told) == 1
+        assert len(applied_at) == 1

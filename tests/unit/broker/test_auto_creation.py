@@ -42,20 +42,20 @@ def test_no_more_topics_are_asked_for_than_some_at_a_time() -> None:
     with Simulation(1) as sim:
         world, channel = sim.world("n1"), Channel()
         creation = AutoCreation(world, channel, lambda: 5000, lambda name: False)
-        told: list[Mapping[str, Code]] = []
-        assert world.call(creation.want, topics(0, MOST_AT_A_TIME + 500), told.append) is not None
+        answers: list[Mapping[str, Code]] = []
+        assert world.call(creation.want, topics(0, MOST_AT_A_TIME + 500), answers.append) is not None
         ((names, done),) = channel.asked
         assert len(names) == MOST_AT_A_TIME
-        assert world.call(creation.want, topics(MOST_AT_A_TIME, MOST_AT_A_TIME + 9), told.append) is None
-        assert told == [{}], "who asks for more is answered at once, and asks again"
+        assert world.call(creation.want, topics(MOST_AT_A_TIME, MOST_AT_A_TIME + 9), answers.append) is None
+        assert answers == [{}], "who asks for more is answered at once, and asks again"
         assert len(channel.asked) == 1
         refused = [CreatableTopicResult(name=name, error_code=Code.INVALID_PARTITIONS) for name in names]
         world.call(done, CreateTopicsResponse(topics=refused))
-        assert world.call(creation.want, topics(MOST_AT_A_TIME, MOST_AT_A_TIME + 9), told.append) is not None
+        assert world.call(creation.want, topics(MOST_AT_A_TIME, MOST_AT_A_TIME + 9), answers.append) is not None
         assert len(channel.asked) == 2
 
 
-def test_a_name_that_somebody_made_up_neither_fills_the_log_nor_forges_a_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_made_up_topic_name_neither_fills_the_log_nor_forges_a_line(caplog: pytest.LogCaptureFixture) -> None:
     name = "x\n" + "y" * 30_000
     refused = CreatableTopicResult(
         name=name, error_code=Code.INVALID_TOPIC_EXCEPTION, error_message=f"'{name}' is long"

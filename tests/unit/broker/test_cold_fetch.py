@@ -51,7 +51,7 @@ def test_a_divergence_is_answered_though_another_partition_is_still_being_looked
         assert (rows[1].diverging_epoch.epoch, rows[1].diverging_epoch.end_offset) == (0, 1)
 
 
-def test_what_is_looked_up_is_worth_the_wait() -> None:
+def test_a_fetch_waits_for_a_partition_that_is_looked_up_on_disk() -> None:
     with with_cold_logs(Living()) as living:
         rows = fetch(living, wanted(0, 1), wanted(1, 1))
         found = [record.value for record in records.iterate_all(memoryview(rows[0].records or b""))]

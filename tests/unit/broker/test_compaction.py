@@ -78,7 +78,7 @@ def test_a_setting_that_keeps_the_cleaner_away_lets_it_in_when_it_is_changed(
 
 
 @pytest.mark.parametrize("name", ["max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"])
-def test_what_is_older_than_the_longest_lag_is_compacted_however_little_it_is(name: str) -> None:
+def test_records_older_than_the_longest_compaction_lag_are_compacted_even_if_few(name: str) -> None:
     with Living(**{**COMPACT, "log_cleaner_min_cleanable_ratio": "1.0"}).start() as living:
         living.create_topic(TOPIC)
         alter(living, name, "60000")
@@ -143,8 +143,8 @@ def test_the_latest_record_is_found_though_the_first_batch_has_none_left_behind_
         assert is_compacted(living)
         gone = DeleteRecordsPartition(partition_index=0, offset=1)
         asked = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=TOPIC, partitions=[gone])], timeout_ms=1000)
-        told = living.ask(asked, DeleteRecordsResponse, 2).topics[0].partitions[0]
-        assert (told.error_code, told.low_watermark) == (Code.NONE, 1)
+        outcome = living.ask(asked, DeleteRecordsResponse, 2).topics[0].partitions[0]
+        assert (outcome.error_code, outcome.low_watermark) == (Code.NONE, 1)
         latest = ListOffsetsTopic(name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-3)])
         answer = living.ask(ListOffsetsRequest(replica_id=-1, topics=[latest]), ListOffsetsResponse, 7)
         row = answer.topics[0].partitions[0]
@@ -185,22 +185,22 @@ def test_progress_and_the_last_cleaning_are_shown_while_they_last() -> None:
         shares = []
         while not broker.cleaner.account.cleanings:
             living.sim.advance(0.5)
-            told = describe_log(broker, log)
-            assert told is not None
-            shares += [] if told["under_way"] is None else [told["under_way"]["share"]]
+            outcome = describe_log(broker, log)
+            assert outcome is not None
+            shares += [] if outcome["under_way"] is None else [outcome["under_way"]["share"]]
         assert len(shares) > 5 and shares == sorted(shares) and 0 <= shares[0] < 0.3 and shares[-1] > 0.7
-        told = describe_log(broker, log)
-        assert told is not None
-        read = told["last"]["bytes_read"]
-        assert told["last"]["keys"] == 2 and read == 2 * before["dirty_bytes"]
-        assert told["dirty_bytes"] == 0 and told["clean_end"] == log.active.base_offset and not told["due"]
+        outcome = describe_log(broker, log)
+        assert outcome is not None
+        read = outcome["last"]["bytes_read"]
+        assert outcome["last"]["keys"] == 2 and read == 2 * before["dirty_bytes"]
+        assert outcome["dirty_bytes"] == 0 and outcome["clean_end"] == log.active.base_offset and not outcome["due"]
         of_node = describe_cleaner(broker)
         assert (of_node["cleanings"], of_node["bytes_read"], of_node["under_way"]) == (1, read, [])
         rows = {each.name: [value for _, value in each.rows] for each in cleaner_families(broker, list(broker.hosted))}
         assert rows["highwater_cleaner_read_bytes_total"] == [read]
         assert rows["highwater_log_dirty_bytes"] == [0]
-        assert rows["kafka_log_logcleaner_cleaner_recopy_percent"] == [200 * told["last"]["bytes_written"] // read]
-        assert rows["kafka_log_logcleaner_max_clean_time_secs"] == [int(told["last"]["seconds"])]
+        assert rows["kafka_log_logcleaner_cleaner_recopy_percent"] == [200 * outcome["last"]["bytes_written"] // read]
+        assert rows["kafka_log_logcleaner_max_clean_time_secs"] == [int(outcome["last"]["seconds"])]
 
 
 @pytest.mark.parametrize("again", [True, False])
@@ -214,14 +214,14 @@ def test_a_log_that_cannot_be_cleaned_is_shown_with_the_reason(again: bool) -> N
         code = errno.ENOSPC if again else errno.EIO
         living.sim.storage(NODE).fail("append", f"*/{TOPIC}-0/*.cleaned", code)
         living.sim.run(living.sim.until(lambda: log.partition in account.setbacks))
-        told = describe_log(broker, log)
-        assert told is not None and told["failed"]["tried_again"] is again
-        assert f"Errno {code}" in told["failed"]["reason"]
+        outcome = describe_log(broker, log)
+        assert outcome is not None and outcome["failed"]["tried_again"] is again
+        assert f"Errno {code}" in outcome["failed"]["reason"]
         rows = {each.name: list(each.rows) for each in cleaner_families(broker, list(broker.hosted))}
         assert rows["kafka_log_logcleaner_deadthreadcount"] == [("", int(again))]
         labels = '{logDirectory="/data"}'
         assert rows["kafka_log_logcleanermanager_uncleanable_partitions_count"] == [(labels, int(not again))]
-        dirty = 0 if again else told["dirty_bytes"]
+        dirty = 0 if again else outcome["dirty_bytes"]
         assert rows["kafka_log_logcleanermanager_uncleanable_bytes"] == [(labels, dirty)]
         assert describe_cleaner(broker)["uncleanable"] == ([] if again else ["t-0"])
         living.sim.storage(NODE).mend()

@@ -102,13 +102,13 @@ def test_directories_noted_during_a_request_go_into_the_next_one(subject: Subjec
     subject.directories.report()
     subject.look(1, GONE)
     subject.directories.report()
-    told, done = subject.asked()
-    assert told == [0]
+    reported, done = subject.asked()
+    assert reported == [0]
     done(AssignReplicasToDirsResponse())
     assert subject.asked()[0] == [1]
 
 
-def test_many_are_reported_in_pieces(subject: Subject) -> None:
+def test_many_replica_directories_are_reported_in_several_requests(subject: Subject) -> None:
     for index in range(2 * AT_ONCE + 1):
         subject.look(index, GONE)
     subject.directories.report()

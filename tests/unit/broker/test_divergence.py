@@ -96,8 +96,8 @@ def test_transactions_are_refused_where_they_begin_and_where_they_write() -> Non
     with Living().start() as living:
         living.create_topic("t")
         asked = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000)
-        told = living.ask(asked, InitProducerIdResponse, 4).error_code
-        assert told == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        error = living.ask(asked, InitProducerIdResponse, 4).error_code
+        assert error == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         now = living.world.clock.wall_ms()
         of_transaction = records.build(
             [(now, None, b"v", ())], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True

@@ -60,8 +60,8 @@ def test_a_node_writes_compacts_and_starts_again_under_an_extreme_setting(name: 
         alter(living, name, value)
         now = living.world.clock.wall_ms()
         for key in (b"gone", b"a", b"b", b"a", b"b"):
-            told = produce(living, records.build([(now, key, None if key == b"gone" else bytes(LARGE), ())]))
-            assert told.error_code in (
+            produced = produce(living, records.build([(now, key, None if key == b"gone" else bytes(LARGE), ())]))
+            assert produced.error_code in (
                 Code.NONE, Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE, Code.INVALID_TIMESTAMP
             )  # fmt: skip
         log_of(living).roll()

@@ -93,7 +93,7 @@ def test_offsets_are_looked_through_as_often_as_the_setting_says() -> None:
 
 
 @pytest.mark.parametrize(("setting", "size"), [("2147483647", MOST_MEMBERS), ("2500", 2_500), ("2499", 2_499)])
-def test_a_group_has_2_500_members_at_most_whatever_the_setting_says(setting: str, size: int) -> None:
+def test_a_group_never_has_more_than_2_500_members(setting: str, size: int) -> None:
     assert group_settings(NodeConfig.parse({**PROPERTIES, "group.max.size": setting})).max_size == size
 
 
@@ -115,8 +115,8 @@ def test_all_groups_of_a_broker_take_64_mib_at_most(caplog: pytest.LogCaptureFix
         families = {family.name: family.rows for family in BrokerMetrics(living.node.broker).collect()}
         assert [value for _, value in families["highwater_groups_kept_bytes"]] == [kept]
         assert ask(67).error_code == Code.GROUP_MAX_SIZE_REACHED
-        told = [each.getMessage() for each in caplog.records if "the most that they may" in each.getMessage()]
-        assert told == [
+        warnings = [each.getMessage() for each in caplog.records if "the most that they may" in each.getMessage()]
+        assert warnings == [
             "groups and offsets take 64 MiB, the most that they may: new ones are refused. Delete unused groups, or"
             " lower offsets.retention.minutes"
         ]

@@ -370,7 +370,7 @@ def test_a_group_without_a_name_has_no_members(request_: Message, response: type
         assert living.ask(request_, response, version).error_code == Code.INVALID_GROUP_ID  # type: ignore[attr-defined]
 
 
-def test_but_offsets_may_be_kept_without_one() -> None:
+def test_offsets_may_be_committed_for_an_empty_group_id() -> None:
     with serving() as living:
         assert commit(living, 3, group="") == [0]
         assert committed(living, group="") == [(3, 0)]

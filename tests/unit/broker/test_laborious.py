@@ -45,13 +45,13 @@ def sent(living: Living, requests: Sequence[ProduceRequest]) -> list[list[Partit
                 connection.send(each, VERSION, ProduceResponse, answer.set_result, 30.0)
 
         connection.open(send, 60.0)
-        told = []
+        responses = []
         for answer in answers:
             response = await answer
             assert not isinstance(response, CallFailed), response
-            told.append(response.responses[0].partition_responses)
+            responses.append(response.responses[0].partition_responses)
         connection.close()
-        return told
+        return responses
 
     return living.sim.run(living._client.perform(ask()))
 
@@ -72,7 +72,7 @@ def test_partitions_of_one_request_are_all_written_though_one_of_them_takes_long
         assert [(row.index, row.error_code, row.base_offset) for row in rows] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
 
 
-def test_what_inflates_beyond_the_limit_is_refused_as_before() -> None:
+def test_a_batch_that_inflates_beyond_the_limit_is_refused_off_the_loop_too() -> None:
     with Living().start() as living:
         living.create_topic("t")
         bomb = batch(living, bytes(APPEND_LIMIT + 1), Codec.ZSTD)

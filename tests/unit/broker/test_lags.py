@@ -42,7 +42,9 @@ class Watcher:
             short = family.name.removeprefix("kafka_consumergroup_")
             if not rows and not short.endswith("_sum"):
                 continue
-            found[short] = {labels.replace('consumergroup="g"', "").strip("{,}"): told for labels, told in family.rows}
+            found[short] = {
+                labels.replace('consumergroup="g"', "").strip("{,}"): value for labels, value in family.rows
+            }
         return found
 
 
@@ -88,16 +90,16 @@ def test_leaders_are_asked_at_most_every_ten_seconds() -> None:
         assert watcher.look()["lag_sum"] == {'topic="orders"': 7}
 
 
-def test_where_a_leader_does_not_answer_the_offset_is_shown_without_a_lag() -> None:
+def test_an_offset_is_shown_without_a_lag_if_the_leader_does_not_answer() -> None:
     with Stage(3, broker_session_timeout_ms=60_000) as stage:
         watcher = staged(stage)
         watcher.look()
         stage.pass_time(REFRESH_SECONDS)
         stage.pause("n2")
         asked_at = stage.now
-        told = watcher.look()
+        value = watcher.look()
         assert stage.now - asked_at <= 2 * ANSWER_SECONDS + 0.5
-        assert (told["current_offset_sum"], told["lag"], told["lag_sum"]) == ({'topic="orders"': 7}, {}, {})
+        assert (value["current_offset_sum"], value["lag"], value["lag_sum"]) == ({'topic="orders"': 7}, {}, {})
         stage.resume("n2")
         stage.pass_time(REFRESH_SECONDS)
         assert watcher.look()["lag_sum"] == {'topic="orders"': 6}
@@ -106,8 +108,8 @@ def test_where_a_leader_does_not_answer_the_offset_is_shown_without_a_lag() -> N
 def test_ends_are_asked_for_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lags, "PIECE", 1)
     with Stage(3) as stage:
-        told = staged(stage).look()
-        assert told["lag"] == {'topic="orders",partition="0"': 6, 'topic="orders",partition="1"': 0}
+        value = staged(stage).look()
+        assert value["lag"] == {'topic="orders",partition="0"': 6, 'topic="orders",partition="1"': 0}
 
 
 def test_no_loop_is_held_by_a_look_at_very_many_offsets() -> None:
@@ -120,8 +122,8 @@ def test_no_loop_is_held_by_a_look_at_very_many_offsets() -> None:
         for number in range(20_000):
             offsets.put("g", TopicPartition(f"topic{number % 7}", number), offsets.of("g")[ORDERS])
         with counted_turns(stage.sim) as turns:
-            told = watcher.look(rows=False)
-        assert sum(told["current_offset_sum"].values()) == 20_000 * 4 + 7
+            value = watcher.look(rows=False)
+        assert sum(value["current_offset_sum"].values()) == 20_000 * 4 + 7
         assert turns.most["n3"] <= MOST_CALLS
 
 

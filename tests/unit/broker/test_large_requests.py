@@ -177,7 +177,7 @@ def test_a_large_envelope_leaves_its_place_if_its_connection_ends_while_it_is_an
         assert not opened.taken
 
 
-def test_what_was_passed_on_is_not_kept_once_it_is_answered() -> None:
+def test_a_forwarded_request_is_freed_once_it_is_answered() -> None:
     """Neither by a deadline that is not over yet, nor in a circle that is found now and then."""
     with Living().start() as living:
         asked(living, topic_of(MOST_BYTES - NAMES), CreateTopicsResponse, 7)

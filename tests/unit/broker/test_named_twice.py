@@ -35,8 +35,8 @@ def test_the_offsets_of_a_group_that_is_named_twice_are_answered_once(living: Li
     commit(living, 7)
     groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("g", "other", "g", "g")]
     answer = living.ask(OffsetFetchRequest(groups=groups), OffsetFetchResponse, 9)
-    told = [(group.group_id, Code(group.error_code), len(group.topics)) for group in answer.groups]
-    assert told == [
+    rows = [(group.group_id, Code(group.error_code), len(group.topics)) for group in answer.groups]
+    assert rows == [
         ("g", Code.NONE, 1),
         ("other", Code.NONE, 0),
         ("g", Code.INVALID_REQUEST, 0),

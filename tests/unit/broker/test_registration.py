@@ -43,7 +43,7 @@ def test_a_node_that_opens_its_logs_says_that_it_goes_on() -> None:
     with Living() as living:
         living.start().create_topic("orders", 3)
         living.stop()
-        told: list[bool] = []
-        living.progress = lambda: told.append(True)
+        progressed: list[bool] = []
+        living.progress = lambda: progressed.append(True)
         living.reborn().start()
-        assert len(told) >= 3
+        assert len(progressed) >= 3

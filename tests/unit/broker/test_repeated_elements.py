@@ -39,7 +39,7 @@ CASES = all_long()
 
 
 @pytest.mark.parametrize("role", Role)
-def test_what_is_decoded_at_once_is_done_in_little_time(living: Living, role: Role) -> None:
+def test_a_request_that_is_decoded_at_once_takes_few_calls(living: Living, role: Role) -> None:
     found = {
         long.name: calls
         for long in CASES
@@ -49,7 +49,7 @@ def test_what_is_decoded_at_once_is_done_in_little_time(living: Living, role: Ro
     assert found == {}
 
 
-def test_what_is_passed_on_is_not_made_anew(living: Living) -> None:
+def test_a_forwarded_request_is_not_encoded_again(living: Living) -> None:
     found = {
         long.name: calls
         for long in CASES
@@ -59,7 +59,7 @@ def test_what_is_passed_on_is_not_made_anew(living: Living) -> None:
     assert found == {}
 
 
-def test_what_may_be_very_long_is_done_by_turns(living: Living) -> None:
+def test_a_very_long_request_is_handled_in_several_turns(living: Living) -> None:
     found = {
         long.name: calls
         for long in CASES

@@ -126,7 +126,7 @@ def test_a_fetch_waits_no_longer_than_its_connection() -> None:
         assert len(living.node.deadlines) <= before
 
 
-def test_of_the_fetches_that_a_connection_pipelines_one_waits_and_all_are_answered() -> None:
+def test_only_one_of_a_connections_pipelined_fetches_waits_and_all_are_answered() -> None:
     with begun() as living:
         reader = Reader(living)
         reader.ask(*[wanted() for _ in range(100)])

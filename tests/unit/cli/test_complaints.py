@@ -122,7 +122,7 @@ def test_ctrl_c_ends_a_tool_that_waits_without_a_word() -> None:
         with subprocess.Popen([*command, "--list"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
             dialled, _ = silent.accept()
             process.send_signal(signal.SIGINT)
-            told, _ = process.communicate(timeout=60)
+            printed, _ = process.communicate(timeout=60)
             dialled.close()
     assert process.returncode == 130
-    assert b"Aborted" not in told and b"Traceback" not in told
+    assert b"Aborted" not in printed and b"Traceback" not in printed

@@ -45,13 +45,15 @@ def test_the_consumer_reports_a_missing_topic(cluster: Cluster, topic: str, grou
     assert done.stderr.endswith("Processed a total of 0 messages\n")
 
 
-@pytest.mark.parametrize(("topic", "told"), [("one", "1 partition: 0"), ("three", "3 partitions: 0-2")])
-def test_a_missing_partition_is_reported_with_those_that_are_there(cluster: Cluster, topic: str, told: str) -> None:
+@pytest.mark.parametrize(("topic", "partitions"), [("one", "1 partition: 0"), ("three", "3 partitions: 0-2")])
+def test_a_missing_partition_is_reported_with_those_that_are_there(
+    cluster: Cluster, topic: str, partitions: str
+) -> None:
     done = consume(cluster, "--topic", topic, "--partition", "9", "--offset", "0")
-    assert f"Topic {topic} has {told} (UNKNOWN_TOPIC_OR_PARTITION): partition 9 is waited for\n" in done.stderr
+    assert f"Topic {topic} has {partitions} (UNKNOWN_TOPIC_OR_PARTITION): partition 9 is waited for\n" in done.stderr
 
 
-def test_nothing_is_reported_of_what_is_there(cluster: Cluster) -> None:
+def test_the_consumer_prints_no_warning_for_a_topic_that_exists(cluster: Cluster) -> None:
     for options in (("--topic", "three"), ("--topic", "three", "--partition", "2"), ("--include", "thr.*")):
         done = consume(cluster, *options)
         assert (done.exit_code, own_words(done.stderr)) == (0, ["Processed a total of 0 messages"])
@@ -66,7 +68,7 @@ def test_the_producer_reports_a_missing_topic(cluster: Cluster) -> None:
     assert [record.value for record in cluster.records("mistyped")] == [b"a line"]
 
 
-def test_what_was_typed_before_ctrl_c_is_sent_and_nothing_is_said(cluster: Cluster) -> None:
+def test_lines_typed_before_ctrl_c_are_sent_without_a_message(cluster: Cluster) -> None:
     ours, theirs = os.pipe()
     reached = ["env", "--default-signal=INT"]  # a shell may have it ignored in the background
     command = [*reached, *producing(cluster, "one", "--timeout", "600000")]  # so that nothing is sent before
@@ -75,11 +77,11 @@ def test_what_was_typed_before_ctrl_c_is_sent_and_nothing_is_said(cluster: Clust
             os.write(theirs, b"first\nsecond\n")
             cluster.wait_until(lambda: _unread(ours) == 0, what="the lines are read")
             process.send_signal(signal.SIGINT)
-            told, _ = process.communicate(timeout=60)
+            printed, _ = process.communicate(timeout=60)
     finally:
         os.close(ours)
         os.close(theirs)
-    assert (process.returncode, own_words(told.decode())) == (130, [])
+    assert (process.returncode, own_words(printed.decode())) == (130, [])
     assert [record.value for record in cluster.records("one")] == [b"first", b"second"]
 
 

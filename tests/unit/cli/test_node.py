@@ -42,7 +42,7 @@ def test_overrides_win_over_the_environment_and_that_over_the_file(
 
 
 @pytest.mark.parametrize(
-    ("file", "variable", "overrides", "told"),
+    ("file", "variable", "overrides", "complaint"),
     [
         ("soon", "", (), "{path}: Invalid value soon for configuration log.retention.ms: Not a number of type LONG"),
         (
@@ -64,14 +64,14 @@ def test_overrides_win_over_the_environment_and_that_over_the_file(
     ],
 )
 def test_a_wrong_setting_is_reported_with_the_place_that_it_comes_from(
-    tmp_path: Path, file: str, variable: str, overrides: tuple[str, ...], told: str
+    tmp_path: Path, file: str, variable: str, overrides: tuple[str, ...], complaint: str
 ) -> None:
     path = tmp_path / "server.properties"
     path.write_text("\n".join(f"{key}={value}" for key, value in {**PROPERTIES, "log.retention.ms": file}.items()))
     environment = {"KAFKA_LOG_RETENTION_MS": variable} if variable else {}
     with pytest.raises(ConfigError) as wrong:
         read_config(path, overrides, environment)
-    assert str(wrong.value) == told.format(path=path)
+    assert str(wrong.value) == complaint.format(path=path)
 
 
 def test_node_and_storage_do_not_blame_the_file_for_a_variable(tmp_path: Path) -> None:
@@ -127,9 +127,9 @@ def test_the_error_for_a_taken_address_names_the_process_that_has_it(caplog: pyt
         with pytest.raises(OSError) as failed:
             asyncio.run(listen(taken.getsockname()[1]))
         assert exit_code(failed.value) == 1
-    told = caplog.records[-1].getMessage()
-    assert f"address already in use by pid {os.getpid()} (" in told
-    assert told.endswith(": end that process, or give another port in listeners")
+    complaint = caplog.records[-1].getMessage()
+    assert f"address already in use by pid {os.getpid()} (" in complaint
+    assert complaint.endswith(": end that process, or give another port in listeners")
 
 
 def test_a_node_that_was_asked_to_stop_ends_well() -> None:

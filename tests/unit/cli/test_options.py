@@ -45,7 +45,7 @@ def test_help_loads_no_tool() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "complaint"),
     [
         (["topcs"], "No such command 'topcs': did you mean 'topics'?"),
         (["console_consumer"], "No such command 'console_consumer': did you mean 'console-consumer'?"),
@@ -58,10 +58,10 @@ def test_help_loads_no_tool() -> None:
         (["quorum", "decsribe"], "No such command 'decsribe': did you mean 'describe'?"),
     ],
 )
-def test_a_mistyped_command_is_reported_with_the_one_that_may_be_meant(typed: list[str], told: str) -> None:
+def test_a_mistyped_command_is_reported_with_the_one_that_may_be_meant(typed: list[str], complaint: str) -> None:
     done = CliRunner().invoke(main, typed, prog_name="highwater")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-1] == f"Error: {told}"
+    assert done.stderr.splitlines()[-1] == f"Error: {complaint}"
 
 
 def test_completing_a_line_with_a_mistyped_command_prints_nothing() -> None:

@@ -32,7 +32,7 @@ def test_columns_are_printed_as_asked(properties: dict[str, str], line: bytes) -
     assert RecordFormatter(properties).format(3, "CreateTime", RECORD) == line
 
 
-def test_nothing_stands_for_a_missing_value() -> None:
+def test_a_missing_key_or_value_is_printed_as_null() -> None:
     formatter = RecordFormatter({"print.key": "true", "print.headers": "true"})
     assert formatter.format(0, "LogAppendTime", Record(0, 0, None, None, [])) == b"NO_HEADERS\tnull\tnull\n"
 

@@ -63,12 +63,12 @@ def test_the_document_lists_every_scope_with_its_number_of_faults() -> None:
 
 
 def test_a_search_lists_the_branches_that_it_did_not_reach() -> None:
-    told = run("--search", "pair", "--budget", "0", "--branches").output.splitlines()
-    at = next(number for number, line in enumerate(told) if line.startswith("branches of replication: "))
-    assert int(told[at].rsplit(" ", 1)[1]) * 2 == len(told) - at - 1
-    assert "reconciliation.py:34: first_batch is never called" not in told, "the follower has asked it"
-    refused = next(number for number, line in enumerate(told) if line.endswith(": refused is never called"))
-    assert told[refused + 1] == "    def refused(self, code: Code) -> bool:"
+    printed = run("--search", "pair", "--budget", "0", "--branches").output.splitlines()
+    at = next(number for number, line in enumerate(printed) if line.startswith("branches of replication: "))
+    assert int(printed[at].rsplit(" ", 1)[1]) * 2 == len(printed) - at - 1
+    assert "reconciliation.py:34: first_batch is never called" not in printed, "the follower has asked it"
+    refused = next(number for number, line in enumerate(printed) if line.endswith(": refused is never called"))
+    assert printed[refused + 1] == "    def refused(self, code: Code) -> bool:"
 
 
 def test_a_search_reports_what_it_finds_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,11 +114,11 @@ def status_server(asked: threading.Event) -> Iterator[str]:
 
     class Pages(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            told = {
+            page = {
                 "node": 1,
                 "quorum": {"role": "leader", "leader": 1, "epoch": 1, "high_watermark": 1, "voters": [1]},
             }
-            body = json.dumps(told).encode()
+            body = json.dumps(page).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -164,8 +164,8 @@ def test_a_quorum_is_lost_when_too_many_of_those_asked_are_silent() -> None:
     whole = quorum(1, 1, 2, 3)
     assert quorum_trouble([(one, whole), (two, whole), (three, None)]) is None
     assert quorum_trouble([(one, whole)]) is None
-    told = quorum_trouble([(one, whole), (two, None), (three, None)])
-    assert told is not None and "no answer comes from 2,3, and 2 are needed" in told
+    page = quorum_trouble([(one, whole), (two, None), (three, None)])
+    assert page is not None and "no answer comes from 2,3, and 2 are needed" in page
     assert quorum_trouble([(one, quorum(None, 1, 2, 3)), (two, quorum(None, 1, 2, 3))]) == (
         "The quorum has no leader: its voters have not agreed on one."
     )
@@ -173,15 +173,15 @@ def test_a_quorum_is_lost_when_too_many_of_those_asked_are_silent() -> None:
 
 def observer(node: int, *voters: int) -> dict[str, object]:
     """A node whose directory was formatted anew: it answers under a voter's id, and is none."""
-    told = {"role": "Follower", "leader": None, "epoch": 3, "high_watermark": 7, "voters": list(voters)}
-    return {"node": node, "quorum": {**told, "is_voter": False}}
+    page = {"role": "Follower", "leader": None, "epoch": 3, "high_watermark": 7, "voters": list(voters)}
+    return {"node": node, "quorum": {**page, "is_voter": False}}
 
 
 def test_a_voter_that_lost_its_directory_is_not_one_that_answers() -> None:
     one, two, three = (Address(str(node), f"h:{node}") for node in (1, 2, 3))
     answers = [(one, None), (two, observer(2, 1, 2, 3)), (three, {"node": 3, **quorum(None, 1, 2, 3)})]
-    told = quorum_trouble(answers)
-    assert told is not None and told.startswith(
+    page = quorum_trouble(answers)
+    assert page is not None and page.startswith(
         "The quorum is lost: of the voters 1,2,3 no answer comes from 1, and 2 lost its vote, and 2 are needed."
     )
 

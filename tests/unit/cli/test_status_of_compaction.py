@@ -59,5 +59,5 @@ def test_a_compacted_log_is_shown_with_its_dirt_and_its_cleaning(changes: dict[s
         assert each in text
 
 
-def test_where_nothing_is_compacted_nothing_is_said_of_it() -> None:
+def test_status_does_not_mention_compaction_if_no_topic_is_compacted() -> None:
     assert "Compacted logs" not in shown(None)

@@ -28,7 +28,7 @@ FAILED = {
 }
 
 
-def part(topic: str, index: int, **told: Any) -> dict[str, Any]:
+def part(topic: str, index: int, **fields: Any) -> dict[str, Any]:
     """Led by the node that tells of it, with all replicas in sync, unless it is told otherwise."""
     usual = {
         "topic": topic,
@@ -49,13 +49,13 @@ def part(topic: str, index: int, **told: Any) -> dict[str, Any]:
         "compaction": None,
         "changes": [{"seconds_ago": 1.0, "what": "leads"}],
     }
-    return {**usual, **told}
+    return {**usual, **fields}
 
 
 def answer(*parts: dict[str, Any], decisions: tuple[str, ...] = (), node: int = 1) -> Answer:
     quorum = {"role": "leader", "leader": 1, "epoch": 1, "high_watermark": 1, "voters": [1]}
-    told = [{"seconds_ago": 1.0, "what": what} for what in decisions]
-    return Address(str(node), f"here:{node}"), {"quorum": quorum, "partitions": list(parts), "decisions": told}
+    fields = [{"seconds_ago": 1.0, "what": what} for what in decisions]
+    return Address(str(node), f"here:{node}"), {"quorum": quorum, "partitions": list(parts), "decisions": fields}
 
 
 def shown(*answers: Answer, topic: str | None = None) -> str:
@@ -70,7 +70,7 @@ def of_all(*more: dict[str, Any]) -> Answer:
     return answer(part("orders", 0), *internal, *more, decisions=("orders-0 elected 1", f"{OFFSETS}-7 elected 1"))
 
 
-def test_an_internal_topic_is_one_line_and_buries_nobody() -> None:
+def test_an_internal_topic_takes_one_line_and_hides_no_other_topic() -> None:
     text = shown(of_all())
     assert text.count(OFFSETS) == 2  # the line, which names it twice
     assert f"{OFFSETS}: 50 partitions, all replicas in sync (--topic {OFFSETS} shows them)" in text
@@ -97,7 +97,7 @@ def test_the_line_of_an_internal_topic_counts_what_is_wrong_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("fields", "words"),
     [
         ({"offline": "the disk failed"}, "the disk failed"),
         ({"unwritten": "no space left"}, "no space left"),
@@ -105,9 +105,9 @@ def test_the_line_of_an_internal_topic_counts_what_is_wrong_with_it() -> None:
         ({"compaction": FAILED}, "failed, is tried again: no room"),
     ],
 )
-def test_trouble_of_an_internal_log_is_shown_all_the_same(told: dict[str, Any], words: str) -> None:
+def test_trouble_of_an_internal_log_is_shown_all_the_same(fields: dict[str, Any], words: str) -> None:
     text = shown(
-        answer(part("orders", 0), part(OFFSETS, 3, **told), part(OFFSETS, 4, compaction={**FAILED, "failed": None}))
+        answer(part("orders", 0), part(OFFSETS, 3, **fields), part(OFFSETS, 4, compaction={**FAILED, "failed": None}))
     )
     [row] = [line for line in text.splitlines() if words in line]
     assert f"{OFFSETS}-3" in row
@@ -125,11 +125,11 @@ def test_a_missing_topic_is_reported_with_the_one_that_may_be_meant() -> None:
     http = f"127.0.0.1:{port.number}"
     with Cluster(brokers=1, config={"highwater.http.listener": http}) as cluster:
         cluster.create_topic("orders")
-        told = CliRunner().invoke(main, ["status", "--http", http, "--topic", "ordres"])
+        fields = CliRunner().invoke(main, ["status", "--http", http, "--topic", "ordres"])
         other = CliRunner().invoke(main, ["status", "--http", http, "--topic", "payments", "--json"])
         right = CliRunner().invoke(main, ["status", "--http", http, "--topic", "orders", "--json"])
     port.release()
-    assert (told.exit_code, told.output) == (
+    assert (fields.exit_code, fields.output) == (
         1,
         "Error: no node that answers has a topic ordres: did you mean orders?\n",
     )

@@ -73,7 +73,7 @@ class Late:
         self._said = list(said)
         self._each = each
         self._read, self._write = os.pipe()
-        self.told: list[str] = []
+        self.printed: list[str] = []
         self.seconds = 0.0
         self._cluster = LocalCluster(directory, 1, free_ports(1), {})
 
@@ -87,7 +87,7 @@ class Late:
         cluster = self._cluster
         waiting = {Readiness(self._read): cluster.members[0]}
         try:
-            return cluster.wait_for(waiting, self._look, self.told.append, lambda: self.seconds)
+            return cluster.wait_for(waiting, self._look, self.printed.append, lambda: self.seconds)
         finally:
             os.close(self._write)
             for pipe in waiting:
@@ -100,27 +100,29 @@ def test_a_node_that_recovers_its_logs_has_all_the_time_that_it_needs(tmp_path: 
     late = Late(tmp_path / "data", *[b"."] * 10, b"+")
     assert late.is_waited_for()
     assert late.seconds == 330
-    assert late.told.count("node 1 recovers its logs") == 1
+    assert late.printed.count("node 1 recovers its logs") == 1
 
 
 def test_a_short_recovery_is_not_reported(tmp_path: Path) -> None:
     late = Late(tmp_path / "data", b".", b".", b".", b"+", each=1.0)
     assert late.is_waited_for()
-    assert late.told == []
+    assert late.printed == []
 
 
 def test_a_quorum_is_not_missed_while_a_node_recovers_its_logs(tmp_path: Path) -> None:
     """It has the metadata by then, and that only from a quorum. Nobody listens here, so each voter seems to be away."""
     late = Late(tmp_path / "data", b".", b".", b"+")
     assert late.is_waited_for()
-    assert late.told == ["node 1 recovers its logs"]
+    assert late.printed == ["node 1 recovers its logs"]
 
 
 def test_a_missing_quorum_is_reported_once_while_nothing_is_heard(tmp_path: Path) -> None:
     late = Late(tmp_path / "data", b"", b"", b"+")
     assert late.is_waited_for()
-    [told] = late.told
-    assert re.fullmatch(r"no quorum after 5 s: voter 1 does not answer: cannot connect to .*: Connection refused", told)
+    [printed] = late.printed
+    assert re.fullmatch(
+        r"no quorum after 5 s: voter 1 does not answer: cannot connect to .*: Connection refused", printed
+    )
 
 
 def test_a_node_of_which_nothing_is_heard_for_a_minute_is_given_up(tmp_path: Path) -> None:
@@ -204,9 +206,9 @@ def test_a_variable_of_the_environment_that_breaks_a_setting_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_LOG_RETENTION_MS", "soon")
-    told = refusal(tmp_path)
-    assert "configuration log.retention.ms" in told
-    assert "(log.retention.ms is set by the environment variable KAFKA_LOG_RETENTION_MS)" in told
+    printed = refusal(tmp_path)
+    assert "configuration log.retention.ms" in printed
+    assert "(log.retention.ms is set by the environment variable KAFKA_LOG_RETENTION_MS)" in printed
     assert "(log.retention.ms is set by --set)" in refusal(tmp_path, "--set", "log.retention.ms=later")
 
 
@@ -214,8 +216,8 @@ def test_a_variable_that_is_nearly_a_setting_is_reported_with_the_right_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_LOG_RETENTION_MSEC", "1000")
-    told = refusal(tmp_path, "--set", "log.roll.ms=soon").splitlines()
-    assert told[0] == (
+    printed = refusal(tmp_path, "--set", "log.roll.ms=soon").splitlines()
+    assert printed[0] == (
         "the environment variable KAFKA_LOG_RETENTION_MSEC is ignored: log.retention.msec is no setting of a node; "
         "did you mean KAFKA_LOG_RETENTION_MS?"
     )

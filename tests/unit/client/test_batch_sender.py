@@ -126,7 +126,9 @@ def test_a_batch_that_the_leader_has_already_is_stored(client: Client, leader: L
 
 
 @pytest.mark.parametrize("code", [Code.MESSAGE_TOO_LARGE, Code.OUT_OF_ORDER_SEQUENCE_NUMBER])
-def test_what_no_retry_can_mend_is_raised_and_ends_the_sender(client: Client, leader: Leader, code: Code) -> None:
+def test_an_error_that_is_not_retriable_is_raised_and_ends_the_sender(
+    client: Client, leader: Leader, code: Code
+) -> None:
     leader.judge = lambda sequence: code
     with BatchSender(client) as sender:
         with pytest.raises(KafkaError, match="t-0: ") as refused:
@@ -170,7 +172,7 @@ def test_a_batch_that_is_too_large_is_cut_until_it_fits(
     assert len(leader.taken) > 2, "it was cut"
 
 
-def test_what_was_refused_once_for_its_size_is_not_tried_again(client: Client, leader: Leader) -> None:
+def test_a_batch_size_that_was_refused_once_is_not_tried_again(client: Client, leader: Leader) -> None:
     leader.max_bytes = 500
     with BatchSender(client) as sender:
         sender.add(PARTITION, numbered(4))
@@ -193,7 +195,7 @@ def test_batches_behind_one_that_is_cut_go_again_after_its_parts(client: Client,
     assert leader.values == [value for _, _, value, _ in numbered(1) + numbered(4) + numbered(1)]
 
 
-def test_nothing_goes_behind_the_first_batch_before_that_is_stored(client: Client, leader: Leader) -> None:
+def test_no_batch_is_sent_after_the_first_before_the_first_is_stored(client: Client, leader: Leader) -> None:
     """A leader that knows nothing of a producer takes any sequence for its first."""
     leader.judge = lambda _: Code.NOT_ENOUGH_REPLICAS if leader.sequences == [0] else Code.NONE
     send(client, 3)
@@ -236,7 +238,7 @@ def test_a_record_that_is_too_large_may_be_stood_for_by_a_smaller_one(client: Cl
     assert leader.values == [*small, b"", *small]
 
 
-def test_without_sequences_one_batch_waits_for_the_other(client: Client, leader: Leader) -> None:
+def test_a_sender_without_sequences_sends_one_batch_at_a_time(client: Client, leader: Leader) -> None:
     send(client, 3, idempotent=False, acks=1)
     assert leader.sequences == [-1, -1, -1]
     assert not leader.broker.requests(InitProducerIdRequest)

@@ -106,7 +106,9 @@ def test_requests_may_be_pipelined_and_are_answered_in_order(broker: FakeBroker)
     ],
     ids=["another request's answer", "too long", "negative", "cut off", "an endless tag section"],
 )
-def test_what_the_protocol_does_not_allow_ends_the_connection(broker: FakeBroker, reply: bytes, complaint: str) -> None:
+def test_a_response_that_breaks_the_protocol_ends_the_connection(
+    broker: FakeBroker, reply: bytes, complaint: str
+) -> None:
     broker.answer(MetadataRequest, lambda request, version: reply)
     connection = connect(broker)
 

@@ -73,8 +73,10 @@ def test_a_taken_port_of_a_voter_is_named_with_the_process_that_has_it(tmp_path:
     layout = lay_out(tmp_path)
     port = layout.members[1].endpoints[1].port
     with socket.create_server(("127.0.0.1", port)):
-        told = refusal(tmp_path, 3)
-    assert told.startswith(f"127.0.0.1:{port}, where the quorum's log has voter 2, is taken by pid {os.getpid()} (")
+        complaint = refusal(tmp_path, 3)
+    assert complaint.startswith(
+        f"127.0.0.1:{port}, where the quorum's log has voter 2, is taken by pid {os.getpid()} ("
+    )
 
 
 def test_two_clusters_never_draw_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,12 +103,12 @@ def test_a_first_start_that_a_power_cut_interrupted_is_completed_with_the_same_v
 
 def test_a_directory_cannot_grow_to_more_voters(tmp_path: Path) -> None:
     lay_out(tmp_path, 1)
-    told = refusal(tmp_path, 3)
+    complaint = refusal(tmp_path, 3)
     assert (
         f"{tmp_path} was formatted for the voter 1; this start would have the voters 1, 2, 3, and a quorum keeps"
-        in told
+        in complaint
     )
-    assert told.endswith("start it with --brokers 1, or choose another directory")
+    assert complaint.endswith("start it with --brokers 1, or choose another directory")
 
 
 @pytest.mark.parametrize(("brokers", "fewer"), [(1, "the voter 1"), (2, "the voters 1, 2")])
@@ -134,11 +136,11 @@ def test_a_broker_is_neither_added_to_a_directory_that_has_run_nor_left_out(tmp_
     """Partitions may be put on a fourth broker, and the directory could never be started with three again."""
     lay_out(tmp_path, 4)
     let_vote(tmp_path)
-    told = refusal(tmp_path, 6)
-    assert f"{tmp_path} holds the nodes 1, 2, 3, 4, and the nodes 5, 6 would join it for good" in told
-    assert told.endswith("without them again. Start it with --brokers 4, or choose another directory")
-    told = refusal(tmp_path, 3)
-    assert "also holds node 4" in told and "--brokers 4" in told
+    complaint = refusal(tmp_path, 6)
+    assert f"{tmp_path} holds the nodes 1, 2, 3, 4, and the nodes 5, 6 would join it for good" in complaint
+    assert complaint.endswith("without them again. Start it with --brokers 4, or choose another directory")
+    complaint = refusal(tmp_path, 3)
+    assert "also holds node 4" in complaint and "--brokers 4" in complaint
 
 
 def test_a_broker_that_lost_its_directory_comes_back(tmp_path: Path) -> None:
@@ -164,21 +166,21 @@ def test_a_first_start_of_several_brokers_that_was_interrupted_is_completed(tmp_
 
 
 def test_a_single_broker_may_advertise_another_address(tmp_path: Path) -> None:
-    told = {"advertised.listeners": "PLAINTEXT://example:9092"}
-    layout = Layout(tmp_path, 1, 0, None, told)
+    complaint = {"advertised.listeners": "PLAINTEXT://example:9092"}
+    layout = Layout(tmp_path, 1, 0, None, complaint)
     layout.release()
     assert layout.members[0].properties["advertised.listeners"] == "PLAINTEXT://example:9092"
 
 
 def test_a_misspelt_setting_is_refused_with_the_one_that_may_be_meant(tmp_path: Path) -> None:
     """Else a test of what it sets would be green for another reason."""
-    for name, told in {
+    for name, complaint in {
         "min.insync.replica": "min.insync.replica is no setting of a node: did you mean min.insync.replicas?",
         "colour": "colour is no setting of a node",
     }.items():
         with pytest.raises(ConfigError) as refused:
             Cluster(brokers=1, config={name: 2}, data_dir=tmp_path / "data").open()
-        assert str(refused.value) == told
+        assert str(refused.value) == complaint
         assert files(tmp_path) == {}
 
 
@@ -207,9 +209,11 @@ def test_a_voter_that_lost_its_directory_counts_as_lost_at_every_later_start(tmp
     let_vote(tmp_path)
     shutil.rmtree(tmp_path / "node-2")
     for _ in range(2):
-        told = lay_out(tmp_path).lost_voters_line
-        assert told is not None and told.startswith("node 2 votes no more: its directory was lost and formatted anew")
-        assert "Of the voters 1,2,3 1,3 are left and 2 are needed, so none of them may fail" in told
+        complaint = lay_out(tmp_path).lost_voters_line
+        assert complaint is not None and complaint.startswith(
+            "node 2 votes no more: its directory was lost and formatted anew"
+        )
+        assert "Of the voters 1,2,3 1,3 are left and 2 are needed, so none of them may fail" in complaint
     shutil.rmtree(tmp_path / "node-3")
     assert "has lost the directories of the nodes 2, 3" in refusal(tmp_path, 3)
 

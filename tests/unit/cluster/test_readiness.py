@@ -55,5 +55,5 @@ def test_a_cluster_that_is_closed_as_a_whole_warns_of_no_missing_leader(
     """Without a set-up of logging, Python writes warnings to the terminal of the cluster's owner."""
     caplog.set_level("INFO")
     Cluster(brokers=1, controllers=2, data_dir=tmp_path).open().close()
-    told = [record for record in caplog.records if "no other leader of the quorum" in record.message]
-    assert {record.levelname for record in told} <= {"INFO"}
+    logged = [record for record in caplog.records if "no other leader of the quorum" in record.message]
+    assert {record.levelname for record in logged} <= {"INFO"}

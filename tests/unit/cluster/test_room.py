@@ -11,8 +11,8 @@ def test_a_full_disk_is_reported_once_and_so_is_its_room(tmp_path: Path) -> None
     room = Room(tmp_path)
     assert list(room.news()) == []
     room.least = 1 << 62
-    (told,) = room.news()
-    assert told.startswith(f"the disk of {tmp_path} is full (") and told.endswith("until there is room")
+    (news_line,) = room.news()
+    assert news_line.startswith(f"the disk of {tmp_path} is full (") and news_line.endswith("until there is room")
     assert list(room.news()) == []
     room.least = 0
     assert list(room.news()) == [f"the disk of {tmp_path} has room again"]

@@ -148,7 +148,7 @@ def test_unknown_keys_are_named_and_passed_over() -> None:
 
 
 @pytest.mark.parametrize("name", ["ssl.keystore.location", "authorizer.class.name", "listener.name.x.sasl.jaas.config"])
-def test_what_kafka_would_do_and_we_would_not_is_refused(name: str) -> None:
+def test_a_kafka_setting_that_is_not_supported_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=f"configuration {name}: Not supported"):
         NodeConfig.parse(COMBINED | {name: "x"})
 
@@ -299,8 +299,8 @@ def test_a_controller_alone_knows_the_listener_between_brokers_only_where_it_is_
     alone = {"process.roles": "controller", "listeners": "CONTROLLER://:9093"}
     assert NodeConfig.parse(COMBINED).inter_broker_listener_of_all == "PLAINTEXT"
     assert NodeConfig.parse(COMBINED | alone).inter_broker_listener_of_all is None
-    told = NodeConfig.parse(COMBINED | alone | {"inter.broker.listener.name": "internal"})
-    assert told.inter_broker_listener_of_all == "INTERNAL"
+    parsed = NodeConfig.parse(COMBINED | alone | {"inter.broker.listener.name": "internal"})
+    assert parsed.inter_broker_listener_of_all == "INTERNAL"
 
 
 CLEANERS = {"log.cleaner.threads": "2"}

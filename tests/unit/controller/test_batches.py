@@ -104,9 +104,9 @@ def test_settings_beyond_what_a_batch_holds_are_refused() -> None:
     head = replace(head, brokers=replace(head.brokers, by_id=alike))
     request = IncrementalAlterConfigsRequest(resources=[alteration(broker) for broker in brokers])
     decided = whole(incremental_alter_configs(head, request, node_config()))
-    told = [response.error_code for response in decided.response.responses]
-    written = told.count(Code.NONE)
-    assert told == [Code.NONE] * written + [Code.RECORD_LIST_TOO_LARGE] * (400 - written)
+    codes = [response.error_code for response in decided.response.responses]
+    written = codes.count(Code.NONE)
+    assert codes == [Code.NONE] * written + [Code.RECORD_LIST_TOO_LARGE] * (400 - written)
     assert MAX_BYTES - 40_000 < sum(map(at_most, decided.records)) <= MAX_BYTES
 
 
@@ -153,6 +153,6 @@ def test_partitions_that_would_not_fit_a_batch_together_are_not_added() -> None:
     asked = [CreatePartitionsTopic(name=name, count=1_701, assignments=by_hand) for name in ("a", "b")]
     asked.append(CreatePartitionsTopic(name="c", count=2, assignments=by_hand[:1]))
     decided = whole(create_partitions(head, CreatePartitionsRequest(topics=asked), Random(1)))
-    told = [result.error_code for result in decided.response.results]
-    assert told == [Code.NONE, Code.RECORD_LIST_TOO_LARGE, Code.NONE]
+    codes = [result.error_code for result in decided.response.results]
+    assert codes == [Code.NONE, Code.RECORD_LIST_TOO_LARGE, Code.NONE]
     assert len(decided.records) == 1_701

@@ -165,8 +165,8 @@ def test_a_feature_that_is_not_finalized_must_be_one_that_the_broker_can_do_with
     least: int, most: int, is_refused: bool
 ) -> None:
     another = Feature(name="another.version", min_supported_version=least, max_supported_version=most)
-    told = register(FRESH, request(features=[*FEATURES, another])).response.error_code
-    assert told == (Code.UNSUPPORTED_VERSION if is_refused else Code.NONE)
+    refusal = register(FRESH, request(features=[*FEATURES, another])).response.error_code
+    assert refusal == (Code.UNSUPPORTED_VERSION if is_refused else Code.NONE)
 
 
 def test_a_controller_registers_with_its_endpoints_and_features() -> None:

@@ -98,13 +98,13 @@ def test_two_of_five_that_vanish_at_once_are_fenced() -> None:
     assert suspicion.proven(TWO, 8, 0.006, unfenced=5)
 
 
-def test_two_deaths_one_after_the_other_are_two_deaths() -> None:
+def test_a_second_broker_death_later_is_also_believed() -> None:
     suspicion = Suspicion()
     assert dies(suspicion, ONE, 7, 0.0)
     assert dies(suspicion, TWO, 8, 2 * AT_ONCE, unfenced=2)
 
 
-def test_one_of_two_brokers_or_the_only_one_may_die() -> None:
+def test_the_death_of_one_of_two_brokers_or_of_the_only_one_is_believed() -> None:
     assert dies(Suspicion(), ONE, 7, 0.0, unfenced=2)
     assert dies(Suspicion(), ONE, 7, 0.0, unfenced=1)
 

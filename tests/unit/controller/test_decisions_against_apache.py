@@ -266,7 +266,7 @@ def sorted_records(made: Sequence[Message]) -> str:
     return ",".join(sorted(hexed(made))) or "-"
 
 
-def told(response: ElectLeadersResponse) -> list[tuple[str, list[tuple[int, int]]]]:
+def results_of(response: ElectLeadersResponse) -> list[tuple[str, list[tuple[int, int]]]]:
     return sorted(
         (topic.topic, sorted((result.partition_id, result.error_code) for result in topic.partition_result))
         for topic in response.replica_election_results
@@ -285,9 +285,9 @@ def test_elections_that_are_asked_for_are_held_as_kafka_does(classes: Path) -> N
         questions.append(state.question("elect", request.encode(2).hex()))
         decision = whole(elect_leaders(state.image, request, CONFIG))
         expected.append(sorted_records(decision.records))
-        responses.append(told(decision.response))
+        responses.append(results_of(decision.response))
     theirs = [line.split(" ") for line in ask(classes, questions)]
-    assert [told(ElectLeadersResponse.decode(bytes.fromhex(response), 2)) for response, _ in theirs] == responses
+    assert [results_of(ElectLeadersResponse.decode(bytes.fromhex(response), 2)) for response, _ in theirs] == responses
     compare(questions, [",".join(sorted(made.split(","))) for _, made in theirs], expected)
 
 

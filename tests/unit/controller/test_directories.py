@@ -49,9 +49,9 @@ def assign(
 
 
 def codes(decision: Decision[AssignReplicasToDirsResponse]) -> list[int]:
-    told = decision.response.directories[0]
-    assert told.id == NEW
-    return [row.error_code for row in told.topics[0].partitions]
+    answered = decision.response.directories[0]
+    assert answered.id == NEW
+    return [row.error_code for row in answered.topics[0].partitions]
 
 
 def test_a_replica_is_put_where_its_broker_says_and_nothing_else_changes() -> None:
@@ -134,7 +134,7 @@ def test_the_last_copy_that_failed_is_eligible_and_leads_no_more() -> None:
     assert (partition(back, "a")["isr"], partition(back, "a")["leader"]) == ((2,), 2)
 
 
-def test_another_is_elected_for_the_last_copy_that_failed_where_unclean_elections_are_allowed() -> None:
+def test_an_unclean_election_replaces_a_leader_whose_last_copy_failed_if_allowed() -> None:
     head = with_topic(cluster(1, 2, 3), "a", [2, 1], leader=2, isr=[2])
     after = partition(trouble(head, DIRECTORY_LOST, unclean_leader_election_enable="true")[1], "a")
     assert (after["isr"], after["leader"], after["directories"][0]) == ((1,), 1, DIRECTORY_LOST)

@@ -61,7 +61,7 @@ def test_a_preferred_replica_outside_the_isr_is_not_elected() -> None:
     assert elected(head, PREFERRED, ("a", [0])) == ([("a", 0, Code.PREFERRED_LEADER_NOT_AVAILABLE)], [])
 
 
-def test_of_all_partitions_those_that_need_no_election_are_not_named() -> None:
+def test_an_election_for_all_partitions_answers_only_for_those_that_needed_one() -> None:
     head = with_topic(with_topic(cluster(1, 2), "a", [1, 2]), "b", [1, 2], leader=2)
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None)
     decision = whole(elect_leaders(head, request, CONFIG))
@@ -98,7 +98,7 @@ def test_an_unknown_kind_of_election_is_refused_for_each_partition() -> None:
     assert [result.error_code for result in response.replica_election_results[0].partition_result] == [42, 42]
 
 
-def test_more_than_one_batch_can_hold_is_refused() -> None:
+def test_an_election_with_more_records_than_a_batch_holds_is_refused() -> None:
     head = with_topic(cluster(1, 2), "a", *[[1, 2]] * (MAX_RECORDS + 1), leader=2)
     decision = whole(elect_leaders(head, ElectLeadersRequest(topic_partitions=None), CONFIG))
     assert decision.response.error_code == Code.POLICY_VIOLATION

@@ -43,13 +43,13 @@ from tests.unit.controller.clusters import (
 CONFIG = node_config()
 
 
-def told(head: MetadataImage, records: list[Message], why: str = "because") -> list[str]:
+def lines_for(head: MetadataImage, records: list[Message], why: str = "because") -> list[str]:
     return list(state_changes(head, records, why))
 
 
 def fenced(head: MetadataImage, broker: int) -> tuple[MetadataImage, list[str]]:
     records = fence_broker(head, CONFIG, NodeId(broker), epoch(broker))
-    return then(head, records), told(head, records, "no heartbeat for 9.1 s")
+    return then(head, records), lines_for(head, records, "no heartbeat for 9.1 s")
 
 
 def orders(*brokers: int, elr: bool = False, isr: tuple[int, ...] | None = None) -> MetadataImage:
@@ -74,7 +74,7 @@ def test_a_partition_that_loses_its_last_replica_has_no_leader_until_it_is_back(
     head, lines = fenced(orders(2), 2)
     assert lines[0] == "orders-0 no leader in epoch 6, no replica of ISR 2 and ELR (none) is left: leader 2 was fenced"
     back = unfence_broker(head, CONFIG, NodeId(2), epoch(2))
-    assert told(head, back) == [
+    assert lines_for(head, back) == [
         "broker 2 unfenced: because",
         "orders-0 elected 2 for epoch 7 from the ISR, the preferred replica: 2 was unfenced",
     ]
@@ -85,7 +85,7 @@ def test_an_unclean_election_names_whose_records_are_lost() -> None:
     decision = whole(
         elect_leaders(head, ElectLeadersRequest(election_type=ElectionType.UNCLEAN, topic_partitions=None), CONFIG)
     )
-    assert told(head, list(decision.records), decision.why) == [
+    assert lines_for(head, list(decision.records), decision.why) == [
         "orders-0 elected 3 for epoch 7, uncleanly: what only 2 had is lost; ISR 2 -> 3: "
         "a client asked for unclean leaders"
     ]
@@ -96,15 +96,15 @@ def test_an_election_from_the_elr_is_distinguished_from_one_from_the_isr() -> No
     whole = orders(2, 3, elr=True)
     records = fence_broker(whole, config, NodeId(3), epoch(3))
     small = then(whole, records)
-    assert told(whole, records)[0] == "orders-0 ISR 2,3 -> 2; ELR (none) -> 3: 3 was fenced"
+    assert lines_for(whole, records)[0] == "orders-0 ISR 2,3 -> 2; ELR (none) -> 3: 3 was fenced"
     records = fence_broker(small, config, NodeId(2), epoch(2))
     empty = then(small, records)
-    assert told(small, records)[0] == (
+    assert lines_for(small, records)[0] == (
         "orders-0 no leader in epoch 6, no replica of ISR 2 and ELR 3 is left; ISR 2 -> (none); ELR 3 -> 2,3; "
         "last known leader (none) -> 2: leader 2 was fenced"
     )
     back = unfence_broker(empty, config, NodeId(3), epoch(3))
-    assert told(empty, back)[1] == (
+    assert lines_for(empty, back)[1] == (
         "orders-0 elected 3 for epoch 7 from the ELR; ISR (none) -> 3; ELR 2,3 -> 2; "
         "last known leader 2 -> (none): 3 was unfenced"
     )
@@ -118,7 +118,7 @@ def test_an_isr_that_its_leader_asks_for_is_logged_as_such() -> None:
         broker_id=2, broker_epoch=epoch(2), topics=[TopicData(topic_id=topic_id("orders"), partitions=[asked])]
     )
     decision = alter_partition(head, request, 3, CONFIG)
-    assert told(head, list(decision.records), decision.why) == ["orders-0 ISR 2,3,1 -> 2,3: leader 2 asked for it"]
+    assert lines_for(head, list(decision.records), decision.why) == ["orders-0 ISR 2,3,1 -> 2,3: leader 2 asked for it"]
 
 
 def test_a_controlled_shutdown_moves_leaders_for_that_reason() -> None:
@@ -128,7 +128,7 @@ def test_a_controlled_shutdown_moves_leaders_for_that_reason() -> None:
         broker_id=2, broker_epoch=epoch(2), current_metadata_offset=99, want_shut_down=True
     )
     decision = heartbeat(head, request, CONFIG, liveness)
-    assert told(head, list(decision.records), decision.why) == [
+    assert lines_for(head, list(decision.records), decision.why) == [
         "broker 2 in controlled shutdown: it asked for it",
         "orders-0 elected 3 for epoch 6 from the ISR; ISR 2,3 -> 3: leader 2 shuts down",
     ]
@@ -155,10 +155,10 @@ def test_a_lone_broker_that_was_killed_leads_again_and_no_loss_is_claimed() -> N
     """Its process lost nothing; only a power cut could, and the controller knows of none."""
     head = orders(2, elr=True)
     records, why = registered(head, 2, -1)
-    assert told(head, records, why)[0].startswith("orders-0 no leader in epoch 6, ")
+    assert lines_for(head, records, why)[0].startswith("orders-0 no leader in epoch 6, ")
     killed = then(head, records)
     back = unfence_broker(killed, CONFIG, NodeId(2), 200)
-    assert told(killed, back)[1].startswith(
+    assert lines_for(killed, back)[1].startswith(
         "orders-0 elected 2 for epoch 7, the last leader, which did not stop cleanly: it has what its disk kept; "
     )
 
@@ -168,7 +168,7 @@ def test_the_line_of_a_brokers_new_life_says_how_the_last_one_ended() -> None:
 
     def registration(previous: int) -> str:
         records, why = registered(head, 3, previous)
-        lines = told(head, records, why)
+        lines = lines_for(head, records, why)
         assert lines[0] == "orders-0 ISR 2,3 -> 2: 3 started again"
         return lines[1]
 
@@ -187,7 +187,7 @@ def test_silence_is_counted_from_the_last_heartbeat() -> None:
 
 
 def changed(head: MetadataImage, **fields: Any) -> list[str]:
-    return told(head, [PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, **fields)], "")
+    return lines_for(head, [PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, **fields)], "")
 
 
 def test_every_change_of_a_partition_is_logged_and_nothing_else() -> None:
@@ -209,13 +209,13 @@ def test_every_change_of_a_partition_is_logged_and_nothing_else() -> None:
 def test_two_changes_of_one_partition_are_logged_one_after_the_other() -> None:
     head = orders(2, 3)
     changes = [PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, isr=isr) for isr in ([2], [2, 3])]
-    assert told(head, list(changes), "") == ["orders-0 ISR 2,3 -> 2", "orders-0 ISR 2 -> 2,3"]
+    assert lines_for(head, list(changes), "") == ["orders-0 ISR 2,3 -> 2", "orders-0 ISR 2 -> 2,3"]
 
 
 def test_changes_of_what_is_not_there_are_not_logged() -> None:
     unknown = PartitionChangeRecord(topic_id=topic_id("other"), partition_id=0, isr=[2])
     beyond = PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=9, isr=[2])
-    assert told(orders(2, 3), [unknown, beyond]) == []
+    assert lines_for(orders(2, 3), [unknown, beyond]) == []
 
 
 def test_only_elections_that_may_lose_records_are_counted_as_unclean() -> None:
@@ -236,7 +236,7 @@ def test_the_reason_of_a_registration_is_logged() -> None:
 def test_an_unregistered_brokers_leaving_an_isr_is_logged_with_that_reason() -> None:
     head = orders(2, 3)
     decision = unregister_broker(head, UnregisterBrokerRequest(broker_id=3), CONFIG)
-    assert told(head, list(decision.records), decision.why) == [
+    assert lines_for(head, list(decision.records), decision.why) == [
         "orders-0 ISR 2,3 -> 2: 3 was unregistered",
         "broker 3 unregistered: a client asked for it",
     ]
@@ -246,7 +246,7 @@ def test_records_of_other_things_are_not_logged() -> None:
     head = orders(2, 3)
     other = ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value="1")
     change = PartitionChangeRecord(topic_id=topic_id("orders"), partition_id=0, isr=[2])
-    assert told(head, [other, change], "") == ["orders-0 ISR 2,3 -> 2"]
+    assert lines_for(head, [other, change], "") == ["orders-0 ISR 2,3 -> 2"]
 
 
 def test_with_elr_the_last_leader_is_remembered_only_while_there_is_no_leader() -> None:

@@ -57,7 +57,7 @@ def test_a_registration_after_its_refusal_proves_that_the_other_incarnation_is_d
     assert taken.response.broker_epoch == HEAD.offset + 1
 
 
-def test_a_request_that_was_on_its_way_when_its_sender_died_puts_nobody_out() -> None:
+def test_a_late_registration_request_of_a_dead_broker_takes_no_place() -> None:
     succession = Succession()
     assert code(register(succession, "c", 2)) == Code.DUPLICATE_BROKER_REGISTRATION
     assert code(register(succession, "another", 2)) == Code.DUPLICATE_BROKER_REGISTRATION

@@ -368,5 +368,5 @@ def test_a_client_without_the_right_cannot_add_partitions() -> None:
     assert len(decision.records) == 1
 
 
-def test_what_an_error_quotes_is_cut_to_what_a_string_has_room_for() -> None:
+def test_a_quoted_name_in_an_error_message_is_cut_to_the_length_of_a_string() -> None:
     assert error_message(KafkaError(Code.INVALID_REQUEST, "x" * 5_000)) == "x" * 4_096

@@ -63,7 +63,7 @@ def test_topics_to_delete_are_decided_few_at_a_time() -> None:
     assert {piece.timeout_ms for piece in pieces} == {7}
 
 
-def test_all_that_names_one_topic_to_delete_stays_together() -> None:
+def test_all_entries_that_delete_one_topic_are_in_one_piece() -> None:
     """By its name and by its id: one of them alone would be deleted."""
     head = with_topic(ONE, "a", [1])
     others = [DeleteTopicState(name=f"t{number}") for number in range(45)]

@@ -21,7 +21,7 @@ def test_an_unregistered_broker_leaves_isr_elr_and_registry() -> None:
     assert partition(after, "b")["elr"] == ()
 
 
-def test_without_elr_it_stays_in_the_isr_where_it_is_the_last() -> None:
+def test_without_elr_an_unregistered_broker_stays_in_an_isr_where_it_is_the_last() -> None:
     head = with_topic(cluster(1, 2), "a", [1, 2], isr=[1])
     after = then(head, unregister_broker(head, UnregisterBrokerRequest(broker_id=1), CONFIG).records)
     assert (partition(after, "a")["leader"], partition(after, "a")["isr"]) == (-1, (1,))

@@ -49,7 +49,7 @@ class Ledger:
         self.values: dict[bytes, bytes] = {}
         self.held: dict[int, dict[bytes, bytes | None]] = {}
         self.open: dict[Write, str] = {}
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.alarm: float | None = None
         self.then: dict[bytes, Write] = {}
         """What is written when a key is committed."""
@@ -80,7 +80,7 @@ class Ledger:
             self.replay(key, value)
 
     def loaded(self, now: Now) -> list[Effect]:
-        self.told.append("loaded")
+        self.events.append("loaded")
         return []
 
     def put(self, key: bytes, value: bytes | None) -> Write:
@@ -110,7 +110,7 @@ class Ledger:
         self._mistake()
         self.expirations += 1
         if self.alarm is not None and self.alarm <= now.monotonic:
-            self.told.append(f"alarm at {self.alarm:.0f}")
+            self.events.append(f"alarm at {self.alarm:.0f}")
             self.alarm = None
         return []
 

@@ -58,7 +58,7 @@ def test_a_tombstone_removes_and_a_record_without_a_key_is_left_out() -> None:
         assert stage.loaded().machine.values == {b"b": b"1"}
 
 
-def test_what_a_transaction_wrote_counts_from_its_marker_on() -> None:
+def test_records_of_a_transaction_count_from_its_commit_marker_on() -> None:
     with Stage() as stage:
         for producer, kind in ((1, ControlType.COMMIT), (2, ControlType.ABORT)):
             stage.append(batch((b"t%d" % producer, b"1"), producer_id=producer))
@@ -91,7 +91,7 @@ def test_records_below_the_log_start_are_gone() -> None:
         assert stage.loaded().machine.values == {b"c": b"1"}
 
 
-def test_nothing_is_asked_of_a_machine_before_all_that_it_was_loaded_from_is_committed() -> None:
+def test_a_machine_gets_no_request_before_all_its_loaded_records_are_committed() -> None:
     with Stage() as stage:
         stage.append(batch((b"a", b"1")))
         stage.lead(isr=(ME, OTHER))
@@ -99,7 +99,7 @@ def test_nothing_is_asked_of_a_machine_before_all_that_it_was_loaded_from_is_com
         assert refusal(stage) is Code.COORDINATOR_LOAD_IN_PROGRESS
         assert stage.coordinator.is_loading
         stage.follower_has(1)
-        assert stage.loaded().machine.told == ["loaded"]
+        assert stage.loaded().machine.events == ["loaded"]
         assert not stage.coordinator.is_loading
 
 
@@ -115,7 +115,7 @@ def test_a_tenure_that_ends_while_loading_takes_no_more_records(monkeypatch: pyt
         seen = len(tenure.machine.values)
         stage.sim.advance(10)
         assert len(tenure.machine.values) == seen < 50
-        assert (tenure.state, tenure.machine.told) == (TenureState.OVER, [])
+        assert (tenure.state, tenure.machine.events) == (TenureState.OVER, [])
         assert refusal(stage) is Code.NOT_COORDINATOR
 
 
@@ -223,7 +223,7 @@ def test_a_load_that_no_descriptor_was_left_for_begins_anew_a_little_later() -> 
         tenure.machine.alarm = stage.world.clock.monotonic() + 5
         stage.world.call(tenure.carry_out, [])
         stage.sim.advance(6)
-        assert len(tenure.machine.told) == 2
+        assert len(tenure.machine.events) == 2
 
 
 def test_a_tenure_that_ends_before_its_load_is_committed_never_becomes_active() -> None:
@@ -234,10 +234,10 @@ def test_a_tenure_that_ends_before_its_load_is_committed_never_becomes_active() 
         (tenure,) = stage.coordinator
         stage.world.call(stage.partition.step_down, OTHER, 2, 2, (ME, OTHER))
         stage.sim.advance(5)
-        assert (tenure.state, tenure.machine.told) == (TenureState.LOADING, [])
+        assert (tenure.state, tenure.machine.events) == (TenureState.LOADING, [])
 
 
-def test_what_a_machine_has_to_do_from_the_start_is_done_once_it_is_loaded() -> None:
+def test_a_machines_work_of_the_start_is_done_once_it_is_loaded() -> None:
     with Stage() as stage:
         stage.append(batch((b"due", b"x")))
         stage.lead()
@@ -246,7 +246,7 @@ def test_what_a_machine_has_to_do_from_the_start_is_done_once_it_is_loaded() -> 
         assert stage.answers == ["x committed"]
 
 
-def test_what_is_asked_of_a_machine_is_done_once_it_is_loaded_and_never_after_its_end() -> None:
+def test_work_for_a_machine_runs_once_it_is_loaded_and_never_after_its_end() -> None:
     with Stage() as stage:
         stage.append(batch((b"a", b"1")))
         stage.lead(isr=(ME, OTHER))
@@ -286,7 +286,7 @@ def test_a_tenure_that_ends_while_loading_reads_no_further(monkeypatch: pytest.M
         assert fault.struck == 0
 
 
-def test_behind_a_record_that_cannot_be_read_nothing_is_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_stops_at_a_record_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "PIECE", 1)
     with Stage() as stage:
         for key in (b"a", b"unreadable", b"b"):

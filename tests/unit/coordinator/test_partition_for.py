@@ -19,7 +19,7 @@ from highwater.coordinator.coordinator import partition_for
         ("\U0001f600", 1772899),
     ],
 )
-def test_it_is_javas_hash_of_the_name(key: str, hashed: int | None) -> None:
+def test_the_partition_of_a_group_follows_javas_string_hash(key: str, hashed: int | None) -> None:
     units = key.encode("utf-16-be")
     expected = 0
     for at in range(0, len(units), 2):

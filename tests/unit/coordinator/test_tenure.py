@@ -73,7 +73,7 @@ def test_a_resigning_machine_answers_all_waiting_requests_and_gets_no_more_resul
         assert stage.answers == ["a resigned", "b resigned"]
 
 
-def test_what_a_commit_brings_about_is_written_after_what_was_due_before_it() -> None:
+def test_writes_that_follow_from_a_commit_come_after_earlier_writes() -> None:
     with Stage() as stage:
         stage.lead()
         tenure = stage.loaded()
@@ -108,14 +108,14 @@ def test_the_alarm_rings_when_it_is_due_though_it_was_moved() -> None:
             stage.world.call(tenure.carry_out, [])
             assert other is None or tenure._due == start + 5
         stage.sim.advance(4)
-        assert tenure.machine.told == ["loaded"]
+        assert tenure.machine.events == ["loaded"]
         stage.sim.advance(2)
-        assert tenure.machine.told == ["loaded", f"alarm at {start + 5:.0f}"]
+        assert tenure.machine.events == ["loaded", f"alarm at {start + 5:.0f}"]
         tenure.machine.alarm = start + 40
         stage.world.call(tenure.carry_out, [])
         stage.step_down(2)
         stage.sim.advance(100)
-        assert len(tenure.machine.told) == 2
+        assert len(tenure.machine.events) == 2
 
 
 @pytest.mark.parametrize("codec", list(Codec))
@@ -198,11 +198,11 @@ def test_an_alarm_rings_once_and_the_next_one_too() -> None:
             if delay == 10:
                 continue
             stage.sim.advance(delay + 1 - (stage.world.clock.monotonic() - start))
-        assert tenure.machine.told == ["loaded", f"alarm at {start + 5:.0f}", f"alarm at {start + 20:.0f}"]
+        assert tenure.machine.events == ["loaded", f"alarm at {start + 5:.0f}", f"alarm at {start + 20:.0f}"]
         assert tenure.machine.expirations == 2, "the timer that was too late is gone"
 
 
-def test_what_time_brings_is_asked_for_again_after_a_mistake() -> None:
+def test_an_alarm_that_fails_is_tried_again() -> None:
     with Stage() as stage:
         stage.sim.forgives = True
         stage.lead()
@@ -211,9 +211,9 @@ def test_what_time_brings_is_asked_for_again_after_a_mistake() -> None:
         machine.mistakes, machine.alarm = 2, start + 5
         stage.world.call(tenure.carry_out, [])
         stage.sim.advance(5 + 1.5 * AFTER_FAILURE_SECONDS)
-        assert (machine.mistakes, machine.told) == (0, ["loaded"]), "not in one go"
+        assert (machine.mistakes, machine.events) == (0, ["loaded"]), "not in one go"
         stage.sim.advance(AFTER_FAILURE_SECONDS)
-        assert machine.told == ["loaded", f"alarm at {start + 5:.0f}"]
+        assert machine.events == ["loaded", f"alarm at {start + 5:.0f}"]
         assert stage.world.failures.counts["partition"] == 2
 
 
@@ -230,7 +230,7 @@ def test_long_work_goes_on_after_a_mistake() -> None:
         assert stage.answers == ["a committed", "b committed"]
 
 
-def test_after_a_mistake_what_is_due_sooner_is_not_kept_waiting() -> None:
+def test_an_earlier_alarm_after_a_failure_is_not_delayed() -> None:
     with Stage() as stage:
         stage.sim.forgives = True
         stage.lead()
@@ -256,7 +256,7 @@ def test_a_piece_has_one_turn_however_often_it_is_looked_for() -> None:
         assert (stage.answers, len(tenure.machine.rooms)) == (["a committed"], 1)
 
 
-def test_nothing_of_a_tenure_that_is_over_is_remembered() -> None:
+def test_a_tenure_that_is_over_is_freed() -> None:
     with Stage() as stage:
         stage.lead()
         tenure = stage.loaded()

@@ -105,7 +105,7 @@ def test_a_note_that_is_too_long_is_refused_for_its_partition_alone(metadata: st
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "expected"),
     [
         (Code.NOT_ENOUGH_REPLICAS, Code.COORDINATOR_NOT_AVAILABLE),
         (Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_COORDINATOR),
@@ -114,16 +114,16 @@ def test_a_note_that_is_too_long_is_refused_for_its_partition_alone(metadata: st
         (Code.CORRUPT_MESSAGE, Code.CORRUPT_MESSAGE),
     ],
 )
-def test_a_commit_that_cannot_be_written_gets_an_error_and_changes_nothing(failure: Code, told: Code) -> None:
+def test_a_commit_that_cannot_be_written_gets_an_error_and_changes_nothing(failure: Code, expected: Code) -> None:
     bench = Bench()
     bench.holds = True
     token = bench.ask_commit({T0: 5})
     bench.fail(failure)
-    assert bench.committed_codes(token) == [told]
+    assert bench.committed_codes(token) == [expected]
     assert (bench.offsets(), bench.state()) == ({}, "Dead")
 
 
-def test_an_overdue_commit_is_told_so_and_counts_when_it_is_committed_after_all() -> None:
+def test_an_overdue_commit_gets_an_error_and_counts_once_it_is_committed() -> None:
     bench = Bench()
     bench.holds = True
     token = bench.ask_commit({T0: 5})

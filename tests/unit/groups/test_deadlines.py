@@ -23,7 +23,7 @@ def test_due_deadlines_expire_in_their_order_and_the_others_stay() -> None:
     assert deadlines.next() is None
 
 
-def test_one_that_is_put_off_expires_at_the_later_time() -> None:
+def test_a_postponed_deadline_expires_at_the_later_time() -> None:
     deadlines = Deadlines()
     deadlines.set(A, 1.0)
     deadlines.set(A, 5.0)
@@ -31,7 +31,7 @@ def test_one_that_is_put_off_expires_at_the_later_time() -> None:
     assert (expired(deadlines, 5.0), deadlines.next()) == ([A], None)
 
 
-def test_one_that_is_brought_forward_expires_once() -> None:
+def test_a_deadline_that_is_brought_forward_expires_once() -> None:
     deadlines = Deadlines()
     deadlines.set(A, 5.0)
     deadlines.set(A, 1.0)
@@ -39,7 +39,7 @@ def test_one_that_is_brought_forward_expires_once() -> None:
     assert (deadlines.next(), expired(deadlines, 9.0)) == (None, [])
 
 
-def test_one_that_is_cancelled_does_not_expire_and_may_be_set_again() -> None:
+def test_a_cancelled_deadline_does_not_expire_and_may_be_set_again() -> None:
     deadlines = Deadlines()
     deadlines.set(A, 1.0)
     deadlines.cancel(A)
@@ -49,7 +49,7 @@ def test_one_that_is_cancelled_does_not_expire_and_may_be_set_again() -> None:
     assert expired(deadlines, 3.0) == [A]
 
 
-def test_one_that_was_cancelled_may_be_set_later_before_its_old_time() -> None:
+def test_a_cancelled_deadline_may_be_set_later_before_its_old_time() -> None:
     deadlines = Deadlines()
     deadlines.set(A, 1.0)
     deadlines.cancel(A)
@@ -57,7 +57,7 @@ def test_one_that_was_cancelled_may_be_set_later_before_its_old_time() -> None:
     assert (expired(deadlines, 2.0), deadlines.next(), expired(deadlines, 4.0)) == ([], 4.0, [A])
 
 
-def test_after_all_are_cleared_none_expires() -> None:
+def test_no_deadline_expires_after_all_are_cleared() -> None:
     deadlines = Deadlines()
     deadlines.set(A, 1.0)
     deadlines.clear()

@@ -100,7 +100,7 @@ def test_an_id_that_was_given_out_takes_room_until_it_is_used_or_its_time_is_ove
     assert bench.shard.size == before == 0
 
 
-def test_what_is_loaded_is_kept_whether_there_is_room_or_not() -> None:
+def test_loaded_offsets_are_kept_even_without_room() -> None:
     bench = Bench()
     bench.ask_commit(MANY)
     size, bench.room = bench.shard.size, 0
@@ -134,8 +134,8 @@ def test_long_subscriptions_of_one_group_are_not_read() -> None:
 
 def test_a_subscription_to_more_topics_than_are_read_is_refused_by_their_number() -> None:
     for count, is_read in ((20_000, True), (20_001, False)):
-        told = pack(">hi", 1, count) + pack(">h6s", 6, b"orders") * count + pack(">i", -1)
-        assert (subscribed_topics([told]) is not None) is is_read
+        encoded = pack(">hi", 1, count) + pack(">h6s", 6, b"orders") * count + pack(">i", -1)
+        assert (subscribed_topics([encoded]) is not None) is is_read
 
 
 def test_an_assignment_counts_as_long_as_it_is_there() -> None:
@@ -164,7 +164,7 @@ def test_members_count_with_all_that_they_bring() -> None:
     assert MOST_KEPT == 64 * 1024 * 1024
 
 
-def test_of_the_protocols_that_members_name_only_those_are_known_that_they_name_now() -> None:
+def test_a_group_knows_only_the_protocols_that_its_members_name_now() -> None:
     bench = Bench(GroupSettings(initial_rebalance_delay_ms=0))
     (member,) = bench.stable_group(1)
     (group,) = bench.shard._registry

@@ -257,7 +257,7 @@ def test_a_full_group_whose_assignment_is_awaited_takes_no_other_member() -> Non
 
 
 @pytest.mark.parametrize("how", ["it leaves", "it is not heard of"])
-def test_a_group_that_nobody_came_into_is_none(how: str) -> None:
+def test_a_group_whose_only_member_id_never_joined_is_dead(how: str) -> None:
     bench = Bench()
     member = bench.new_id()
     assert bench.state() == "Empty"
@@ -311,7 +311,7 @@ def test_a_protocol_named_twice_counts_once() -> None:
     assert [m.metadata for m in bench.joined(caller.token).members] == [b"first"]
 
 
-def test_what_all_members_of_a_group_say_is_bounded() -> None:
+def test_the_metadata_of_all_members_of_a_group_is_bounded() -> None:
     bench = Bench()
     large = {"range": bytes(1 << 20)}
     tokens = [bench.ask_join(protocols=large, version=3) for _ in range(15)]
@@ -333,7 +333,7 @@ def test_a_member_that_joins_again_needs_room_only_for_what_is_new() -> None:
     assert bench.refusal(larger) is Code.GROUP_MAX_SIZE_REACHED
 
 
-def test_what_the_members_of_a_group_say_may_take_all_the_room_there_is_and_no_more() -> None:
+def test_the_metadata_of_a_groups_members_may_take_all_the_room_and_no_more() -> None:
     first = {"range": bytes(1 << 20)}
     left = MOST_SAID - size_of(tuple(first.items())) - size_of((("range", b""),))
     for said, is_admitted in ((left + 1, False), (left, True)):
@@ -343,12 +343,12 @@ def test_what_the_members_of_a_group_say_may_take_all_the_room_there_is_and_no_m
         assert bench.waits(token) is is_admitted
 
 
-def test_the_leader_is_told_what_a_member_said_when_it_joined_again() -> None:
+def test_the_group_leader_gets_the_metadata_of_a_members_latest_join() -> None:
     bench = Bench()
     leader, other = bench.stable_group(2)
     bench.ask_join(other, {"range": subscription("u")})
-    told = bench.joined(bench.ask_join(leader)).members
-    assert {member.member_id: member.metadata for member in told} == {
+    listed = bench.joined(bench.ask_join(leader)).members
+    assert {member.member_id: member.metadata for member in listed} == {
         leader: subscription("t"),
         other: subscription("u"),
     }
@@ -365,7 +365,7 @@ def test_a_member_that_joins_again_is_given_the_time_that_it_asks_for_now() -> N
     assert bench.heartbeat(leader, 2) is Code.NONE
 
 
-def test_what_a_member_says_is_reckoned_with_what_keeping_it_takes() -> None:
+def test_the_size_of_a_members_protocols_includes_the_cost_of_keeping_them() -> None:
     assert size_of((("range", b"abc"), ("sticky", b""))) == 200 + 5 + 3 + 200 + 6
     assert MOST_SAID == 16 * 1024 * 1024
 

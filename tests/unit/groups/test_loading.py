@@ -36,8 +36,8 @@ def group_record(version: int, **fields: object) -> Record:
         member_id="m", client_id="c", client_host="/h", session_timeout=SESSION_MS, subscription=RANGE["range"]
     )
     member.assignment = b"mine"
-    told = {"protocol_type": "consumer", "generation": 7, "protocol": "range", "leader": "m", "members": [member]}
-    value = GroupMetadataValue(**(told | fields))  # type: ignore[arg-type]
+    usual = {"protocol_type": "consumer", "generation": 7, "protocol": "range", "leader": "m", "members": [member]}
+    value = GroupMetadataValue(**(usual | fields))  # type: ignore[arg-type]
     return Record(pack(">h", 2) + GroupMetadataKey(group=G).encode(0), pack(">h", version) + value.encode(version))
 
 
@@ -61,9 +61,7 @@ def test_groups_of_every_version_are_loaded(version: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "name"), [(6, ""), (7, None)])
-def test_a_group_that_was_recorded_without_a_protocol_tells_so_as_each_version_can(
-    version: int, name: str | None
-) -> None:
+def test_a_group_recorded_without_a_protocol_answers_as_each_version_can(version: int, name: str | None) -> None:
     bench = Bench(log=[group_record(3, protocol=None, leader="another")])
     assert bench.joined(bench.ask_join("m", {"": RANGE["range"]}, version=version)).protocol_name == name
 
@@ -264,7 +262,7 @@ def test_a_table_of_offsets_knows_the_writes_under_way_and_forgets_them() -> Non
     assert (table.groups(), table.last_written(G), table.places(G)) == ([], None, [])
 
 
-def test_what_is_under_way_at_a_place_is_found_without_a_walk_through_all_of_it() -> None:
+def test_a_pending_commit_of_a_partition_is_found_without_a_search_of_all() -> None:
     """While a replica of the coordinator's partition is slow, a group may have tens of thousands of commits under
     way, and one request may ask for thousands of places."""
     looked_at = [0]

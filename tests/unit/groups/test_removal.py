@@ -177,7 +177,7 @@ def test_a_stable_group_keeps_the_offsets_of_the_topics_that_it_reads() -> None:
 
 
 @pytest.mark.parametrize("kind", ["connect", "consumer"])
-def test_while_it_is_not_known_what_a_group_reads_nothing_expires(kind: str) -> None:
+def test_no_offset_expires_while_the_subscription_of_a_group_is_unknown(kind: str) -> None:
     bench = Bench(GroupSettings(max_session_timeout_ms=30 * DAY_MS))
     token = bench.ask_join(version=3, kind=kind, protocols={"x": b"?"}, session_ms=20 * DAY_MS)
     bench.pass_time(3)

@@ -216,7 +216,7 @@ def test_if_the_last_leave_is_overdue_the_member_gets_one_answer() -> None:
     assert bench.state() == "Empty"
 
 
-def test_nothing_is_waited_for_when_the_last_member_has_left() -> None:
+def test_no_deadline_is_left_when_the_last_member_has_left() -> None:
     bench = Bench()
     members = bench.stable_group(2)
     bench.leave(*members)
@@ -237,7 +237,7 @@ def waited_for(bench: Bench) -> set[Deadline]:
     return set(bench.shard._deadlines._due) - {RetentionCheck()}
 
 
-def test_in_each_state_of_a_group_only_what_belongs_to_it_is_waited_for() -> None:
+def test_each_state_of_a_group_has_only_its_own_deadlines() -> None:
     bench = Bench()
     first = bench.new_id()
     assert waited_for(bench) == {Session(G, first)}

@@ -107,7 +107,7 @@ def test_deadlines_that_were_cleared_are_gone_and_can_be_set_anew() -> None:
     assert list(deadlines.expired(2)) == [Joining("g")]
 
 
-def test_of_two_deadlines_at_one_time_the_one_that_was_set_first_comes_first() -> None:
+def test_two_deadlines_of_one_time_expire_in_the_order_they_were_set() -> None:
     deadlines = Deadlines()
     for name in ("b", "a", "c"):
         deadlines.set(Joining(name), 1)

@@ -70,7 +70,7 @@ def test_an_assignment_that_a_rebalance_overtook_is_not_handed_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "code"),
     [
         (Code.NOT_ENOUGH_REPLICAS, Code.COORDINATOR_NOT_AVAILABLE),
         (Code.REQUEST_TIMED_OUT, Code.COORDINATOR_NOT_AVAILABLE),
@@ -80,13 +80,13 @@ def test_an_assignment_that_a_rebalance_overtook_is_not_handed_out() -> None:
         (Code.MESSAGE_TOO_LARGE, Code.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_an_assignment_that_cannot_be_written_starts_another_rebalance(failure: Code, told: Code) -> None:
+def test_an_assignment_that_cannot_be_written_starts_another_rebalance(failure: Code, code: Code) -> None:
     bench = Bench()
     leader, other = completing_group(bench)
     bench.holds = True
     tokens = [bench.ask_sync(other, 1), bench.ask_sync(leader, 1, {other: b"x"})]
     bench.fail(failure)
-    assert [bench.refusal(token) for token in tokens] == [told, told]
+    assert [bench.refusal(token) for token in tokens] == [code, code]
     assert bench.state() == "PreparingRebalance"
 
 

@@ -130,7 +130,7 @@ def test_more_offsets_than_a_batch_has_room_for_expire() -> None:
     assert (bench.offsets(), bench.state(), bench.refused) == ({}, "Dead", [])
 
 
-def test_what_a_batch_may_have_can_change_between_two_pieces() -> None:
+def test_the_largest_batch_size_may_change_between_two_pieces_of_tombstones() -> None:
     bench = Bench()
     bench.ask_commit(MANY)
     bench.pauses = True
@@ -365,8 +365,8 @@ def test_no_more_deletions_of_offsets_wait_than_there_is_room_for() -> None:
     bench.ask_commit(MANY)
     bench.pauses = True
     tokens = [bench.ask_delete_offsets(*MANY) for _ in range(12)]
-    told = bench.answer(tokens.pop(), OffsetDeleteResponse)
-    assert told.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS
+    deleted = bench.answer(tokens.pop(), OffsetDeleteResponse)
+    assert deleted.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS
     bench.pauses = False
     bench.do([])
     assert [bench.answer(token, OffsetDeleteResponse).error_code for token in tokens] == [Code.NONE] * 11

@@ -80,7 +80,7 @@ class Value:
         self.errors: list[Exception] = []
         self.again = True
         self.file = CheckpointFile(self.world, FILE, lambda: b"%d" % self.number, self._failed)
-        self.told: list[int] = []
+        self.confirmed: list[int] = []
 
     def _failed(self, error: Exception) -> bool:
         self.errors.append(error)
@@ -88,7 +88,7 @@ class Value:
 
     def write(self, number: int) -> None:
         self.number = number
-        self.world.call(self.file.write, lambda: self.told.append(number))
+        self.world.call(self.file.write, lambda: self.confirmed.append(number))
 
 
 def test_writes_that_overlap_end_with_the_newest_value_and_answer_each_caller() -> None:
@@ -98,8 +98,8 @@ def test_writes_that_overlap_end_with_the_newest_value_and_answer_each_caller() 
         for number in range(5):
             value.write(number)
         assert not value.file.in_step
-        sim.run(sim.until(lambda: len(value.told) == 5))
-        assert value.told == [0, 1, 2, 3, 4]
+        sim.run(sim.until(lambda: len(value.confirmed) == 5))
+        assert value.confirmed == [0, 1, 2, 3, 4]
         assert value.file.in_step
         assert sim.storage("a").durable_bytes(FILE) == b"4"
 
@@ -113,8 +113,8 @@ def test_a_callback_is_not_called_before_its_content_is_durable() -> None:
 
             def check(value: Value = value, sim: Simulation = sim) -> bool:
                 durable = int(sim.storage("a").durable_bytes(FILE) or b"0")
-                assert max(value.told, default=0) <= durable
-                return len(value.told) == 2
+                assert max(value.confirmed, default=0) <= durable
+                return len(value.confirmed) == 2
 
             sim.run(sim.until(check))
 
@@ -128,19 +128,19 @@ def test_a_full_disk_is_tried_again_and_then_every_caller_is_answered() -> None:
         sim.run(sim.until(lambda: len(value.errors) == 1))
         assert not value.file.in_step
         value.write(3)
-        sim.run(sim.until(lambda: len(value.told) == 3))
+        sim.run(sim.until(lambda: len(value.confirmed) == 3))
         assert len(value.errors) == 3
         assert sim.storage("a").durable_bytes(FILE) == b"3"
 
 
-def test_what_a_crash_left_aside_is_no_part_of_the_next_file() -> None:
+def test_a_temporary_checkpoint_left_by_a_crash_is_not_part_of_the_next_one() -> None:
     with Simulation(5) as sim:
         value = Value(sim)
         left = value.world.disk.open(FILE.with_name(f"{FILE.name}.tmp"), create=True)
         left.append(b"torn and longer")
         left.close()
         value.write(1)
-        sim.run(sim.until(lambda: len(value.told) == 1))
+        sim.run(sim.until(lambda: len(value.confirmed) == 1))
         assert sim.storage("a").durable_bytes(FILE) == b"1"
 
 
@@ -150,10 +150,10 @@ def test_a_final_failure_is_reported_to_its_caller_and_not_retried() -> None:
         value.again = False
         sim.storage("a").fail("sync", "*.tmp", errno.EIO)
         refused: list[Exception] = []
-        value.world.call(value.file.write, lambda: value.told.append(0), refused.append)
+        value.world.call(value.file.write, lambda: value.confirmed.append(0), refused.append)
         sim.run(sim.until(lambda: bool(refused)))
         sim.advance(10)
-        assert (len(value.errors), value.told, value.file.in_step) == (1, [], True)
+        assert (len(value.errors), value.confirmed, value.file.in_step) == (1, [], True)
         assert sim.storage("a").durable_bytes(FILE) is None
 
 
@@ -162,12 +162,12 @@ def test_a_file_that_is_closed_is_written_no_more() -> None:
     with Simulation(7) as sim:
         value = Value(sim)
         value.write(1)
-        sim.run(sim.until(lambda: bool(value.told)))
+        sim.run(sim.until(lambda: bool(value.confirmed)))
         value.world.call(value.file.close)
         value.write(2)
         sim.advance(5)
         assert sim.storage("a").durable_bytes(FILE) == b"1"
-        assert len(value.told) == 1
+        assert len(value.confirmed) == 1
 
 
 def is_open(path: Path) -> bool:
@@ -203,7 +203,7 @@ def test_a_closed_file_notifies_its_callbacks_when_no_write_is_under_way() -> No
         value.world.call(value.file.when_idle, lambda: idle.append("then"))
         assert idle == []
         sim.run(sim.until(lambda: bool(idle)))
-        assert value.told == []
+        assert value.confirmed == []
         value.world.call(value.file.when_idle, lambda: idle.append("at once"))
         assert idle == ["then", "at once"]
 
@@ -245,26 +245,26 @@ def test_a_patient_writer_gets_every_error_but_a_full_disk() -> None:
         assert (len(value.errors), fault.struck) == (3, 1)
 
 
-def test_what_is_there_already_is_not_written_again() -> None:
+def test_a_checkpoint_that_has_not_changed_is_not_written_again() -> None:
     with Simulation(11) as sim:
         value = Value(sim)
         value.write(1)
-        sim.run(sim.until(lambda: value.told == [1]))
+        sim.run(sim.until(lambda: value.confirmed == [1]))
         sim.storage("a").fail("append", "*.tmp", errno.EIO, times=None)
         value.write(1)
-        sim.run(sim.until(lambda: value.told == [1, 1]))
+        sim.run(sim.until(lambda: value.confirmed == [1, 1]))
         assert value.errors == []
 
 
-def test_a_value_that_cannot_be_told_is_a_mistake_that_is_counted_and_written_once_it_can() -> None:
+def test_a_checkpoint_whose_content_fails_is_counted_and_written_once_it_works() -> None:
     with Simulation(12) as sim:
         sim.forgives = True
         value = Value(sim)
         value.number = None  # type: ignore[assignment]
-        value.world.call(value.file.write, lambda: value.told.append(1))
-        assert (value.world.failures.counts["callback"], value.file.in_step, value.told) == (1, False, [])
+        value.world.call(value.file.write, lambda: value.confirmed.append(1))
+        assert (value.world.failures.counts["callback"], value.file.in_step, value.confirmed) == (1, False, [])
         value.number = 5
-        sim.run(sim.until(lambda: bool(value.told)))
+        sim.run(sim.until(lambda: bool(value.confirmed)))
         assert sim.storage("a").durable_bytes(FILE) == b"5"
         assert (value.world.failures.counts["callback"], value.errors) == (1, [])
 
@@ -273,9 +273,9 @@ def test_a_callback_that_got_success_does_not_get_a_later_failure() -> None:
     with Simulation(13) as sim:
         value = Value(sim)
         refused: list[Exception] = []
-        value.world.call(value.file.write, lambda: value.told.append(1), refused.append)
-        sim.run(sim.until(lambda: value.told == [1]))
+        value.world.call(value.file.write, lambda: value.confirmed.append(1), refused.append)
+        sim.run(sim.until(lambda: value.confirmed == [1]))
         sim.storage("a").fail("append", "*.tmp", errno.ENOSPC)
         value.write(2)
-        sim.run(sim.until(lambda: value.told == [1, 2]))
+        sim.run(sim.until(lambda: value.confirmed == [1, 2]))
         assert (len(value.errors), refused) == (1, [])

@@ -36,12 +36,12 @@ def test_a_store_that_is_closed_writes_no_checkpoint_any_more() -> None:
         machine = Machine(sim)
         machine.append(b"a")
         machine.close()
-        store, told = machine.bench.store, []
+        store, called = machine.bench.store, []
         before = machine.storage.durable_bytes(DATA / names.HIGH_WATERMARKS)
         machine.log.high_watermark = 1
-        machine.world.call(store.high_watermarks.write, lambda: told.append("written"))
+        machine.world.call(store.high_watermarks.write, lambda: called.append("written"))
         sim.advance(5)
-        assert (told, machine.storage.durable_bytes(DATA / names.HIGH_WATERMARKS)) == ([], before)
+        assert (called, machine.storage.durable_bytes(DATA / names.HIGH_WATERMARKS)) == ([], before)
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,7 @@ def test_a_snapshot_of_producers_that_is_not_written_ends_the_log_unless_room_is
 
 
 @pytest.mark.parametrize(("end", "is_kept"), [(9, True), (10, False), (11, False), (None, False)])
-def test_what_was_put_aside_goes_once_another_log_has_all_that_was_committed_of_it(
-    end: int | None, is_kept: bool
-) -> None:
+def test_a_log_put_aside_is_deleted_once_another_log_has_its_committed_records(end: int | None, is_kept: bool) -> None:
     with Simulation(5, QUICK) as sim:
         machine = Machine(sim)
         store = machine.bench.store

@@ -26,7 +26,7 @@ def test_partitions_that_are_made_together_are_there_at_the_next_start(tmp_path:
     on_real_disk(tmp_path, play)
 
 
-def test_one_that_cannot_be_made_keeps_no_other_from_being_made(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_created_does_not_stop_the_others(tmp_path: Path) -> None:
     async def play(bench: Bench) -> None:
         await bench.create()
         in_the_way = Path(bench.directory / str(WANTED[2]))

@@ -64,7 +64,7 @@ def test_the_epoch_of_a_record_is_the_last_that_began_before_it(epoch: int, at: 
     assert EpochCache([(0, 0), (1, 1), (2, 10), (5, 20)]).epoch_at(at) == epoch
 
 
-def test_what_contradicts_a_new_entry_goes() -> None:
+def test_a_new_epoch_entry_removes_entries_that_contradict_it() -> None:
     cache = EpochCache(HISTORY)
     assert cache.assign(3, 15)
     assert cache.entries == [(1, 0), (2, 10), (3, 15)]
@@ -74,7 +74,7 @@ def test_what_contradicts_a_new_entry_goes() -> None:
     steps=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=12),
     cuts=st.lists(st.tuples(st.booleans(), st.integers(0, 40)), max_size=4),
 )
-def test_it_agrees_with_a_list_of_the_epoch_of_every_record(
+def test_the_epoch_cache_agrees_with_a_list_of_the_epoch_of_every_record(
     steps: list[tuple[int, int]], cuts: list[tuple[bool, int]]
 ) -> None:
     cache, start, epoch = EpochCache(), 0, 0

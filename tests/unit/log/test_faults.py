@@ -298,7 +298,7 @@ def test_a_look_up_for_which_no_descriptor_was_left_takes_nothing_offline() -> N
         assert machine.values() == [b"%d" % number for number in range(5)]
 
 
-def test_what_a_deleted_log_was_still_writing_is_not_found_in_the_next_log_of_its_name() -> None:
+def test_a_late_write_of_a_deleted_log_does_not_reach_the_next_log_of_its_name() -> None:
     """Its producers would be taken for those of the new log, and what they send for repeated."""
     for seed in range(30):
         with Simulation(seed) as sim:
@@ -413,7 +413,7 @@ def test_a_log_is_not_made_in_the_directory_of_a_deleted_one() -> None:
         assert machine.values() == [b"a"]
 
 
-def test_what_readers_were_promised_is_void_once_the_log_is_deleted() -> None:
+def test_slices_given_to_readers_are_invalid_once_the_log_is_deleted() -> None:
     with Simulation(5, QUICK) as sim:
         machine = Machine(sim)
         machine.append(b"a")

@@ -183,7 +183,7 @@ class History:
 
 
 @pytest.mark.parametrize("flush", [False, True], ids=["kafkas default", "flush mode"])
-def test_the_log_is_a_list_whatever_happens_to_it(flush: bool) -> None:
+def test_a_log_agrees_with_a_plain_list_in_random_histories(flush: bool) -> None:
     restarts = 0
     for seed in range(SEEDS // 2):
         with Simulation(seed, Knobs(cold_read=0.3)) as sim:

@@ -46,7 +46,7 @@ CUTS = st.lists(st.integers(0, len(INTACT)), max_size=6)
 
 
 @given(CUTS)
-def test_what_was_written_passes_in_whatever_pieces_it_comes(cuts: list[int]) -> None:
+def test_intact_batches_pass_the_check_in_pieces_of_any_size(cuts: list[int]) -> None:
     assert judged(INTACT, cuts) is None
 
 

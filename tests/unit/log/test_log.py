@@ -69,7 +69,7 @@ def test_a_read_at_any_offset_begins_with_the_batch_that_holds_it(tmp_path: Path
     on_real_disk(tmp_path, play, segment_bytes=1500)
 
 
-def test_where_the_system_cannot_tell_what_is_cached_a_job_finds_every_place(tmp_path: Path) -> None:
+def test_a_job_finds_every_position_if_the_system_does_not_say_what_is_cached(tmp_path: Path) -> None:
     async def play(bench: Bench) -> None:
         log = await bench.create()
         for number in range(20):

@@ -82,7 +82,7 @@ def test_a_segment_ends_where_the_next_begins_and_the_last_where_the_log_does(tm
     on_real_disk(tmp_path, play)
 
 
-def test_what_was_begun_before_a_cut_is_void_and_what_begins_after_it_is_not(tmp_path: Path) -> None:
+def test_a_cut_ends_the_generation_of_a_log_and_begins_a_valid_one(tmp_path: Path) -> None:
     async def play(bench: Bench) -> None:
         log = await bench.create()
         append(log, batch([b"a", b"b"]))
@@ -141,9 +141,9 @@ def test_an_exception_in_a_look_up_takes_the_log_offline_and_calls_the_callback(
         machine = Machine(sim)
         machine.append(b"v")
         monkeypatch.setattr(Segment, "locate", mistaken)
-        told: list[str] = []
-        machine.world.call(machine.log.reads.locate_later, 0, lambda: told.append("done"))
-        sim.run(sim.until(lambda: bool(told)))
+        called: list[str] = []
+        machine.world.call(machine.log.reads.locate_later, 0, lambda: called.append("done"))
+        sim.run(sim.until(lambda: bool(called)))
         assert machine.log.offline is not None
 
 

@@ -20,7 +20,7 @@ def read(directory: Path, content: bytes | None) -> MetaProperties | None:
     return read_meta_properties(RealDisk(), PurePath(directory))
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_written_meta_properties_are_read_back(tmp_path: Path) -> None:
     assert read(tmp_path, OURS.encode()) == OURS
     older = MetaProperties(OURS.cluster_id, OURS.node_id)
     assert read(tmp_path, older.encode()) == older, "a Kafka before 3.7 knew no ids of directories"
@@ -46,7 +46,7 @@ def test_a_directory_without_it_is_not_formatted(tmp_path: Path) -> None:
         (OURS.encode()[:-5], "it ends amid a line"),
     ],
 )
-def test_what_is_damaged_or_of_another_kind_is_refused(tmp_path: Path, content: bytes, why: str) -> None:
+def test_damaged_or_foreign_meta_properties_are_refused(tmp_path: Path, content: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why) as refused:
         read(tmp_path, content)
     assert str(tmp_path / META_PROPERTIES) in str(refused.value)

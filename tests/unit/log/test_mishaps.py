@@ -367,13 +367,13 @@ def test_of_the_snapshots_that_wait_none_is_begun_once_their_log_is_closed() -> 
     with Simulation(20, QUICK) as sim:
         machine = Machine(sim)
         snapshots = ProducerSnapshots(machine.world, DATA)
-        told: list[str] = []
+        called: list[str] = []
         for offset in (1, 2):
-            machine.world.call(snapshots.write, offset, [], lambda result: told.append("written"))
-        machine.world.call(snapshots.when_idle, lambda: told.append("idle"))
+            machine.world.call(snapshots.write, offset, [], lambda result: called.append("written"))
+        machine.world.call(snapshots.when_idle, lambda: called.append("idle"))
         snapshots.stop()
         sim.advance(10)
-        assert told == ["idle", "written"]
+        assert called == ["idle", "written"]
         assert [name for name in machine.world.disk.list(DATA) if name.endswith(names.SNAPSHOT)] == [
             f"{1:020}{names.SNAPSHOT}"
         ]
@@ -395,14 +395,14 @@ def test_of_a_log_that_failed_nothing_becomes_durable() -> None:
     """A sync that was begun before may succeed, and yet nobody may build on it."""
     with Simulation(22, QUICK) as sim:
         machine = Machine(sim)
-        told: list[int] = []
-        machine.log.durable_listener = lambda: told.append(machine.log.durable_end)
+        called: list[int] = []
+        machine.log.durable_listener = lambda: called.append(machine.log.durable_end)
         machine.append(b"a")
         machine.world.call(machine.log.flush)
         assert machine.log.durability.under_way
         machine.world.call(machine.log.storage_failed, OSError(errno.EIO, "failed"))
         sim.advance(10)
-        assert (told, machine.log.durable_end) == ([], 0)
+        assert (called, machine.log.durable_end) == ([], 0)
 
 
 def test_a_log_that_began_anew_waits_for_room_in_which_its_start_can_be_written() -> None:

@@ -65,9 +65,7 @@ def test_a_mistake_while_one_of_several_logs_is_made_ends_that_one_alone() -> No
 
 
 @pytest.mark.parametrize(("code", "is_cut"), [(errno.EIO, False), (errno.ENOSPC, True)])
-def test_a_cut_that_cannot_be_announced_is_made_only_where_room_was_short_and_nobody_waits(
-    code: int, is_cut: bool
-) -> None:
+def test_a_cut_whose_recovery_point_is_not_lowered_is_made_only_if_room_was_short(code: int, is_cut: bool) -> None:
     with Simulation(4, QUICK) as sim:
         machine = Machine(sim)
         machine.append(b"a")
@@ -99,7 +97,7 @@ def test_a_log_whose_segments_cannot_be_renamed_away_is_offline() -> None:
         assert machine.bench.offline == [machine.log]
 
 
-def test_what_has_expired_is_due_until_it_is_being_taken_out() -> None:
+def test_expired_segments_are_due_until_their_deletion_begins() -> None:
     with Simulation(7, QUICK) as sim:
         machine = Machine(sim, retention_bytes=0)
         expiry = machine.bench.store.expiry
@@ -148,7 +146,7 @@ def test_nothing_is_read_behind_the_last_batch() -> None:
         assert machine.world.call(machine.log.read, 1, 1000, 3, True, cached) == []
 
 
-def test_what_a_start_has_dropped_does_not_come_back_by_a_power_cut() -> None:
+def test_records_dropped_at_a_start_do_not_come_back_after_a_power_cut() -> None:
     with Simulation(10, QUICK) as sim:
         machine = Machine(sim)
         rolled(machine)
@@ -162,7 +160,7 @@ def test_what_a_start_has_dropped_does_not_come_back_by_a_power_cut() -> None:
         assert all(machine.storage.durable_bytes(path) is None for path in dropped)
 
 
-def test_a_copy_that_was_put_aside_and_does_not_say_whose_it_is_stays_and_stands_for_nobody() -> None:
+def test_a_copy_put_aside_without_a_topic_id_stays_and_counts_for_no_partition() -> None:
     with Simulation(11, QUICK) as sim:
         machine = Machine(sim)
         machine.append(b"a")
@@ -189,9 +187,7 @@ def test_files_that_are_missing_are_made_anew(kinds: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(("beyond", "bases"), [(0, [0, 1]), (1, [0, 2 + MAX_RELATIVE_OFFSET])])
-def test_a_segment_begins_where_the_log_ends_as_long_as_its_index_can_tell_the_batch(
-    beyond: int, bases: list[int]
-) -> None:
+def test_a_segment_begins_at_the_log_end_if_its_index_can_hold_the_batch(beyond: int, bases: list[int]) -> None:
     """Then a gap between segments is a loss."""
     with Simulation(13, QUICK) as sim:
         machine = Machine(sim)
@@ -229,14 +225,14 @@ def test_damage_that_a_reader_finds_is_reported_to_the_owner_of_the_log(alone: b
         assert (list(log.reads.damage), machine.bench.offline, log.offline) == ([0], [log], None)
 
 
-def test_before_a_log_begins_anew_it_is_told_that_nothing_of_it_will_be_left() -> None:
+def test_a_restart_of_a_log_is_announced_with_offset_zero_first() -> None:
     with Simulation(27, QUICK) as sim:
         machine = Machine(sim)
         machine.append(b"a")
-        told: list[tuple[int, int]] = []
+        announced: list[tuple[int, int]] = []
 
         async def announce(end: int) -> None:
-            told.append((end, machine.log.log_end))
+            announced.append((end, machine.log.log_end))
 
         assert sim.run(machine.world.perform(restart(machine.world, machine.log, 5, announce=announce)))
-        assert told == [(0, 1)]
+        assert announced == [(0, 1)]

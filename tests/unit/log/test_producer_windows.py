@@ -130,10 +130,10 @@ def test_snapshots_that_wait_for_the_disk_do_not_pile_up() -> None:
         world = sim.world("a")
         sim.storage("a").provide(PurePath("/data"))
         snapshots = ProducerSnapshots(world, PurePath("/data"))
-        told: list[Exception | None] = []
+        results: list[Exception | None] = []
         for offset in range(1, 51):
-            world.call(snapshots.write, offset, [(7, Producer(0, 0))], told.append)
+            world.call(snapshots.write, offset, [(7, Producer(0, 0))], results.append)
         assert len(snapshots._queue) == 2
-        sim.run(sim.until(lambda: len(told) == 50))
-        assert told == [None] * 50
+        sim.run(sim.until(lambda: len(results) == 50))
+        assert results == [None] * 50
         assert world.disk.list(PurePath("/data")) == [f"{1:020d}.snapshot", f"{50:020d}.snapshot"]

@@ -44,21 +44,21 @@ def reader(go_on: threading.Event, found: Exception) -> Callable[..., Generator[
 
 @pytest.mark.parametrize("failure", [bad_batch, failed_disk])
 @pytest.mark.parametrize("change", ["retention", "truncation"])
-def test_what_a_read_finds_in_files_that_have_changed_is_no_damage(
+def test_a_read_of_files_that_changed_meanwhile_reports_no_damage(
     tmp_path: Path, failure: Callable[[Log], Exception], change: str
 ) -> None:
     async def play(bench: Bench) -> None:
         log = await bench.create()
         fill(log)
         go_on = threading.Event()
-        told: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        log.reads.look(reader(go_on, failure(log)), done=told.set_result, where="reading")
+        outcome: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        log.reads.look(reader(go_on, failure(log)), done=outcome.set_result, where="reading")
         if change == "retention":
             log.drop_oldest()
         else:
             assert await bench.truncate(log.log_end - 10)
         go_on.set()
-        assert isinstance(await told, Stale)
+        assert isinstance(await outcome, Stale)
         assert (log.trouble, bench.offline) == (None, [])
 
     on_real_disk(tmp_path, play, segment_bytes=1500)
@@ -73,9 +73,9 @@ def test_damage_that_a_read_finds_in_unchanged_files_is_reported_to_the_log(
         fill(log)
         go_on = threading.Event()
         go_on.set()
-        told: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        log.reads.look(reader(go_on, failure(log)), done=told.set_result, where="reading")
-        assert isinstance(await told, (BadBatch, OSError))
+        outcome: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        log.reads.look(reader(go_on, failure(log)), done=outcome.set_result, where="reading")
+        assert isinstance(await outcome, (BadBatch, OSError))
         assert log.trouble is not None
         assert bench.offline == [log]
 

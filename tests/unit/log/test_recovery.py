@@ -357,7 +357,7 @@ def test_a_clean_stop_whose_checkpoint_cannot_be_read_is_not_believed(tmp_path: 
     on_real_disk(tmp_path, play)
 
 
-def test_what_was_known_of_a_deleted_log_does_not_hold_for_the_next_one_of_its_name(tmp_path: Path) -> None:
+def test_the_clean_end_of_a_deleted_log_does_not_hold_for_the_next_log_of_its_name(tmp_path: Path) -> None:
     async def play(bench: Bench) -> None:
         await bench.create()
         append(bench.log, batch([b"a", b"b"]))

@@ -49,7 +49,7 @@ def test_a_deleted_log_is_out_of_the_way_at_once_and_gone_after_a_while() -> Non
         assert place.names == []
 
 
-def test_one_that_cannot_be_renamed_is_in_the_way_until_it_can(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_that_cannot_be_renamed_blocks_its_name_until_it_can(caplog: pytest.LogCaptureFixture) -> None:
     with Simulation(2) as sim:
         place = Place(sim)
         place.storage.fail("rename", "*/orders-0", errno.EIO, times=3)
@@ -61,7 +61,7 @@ def test_one_that_cannot_be_renamed_is_in_the_way_until_it_can(caplog: pytest.Lo
         assert caplog.text.count("could not be renamed yet") == 1, "however often it is tried"
 
 
-def test_one_that_somebody_has_removed_is_not_in_the_way() -> None:
+def test_a_directory_that_was_removed_by_hand_does_not_block_its_name() -> None:
     with Simulation(3) as sim:
         place = Place(sim)
         place.storage.fail("rename", "*/orders-0", errno.EIO)
@@ -73,7 +73,7 @@ def test_one_that_somebody_has_removed_is_not_in_the_way() -> None:
 
 
 @pytest.mark.parametrize("renamed_first", [True, False])
-def test_one_that_is_kept_is_there_until_it_is_let_go(renamed_first: bool) -> None:
+def test_a_directory_put_aside_stays_until_it_is_released(renamed_first: bool) -> None:
     with Simulation(4) as sim:
         place = Place(sim)
         if not renamed_first:
@@ -89,7 +89,7 @@ def test_one_that_is_kept_is_there_until_it_is_let_go(renamed_first: bool) -> No
         assert place.names == []
 
 
-def test_one_that_had_more_than_the_new_copy_is_kept_on() -> None:
+def test_a_directory_put_aside_with_more_records_than_the_new_copy_stays() -> None:
     with Simulation(5) as sim:
         place = Place(sim)
         place.world.call(place.retired.keep, TP, ID, place.directory, 7, 1.0)

@@ -79,7 +79,7 @@ def test_aborted_transactions_of_several_segments_are_found_again(tmp_path: Path
     on_real_disk(tmp_path, play)
 
 
-def test_what_lies_behind_damage_goes_even_where_no_offset_is_missing(tmp_path: Path) -> None:
+def test_batches_after_damage_are_dropped_even_if_no_offset_is_missing(tmp_path: Path) -> None:
     """The process that wrote those bytes may have written those that follow as well."""
 
     async def play(bench: Bench) -> None:

@@ -145,7 +145,7 @@ def test_a_sync_that_no_descriptor_was_left_for_is_tried_until_it_is_done(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_nothing_is_reported_once_it_is_stopped(fails: bool) -> None:
+def test_a_stopped_durability_reports_nothing(fails: bool) -> None:
     with Simulation(8) as sim:
         written = Written(sim)
         if fails:

@@ -73,7 +73,7 @@ def _cached(file, pos, n):  # type: ignore[no-untyped-def]
     return file.read_cached(pos, n)
 
 
-def test_what_readers_were_promised_is_void_after_a_cut_but_not_after_retention(tmp_path: Path) -> None:
+def test_slices_given_to_readers_are_invalid_after_a_cut_but_not_after_retention(tmp_path: Path) -> None:
     async def play(bench: Bench) -> None:
         log = await bench.create()
         fill(log)

@@ -42,14 +42,14 @@ def test_an_image_of_nothing_lies_before_the_first_offset() -> None:
     assert (EMPTY.offset, EMPTY.epoch, EMPTY.producer_ids.next_id, EMPTY.transaction) == (-1, -1, -1, None)
 
 
-def test_nothing_has_changed_unless_it_is_said() -> None:
+def test_changes_without_arguments_name_no_change() -> None:
     assert not NOTHING
     assert not any((NOTHING.producer_ids, NOTHING.quotas, NOTHING.acls, NOTHING.credentials))
     assert Changes(quotas=True)
 
 
 @pytest.mark.parametrize("kind", ["producer_ids", "quotas", "acls", "credentials"])
-def test_what_one_of_two_steps_changed_both_have_changed(kind: str) -> None:
+def test_two_steps_together_have_the_change_of_either(kind: str) -> None:
     one = Changes(**{kind: True})
     for both in (one.then(NOTHING), NOTHING.then(one), one.then(one)):
         assert both == one
@@ -65,7 +65,7 @@ def test_what_one_of_two_steps_changed_both_have_changed(kind: str) -> None:
         ("features", ("a", "b", "c")),
     ],
 )
-def test_what_two_steps_changed_is_named_once_in_the_order_of_the_steps(kind: str, keys: tuple[Any, ...]) -> None:
+def test_two_steps_together_name_each_change_once_in_order(kind: str, keys: tuple[Any, ...]) -> None:
     both = Changes(**{kind: (keys[1], keys[0])}).then(Changes(**{kind: (keys[0], keys[2])}))
     assert both == Changes(**{kind: (keys[1], keys[0], keys[2])})
 

@@ -30,7 +30,7 @@ def applied(*records: Message, image: MetadataImage | None = None) -> tuple[Meta
     return apply(image, records, image.offset + len(records), 1)
 
 
-def test_what_is_supported_is_what_kafka_4_3_begins_with() -> None:
+def test_the_supported_features_are_those_that_kafka_4_3_starts_with() -> None:
     assert SUPPORTED == {"metadata.version": (30, 30), "kraft.version": (1, 1), ELR: (0, 1)}
 
 

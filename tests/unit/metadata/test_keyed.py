@@ -61,16 +61,16 @@ SUBJECTS: list[tuple[Callable[[MetadataImage], KeyedRecords], Changes, list[Mess
 ]
 
 
-@pytest.mark.parametrize(("subject", "told", "added", "removed"), SUBJECTS)
+@pytest.mark.parametrize(("subject", "expected", "added", "removed"), SUBJECTS)
 def test_a_record_is_kept_until_another_takes_it_away(
-    subject: Callable[[MetadataImage], KeyedRecords], told: Changes, added: list[Message], removed: list[Message]
+    subject: Callable[[MetadataImage], KeyedRecords], expected: Changes, added: list[Message], removed: list[Message]
 ) -> None:
     image, changes = apply(MetadataImage("cluster"), added[::-1], 1, 1)
     assert list(subject(image).records()) == added
-    assert changes == told
+    assert changes == expected
     fewer, changes = apply(image, removed, 2, 1)
     assert list(subject(fewer).records()) == added[1:]
-    assert changes == told
+    assert changes == expected
     assert list(subject(image).records()) == added
     same, changes = apply(fewer, [NoOpRecord()], 3, 1)
     assert subject(same) is subject(fewer)

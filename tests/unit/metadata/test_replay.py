@@ -87,25 +87,25 @@ def test_the_image_does_not_depend_on_how_records_are_cut_into_batches(made: lis
     assert set(changes.created) == set(at_once.created) == set(whole.topics.by_id)
 
 
-def covers(told: Changes, real: Changes) -> bool:
+def covers(reported: Changes, real: Changes) -> bool:
     """Everything that differs was told; created and deleted topics exactly."""
     return (
-        set(told.created) == set(real.created)
-        and {t.id for t in told.deleted} == {t.id for t in real.deleted}
-        and all(set(told.partitions.get(t, ())) >= set(indexes) for t, indexes in real.partitions.items())
-        and set(told.partitions) >= set(real.partitions)
-        and set(told.brokers) >= set(real.brokers)
-        and set(told.controllers) >= set(real.controllers)
-        and set(told.configs) >= set(real.configs)
-        and set(told.features) >= set(real.features)
-        and told.producer_ids >= real.producer_ids
-        and told.quotas >= real.quotas
-        and told.acls >= real.acls
-        and told.credentials >= real.credentials
+        set(reported.created) == set(real.created)
+        and {t.id for t in reported.deleted} == {t.id for t in real.deleted}
+        and all(set(reported.partitions.get(t, ())) >= set(indexes) for t, indexes in real.partitions.items())
+        and set(reported.partitions) >= set(real.partitions)
+        and set(reported.brokers) >= set(real.brokers)
+        and set(reported.controllers) >= set(real.controllers)
+        and set(reported.configs) >= set(real.configs)
+        and set(reported.features) >= set(real.features)
+        and reported.producer_ids >= real.producer_ids
+        and reported.quotas >= real.quotas
+        and reported.acls >= real.acls
+        and reported.credentials >= real.credentials
     )
 
 
-def test_what_a_batch_does_not_touch_stays_the_same_object() -> None:
+def test_parts_of_an_image_that_a_batch_does_not_change_stay_the_same_object() -> None:
     config = ConfigRecord(resource_type=2, resource_name="b", name="retention.ms", value="1")
     before = load([RegisterBrokerRecord(broker_id=1), *topic(A, "a"), *topic(B, "b"), config])
     after = load([PartitionChangeRecord(topic_id=A, partition_id=0, isr=[1])], before)

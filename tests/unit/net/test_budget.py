@@ -14,10 +14,10 @@ SURE, HALF = LIMIT // 8, LIMIT // 2
 
 class Receiving:
     def __init__(self) -> None:
-        self.told = 0
+        self.woken = 0
 
     def go_on(self) -> None:
-        self.told += 1
+        self.woken += 1
 
 
 def a_budget(monotonic: Callable[[], float] = lambda: 0.0) -> tuple[Budget, list[int]]:
@@ -81,7 +81,7 @@ def test_a_small_frame_does_not_wait_behind_a_large_one() -> None:
     assert not budget.admit(small, 10, Kind.SMALL)
     budget.unanswered = LIMIT
     budget.wake()
-    assert (small.told, large.told) == (1, 0)
+    assert (small.woken, large.woken) == (1, 0)
 
 
 def test_a_receiver_is_favoured_until_there_is_room_for_it() -> None:
@@ -97,7 +97,7 @@ def test_a_receiver_is_favoured_until_there_is_room_for_it() -> None:
     assert not budget.admit(first, 100)
 
 
-def test_another_receiver_is_favoured_after_a_while() -> None:
+def test_the_budget_favours_another_receiver_after_a_while() -> None:
     now = 0.0
     budget, _ = a_budget(lambda: now)
     first, second = Receiving(), Receiving()
@@ -106,9 +106,9 @@ def test_another_receiver_is_favoured_after_a_while() -> None:
     assert budget.admit(first, 100)
     assert not budget.admit(second, 100)
     budget.let_another_go_on(4.9)
-    assert second.told == 0
+    assert second.woken == 0
     budget.let_another_go_on(5.0)
-    assert second.told == 1
+    assert second.woken == 1
     assert budget.admit(second, 100)
     assert not budget.admit(first, 100)
 
@@ -121,13 +121,13 @@ def test_no_large_produce_request_is_read_while_unanswered_ones_take_all_memory(
     assert not budget.admit(produce, 100, Kind.PRODUCE)
     assert budget.admit(fetch, 100, Kind.LARGE)
     budget.wake()
-    assert produce.told == 0
+    assert produce.woken == 0
     budget.leave(fetch)
     budget.receiving -= 100
-    assert produce.told == 0
+    assert produce.woken == 0
     budget.unanswered = LIMIT
     budget.wake()
-    assert produce.told == 1
+    assert produce.woken == 1
     assert budget.admit(produce, 100, Kind.PRODUCE), "one at a time goes beyond the limit"
 
 

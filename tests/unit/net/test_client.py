@@ -198,7 +198,7 @@ class Answering(Peer):
     ],
     ids=["size 0", "negative", "too large", "no id", "another id", "no tags", "bad tags", "not asked for"],
 )
-def test_what_no_node_would_answer_breaks_the_connection(answer: bytes) -> None:
+def test_a_response_that_no_node_sends_breaks_the_connection(answer: bytes) -> None:
     with Scene() as scene:
         at = listen(scene, 7000, lambda: Answering(answer))
         caller = opened(scene, to=at, negotiate=False)

@@ -202,21 +202,21 @@ def test_a_half_closed_peer_still_gets_its_answers() -> None:
 
 
 def test_a_handler_learns_that_the_peer_left() -> None:
-    told = []
+    called = []
     with Scene() as scene:
         peer = scene.dial()
         peer.send(ask(0))
         scene.wait(lambda: len(scene.asked) == 1)
         connection = scene.asked[0].connection
         assert connection is not None
-        connection.on_close(lambda: told.append(1))
+        connection.on_close(lambda: called.append(1))
         peer.transport.close()
-        scene.wait(lambda: told == [1])
+        scene.wait(lambda: called == [1])
         scene.asked[0].respond_parts([b"into the void"])
         scene.wait(lambda: scene.server.stats.connections == 0)
-        assert told == [1]
-        connection.on_close(lambda: told.append(2))
-        scene.wait(lambda: told == [1, 2])
+        assert called == [1]
+        connection.on_close(lambda: called.append(2))
+        scene.wait(lambda: called == [1, 2])
 
 
 def test_an_answer_after_the_connection_broke_goes_nowhere() -> None:

@@ -88,7 +88,7 @@ def test_a_deadline_may_add_and_cancel_others() -> None:
         assert fired == ["first", "second"]
 
 
-def test_one_that_raises_does_not_silence_the_rest() -> None:
+def test_a_deadline_that_raises_does_not_stop_the_others() -> None:
     def fail() -> None:
         raise Noted
 

@@ -56,7 +56,7 @@ def test_an_unknown_path_is_answered_with_those_that_exist() -> None:
 @pytest.mark.parametrize(
     ("head", "code"), [("POST /status HTTP/1.1", 405), ("GET /status", 400), ("GET /status SPDY/3", 400), ("", 400)]
 )
-def test_nothing_but_reading_is_answered(head: str, code: int) -> None:
+def test_other_http_methods_and_malformed_requests_are_refused(head: str, code: int) -> None:
     assert status(asked(head)) == code
 
 
@@ -154,7 +154,7 @@ def test_the_parts_of_a_page_come_in_their_order_over_many_turns_of_the_loop() -
     assert answer.partition(b"\r\n\r\n")[2] == b"".join(parts)
 
 
-def test_what_a_client_says_after_its_question_is_not_heard() -> None:
+def test_bytes_after_an_http_request_are_ignored() -> None:
     assert b"200 OK" in called(GET + b"and more" * 800, lambda: Page("a/b", (b"page",)))
 
 

@@ -24,10 +24,10 @@ def verdict_on(at: Endpoint) -> bool:
 async def _ask(loop: asyncio.AbstractEventLoop, at: Endpoint) -> bool:
     failures: list[object] = []
     world = RealWorld(loop, lambda name, error: failures.append((name, error)))
-    told: asyncio.Future[bool] = loop.create_future()
-    Probe(world, at, DeadlineQueue(world.clock), told.set_result)
+    outcome: asyncio.Future[bool] = loop.create_future()
+    Probe(world, at, DeadlineQueue(world.clock), outcome.set_result)
     async with asyncio.timeout(120):
-        verdict = await told
+        verdict = await outcome
     assert not failures
     return verdict
 

@@ -25,6 +25,7 @@ from highwater.wire.framing import MAX_FRAME
 from highwater.world import FileSlice
 from highwater.world.real import RealWorld, new_event_loop
 from tests.unit.net.parties import ASK, Asked, Peer, ask, framed, header, registry
+from tests.waiting import until
 
 LOOPS = [new_event_loop, asyncio.SelectorEventLoop]
 
@@ -53,12 +54,7 @@ class Here:
         """A transport that is left to the collector is an error in whichever test that runs in."""
         for peer in self.peers:
             peer.transport.abort()
-        await self.until(lambda: all(peer.lost for peer in self.peers))
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(120):
-            while not condition():
-                await asyncio.sleep(0.001)
+        await until(lambda: all(peer.lost for peer in self.peers))
 
 
 def here(
@@ -108,7 +104,7 @@ def test_ten_thousand_pipelined_requests_are_answered_in_order(make_loop: Any) -
         place.asked.react = react
         peer = await place.dial()
         peer.send(*(ask(n, version=9) for n in range(10_000)))
-        await place.until(lambda: len(peer.data) == 10_000 * 11)
+        await until(lambda: len(peer.data) == 10_000 * 11)
         assert peer.correlations == list(range(10_000))
 
     here(scenario, make_loop)
@@ -126,7 +122,7 @@ def test_large_requests_and_file_answers_pass_unharmed(make_loop: Any, tmp_path:
         )
         peer = await place.dial()
         peer.send(ask(1, content), ask(2, content[:100_000]))
-        await place.until(lambda: len(peer.frames) == 2)
+        await until(lambda: len(peer.frames) == 2)
         for frame, end in zip(peer.frames, (content[-5:], content[99_995:100_000]), strict=True):
             assert frame[4:] == content[1000:2_501_000] + end
         assert place.asked.bodies[0] == content
@@ -164,7 +160,7 @@ def test_a_peer_that_sends_without_pause_does_not_keep_the_others_from_their_tur
         next_turn()
         with socket.create_connection(place.at) as peer:
             await place.loop.run_in_executor(None, send_all)
-            await place.until(lambda: handled.total() == count)
+            await until(lambda: handled.total() == count)
         assert max(handled.values()) <= 10
 
     here(scenario, make_loop)
@@ -189,12 +185,12 @@ def growth_by_stalled_giants() -> int:
             peer.sendall(struct.pack(">i", MAX_FRAME) + bytes(100))
             sockets.append(peer)
             await asyncio.sleep(0)
-        await place.until(lambda: place.server.stats.connections == 400)
-        await place.until(lambda: place.server.stats.bytes_in == 400 * 104)
+        await until(lambda: place.server.stats.connections == 400)
+        await until(lambda: place.server.stats.bytes_in == 400 * 104)
         growth = resident() - before
         peer = await place.dial()
         peer.send(ask(5))
-        await place.until(lambda: peer.correlations == [5])
+        await until(lambda: peer.correlations == [5])
         for one in sockets:
             one.close()
 
@@ -220,12 +216,12 @@ def growth_by_consumers_that_stop_reading(segment: Path) -> int:
             peer.transport.pause_reading()
             peer.send(*(ask(n) for n in range(10)))
         connections = place.server._connections
-        await place.until(lambda: all(each.unread_since is not None for each in connections))
-        for _ in range(20):
-            await asyncio.sleep(0.01)
+        await until(lambda: all(each.unread_since is not None for each in connections))
+        for _ in range(1000):  # a server that reads on would do so now
+            await asyncio.sleep(0)
         growth = resident() - before
         peers[0].transport.resume_reading()
-        await place.until(lambda: len(peers[0].data) == 10 * 20_000_008)
+        await until(lambda: len(peers[0].data) == 10 * 20_000_008)
         for peer in peers:
             peer.transport.abort()
 
@@ -244,15 +240,15 @@ def test_limits_faults_and_half_closes_behave_as_in_the_simulation(make_loop: An
     async def scenario(place: Here) -> None:
         first, second = await place.dial(), await place.dial()
         third = await place.dial()
-        await place.until(lambda: third.lost)
+        await until(lambda: third.lost)
         first.send(b"GET / HTTP/1.1\r\n\r\n")
-        await place.until(lambda: first.lost)
+        await until(lambda: first.lost)
         second.send(ask(1), ask(2))
         second.transport.write_eof()
-        await place.until(lambda: len(place.asked) == 2)
+        await until(lambda: len(place.asked) == 2)
         place.asked[1].respond_parts([b""])
         place.asked[0].respond_parts([b""])
-        await place.until(lambda: second.lost)
+        await until(lambda: second.lost)
         assert second.correlations == [1, 2]
         closed = place.server.stats.closed
         assert (closed[CloseReason.LIMIT], closed[CloseReason.FRAME], closed[CloseReason.PEER]) == (1, 1, 1)
@@ -266,14 +262,14 @@ def test_a_hold_and_a_graceful_close(make_loop: Any) -> None:
         place.server.hold()
         peer = await place.dial()
         peer.send(framed(header(18, 0, 1)), ask(2))
-        await place.until(lambda: peer.correlations == [1])
+        await until(lambda: peer.correlations == [1])
         place.server.release()
-        await place.until(lambda: len(place.asked) == 1)
+        await until(lambda: len(place.asked) == 1)
         closing = place.loop.create_task(place.server.close(grace=60.0))
         await asyncio.sleep(0)
         place.asked[0].respond_parts([b"last"])
         await closing
-        await place.until(lambda: peer.lost)
+        await until(lambda: peer.lost)
         assert peer.correlations == [1, 2]
 
     here(scenario, make_loop)
@@ -296,21 +292,21 @@ def test_a_client_connection_calls_times_out_and_is_refused(make_loop: Any) -> N
             answers.append(answer.reason if isinstance(answer, CallFailed) else bytes(answer))
 
         connection = dial(place.at)
-        await place.until(lambda: events == ["open"])
+        await until(lambda: events == ["open"])
         assert connection.pick(ASK, (0, 9)) == 9
         big = os.urandom(1_000_000)
         connection.send_raw(ASK, 9, True, [b"x", big], took, 60.0)
-        await place.until(lambda: len(answers) == 1)
+        await until(lambda: len(answers) == 1)
         connection.send_raw(ASK, 9, True, [b"never"], took, 0.05)
-        await place.until(lambda: len(events) == 2)
+        await until(lambda: len(events) == 2)
         assert answers == [b"x" + big, Gone.TIMED_OUT]
         assert events == ["open", Gone.TIMED_OUT]
-        await place.until(lambda: len(place.asked) == 2)
+        await until(lambda: len(place.asked) == 2)
         place.asked[-1].slot.skip()
         with socket.socket() as deaf:
             deaf.bind(("127.0.0.1", 0))  # nobody else gets the port meanwhile, and nobody listens at it
             dial(Endpoint("127.0.0.1", deaf.getsockname()[1]))
-            await place.until(lambda: len(events) == 3)
+            await until(lambda: len(events) == 3)
         assert events[2] is Gone.REFUSED
 
     here(scenario, make_loop)

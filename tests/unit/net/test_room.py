@@ -30,7 +30,7 @@ def test_a_request_that_fits_begins_at_once_and_others_in_their_order() -> None:
     assert [place.is_had for place in (first, second, third)] == [True] * 3
 
 
-def test_one_that_is_larger_than_the_room_has_it_alone() -> None:
+def test_a_request_larger_than_the_room_runs_alone() -> None:
     guests = Guests(10)
     small = guests.come("small", 1)
     large = guests.come("large", 99)

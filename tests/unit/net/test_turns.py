@@ -82,7 +82,7 @@ def test_others_are_answered_while_a_long_request_is_worked_on() -> None:
         assert toil.done == ["short-1", "long-1"]
 
 
-def test_what_follows_on_the_same_connection_waits_for_its_turn() -> None:
+def test_the_next_request_of_a_connection_waits_for_a_long_one() -> None:
     with Scene() as scene:
         toil = Toil(scene)
         peer = scene.dial()
@@ -141,7 +141,7 @@ def test_a_request_of_too_many_elements_ends_its_connection() -> None:
         assert scene.server.stats.closed[CloseReason.BODY] == 1
 
 
-def test_few_large_requests_are_in_memory_at_a_time() -> None:
+def test_the_number_of_large_requests_in_memory_is_bounded() -> None:
     with Scene() as scene:
         toil = Toil(scene)
         peers = [scene.dial() for _ in range(3 * MOST_LARGE)]
@@ -242,7 +242,7 @@ def test_work_that_goes_on_while_others_wait_has_shorter_slices() -> None:
     assert all(length < alone / 4 for length in crowded[:50])
 
 
-def test_many_that_come_at_once_do_not_hold_the_loop_together() -> None:
+def test_many_requests_at_once_share_one_slice_of_the_loop() -> None:
     """Between two looks at the sockets they have one slice, not one each."""
     shop = Workshop()
     for number in range(200):
@@ -300,7 +300,7 @@ def test_a_connection_that_stays_does_not_wait_for_ever_for_new_ones() -> None:
     assert max(waits) < 20
 
 
-def test_when_there_is_too_much_to_do_some_of_it_is_finished() -> None:
+def test_an_overloaded_loop_still_finishes_some_requests() -> None:
     """Each request comes on a new connection and needs many slices; four times as many come as the loop can serve."""
     shop = Workshop()
     asked = 0
@@ -365,7 +365,7 @@ def test_time_that_was_used_while_no_request_waited_does_not_count() -> None:
     assert shop.done.count("new") > 80, "they take turns"
 
 
-def test_of_many_that_come_at_once_the_one_that_asks_for_the_least_is_first() -> None:
+def test_the_smallest_of_many_waiting_requests_is_served_first() -> None:
     """What a request costs is not known before: its size tells something."""
     with Scene() as scene:
         toil = Toil(scene)

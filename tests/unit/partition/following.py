@@ -86,10 +86,12 @@ class Asked:
         responses = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=list(rows))] if rows else []
         self.ctx.respond(FetchResponse(error_code=int(code), session_id=session, responses=responses))
 
-    def tell_offset(self, offset: int, code: Code = Code.NONE) -> None:
+    def answer_offset(self, offset: int, code: Code = Code.NONE) -> None:
         """Of a ListOffsets."""
-        told = ListOffsetsPartitionResponse(offset=offset, error_code=int(code))
-        self.ctx.respond(ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[told])]))
+        partition_row = ListOffsetsPartitionResponse(offset=offset, error_code=int(code))
+        self.ctx.respond(
+            ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[partition_row])])
+        )
 
 
 class Following:

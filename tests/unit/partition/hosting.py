@@ -77,17 +77,17 @@ class Noted:
     """A watcher that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     def mark(self) -> None:
-        self.told.append("marked")
+        self.calls.append("marked")
 
     def note(self) -> None:
-        self.told.append("noted")
+        self.calls.append("noted")
 
     def restate(self) -> None:
-        self.told.append("restated")
+        self.calls.append("restated")
 
     def taken(self) -> list[str]:
-        told, self.told = self.told, []
-        return told
+        calls, self.calls = self.calls, []
+        return calls

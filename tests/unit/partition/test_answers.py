@@ -26,7 +26,7 @@ SLOW_SYNCS = Knobs(flush_round=(0.5, 0.5))
 # Answers that ask for something
 
 
-def test_where_histories_part_the_log_is_cut_before_anything_is_fetched() -> None:
+def test_a_diverging_log_is_cut_before_the_next_fetch() -> None:
     with Following(knobs=SLOW_SYNCS) as scene:
         fetch = scene.begun(row(0, batch(0) + batch(1) + batch(2), high_watermark=2))
         fetch.answer(diverging(EPOCH, 1))
@@ -51,7 +51,7 @@ def test_a_cut_below_the_high_watermark_is_warned_of(end: int, warns: bool, capl
         assert (f"cut to {end}, below its high watermark 2" in caplog.text) is warns
 
 
-def test_in_a_session_one_that_is_cut_is_forgotten_and_the_others_go_on() -> None:
+def test_a_session_forgets_a_partition_that_is_being_cut_and_fetches_the_others() -> None:
     with Following(2, knobs=SLOW_SYNCS) as scene:
         fetch = scene.begun(row(0, batch(0) + batch(1)))
         fetch.answer(diverging(EPOCH, 1), row(1, batch(0)))
@@ -85,7 +85,7 @@ def test_a_log_that_cannot_be_cut_is_fetched_into_no_more_and_the_others_are() -
 
 
 @pytest.mark.parametrize(
-    ("ends", "place", "told"),
+    ("ends", "place", "logged"),
     [
         ((0, 1), 1, "cut from 2 to 1, 1 records: leader 1 ends at 1"),
         ((7, 9), 7, "begins anew at 7: leader 1 has nothing before it any more"),
@@ -93,7 +93,7 @@ def test_a_log_that_cannot_be_cut_is_fetched_into_no_more_and_the_others_are() -
     ],
 )
 def test_out_of_range_the_leader_is_asked_where_its_log_begins_and_ends(
-    ends: tuple[int, int], place: int, told: str | None
+    ends: tuple[int, int], place: int, logged: str | None
 ) -> None:
     with Following() as scene:
         fetch = scene.begun(row(0, batch(0) + batch(1)))
@@ -104,12 +104,12 @@ def test_out_of_range_the_leader_is_asked_where_its_log_begins_and_ends(
             question = scene.question()
             (each,) = question.request.topics[0].partitions
             asked[each.timestamp] = (question.request.replica_id, each.partition_index, each.current_leader_epoch)
-            question.tell_offset(offset)
+            question.answer_offset(offset)
         assert asked == {-2: (ME, 0, EPOCH), -1: (ME, 0, EPOCH)}
         assert scene.fetch().places == {0: place}
-        assert (scene.ends, len(scene.partition.changes) - changes) == ([place], 0 if told is None else 1)
-        if told is not None:
-            assert scene.partition.changes[-1][1] == told
+        assert (scene.ends, len(scene.partition.changes) - changes) == ([place], 0 if logged is None else 1)
+        if logged is not None:
+            assert scene.partition.changes[-1][1] == logged
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -118,8 +118,8 @@ def test_a_leader_that_does_not_say_where_its_log_ends_is_asked_again(first: boo
         fetch = scene.begun(row(0, batch(0) + batch(1)))
         fetch.answer(row(0, error_code=int(Code.OFFSET_OUT_OF_RANGE)))
         one, other = scene.question(), scene.question()
-        one.tell_offset(0, Code.NOT_LEADER_OR_FOLLOWER if first else Code.NONE)
-        other.tell_offset(1, Code.NONE if first else Code.NOT_LEADER_OR_FOLLOWER)
+        one.answer_offset(0, Code.NOT_LEADER_OR_FOLLOWER if first else Code.NONE)
+        other.answer_offset(1, Code.NONE if first else Code.NOT_LEADER_OR_FOLLOWER)
         assert (scene.fetch().places, scene.ends) == ({0: 2}, [2])
 
 
@@ -138,7 +138,7 @@ def test_a_last_epoch_that_no_controller_gave_marks_the_log_as_damaged() -> None
         scene.follow()
         scene.fetch().answer(row(0, error_code=int(Code.OFFSET_OUT_OF_RANGE)))
         for offset in (0, 0):
-            scene.question().tell_offset(offset)
+            scene.question().answer_offset(offset)
         scene.until(lambda: scene.partition.log.trouble is not None)
         assert scene.is_silent()
 
@@ -148,7 +148,7 @@ def test_an_empty_log_begins_with_a_batch_around_the_place_that_it_asked_for() -
         scene.follow()
         scene.fetch().answer(row(0, error_code=int(Code.OFFSET_OUT_OF_RANGE)))
         for offset in (7, 9):
-            scene.question().tell_offset(offset)
+            scene.question().answer_offset(offset)
         at = scene.fetch()
         assert at.places == {0: 7}
         at.answer(row(0, batch(5, b"5", b"6", b"7", b"8") + batch(9), log_start_offset=7, high_watermark=9))
@@ -158,14 +158,14 @@ def test_an_empty_log_begins_with_a_batch_around_the_place_that_it_asked_for() -
         assert scene.partition.changes[-1][1] == "begins anew at 5: leader 1's log begins amid a batch"
 
 
-def test_without_room_for_what_a_log_would_begin_with_it_is_asked_for_again_later(
+def test_a_follower_without_room_for_its_first_batches_fetches_them_again_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with Following() as scene:
         scene.follow()
         scene.fetch().answer(row(0, error_code=int(Code.OFFSET_OUT_OF_RANGE)))
         for offset in (7, 9):
-            scene.question().tell_offset(offset)
+            scene.question().answer_offset(offset)
         at = scene.fetch()
         assert not warnings(caplog), "an empty log has room enough"
         scene.storage.fail("append", "*/orders-0/*.log", errno.ENOSPC)
@@ -234,7 +234,7 @@ def test_a_row_of_a_partition_that_is_not_followed_is_passed_over() -> None:
 # What a fetch acknowledges
 
 
-def test_in_flush_mode_what_is_not_synced_is_not_acknowledged() -> None:
+def test_a_follower_in_flush_mode_does_not_acknowledge_unsynced_records() -> None:
     with Following(knobs=SLOW_SYNCS, flush_messages=1) as scene:
         scene.follow()
         scene.fetch().answer(row(0, batch(0)))
@@ -273,22 +273,22 @@ def test_a_log_start_is_sent_once_it_is_durable_and_nothing_waits_for_that(in_a_
         scene.storage.fail("append", "/data/log-start-offset-checkpoint*", errno.ENOSPC, times=None)
         fetch.answer(row(0, high_watermark=2, log_start_offset=1))
 
-        def told(fetch: Asked) -> tuple[int, int]:
+        def logged(fetch: Asked) -> tuple[int, int]:
             (place,) = fetch.request.topics[0].partitions
             return place.current_leader_epoch, place.log_start_offset
 
         waiting = scene.fetch()
-        assert (told(waiting), scene.partition.log.log_start) == ((EPOCH, 0), 1)
+        assert (logged(waiting), scene.partition.log.log_start) == ((EPOCH, 0), 1)
         epoch = EPOCH
         if in_a_new_term:
             epoch += 1
             scene.begin_term(epoch)
-            assert told(scene.fetch()) == (epoch, 0)
+            assert logged(scene.fetch()) == (epoch, 0)
             waiting.answer()
         assert scene.is_silent(), "the disk is full"
         scene.storage.mend()
         mended = scene.sim.now
-        assert told(scene.fetch()) == (epoch, 1)
+        assert logged(scene.fetch()) == (epoch, 1)
         assert scene.sim.now - mended < LIMITS.timeout / 2, "it overtakes the one that waits"
         kept = scene.storage.durable_bytes(scene.bench.directory / "log-start-offset-checkpoint")
         assert kept is not None and b"orders 0 1\n" in kept

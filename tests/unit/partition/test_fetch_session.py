@@ -123,7 +123,7 @@ def test_a_session_grows_within_what_all_sessions_may_hold_and_not_beyond() -> N
     refused(lambda: other.update("t", 4, -1, 0, -1, -1, 100), Code.FETCH_SESSION_ID_NOT_FOUND)
 
 
-def test_what_a_reader_has_forgotten_is_not_stated_again() -> None:
+def test_a_partition_that_a_session_forgot_is_not_restated() -> None:
     held = sessions(slots=10)
     session = held.create(True, True, 0.0, 0)
     session.update("t", 0, -1, 0, -1, -1, 100)
@@ -198,7 +198,7 @@ def test_a_follower_takes_the_place_of_the_consumer_that_was_used_longest_ago() 
     assert held.resume(first.id, 2, True, 1.0) is first
 
 
-def test_a_connections_first_session_is_told_apart_and_all_of_them_end_with_it() -> None:
+def test_all_sessions_of_a_connection_end_with_it_and_the_first_is_known() -> None:
     held = sessions(slots=3)
     first, second, other = (held.create(True, False, 0.0, 0) for _ in range(3))
     assert [held.tie(first, "one"), held.tie(second, "one"), held.tie(other, "two")] == [True, False, True]
@@ -210,13 +210,13 @@ def test_a_connections_first_session_is_told_apart_and_all_of_them_end_with_it()
     assert len(held) == 1
 
 
-def test_what_is_told_of_a_partition_is_kept_until_it_is_told_anew() -> None:
+def test_a_session_keeps_the_position_of_a_partition_until_the_next_one() -> None:
     session = FetchSession(1, False, False, 0.0)
     for epoch, offset, last, start, size in ((3, 5, 2, 1, 1000), (4, 9, 3, 2, 500)):
         session.update("orders", 0, epoch, offset, last, start, size)
         entry = session.entries["orders", 0]
-        told = (entry.epoch, entry.offset, entry.last_fetched_epoch, entry.log_start, entry.max_bytes)
-        assert (told, entry.is_fresh) == ((epoch, offset, last, start, size), True)
+        position = (entry.epoch, entry.offset, entry.last_fetched_epoch, entry.log_start, entry.max_bytes)
+        assert (position, entry.is_fresh) == ((epoch, offset, last, start, size), True)
         entry.is_fresh = False
 
 
@@ -237,30 +237,30 @@ def test_the_next_request_stands_by_what_was_taken_back_once() -> None:
 
 def waiting(session: FetchSession) -> list[str]:
     """What is told to a request that waits in it."""
-    told: list[str] = []
-    session.on_mark = lambda: told.append("marked")
-    session.on_overtaken = lambda: told.append("overtaken")
-    return told
+    position: list[str] = []
+    session.on_mark = lambda: position.append("marked")
+    session.on_overtaken = lambda: position.append("overtaken")
+    return position
 
 
 def test_a_waiting_fetch_is_answered_when_the_next_request_comes_or_the_session_ends() -> None:
     held = sessions()
     session = held.create(True, False, 0.0, 0)
-    told = waiting(session)
+    position = waiting(session)
     held.resume(session.id, 1, True, 0.0)
-    assert told == ["overtaken"]
+    assert position == ["overtaken"]
     held.remove(session)
-    assert told == ["overtaken", "overtaken"]
+    assert position == ["overtaken", "overtaken"]
 
 
 def test_a_reader_that_is_gone_is_not_notified() -> None:
     session = FetchSession(1, False, False, 0.0)
     session.update("t", 0, -1, 0, -1, -1, 100)
-    told = waiting(session)
+    position = waiting(session)
     session.abandon()
     session.entries["t", 0].mark()
     session.overtake()
-    assert told == []
+    assert position == []
 
 
 def test_a_session_that_has_ended_holds_nothing_and_wakes_no_fetch() -> None:
@@ -268,11 +268,11 @@ def test_a_session_that_has_ended_holds_nothing_and_wakes_no_fetch() -> None:
     session.update("t", 0, -1, 0, -1, -1, 100)
     entry = session.entries["t", 0]
     entry.restate()
-    told = waiting(session)
+    position = waiting(session)
     session.close()
-    assert (session.entries, session.dirty, session.restated, told) == ({}, {}, {}, ["overtaken"])
+    assert (session.entries, session.dirty, session.restated, position) == ({}, {}, {}, ["overtaken"])
     entry.mark()
-    assert told == ["overtaken"]
+    assert position == ["overtaken"]
 
 
 @pytest.mark.parametrize("is_follower", [True, False])

@@ -51,7 +51,7 @@ def test_the_first_fetch_names_the_replica_the_partitions_and_their_offsets() ->
         assert request.forgotten_topics_data == []
 
 
-def test_what_comes_is_appended_and_acknowledged_by_a_fetch_that_waits() -> None:
+def test_fetched_batches_are_appended_and_acknowledged_by_the_next_fetch() -> None:
     with Following(2) as scene:
         fetch = scene.begun(row(0, batch(0, b"a", b"b"), high_watermark=1))
         assert (fetch.places, fetch.session, fetch.request.max_wait_ms) == ({0: 2}, (SESSION, 1), LIMITS.wait_ms)
@@ -143,7 +143,7 @@ def test_one_fetch_at_a_time_but_for_one_that_names_another_partition() -> None:
         assert (third.places, third.session) == ({2: 0}, (SESSION, 2))
 
 
-def test_many_turns_of_one_moment_are_one() -> None:
+def test_partitions_followed_at_the_same_moment_share_one_fetch() -> None:
     """Partitions that are followed from the same moment on are asked for together."""
     with Following(3) as scene:
         scene.begun().answer()
@@ -342,7 +342,7 @@ def test_a_leader_that_has_moved_is_followed_where_it_is_with_all_that_it_leads(
         assert scene.fetch().forgotten == [1]
 
 
-def test_those_of_other_leaders_stay_where_they_are_when_one_has_moved() -> None:
+def test_a_leader_that_moved_does_not_affect_the_partitions_of_other_leaders() -> None:
     with Following(2) as scene:
         scene.serve(ELSEWHERE)
         scene.call(scene.partitions[1].step_down, LEADER + 2, EPOCH, 2, REPLICAS)
@@ -354,7 +354,7 @@ def test_those_of_other_leaders_stay_where_they_are_when_one_has_moved() -> None
         assert scene.fetch().places == {0: 0}
 
 
-def test_one_that_follows_another_leader_leaves_the_first() -> None:
+def test_a_partition_that_follows_another_leader_leaves_the_first_session() -> None:
     with Following(2) as scene:
         first = scene.begun()
         scene.serve(ELSEWHERE)

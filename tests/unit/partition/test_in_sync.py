@@ -104,7 +104,7 @@ def test_leader_does_not_repropose_a_follower_that_stopped_fetching(tmp_path: Pa
     played(tmp_path, play, min_insync_replicas=2)
 
 
-def test_what_is_asked_for_is_asked_once_and_counted(tmp_path: Path) -> None:
+def test_a_proposed_isr_change_is_sent_once_and_counted(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         def counted() -> tuple[int, int, int]:
             return controller.in_sync.expands, controller.in_sync.shrinks, len(controller.asked)
@@ -128,7 +128,7 @@ def test_what_is_asked_for_is_asked_once_and_counted(tmp_path: Path) -> None:
     played(tmp_path, play)
 
 
-def test_one_that_is_let_in_by_what_the_controller_says_of_its_broker_is_asked_for(tmp_path: Path) -> None:
+def test_a_caught_up_follower_is_proposed_once_its_broker_is_unfenced(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.lead(ME, EPOCH, 1, ALL, (ME,), EPOCHS | {OTHER: None})
         fetch(controller, partition, OTHER, 0)
@@ -158,14 +158,14 @@ def test_in_flush_mode_a_follower_knows_what_it_has_not_synced_and_learns_when_i
     async def play(controller: Controller, partition: Partition) -> None:
         partition.step_down(OTHER, EPOCH, 1, ALL)
         partition.append_fetched(memoryview(batch((b"v",))))
-        told: list[str] = []
+        called: list[str] = []
         for follower in ("of the old leader", "of the new one"):
             followed = Followed(partition, 1.0)
             assert followed.is_unsynced
-            followed.when_durable(lambda follower=follower: told.append(follower))  # type: ignore[misc]
-        assert not told
-        await until(lambda: bool(told))
-        assert (told, Followed(partition, 1.0).is_unsynced) == (["of the old leader", "of the new one"], False)
+            followed.when_durable(lambda follower=follower: called.append(follower))  # type: ignore[misc]
+        assert not called
+        await until(lambda: bool(called))
+        assert (called, Followed(partition, 1.0).is_unsynced) == (["of the old leader", "of the new one"], False)
 
     played(tmp_path, play, flush_messages=1)
 
@@ -174,11 +174,11 @@ def test_a_callback_that_waits_for_a_sync_is_called_when_the_disk_fails(tmp_path
     async def play(controller: Controller, partition: Partition) -> None:
         partition.step_down(OTHER, EPOCH, 1, ALL)
         partition.append_fetched(memoryview(batch((b"v",))))
-        told: list[bool] = []
-        partition.when_durable(5, lambda: told.append(True))
+        called: list[bool] = []
+        partition.when_durable(5, lambda: called.append(True))
         partition.log.offline = OSError("the disk failed")
         partition.failed()
-        assert told == [True]
+        assert called == [True]
 
     played(tmp_path, play, flush_messages=1)
 

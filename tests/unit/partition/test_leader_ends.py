@@ -26,7 +26,7 @@ LEADER = Endpoint("leader", 9092)
 VERSION = 5
 
 
-def told(*offsets: int, code: int = 0) -> ListOffsetsResponse:
+def offsets_response(*offsets: int, code: int = 0) -> ListOffsetsResponse:
     rows = [ListOffsetsPartitionResponse(partition_index=0, offset=offset, error_code=code) for offset in offsets]
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=rows)])
 
@@ -57,15 +57,17 @@ class Leader(Peer):
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        ([told(3), told(9)], Ends(3, 9)),
-        ([told(3), told(9, code=6)], None),
-        ([NOTHING, told(9)], None),
-        ([told(3), NOTHING], None),
-        ([told(3), told()], None),
-        ([told(3), told(9, 10)], None),
+        ([offsets_response(3), offsets_response(9)], Ends(3, 9)),
+        ([offsets_response(3), offsets_response(9, code=6)], None),
+        ([NOTHING, offsets_response(9)], None),
+        ([offsets_response(3), NOTHING], None),
+        ([offsets_response(3), offsets_response()], None),
+        ([offsets_response(3), offsets_response(9, 10)], None),
     ],
 )
-def test_both_ends_are_answered_or_none(answers: list[ListOffsetsResponse], expected: Ends | None) -> None:
+def test_the_ends_of_the_leaders_log_are_used_only_if_both_are_answered(
+    answers: list[ListOffsetsResponse], expected: Ends | None
+) -> None:
     with Stage() as stage:
         leader = stage.sim.world(LEADER.host)
 

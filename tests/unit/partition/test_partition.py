@@ -64,15 +64,15 @@ def test_a_follower_that_has_everything_learns_what_another_one_commits(tmp_path
 
 def test_consumers_see_what_is_committed_and_followers_all(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
-        told: list[Code] = []
+        codes: list[Code] = []
         assert write(partition, b"a", acks=1) == 0
-        partition.when_committed(1, told.append)
-        assert (partition.log.high_watermark, read(partition, 0).size, told) == (0, 0, [])
+        partition.when_committed(1, codes.append)
+        assert (partition.log.high_watermark, read(partition, 0).size, codes) == (0, 0, [])
         assert read(partition, 1).size == 0  # between high watermark and end: nothing yet, no error
         assert read(partition, 0, Reader(2, 0, BROKER_EPOCH)).size > 0
         assert code_of(lambda: read(partition, 2)) is Code.OFFSET_OUT_OF_RANGE
         partition.lead(ME, 3, 1, (ME, OTHER, THIRD), (ME,), {})
-        assert (partition.log.high_watermark, told) == (1, [Code.NONE])
+        assert (partition.log.high_watermark, codes) == (1, [Code.NONE])
         assert read(partition, 0).size > 0
         assert code_of(lambda: read(partition, 0, Reader(9, 0, BROKER_EPOCH))) is Code.UNKNOWN_LEADER_EPOCH
 
@@ -92,23 +92,23 @@ def test_below_the_minimum_nothing_is_taken_with_acks_all_and_nothing_committed(
 
 def test_in_flush_mode_a_record_counts_once_it_is_synced(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
-        told: list[Code] = []
+        codes: list[Code] = []
         write(partition)
-        partition.when_committed(1, told.append)
-        assert (partition.log.high_watermark, told) == (0, [])
-        await until(lambda: bool(told))
-        assert (partition.log.high_watermark, partition.log.durable_end, told) == (1, 1, [Code.NONE])
+        partition.when_committed(1, codes.append)
+        assert (partition.log.high_watermark, codes) == (0, [])
+        await until(lambda: bool(codes))
+        assert (partition.log.high_watermark, partition.log.durable_end, codes) == (1, 1, [Code.NONE])
 
     played(tmp_path, play, flush_messages=1)
 
 
 def test_waiting_requests_get_an_error_when_the_role_or_the_disk_is_lost(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
-        told: list[Code] = []
+        codes: list[Code] = []
         write(partition, acks=1)
-        partition.when_committed(1, told.append)
+        partition.when_committed(1, codes.append)
         partition.step_down(OTHER, 4, 1, (ME, OTHER, THIRD))
-        assert told == [Code.NOT_LEADER_OR_FOLLOWER]
+        assert codes == [Code.NOT_LEADER_OR_FOLLOWER]
         assert code_of(lambda: write(partition)) is Code.NOT_LEADER_OR_FOLLOWER
         assert code_of(lambda: read(partition, 0)) is Code.NOT_LEADER_OR_FOLLOWER
         partition.lead(ME, 5, 2, (ME, OTHER, THIRD), (ME, OTHER), {})
@@ -118,8 +118,8 @@ def test_waiting_requests_get_an_error_when_the_role_or_the_disk_is_lost(tmp_pat
         assert code_of(lambda: read(partition, 0)) is Code.KAFKA_STORAGE_ERROR
         for epoch in (5, 6):
             partition.lead(ME, epoch, epoch, (ME, OTHER, THIRD), (ME,), {})
-            partition.when_committed(1, told.append)
-            assert (partition.log.high_watermark, told.pop()) == (0, Code.KAFKA_STORAGE_ERROR)
+            partition.when_committed(1, codes.append)
+            assert (partition.log.high_watermark, codes.pop()) == (0, Code.KAFKA_STORAGE_ERROR)
 
     played(tmp_path, play, isr=(ME, OTHER))
 
@@ -168,7 +168,7 @@ def test_records_are_deleted_up_to_the_high_watermark_and_not_beyond(tmp_path: P
     played(tmp_path, play)
 
 
-def test_what_a_client_may_not_write_is_refused(tmp_path: Path) -> None:
+def test_a_batch_that_clients_may_not_write_is_refused(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         zstd = memoryview(batch(codec=Codec.ZSTD))
         assert code_of(lambda: partition.append(zstd, -1, 6, START_MS)) is Code.UNSUPPORTED_COMPRESSION_TYPE

@@ -111,7 +111,7 @@ def test_the_only_copy_is_that_of_a_leader_alone_in_its_isr(tmp_path: Path) -> N
     played(tmp_path, play, isr=ALL)
 
 
-def test_of_its_changes_it_remembers_the_last_ones(tmp_path: Path) -> None:
+def test_a_partition_remembers_its_last_state_changes(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         for number in range(REMEMBERED + 3):
             partition.log_change(f"change {number}")
@@ -127,7 +127,7 @@ def test_readers_and_followers_look_again_when_the_role_changes(tmp_path: Path) 
     async def play(bench: Bench, partition: Partition) -> None:
         reader, follower = Noted(), Noted()
 
-        def told() -> tuple[list[str], list[str]]:
+        def calls() -> tuple[list[str], list[str]]:
             return reader.taken(), follower.taken()
 
         partition.watch(follower, follower=True)
@@ -140,10 +140,10 @@ def test_readers_and_followers_look_again_when_the_role_changes(tmp_path: Path) 
         ):
             partition.watch(reader)
             change()
-            assert told() == (["marked"], ["marked"]), change
+            assert calls() == (["marked"], ["marked"]), change
         partition.unwatch(follower)
         partition.close()
-        assert told() == ([], []), "one reads no more, the other has not looked since"
+        assert calls() == ([], []), "one reads no more, the other has not looked since"
 
     played(tmp_path, play, isr=ALL)
 
@@ -167,7 +167,7 @@ def test_followers_are_marked_by_what_is_written_and_readers_by_what_is_committe
     played(tmp_path, play, isr=(ME, OTHER))
 
 
-def test_when_the_isr_shrinks_followers_stand_by_their_place_anew(tmp_path: Path) -> None:
+def test_a_shrunk_isr_makes_followers_restate_their_position(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         follower = Noted()
         partition.watch(follower, follower=True)
@@ -245,43 +245,43 @@ def test_a_session_lets_go_of_what_it_no_longer_follows(tmp_path: Path, how: str
 
 def test_a_request_keeps_waiting_when_its_leader_is_elected_again(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
-        told: list[Code] = []
+        calls: list[Code] = []
         write(partition, acks=1)
-        partition.when_committed(1, told.append)
+        partition.when_committed(1, calls.append)
         partition.lead(ME, 4, 1, ALL, (ME, OTHER), {})
-        assert told == []
+        assert calls == []
         partition.lead(ME, 4, 2, ALL, (ME,), {})
-        assert told == [Code.NONE]
+        assert calls == [Code.NONE]
 
     played(tmp_path, play, isr=(ME, OTHER))
 
 
 def test_when_a_replica_is_removed_waiting_requests_get_an_unknown_partition(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
-        told: list[Code] = []
+        calls: list[Code] = []
         write(partition, acks=1)
-        partition.when_committed(1, told.append)
+        partition.when_committed(1, calls.append)
         partition.close()
-        assert told == [Code.UNKNOWN_TOPIC_OR_PARTITION]
-        partition.when_committed(1, told.append)
-        assert told[1:] == [Code.NOT_LEADER_OR_FOLLOWER]
+        assert calls == [Code.UNKNOWN_TOPIC_OR_PARTITION]
+        partition.when_committed(1, calls.append)
+        assert calls[1:] == [Code.NOT_LEADER_OR_FOLLOWER]
 
     played(tmp_path, play, isr=(ME, OTHER))
 
 
 def test_an_exception_of_one_callback_is_counted_and_does_not_affect_the_others(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
-        told: list[Code] = []
+        calls: list[Code] = []
 
         def mistaken(code: Code) -> None:
-            told.append(code)
+            calls.append(code)
             raise ValueError(code)
 
         write(partition, acks=1)
         partition.when_committed(1, mistaken)
-        partition.when_committed(1, told.append)
+        partition.when_committed(1, calls.append)
         partition.lead(ME, 3, 1, ALL, (ME,), {})
-        assert (told, partition.log.failures.counts["connection"]) == ([Code.NONE, Code.NONE], 1)
+        assert (calls, partition.log.failures.counts["connection"]) == ([Code.NONE, Code.NONE], 1)
 
     played(tmp_path, play, isr=(ME, OTHER))
 
@@ -302,12 +302,12 @@ def test_a_follower_syncs_what_it_is_asked_for_and_reports_it(tmp_path: Path) ->
     async def play(bench: Bench, partition: Partition) -> None:
         partition.step_down(OTHER, 4, 1, ALL)
         partition.append_fetched(memoryview(batch((b"a", b"b"))))
-        told: list[str] = []
-        partition.when_durable(3, lambda: told.append("beyond the end"))
-        partition.when_durable(2, lambda: told.append("at the end"))
-        assert (told, partition.log.durability.under_way) == ([], True)
-        await until(lambda: bool(told))
-        assert told == ["at the end"]
+        calls: list[str] = []
+        partition.when_durable(3, lambda: calls.append("beyond the end"))
+        partition.when_durable(2, lambda: calls.append("at the end"))
+        assert (calls, partition.log.durability.under_way) == ([], True)
+        await until(lambda: bool(calls))
+        assert calls == ["at the end"]
 
     played(tmp_path, play, isr=ALL)
 
@@ -319,15 +319,15 @@ def test_a_cut_is_under_way_until_it_has_ended_and_then_calls_its_callbacks(tmp_
         async def cut() -> None:
             await end.wait()
 
-        told: list[bool] = []
+        calls: list[bool] = []
         partition.cutting = asyncio.create_task(cut())
-        partition.when_cut(lambda: told.append(partition.is_being_cut))
+        partition.when_cut(lambda: calls.append(partition.is_being_cut))
         await asyncio.sleep(0)
-        assert (partition.is_being_cut, told) == (True, [])
+        assert (partition.is_being_cut, calls) == (True, [])
         assert Followed(partition, 1.0).is_cut
         end.set()
-        await until(lambda: bool(told))
-        assert (partition.is_being_cut, told) == (False, [False])
+        await until(lambda: bool(calls))
+        assert (partition.is_being_cut, calls) == (False, [False])
         assert not Followed(partition, 1.0).is_cut
 
     played(tmp_path, play)

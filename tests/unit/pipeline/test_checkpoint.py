@@ -57,7 +57,7 @@ def test_a_second_driver_learns_which_process_has_the_checkpoint(tmp_path: Path)
 
 
 @pytest.mark.parametrize("torn", ["", "v1\n{}\n{", "\0" * 50])
-def test_what_a_loss_of_power_left_half_written_at_the_end_of_sparks_logs_goes(tmp_path: Path, torn: str) -> None:
+def test_half_written_ends_of_sparks_logs_are_removed_after_a_power_cut(tmp_path: Path, torn: str) -> None:
     checkpoint = Checkpoint(tmp_path)
     for number in (0, 1):
         wrote(tmp_path, number, at(number))

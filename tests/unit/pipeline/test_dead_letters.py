@@ -50,8 +50,8 @@ def test_a_bad_record_dated_beyond_the_calendar_is_a_dead_letter_like_any_other(
         }
     )
     bad = JsonDecoder(parse_schema("id INT")).decode(batch, Origin("orders", 2)).bad
-    told = [dict(headers)["__highwater.errors.timestamp"] for _, (_, _, _, headers) in dead_letters(bad, now=5)]
-    assert told == [b"253402300800000", b"9223372036854775", b"-9223372036854776", b"-1"]
+    times = [dict(headers)["__highwater.errors.timestamp"] for _, (_, _, _, headers) in dead_letters(bad, now=5)]
+    assert times == [b"253402300800000", b"9223372036854775", b"-9223372036854776", b"-1"]
 
 
 def test_batches_of_dead_letters_stay_below_the_limit_unless_one_letter_is_larger() -> None:

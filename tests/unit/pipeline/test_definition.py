@@ -172,7 +172,7 @@ def test_a_wrong_file_gives_one_error_that_names_line_and_key(tmp_path: Path, ki
     assert expected in refusal(tmp_path, text)
 
 
-def test_what_is_written_beside_what_is_read_is_no_loop(tmp_path: Path) -> None:
+def test_a_sink_topic_that_is_not_read_is_no_loop(tmp_path: Path) -> None:
     loaded(tmp_path, GOOD.replace("  topic: orders", "  pattern: ^orders$"))
 
     def to_topic(sink: str) -> Definition:

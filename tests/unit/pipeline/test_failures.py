@@ -28,7 +28,7 @@ WriteToMicroBatchDataSource highwater-table
 """
 
 
-def told(raised: str, code: str = "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR") -> str:
+def wrapped(raised: str, code: str = "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR") -> str:
     """As Spark 4.2 tells what a data source in Python raised."""
     return (
         "[STREAM_FAILED] Query [id = f980ee99, runId = f26a5f15] terminated with exception: "
@@ -66,24 +66,24 @@ Driver stacktrace: SQLSTATE: XXKST
 @pytest.mark.parametrize(
     ("text", "failure"),
     [
-        (told(REFUSED), Failure("cannot connect to 127.0.0.1:1: Connection refused", is_final=False)),
+        (wrapped(REFUSED), Failure("cannot connect to 127.0.0.1:1: Connection refused", is_final=False)),
         (
-            told("highwater.pipeline.selection.BadOption: the cluster has no nope, which the query is to read"),
+            wrapped("highwater.pipeline.selection.BadOption: the cluster has no nope, which the query is to read"),
             Failure("the cluster has no nope, which the query is to read", is_final=True),
         ),
-        (told("ValueError: mine\nin two lines", "PYTHON_EXCEPTION"), Failure("ValueError: mine in two lines", True)),
+        (wrapped("ValueError: mine\nin two lines", "PYTHON_EXCEPTION"), Failure("ValueError: mine in two lines", True)),
         (
-            told("OSError: [Errno 28] No space left on device"),
+            wrapped("OSError: [Errno 28] No space left on device"),
             Failure("OSError: [Errno 28] No space left on device", False),
         ),
-        (told("KeyError"), Failure("KeyError", is_final=True)),
-        (told("shop.rules.Odd: who knows"), Failure("shop.rules.Odd: who knows", is_final=False)),
+        (wrapped("KeyError"), Failure("KeyError", is_final=True)),
+        (wrapped("shop.rules.Odd: who knows"), Failure("shop.rules.Odd: who knows", is_final=False)),
         (
-            told("highwater.errors.KafkaError: t-0: a record that takes 9 bytes is larger than 5 bytes"),
+            wrapped("highwater.errors.KafkaError: t-0: a record that takes 9 bytes is larger than 5 bytes"),
             Failure("t-0: a record that takes 9 bytes is larger than 5 bytes", is_final=True),
         ),
         (
-            told("highwater.errors.KafkaError: the partition has no leader now"),
+            wrapped("highwater.errors.KafkaError: the partition has no leader now"),
             Failure("the partition has no leader now", is_final=False),
         ),
         (ABORTED, Failure("pyarrow.lib.ArrowInvalid: a column is too short", is_final=True)),

@@ -34,7 +34,7 @@ PATH_FILE = ROOT / "src/highwater-interpreter.pth"
         (None, {"SPARK_HOME": "/opt/spark"}, False),
     ],
 )
-def test_the_interpreter_is_named_only_where_nobody_else_names_it(
+def test_the_interpreter_is_set_only_if_neither_user_nor_cluster_sets_it(
     master: str | None, environment: dict[str, str], ours: bool
 ) -> None:
     assert is_ours_to_say(master, environment) is ours
@@ -70,7 +70,7 @@ LAUNCH = [
 ]
 
 
-def test_the_jvm_of_a_local_spark_is_told_the_driver_s_interpreter() -> None:
+def test_the_jvm_of_a_local_spark_gets_the_drivers_interpreter() -> None:
     assert python(*LAUNCH, TRIED_MASTER="local[1]") == sys.executable
     assert python(*LAUNCH, TRIED_MASTER="local[1]", PYSPARK_PYTHON="other") == "other"
     assert python(*LAUNCH, TRIED_MASTER="spark://host:7077") == "None"
@@ -88,7 +88,7 @@ def test_a_python_without_the_package_starts_all_the_same(tmp_path: Path) -> Non
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "well\n", "")
 
 
-def test_what_pyspark_calls_is_where_we_look_for_it() -> None:
+def test_pyspark_still_has_the_function_that_starts_a_jvm() -> None:
     """Internals of PySpark: the module that starts JVMs, and its function."""
     spec = importlib.util.find_spec(WATCHED)
     assert spec is not None and spec.origin is not None

@@ -48,7 +48,7 @@ def test_a_run_to_the_end_that_is_interrupted_fails(tmp_path: Path) -> None:
     assert said.splitlines()[-1] == "orders stopped"
 
 
-def test_a_second_one_names_the_first_and_leaves_its_port_and_its_standing_alone(tmp_path: Path) -> None:
+def test_a_second_land_names_the_first_and_leaves_its_port_and_status_alone(tmp_path: Path) -> None:
     standing = tmp_path / "checkpoints" / "orders.status.json"
     with socket.create_server(("127.0.0.1", 0)) as first, Checkpoint(tmp_path / "checkpoints" / "orders").locked():
         port = first.getsockname()[1]
@@ -60,7 +60,7 @@ def test_a_second_one_names_the_first_and_leaves_its_port_and_its_standing_alone
     assert standing.read_text() == "that of the first"
 
 
-def test_the_first_holds_its_checkpoint_also_while_no_worker_runs(tmp_path: Path) -> None:
+def test_land_keeps_its_checkpoint_locked_while_no_worker_runs(tmp_path: Path) -> None:
     """The lock is that of `land`, not of the worker: between two attempts nobody else begins."""
     with socket.create_server(("127.0.0.1", 0)) as cluster:
         cluster.settimeout(WAIT_SECONDS)

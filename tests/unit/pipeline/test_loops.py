@@ -35,5 +35,7 @@ def test_a_source_refuses_to_read_its_own_dead_letters() -> None:
     HighwaterDataSource({**options, "subscribePattern": "orders$"}).streamReader(schema)
 
 
-def test_nothing_is_refused_where_there_are_no_dead_letters() -> None:
+def test_a_pattern_for_all_topics_is_refused_only_with_a_dead_letter_topic() -> None:
     check_no_loop(Matching(".*"), None)
+    with pytest.raises(BadOption, match="'orders.bad', which subscribePattern"):
+        check_no_loop(Matching(".*"), "orders.bad")

@@ -51,7 +51,7 @@ def test_names_count_in_any_case() -> None:
         ("subscribePattern", " ord.* ", Matching("ord.*")),
     ],
 )
-def test_what_to_read_is_said_in_one_of_three_ways(option: str, value: str, selection: object) -> None:
+def test_the_topics_to_read_are_selected_in_one_of_three_ways(option: str, value: str, selection: object) -> None:
     assert parsed(without="subscribe", **{option: value}).selection == selection
 
 

@@ -20,46 +20,46 @@ def positions(*offsets: int) -> dict[str, Any]:
     return Positions({}, {TopicPartition("t", index): Position(at) for index, at in enumerate(offsets)}).to_json()
 
 
-def told(start: Any, end: Any, latest: Any) -> dict[str, Any]:
+def progress(start: Any, end: Any, latest: Any) -> dict[str, Any]:
     source = {"startOffset": start, "endOffset": end, "latestOffset": latest, "numInputRows": 2}
     return {"batchId": 7, "id": "abc", "durationMs": {"triggerExecution": 250}, "sources": [source]}
 
 
 def test_rows_are_counted_by_offsets_and_lag_by_what_is_left() -> None:
-    seen = report(told(positions(10, 5), positions(30, 5), positions(31, 9)))
+    seen = report(progress(positions(10, 5), positions(30, 5), positions(31, 9)))
     assert seen == Report(batch_id=7, records=20, rows=20, seconds=0.25, lag=5, query_id="abc")
 
 
 def test_records_are_counted_by_offsets_and_rows_by_what_landed() -> None:
-    seen = report(told(positions(10, 5), positions(30, 5), positions(31, 9)), rows=18)
+    seen = report(progress(positions(10, 5), positions(30, 5), positions(31, 9)), rows=18)
     assert (seen.records, seen.rows) == (20, 18)
-    none_fitted = report(told(positions(10, 5), positions(30, 5), positions(31, 9)), rows=0)
+    none_fitted = report(progress(positions(10, 5), positions(30, 5), positions(31, 9)), rows=0)
     assert (none_fitted.records, none_fitted.rows) == (20, 0)
 
 
 def test_the_first_batch_which_only_finds_the_start_has_no_rows() -> None:
-    assert report(told(INITIAL, positions(10, 5), positions(10, 5))).records == 0
-    assert report(told(None, positions(10, 5), None)).lag == 0
+    assert report(progress(INITIAL, positions(10, 5), positions(10, 5))).records == 0
+    assert report(progress(None, positions(10, 5), None)).lag == 0
 
 
 def test_a_partition_that_is_new_counts_from_where_it_was_first_seen() -> None:
-    assert report(told(positions(10), positions(12, 4), positions(12, 4))).records == 2
+    assert report(progress(positions(10), positions(12, 4), positions(12, 4))).records == 2
 
 
 def test_a_topic_that_was_made_anew_counts_from_its_beginning_and_a_log_that_was_cut_counts_nothing() -> None:
     def of(life: str, offset: int) -> dict[str, Any]:
         return Positions({"t": life}, {TopicPartition("t", 0): Position(offset)}).to_json()
 
-    assert report(told(of("first", 20), of("second", 5), of("second", 9))) == Report(7, 5, 5, 0.25, 4, "abc")
-    assert report(told(of("first", 20), of("first", 12), of("first", 12))).records == 0
-    assert report(told(positions(20), positions(12), positions(12))).records == 0
+    assert report(progress(of("first", 20), of("second", 5), of("second", 9))) == Report(7, 5, 5, 0.25, 4, "abc")
+    assert report(progress(of("first", 20), of("first", 12), of("first", 12))).records == 0
+    assert report(progress(positions(20), positions(12), positions(12))).records == 0
 
 
 def test_a_batch_that_comes_after_a_pause_is_counted_and_the_pause_is_none(tmp_path: Path) -> None:
     """Spark gives the number of the next batch to a pause."""
     at_1, at_2 = positions(10), positions(12)
-    batch = told(at_1, at_2, at_2) | {"numInputRows": 1, "durationMs": {"addBatch": 200, "triggerExecution": 250}}
-    pause = told(at_1, at_1, at_1) | {"numInputRows": 0, "durationMs": {"latestOffset": 1, "triggerExecution": 1}}
+    batch = progress(at_1, at_2, at_2) | {"numInputRows": 1, "durationMs": {"addBatch": 200, "triggerExecution": 250}}
+    pause = progress(at_1, at_1, at_1) | {"numInputRows": 0, "durationMs": {"latestOffset": 1, "triggerExecution": 1}}
 
     query: Any = Query([pause], [pause, batch])
     seen = list(follow(query, definition(tmp_path, "json:loads"), lambda: False))
@@ -69,7 +69,7 @@ def test_a_batch_that_comes_after_a_pause_is_counted_and_the_pause_is_none(tmp_p
 def test_the_rows_of_a_topic_are_those_that_spark_has_read(tmp_path: Path) -> None:
     """Offsets have gaps, of compaction and of transactions. There is no table that would know how many came."""
     at_1, at_2 = positions(10), positions(30)
-    batch = told(at_1, at_2, at_2) | {"numInputRows": 12, "durationMs": {"addBatch": 200, "triggerExecution": 250}}
+    batch = progress(at_1, at_2, at_2) | {"numInputRows": 12, "durationMs": {"addBatch": 200, "triggerExecution": 250}}
     source = {"bootstrap_servers": "127.0.0.1:9092", "topic": "t"}
     into_a_topic = {"name": "n", "source": source, "sink": {"topic": "copy"}, "transform": "json:loads"}
     query: Any = Query([batch])

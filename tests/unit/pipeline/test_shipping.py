@@ -28,8 +28,8 @@ def imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
-        told = vars(sys.modules[name])
-        places = [told.get("__file__"), *told.get("__path__", ())]
+        namespace = vars(sys.modules[name])
+        places = [namespace.get("__file__"), *namespace.get("__path__", ())]
         if any(place is not None and Path(place).is_relative_to(tmp_path) for place in places):
             del sys.modules[name]
 

@@ -184,8 +184,8 @@ class World:
 
     def _note_vote(self, voter: Node, request: object, answer: object) -> None:
         if isinstance(request, VoteRequest) and isinstance(answer, VoteResponse) and answer.topics:
-            asked, told = request.topics[0].partitions[0], answer.topics[0].partitions[0]
-            if told.vote_granted and not asked.pre_vote:
+            asked, vote = request.topics[0].partitions[0], answer.topics[0].partitions[0]
+            if vote.vote_granted and not asked.pre_vote:
                 candidate = ReplicaKey(NodeId(asked.replica_id), Uuid(bytes(asked.replica_directory_id)))
                 self.watch.one_vote.voted(voter.id, asked.replica_epoch, candidate)
 

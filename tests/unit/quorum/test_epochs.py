@@ -135,7 +135,7 @@ def test_a_leader_that_lost_its_disk_neither_votes_nor_follows_itself_in_its_old
 
 
 @pytest.mark.parametrize("error", [Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER, Code.NONE])
-def test_nor_does_it_where_another_peer_has_told_it_of_that_epoch_first(error: Code) -> None:
+def test_a_prospective_node_named_as_leader_of_a_known_epoch_goes_to_the_next_epoch(error: Code) -> None:
     """A peer may know of the epoch and not who led it. Two leaders of one epoch these are not: we lead none."""
     bench = Bench().to_prospective()
     bench.answer(3, wire.vote_answer(AnswerHead(Code.FENCED_LEADER_EPOCH, None, 6), granted=False))

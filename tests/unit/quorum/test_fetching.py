@@ -352,7 +352,7 @@ def test_the_leader_counts_itself_only_as_far_as_its_disk() -> None:
     assert bench.quorum.high_watermark == 2
 
 
-def test_a_follower_that_diverges_is_told_and_not_counted() -> None:
+def test_a_diverging_follower_gets_the_divergence_and_does_not_count() -> None:
     bench = led(1, 1)
     ready = bench.request(fetch(TWO, 2, 5, 1))
     assert isinstance(ready.answer, FetchAnswer)

@@ -70,7 +70,7 @@ def test_a_high_watermark_that_goes_back_is_seen_in_one_life_only() -> None:
         invariant.check(Seen(high_watermark=2), [])
 
 
-def test_two_views_of_what_is_committed_are_seen() -> None:
+def test_two_different_committed_entries_are_seen() -> None:
     invariant = Committed()
     one, two = holding(1, A, B, high_watermark=2), holding(2, A, B)
     invariant.check(one, [one, two, Seen(3)])

@@ -33,9 +33,7 @@ def test_a_fetch_is_judged_by_the_end_of_its_last_epoch(offset: int, epoch: int,
     ("offset", "epoch", "served"),
     [(0, 0, False), (2, 1, False), (3, 1, False), (3, 2, True), (4, 4, True), (4, 1, False)],
 )
-def test_what_lies_below_the_start_of_the_log_is_answered_with_the_snapshot(
-    offset: int, epoch: int, served: bool
-) -> None:
+def test_a_fetch_below_the_log_start_is_answered_with_the_snapshot(offset: int, epoch: int, served: bool) -> None:
     log = MemoryLog.of_epochs(1, 1, 2, 4, 4, start=3)
     assert judge_fetch(log, offset, epoch) == (VALID if served else Verdict(snapshot=LogPosition(2, 3)))
 

@@ -131,7 +131,8 @@ def test_a_leader_describes_every_replica_with_dates() -> None:
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_every_version_of_the_description_can_be_written(version: int) -> None:
     for bench in (Bench(), Bench().to_leader()):
-        bench.quorum.describe(METADATA, version, bench.now, 0).encode(version)
+        written = bench.quorum.describe(METADATA, version, bench.now, 0).encode(version)
+        assert DescribeQuorumResponse.decode(written, version).encode(version) == written
 
 
 def test_only_the_leader_describes_and_only_its_own_log() -> None:
@@ -215,13 +216,13 @@ def test_a_node_that_knows_addresses_alone_ends_once_all_of_them_are_of_another_
     )
     asked, now = list(quorum.start(0.0).requests), 0.0
     foreign = FetchAnswer(Code.INCONSISTENT_CLUSTER_ID, None, 0)
-    told: list[int] = []
+    asked_peers: list[int] = []
     with pytest.raises(QuorumViolation, match="controller.quorum.bootstrap.servers"):
         for _ in range(30):
             while asked:
                 request = asked.pop()
-                told.append(request.peer.id)
+                asked_peers.append(request.peer.id)
                 asked += quorum.answered(request.correlation, foreign, now).requests
             now = quorum.next_deadline() or now
             asked += quorum.tick(now).requests
-    assert len(set(told)) == 2
+    assert len(set(asked_peers)) == 2

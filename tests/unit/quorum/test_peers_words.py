@@ -58,7 +58,7 @@ def test_a_leader_outside_the_voters_that_resigned_leaves_its_epoch_after_an_ele
 
 
 @pytest.mark.parametrize("error", [Code.NONE, Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER])
-def test_two_leaders_of_one_epoch_end_the_node_whatever_error_tells_of_the_other(error: Code) -> None:
+def test_two_leaders_of_one_epoch_end_the_node_with_any_error_code(error: Code) -> None:
     bench = Bench().to_follower(2, 3)
     with pytest.raises(QuorumViolation, match="3 is said to lead epoch 3, where we know of 2"):
         bench.answer(2, FetchAnswer(error, NodeId(3), 3))
@@ -320,7 +320,7 @@ def test_a_fetch_that_commits_nothing_wakes_no_other_fetch() -> None:
     assert bench.request(fetch(THREE, 1, 1, 1)).wake_fetches is False
 
 
-def test_the_first_of_several_requests_is_looked_after_first() -> None:
+def test_the_next_change_of_links_is_the_timeout_of_the_oldest_request() -> None:
     links = Links(Timing(request_timeout=2.0))
     assert links.next_change() is None
     links.send(Peer(NodeId(2), None), 10.0)

@@ -113,7 +113,7 @@ def test_a_prospective_that_knows_a_leader_does_not_vote_against_it() -> None:
     assert not vote_of(bench.request(vote(THREE, 1)))
 
 
-def test_of_two_that_ask_at_once_the_one_with_the_lower_rank_waits_a_little() -> None:
+def test_of_two_prospective_voters_the_one_with_the_lower_rank_waits() -> None:
     bench = Bench().to_prospective()
     assert vote_of(bench.request(vote(TWO, 0, pre_vote=True)))
     bench.answer(3, granted(0))
@@ -122,7 +122,7 @@ def test_of_two_that_ask_at_once_the_one_with_the_lower_rank_waits_a_little() ->
     assert bench.role() == Role.CANDIDATE
 
 
-def test_of_two_that_ask_at_once_the_one_with_the_higher_rank_goes_first() -> None:
+def test_of_two_prospective_voters_the_one_with_the_higher_rank_is_a_candidate_at_once() -> None:
     bench = Bench(log=MemoryLog.of_epochs(1), stored=ElectionState(1)).to_prospective()
     assert not vote_of(bench.request(vote(TWO, 1, pre_vote=True)))
     bench.answer(3, granted(1))

@@ -49,7 +49,7 @@ def flip(living: Living, position: int, file: PurePath = LOG) -> bytes:
     return bytes(node.data)
 
 
-def test_it_is_written_by_the_clock_and_when_the_node_stops() -> None:
+def test_the_recovery_point_is_written_at_intervals_and_when_the_node_stops() -> None:
     with Living(log_flush_offset_checkpoint_interval_ms="5000").start() as living:
         assert written(living) == 0
         living.sim.advance(5.1)
@@ -123,7 +123,7 @@ def test_a_log_whose_only_snapshot_rots_is_refused_since_nothing_else_says_how_i
             living.reborn().start()
 
 
-def test_it_is_lowered_on_disk_before_a_follower_cuts_its_log() -> None:
+def test_the_recovery_point_is_lowered_on_disk_before_a_follower_cuts_its_log() -> None:
     """A leader writes what it cannot commit, is deposed, and cuts it off: at no moment does its recovery point lie
     beyond what it is about to have, or a power cut would leave a log that is refused."""
     with Stage(3, voters=3, log_flush_offset_checkpoint_interval_ms=20) as stage:

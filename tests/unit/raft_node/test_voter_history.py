@@ -13,7 +13,7 @@ def test_there_are_no_voters_before_anything_is_known() -> None:
     assert (VoterHistory().latest, VoterHistory().offset) == (VoterSet(), NEVER_LOGGED)
 
 
-def test_the_last_set_counts() -> None:
+def test_the_last_voter_set_is_in_force() -> None:
     history = VoterHistory()
     history.add([(3, voters(1)), (7, voters(1, 2))])
     assert (history.latest, history.offset) == (voters(1, 2), 7)

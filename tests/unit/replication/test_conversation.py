@@ -68,7 +68,7 @@ def test_the_next_ones_name_what_moved_and_wait() -> None:
     assert talk.fetch() == (3, 77, 2, True, [], [])
 
 
-def test_without_room_for_a_session_all_are_named_each_time_and_it_waits() -> None:
+def test_without_a_fetch_session_each_fetch_names_all_partitions_and_waits() -> None:
     talk = talking("a", "b")
     talk.fetch()
     talk.answered(0)
@@ -88,7 +88,7 @@ def test_a_fetch_that_waits_is_overtaken_by_one_that_names_a_new_partition() -> 
     assert not talk.is_due, "one such at a time"
 
 
-def test_before_there_is_a_session_nothing_is_overtaken() -> None:
+def test_no_second_fetch_is_sent_before_there_is_a_session() -> None:
     talk: Conversation[str] = Conversation()
     talk.follow("a", follower())
     talk.begin_session()
@@ -130,7 +130,7 @@ def test_an_unfollowed_partition_leaves_the_session_and_takes_nothing_in() -> No
 
 
 @pytest.mark.parametrize("how", ["its role was another in between", "it follows the same leader"])
-def test_one_that_is_being_cut_when_its_next_term_begins_leaves_the_session(how: str) -> None:
+def test_a_partition_being_cut_at_the_start_of_a_term_leaves_the_session(how: str) -> None:
     """Otherwise the leader would refuse what it said in the last term at once, again and again."""
     talk = talking("a", "b")
     if how == "its role was another in between":
@@ -158,14 +158,14 @@ def test_a_partition_that_is_followed_again_is_named_again_by_a_new_follower() -
     assert talk.moved == ["a"]
 
 
-def test_when_all_wait_there_is_nothing_to_ask_for() -> None:
+def test_no_fetch_is_due_while_all_followers_pause() -> None:
     talk = talking("a")
     talk.followers["a"].failed()
     talk.note("a")
     assert not talk.is_due
 
 
-def test_one_that_is_being_cut_is_not_named_before_the_cut_has_ended() -> None:
+def test_a_partition_being_cut_is_not_named_before_the_cut_has_ended() -> None:
     talk = talking("a")
     talk.follow("b", follower(is_being_cut=True))
     assert talk.moved == []
@@ -228,7 +228,7 @@ def test_a_fetch_that_is_refused_begins_another_session_at_once_if_only_that_was
     assert talk.fetch() == (3, 0, 0, False, ["a"], [])
 
 
-def test_with_the_connection_all_that_was_asked_is_lost() -> None:
+def test_a_lost_connection_loses_all_fetches_on_their_way() -> None:
     talk = talking("a")
     talk.fetch()
     talk.lost()

@@ -36,7 +36,7 @@ def test_a_follower_without_work_asks_for_nothing() -> None:
     assert not any(NOTHING)
 
 
-def test_it_begins_at_its_logs_end_and_must_be_named() -> None:
+def test_a_new_follower_fetches_and_must_be_named() -> None:
     follower = Follower(EPOCH, 1.0)
     assert (follower.fetches, follower.is_moved) == (True, True)
     follower.asked(1)
@@ -63,7 +63,7 @@ def test_an_answer_without_a_whole_batch_is_asked_for_again_after_a_pause() -> N
 
 
 @pytest.mark.parametrize(
-    ("told", "start", "ready"),
+    ("leaders", "start", "ready"),
     [
         (25, 0, Ready(leader_high_watermark=25)),
         (33, 0, Ready(leader_high_watermark=33, high_watermark=33)),
@@ -77,9 +77,11 @@ def test_an_answer_without_a_whole_batch_is_asked_for_again_after_a_pause() -> N
         ),  # never beyond our end
     ],
 )
-def test_the_leaders_high_watermark_and_log_start_apply_up_to_our_log_end(told: int, start: int, ready: Ready) -> None:
+def test_the_leaders_high_watermark_and_log_start_apply_up_to_our_log_end(
+    leaders: int, start: int, ready: Ready
+) -> None:
     follower = asked()
-    row = Row(high_watermark=told, log_start=start, batches=[Batch(30, 35)])
+    row = Row(high_watermark=leaders, log_start=start, batches=[Batch(30, 35)])
     assert answer(follower, row).takes
     assert follower.appended(row, LOG, Ends(0, 36), COMMITTED) == ready
     assert follower.is_moved, "the next fetch acknowledges it"
@@ -99,7 +101,7 @@ def test_a_log_start_that_rises_alone_is_sent_to_the_leader() -> None:
 
 
 @pytest.mark.parametrize("how", ["it moved since", "it was asked again since"])
-def test_of_an_answer_about_another_place_only_the_high_watermark_is_taken(how: str) -> None:
+def test_a_follower_takes_only_the_high_watermark_of_an_answer_for_another_position(how: str) -> None:
     follower = asked(1)
     if how == "it moved since":
         follower.appended(Row(high_watermark=25, log_start=0), Ends(0, 29), LOG, COMMITTED)
@@ -119,7 +121,7 @@ def test_an_answer_to_a_fetch_that_did_not_name_it_says_nothing() -> None:
     assert answer(Follower(EPOCH, 1.0), Row(high_watermark=28, batches=[Batch(30, 31)])) == NOTHING
 
 
-def test_where_histories_part_the_log_is_cut_and_nothing_taken_before() -> None:
+def test_a_diverging_follower_cuts_its_log_before_it_takes_batches() -> None:
     follower = asked()
     ready = answer(follower, Row(high_watermark=28, diverging=(3, 15)))
     assert ready == Ready(truncate_to=15, why="epoch 3 of the leader ends at 15")
@@ -176,7 +178,7 @@ def test_pauses_grow_to_their_longest_and_begin_anew_after_a_success() -> None:
     assert follower.failed().pause == FIRST_PAUSE
 
 
-def test_one_that_does_not_fetch_is_not_to_be_named_though_it_has_moved() -> None:
+def test_a_paused_follower_is_not_named_though_its_log_has_grown() -> None:
     follower = asked()
     follower.appended(Row(), LOG, Ends(0, 31), COMMITTED)
     follower.failed()

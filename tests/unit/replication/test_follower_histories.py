@@ -159,9 +159,9 @@ class History:
             assert ready._replace(leader_high_watermark=None, high_watermark=None) == NOTHING, (
                 "it is about another place"
             )
-            is_told = follower.fetches and follower.asked_first is not None and follower.asked_first <= number
-            is_told = is_told and row.code is Code.NONE and row.diverging is None
-            assert (ready.leader_high_watermark is not None) is is_told, "what is committed is told only once"
+            takes_row = follower.fetches and follower.asked_first is not None and follower.asked_first <= number
+            takes_row = takes_row and row.code is Code.NONE and row.diverging is None
+            assert (ready.leader_high_watermark is not None) is takes_row, "what is committed is told only once"
         self.check(ready)
         if ready.takes:
             for at, batch in enumerate(row.batches[: ready.append]):
@@ -267,7 +267,7 @@ def _end(batches: list[Batch]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("block", range(20))
-def test_it_keeps_what_both_have_and_ends_with_its_leaders_log(block: int) -> None:
+def test_a_follower_keeps_the_common_records_and_ends_with_its_leaders_log(block: int) -> None:
     for seed in range(block * 10, block * 10 + 10):
         history = History(seed)
         for _ in range(40):
@@ -276,7 +276,7 @@ def test_it_keeps_what_both_have_and_ends_with_its_leaders_log(block: int) -> No
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_one_that_is_stopped_takes_nothing_in_any_more(seed: int) -> None:
+def test_a_stopped_follower_ignores_every_input(seed: int) -> None:
     history = History(seed)
     for _ in range(10):
         history.step()

@@ -174,7 +174,7 @@ def test_a_replica_that_sent_no_epoch_is_named_without_one() -> None:
     assert leader.proposal[:2] == ((ME, SECOND), (None, 20))
 
 
-def test_one_that_would_bring_deleted_records_back_joins_once_it_has_deleted_them() -> None:
+def test_a_follower_with_deleted_records_joins_the_isr_once_it_has_deleted_them() -> None:
     leader = leads((ME,))
     assert fetch(leader, SECOND, 10, start=0, own_start=5) & PROPOSAL == 0
     assert leader.tick(100.0) & PROPOSAL == 0
@@ -225,7 +225,7 @@ def test_an_answer_older_than_the_metadata_changes_nothing_but_is_an_answer() ->
     assert (leader.isr, leader.proposal) == ((ME,), None)
 
 
-def test_metadata_that_leaves_the_isr_as_it_is_takes_nobody_s_word_back() -> None:
+def test_metadata_with_an_unchanged_isr_restates_no_position() -> None:
     leader = leads((ME, SECOND))
     fetch(leader, SECOND, 10)
     assert leader.assigned(ALL, (SECOND, ME), 8, EPOCHS, 100.0) == 0
@@ -280,7 +280,7 @@ def test_leader_next_proposes_a_follower_that_caught_up_during_another_proposal(
         (Code.UNKNOWN_SERVER_ERROR, Meaning.UNANSWERED),
     ],
 )
-def test_what_a_code_means_and_what_happens_next(code: Code, meaning: Meaning) -> None:
+def test_each_error_code_of_alter_partition_has_its_meaning_for_the_proposal(code: Code, meaning: Meaning) -> None:
     assert meaning_of(code) is meaning
     leader = leads((ME,))
     fetch(leader, SECOND, 10)

@@ -31,7 +31,7 @@ def test_existing_records_are_committed_when_a_term_begins_with_an_isr_of_one() 
     assert (leader.begin(100.0), leader.high_watermark) == (COMMITTED, 10)
 
 
-def test_it_waits_for_the_slowest_of_the_isr() -> None:
+def test_the_high_watermark_waits_for_the_slowest_member_of_the_isr() -> None:
     leader = leads()
     leader.appended(15, 100.0)
     assert fetch(leader, SECOND, 15) == 0, "of the third nothing is known"
@@ -48,7 +48,7 @@ def test_a_new_leader_waits_for_the_first_word_of_every_in_sync_follower() -> No
     assert leader.high_watermark == 10
 
 
-def test_it_never_goes_back_and_where_it_is_already_is_no_news() -> None:
+def test_the_high_watermark_never_moves_back() -> None:
     leader = leads((ME, SECOND))
     assert (fetch(leader, SECOND, 3), leader.high_watermark) == (0, 10)
     leader.appended(15, 100.0)
@@ -71,7 +71,7 @@ def test_a_topic_of_one_replica_asks_for_no_more_than_it_has() -> None:
     assert leader.appended(15, 100.0) == COMMITTED
 
 
-def test_it_moves_on_when_less_is_asked_for() -> None:
+def test_the_high_watermark_moves_when_min_insync_replicas_is_lowered() -> None:
     leader = leads((ME,), minimum=2)
     assert leader.appended(15, 100.0) == 0
     assert leader.settings_changed(Terms(1, False, LAG), 100.0) == COMMITTED
@@ -116,7 +116,7 @@ def test_waiting_tokens_stay_when_their_leader_is_elected_again() -> None:
 # Which follower is nearly there
 
 
-def test_one_that_is_nearly_there_holds_it_back_and_one_that_fell_behind_does_not() -> None:
+def test_a_joining_follower_holds_the_high_watermark_back_until_it_falls_behind() -> None:
     leader = leads((ME, SECOND))
     leader.appended(12, 100.0)
     fetch(leader, THIRD, 12, 100.0)
@@ -134,7 +134,7 @@ def test_one_that_is_nearly_there_holds_it_back_and_one_that_fell_behind_does_no
 
 
 @pytest.mark.parametrize("what", ["fenced", "of another incarnation", "left the ISR", "silent"])
-def test_one_that_may_not_join_does_not_hold_it_back(what: str) -> None:
+def test_a_follower_that_may_not_join_does_not_hold_the_high_watermark_back(what: str) -> None:
     leader = leads()
     for replica in (SECOND, THIRD):
         if what != "silent" or replica is SECOND:
@@ -149,7 +149,7 @@ def test_one_that_may_not_join_does_not_hold_it_back(what: str) -> None:
     assert leader.high_watermark == 15
 
 
-def test_one_that_is_fenced_holds_it_back_no_longer() -> None:
+def test_a_fenced_follower_no_longer_holds_the_high_watermark_back() -> None:
     leader = leads((ME, SECOND), end=12, high_watermark=10)
     fetch(leader, SECOND, 12)
     assert leader.high_watermark == 12

@@ -76,7 +76,7 @@ class History:
             *[self.fetch] * 6,
             *[self.append] * 3,
             *[self.answer] * 3,
-            *(self.sync, self.assign, self.tell_old_metadata, self.change_brokers, self.tick, self.set, self.wait),
+            *(self.sync, self.assign, self.repeat_old_metadata, self.change_brokers, self.tick, self.set, self.wait),
             *(self.fetch_of_an_earlier_life, self.answer_to_another),
         )
         self.now += self.random.choice((0.0, 0.5, 2.0))
@@ -162,7 +162,7 @@ class History:
             self.commit((ME, *(each for each in self.isr[1:] if self.random.random() < 0.7)))
         return self.leader.assigned(REPLICAS, self.isr, self.partition_epoch, self.brokers(), self.now)
 
-    def tell_old_metadata(self) -> int:
+    def repeat_old_metadata(self) -> int:
         isr, proposal = self.leader.isr, self.leader.proposal
         older = self.partition_epoch - self.random.randint(0, 2)
         flags = self.leader.assigned(REPLICAS, self.some_isr(), older, self.brokers(), self.now)

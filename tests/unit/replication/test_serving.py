@@ -47,7 +47,9 @@ def test_a_wrong_leader_epoch_gets_the_error_for_its_direction(believed: int, re
         (2, -1, None),  # it knows no epoch: the range decides
     ],
 )
-def test_where_a_reader_left_our_history(offset: int, last_epoch: int, parted: tuple[int, int] | None) -> None:
+def test_the_leader_finds_where_a_followers_history_diverges(
+    offset: int, last_epoch: int, parted: tuple[int, int] | None
+) -> None:
     assert divergence(HISTORY, START, END, offset, last_epoch) == parted
 
 

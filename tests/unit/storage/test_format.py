@@ -80,7 +80,7 @@ def test_a_formatted_directory_is_refused_or_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("cluster_id", "node"), [("other", 1), ("c", 2)])
-def test_another_s_directory_is_never_taken(tmp_path: Path, cluster_id: str, node: int) -> None:
+def test_a_directory_of_another_node_or_cluster_is_not_formatted(tmp_path: Path, cluster_id: str, node: int) -> None:
     run(wanted(tmp_path / "a"))
     with pytest.raises(FormatError, match="meta.properties"):
         run(wanted(tmp_path / "a", cluster_id=cluster_id, node=node), ignore_formatted=True)

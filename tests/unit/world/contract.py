@@ -181,7 +181,7 @@ async def a_closed_file_opens_itself_again(world: World, root: PurePath) -> None
 
 
 @scenario
-async def stat_tells_the_size_and_the_time_of_the_last_change(world: World, root: PurePath) -> None:
+async def stat_gives_the_size_and_the_time_of_the_last_change(world: World, root: PurePath) -> None:
     before = world.clock.wall_ms()
     world.disk.open(root / "log", create=True).append(b"abc")
     stat = world.disk.stat(root / "log")
@@ -289,7 +289,7 @@ async def timers_fire_in_the_order_of_their_times(world: World, root: PurePath) 
 
 
 @scenario
-async def random_streams_are_told_apart_by_their_label(world: World, root: PurePath) -> None:
+async def random_streams_differ_by_their_label(world: World, root: PurePath) -> None:
     assert world.random("a").random() != world.random("b").random()
 
 

@@ -14,6 +14,7 @@ from highwater.world import Dead
 from highwater.world.boundary import QUIET_SECONDS, Failures
 from highwater.world.periodic import NEVER, Periodic
 from highwater.world.real import RealWorld, new_event_loop
+from tests.waiting import until
 
 MISTAKE = ZeroDivisionError("a mistake")
 
@@ -80,11 +81,6 @@ def in_real_world(play: Callable[[RealWorld, list[str]], Coroutine[Any, Any, Non
     finally:
         world.close()
         loop.close()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    while not condition():
-        await asyncio.sleep(0.001)
 
 
 def test_a_callback_that_fails_is_counted_and_the_loop_goes_on() -> None:

@@ -27,6 +27,7 @@ def test_the_simulated_world_keeps_it(scenario: Scenario, seed: int) -> None:
         sim.storage("node").provide(root)
         # Run from outside, so that a crash of the node leaves the scenario alive to look at it.
         sim.run(scenario(world, root))
+        assert sim.failures == []
 
 
 @each_scenario

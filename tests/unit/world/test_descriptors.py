@@ -65,26 +65,26 @@ def _sync_without_a_descriptor() -> list[str]:
     file = disk.open(folder / "a.log", create=True)
     file.append(b"some")
     file.close()
-    told = []
+    events = []
     taken = _take_all()
     for attempt in (file.sync, lambda: disk.sync_dir(folder), lambda: disk.list(folder), lambda: file.append(b"more")):
         try:
             attempt()
-            told.append("done")
+            events.append("done")
         except Exhausted:
-            told.append("exhausted")
-    told.append("blocks" if file.read_cached(0, 4) is None else "read")
+            events.append("exhausted")
+    events.append("blocks" if file.read_cached(0, 4) is None else "read")
     for descriptor in taken:
         os.close(descriptor)
     file.sync()
     disk.sync_dir(folder)
-    told.append(bytes(file.read(0, 10)).decode())
-    return told
+    events.append(bytes(file.read(0, 10)).decode())
+    return events
 
 
-def test_what_needs_a_descriptor_says_that_there_was_none_and_works_once_there_is() -> None:
-    told = in_a_process_of_its_own(_sync_without_a_descriptor)
-    assert told == ["exhausted", "exhausted", "exhausted", "exhausted", "blocks", "some"]
+def test_files_report_missing_descriptors_and_work_once_there_are_some() -> None:
+    events = in_a_process_of_its_own(_sync_without_a_descriptor)
+    assert events == ["exhausted", "exhausted", "exhausted", "exhausted", "blocks", "some"]
 
 
 def _sync_while_the_pool_has_them_all() -> bool:
@@ -132,17 +132,17 @@ def test_files_connections_and_what_is_kept_back_fit_the_limit(allowed: int) -> 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
 def test_a_lack_of_descriptors_is_distinguished_from_a_disk_that_fails(tmp_path: Path, number: int) -> None:
-    with pytest.raises(Exhausted) as told, raising_exhausted(tmp_path):
+    with pytest.raises(Exhausted) as events, raising_exhausted(tmp_path):
         raise OSError(number, os.strerror(number))
-    assert (told.value.errno, told.value.filename) == (number, str(tmp_path))
+    assert (events.value.errno, events.value.filename) == (number, str(tmp_path))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOENT])
-def test_any_other_error_of_an_opening_stays_what_it_is(tmp_path: Path, number: int) -> None:
-    with pytest.raises(OSError) as told, raising_exhausted(tmp_path):
+def test_other_errors_of_opening_a_file_are_not_changed(tmp_path: Path, number: int) -> None:
+    with pytest.raises(OSError) as events, raising_exhausted(tmp_path):
         raise OSError(number, os.strerror(number))
-    assert not isinstance(told.value, Exhausted)
-    assert is_passing(told.value) is (number in (errno.ENOSPC, errno.EDQUOT))
+    assert not isinstance(events.value, Exhausted)
+    assert is_passing(events.value) is (number in (errno.ENOSPC, errno.EDQUOT))
 
 
 def test_a_limited_number_of_tries_ends_with_the_error() -> None:

@@ -135,7 +135,7 @@ def test_after_a_crash_every_handle_is_dead_and_every_descriptor_closed(tmp_path
             attempt()
 
 
-def test_what_was_not_written_here_is_none_where_the_system_cannot_tell(tmp_path: Path) -> None:
+def test_read_cached_gives_only_bytes_written_here_if_the_system_cannot_say_more(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"old")
     file = RealDisk().open(PurePath(tmp_path / "file"))
     file._nowait = False

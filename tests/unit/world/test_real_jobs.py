@@ -20,6 +20,7 @@ import pytest
 from highwater.world import Disk, Place, Step, WorkerDied, real_jobs
 from highwater.world.jobs import finished
 from highwater.world.real import JOB_THREADS, THREADS, RealWorld, new_event_loop
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +73,7 @@ def test_a_job_whose_process_is_killed_fails_by_that_and_no_other_failure_looks_
     in_the_real_world(play)
 
 
-def test_a_process_that_is_killed_amid_what_it_says_is_told_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_process_killed_within_a_message_is_reported_as_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real_jobs, "_run_in_child", amid_a_message)
 
     async def play(world: RealWorld) -> None:
@@ -110,8 +111,7 @@ def test_jobs_in_the_background_give_way_and_keep_no_other_waiting_however_many_
             world.run(endless, done=lambda _: None, step=lambda step: steps.append(step.progress), where="background")
             for _ in range(JOB_THREADS)
         ]
-        while len(steps) < JOB_THREADS:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(steps) >= JOB_THREADS)
         here = await finished(world, short)
         assert await finished(world, short, where="background") == 19 > here
         for job in jobs:
@@ -131,7 +131,7 @@ def held(disk: Disk, gate: threading.Event) -> Generator[Step, None, None]:
 
 
 @pytest.mark.parametrize("place", ["thread", "quorum", "sync", "reading", "client"])
-def test_what_fills_the_threads_of_one_place_keeps_no_other_place_waiting(place: Place) -> None:
+def test_jobs_that_fill_the_threads_of_one_place_do_not_delay_other_places(place: Place) -> None:
     async def play(world: RealWorld) -> None:
         gate = threading.Event()
         try:

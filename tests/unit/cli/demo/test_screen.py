@@ -37,8 +37,8 @@ def shown(*, terminal: bool, with_spark: bool = True) -> str:
 
 def test_a_terminal_shows_brokers_leaders_watermarks_rate_lag_and_the_last_events() -> None:
     picture = shown(terminal=True)
-    for told in ("1 alive", "2 KILLED", "orders-1", "1, 3", "120", "batch 4", "250 orders", "lag 50", "tea 1,234"):
-        assert told in picture
+    for part in ("1 alive", "2 KILLED", "orders-1", "1, 3", "120", "batch 4", "250 orders", "lag 50", "tea 1,234"):
+        assert part in picture
     assert "event 13" in picture and "event 12" not in picture
     assert "at least once" in picture
 

@@ -26,14 +26,14 @@ def test_a_missing_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "expected"),
     [("1.8.0_402", ["Java 8, and Spark needs 17 or newer"]), ("17.0.15", []), ("25", [])],
 )
 def test_a_java_that_is_too_old_is_reported(
-    version: str, told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    version: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", java_home(tmp_path, version))
-    assert spark.missing() == told
+    assert spark.missing() == expected
 
 
 def test_missing_packages_are_reported_with_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +48,6 @@ def test_a_query_has_reached_nothing_before_its_start_is_known() -> None:
 
 
 def test_the_cause_of_a_failed_query_is_the_line_that_says_it() -> None:
-    told = "[STREAM_FAILED] Query terminated: Traceback\n  File x\nValueError: no such topic\n SQLSTATE: 38000\n"
-    assert driver.cause(RuntimeError(told + "=== Streaming Query ===\nId: 1\nplan")) == "ValueError: no such topic"
+    expected = "[STREAM_FAILED] Query terminated: Traceback\n  File x\nValueError: no such topic\n SQLSTATE: 38000\n"
+    assert driver.cause(RuntimeError(expected + "=== Streaming Query ===\nId: 1\nplan")) == "ValueError: no such topic"
     assert driver.cause(None) == "it was stopped"

@@ -107,7 +107,7 @@ def sent_rounds(rounds: int) -> Sends:
     return sends
 
 
-def test_what_became_of_an_order_is_known_without_the_order() -> None:
+def test_the_outcome_of_an_order_is_known_from_its_number_alone() -> None:
     sends = sent_rounds(3).of_rounds(range(3))
     assert len(sends) == 3 * ROUND
     assert sorted(json.loads(sent.value)["id"] for sent in sends) == list(range(3 * ROUND))
@@ -184,7 +184,7 @@ def test_a_run_is_judged_in_parts_as_it_would_be_at_once(
     assert revenue == revenue_of(row for row in rows if row.value not in strange)
 
 
-def test_without_a_table_nothing_has_arrived(tmp_path: Path) -> None:
+def test_no_order_has_arrived_if_there_is_no_table(tmp_path: Path) -> None:
     assert InTable(tmp_path / "none").numbered(range(100)) == []
 
 
@@ -202,7 +202,7 @@ def test_the_last_line_of_the_summary_is_the_verdict_whatever_is_wrong() -> None
     for judgement in (judged(ROWS), judged(ROWS[1:]), judged([], sends=[], killed=False)):
         with console.capture() as capture:
             explain(console, judgement)
-        told = capture.get().splitlines()
-        assert told[-1] == judgement.verdict.line()
-        assert all(problem in told for problem in judgement.problems)
-        assert ("exactly once" in told[-2]) is (not judgement.problems)
+        printed = capture.get().splitlines()
+        assert printed[-1] == judgement.verdict.line()
+        assert all(problem in printed for problem in judgement.problems)
+        assert ("exactly once" in printed[-2]) is (not judgement.problems)

@@ -196,7 +196,7 @@ def ended(stage: Stage, pid: int, kind: ControlType) -> None:
 
 
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
-def test_what_was_aborted_replaces_nothing(kind: ControlType) -> None:
+def test_an_aborted_record_replaces_no_earlier_value(kind: ControlType) -> None:
     stage = Stage(7)
 
     async def play() -> None:

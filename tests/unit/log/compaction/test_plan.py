@@ -35,7 +35,7 @@ def test_all_but_the_active_segment_is_dirty_at_first() -> None:
     assert dirt(log_start=10) == Dirt(10, 30, 100, 200, 0)
 
 
-def test_what_was_cleaned_before_is_clean() -> None:
+def test_the_log_below_the_last_cleaning_is_clean() -> None:
     assert dirt(10) == Dirt(10, 30, 100, 200, 0)
     assert dirt(15) == Dirt(15, 30, 100, 200, 0)
     assert dirt(30) == Dirt(30, 30, 300, 0, 0)
@@ -58,7 +58,7 @@ def test_nothing_that_is_not_stable_is_cleaned_and_only_whole_segments_count(
 
 
 @pytest.mark.parametrize(("age", "dirty_end"), [(99, 10), (100, 30), (101, 30)])
-def test_what_is_younger_than_the_shortest_lag_is_not_cleaned_nor_what_follows_it(age: int, dirty_end: int) -> None:
+def test_records_younger_than_the_shortest_lag_and_all_after_them_are_not_cleaned(age: int, dirty_end: int) -> None:
     segments = [shape(0, largest=1), shape(10, largest=NOW - age), shape(20, largest=1), shape(30)]
     assert dirt(segments=segments, min_compaction_lag_ms=100).dirty_end == dirty_end
     assert dirt(segments=segments, min_compaction_lag_ms=0).dirty_end == 30
@@ -108,7 +108,9 @@ def test_offset_indexes_must_fit_too() -> None:
 
 
 @pytest.mark.parametrize(("beyond", "expected"), [(0, [[0, 10]]), (1, [[0], [10]])])
-def test_a_segment_spans_no_more_offsets_than_its_index_can_tell(beyond: int, expected: list[list[int]]) -> None:
+def test_a_cleaned_segment_spans_no_more_offsets_than_its_index_can_hold(
+    beyond: int, expected: list[list[int]]
+) -> None:
     assert bases([shape(0), shape(10)], MAX_SPAN + 1 + beyond) == expected
 
 

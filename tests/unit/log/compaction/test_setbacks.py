@@ -402,7 +402,7 @@ def test_an_offset_that_is_not_of_its_segment_is_damage_that_a_cleaning_reports(
         stage.sim.run(play)
 
 
-def test_what_was_compacted_has_indexes_that_can_be_believed_and_is_accounted_for() -> None:
+def test_compacted_segments_have_correct_indexes_and_are_counted() -> None:
     stage = Stage(5, segment_bytes=4_000, index_interval_bytes=100)
 
     async def play() -> None:
@@ -423,7 +423,7 @@ def test_what_was_compacted_has_indexes_that_can_be_believed_and_is_accounted_fo
         stage.sim.run(play)
 
 
-def test_what_was_compacted_outlives_a_power_cut() -> None:
+def test_compacted_segments_outlive_a_power_cut() -> None:
     for seed in range(8):
         stage = Stage(seed)
 

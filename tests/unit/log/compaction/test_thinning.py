@@ -21,24 +21,24 @@ def header_of(pid: int, offset: int = 0, *, transactional: bool) -> records.Head
 
 
 def test_a_batch_outside_a_transaction_leaves_its_producers_marker_nothing_to_decide() -> None:
-    told = CleanedTransactions([])
-    assert not told.data_met(header_of(7, transactional=False))
-    assert told.marker_met(header_of(7, 1, transactional=True), ControlType.COMMIT)
-    assert not told.data_met(header_of(7, 2, transactional=True))
-    assert not told.marker_met(header_of(7, 3, transactional=True), ControlType.COMMIT)
-    assert told.marker_met(header_of(7, 4, transactional=True), ControlType.COMMIT)
-    assert told.take_kept() == []
+    cleaned = CleanedTransactions([])
+    assert not cleaned.data_met(header_of(7, transactional=False))
+    assert cleaned.marker_met(header_of(7, 1, transactional=True), ControlType.COMMIT)
+    assert not cleaned.data_met(header_of(7, 2, transactional=True))
+    assert not cleaned.marker_met(header_of(7, 3, transactional=True), ControlType.COMMIT)
+    assert cleaned.marker_met(header_of(7, 4, transactional=True), ControlType.COMMIT)
+    assert cleaned.take_kept() == []
 
 
 def test_an_aborted_transaction_is_named_as_long_as_data_of_it_is_there() -> None:
     with_data, without = AbortedTransaction(7, 0, 1, 0), AbortedTransaction(7, 3, 4, 3)
-    told = CleanedTransactions([without, with_data])
-    assert told.data_met(header_of(7, 0, transactional=True))
-    assert not told.marker_met(header_of(7, 1, transactional=True), ControlType.ABORT)
-    assert not told.data_met(header_of(7, 2, transactional=False))
-    assert told.marker_met(header_of(7, 4, transactional=True), ControlType.ABORT)
-    assert told.take_kept() == [with_data]
-    assert told.take_kept() == []
+    cleaned = CleanedTransactions([without, with_data])
+    assert cleaned.data_met(header_of(7, 0, transactional=True))
+    assert not cleaned.marker_met(header_of(7, 1, transactional=True), ControlType.ABORT)
+    assert not cleaned.data_met(header_of(7, 2, transactional=False))
+    assert cleaned.marker_met(header_of(7, 4, transactional=True), ControlType.ABORT)
+    assert cleaned.take_kept() == [with_data]
+    assert cleaned.take_kept() == []
 
 
 @pytest.mark.parametrize("aborted", [True, False])
@@ -67,10 +67,10 @@ def test_a_batch_that_holds_a_producers_sequence_stays_as_its_header(aborted: bo
 
 
 def test_a_marker_that_was_emptied_before_decides_nothing() -> None:
-    told = CleanedTransactions([])
-    told.data_met(header_of(7, transactional=True))
-    assert told.marker_met(header_of(7, 1, transactional=True), None)
-    assert not told.marker_met(header_of(7, 2, transactional=True), ControlType.COMMIT)
+    cleaned = CleanedTransactions([])
+    cleaned.data_met(header_of(7, transactional=True))
+    assert cleaned.marker_met(header_of(7, 1, transactional=True), None)
+    assert not cleaned.marker_met(header_of(7, 2, transactional=True), ControlType.COMMIT)
 
 
 def marker_of(kind: ControlType, pid: int = 7) -> bytearray:

@@ -36,7 +36,7 @@ def test_nothing_is_left_to_clean_up_the_second_time(table: Table) -> None:
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_what_an_older_version_of_the_table_needs_is_kept(table: Table, kind: str, path: Path) -> None:
+def test_files_of_older_table_versions_are_kept(table: Table, kind: str, path: Path) -> None:
     table.commit(numbered("q", 0), staged(table, [1]))
     table.commit(numbered("q", 1), staged(table, [2]), replace=True)
     for file in listed(path):

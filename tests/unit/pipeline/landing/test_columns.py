@@ -23,7 +23,9 @@ def test_every_column_may_be_null_in_a_table() -> None:
         ([("a", pa.int32()), ("a", pa.int32())], "by case alone: a, a"),
     ],
 )
-def test_what_a_table_cannot_hold_is_refused_by_name(fields: list[tuple[str, pa.DataType]], said: str) -> None:
+def test_a_column_type_that_a_table_cannot_hold_is_refused_by_name(
+    fields: list[tuple[str, pa.DataType]], said: str
+) -> None:
     with pytest.raises(LandingError, match=said):
         landed(pa.schema(fields))
 

@@ -24,10 +24,12 @@ def test_a_new_column_is_null_in_the_rows_before_it(table: Table, kind: str, pat
     assert found.schema.field("price").type == pa.decimal128(10, 2)
 
 
-def test_a_column_that_was_not_null_once_may_be_null_in_the_table(table: Table) -> None:
+def test_a_column_that_was_not_null_once_may_be_null_in_the_table(table: Table, kind: str, path: Path) -> None:
     strict = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("note", pa.string())])
-    table.prepare(SCHEMA)
+    table.commit(numbered("q", 0), staged(table, [1]))
     table.prepare(strict)
+    table.commit(numbered("q", 1), staged(table, [2]))
+    assert sorted(read(kind, path)["id"].to_pylist()) == [1, 2]
 
 
 @pytest.mark.parametrize(

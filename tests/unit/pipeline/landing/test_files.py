@@ -35,8 +35,8 @@ def test_no_row_makes_no_file(tmp_path: Path) -> None:
 def test_small_batches_are_gathered_into_one_row_group(tmp_path: Path) -> None:
     batch = noise(100)
     [file] = stage([batch] * 50, batch.schema, FileShape(), staging(tmp_path), "a")
-    told = pq.read_metadata(file.location)
-    assert (told.num_rows, told.num_row_groups) == (5000, 1)
+    footer = pq.read_metadata(file.location)
+    assert (footer.num_rows, footer.num_row_groups) == (5000, 1)
     assert (file.rows, file.size) == (5000, Path(file.location).stat().st_size)
 
 
@@ -48,8 +48,8 @@ def test_a_file_that_has_grown_enough_is_followed_by_another(tmp_path: Path) -> 
     assert sum(file.rows for file in files) == 40_000
     assert all(file.size < (1 << 20) + (1 << 19) for file in files)
     assert [Path(file.location).name for file in files] == [f"a-{number}.parquet" for number in range(4)]
-    told = pq.read_metadata(files[0].location)
-    assert told.num_row_groups > 2
+    footer = pq.read_metadata(files[0].location)
+    assert footer.num_row_groups > 2
 
 
 def test_only_columns_whose_values_repeat_get_a_dictionary(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_young_snapshots_stay_however_many_there_are(table: IcebergTable) -> Non
     assert batches(table.open()) == [str(batch) for batch in range(5)]
 
 
-def test_what_a_tag_names_or_others_have_written_stays(table: IcebergTable) -> None:
+def test_tagged_snapshots_and_those_of_other_writers_are_kept(table: IcebergTable) -> None:
     set_rules(table, SHORT)
     table.commit(numbered("q", 0), staged(table, [0]))
     tagged = table.open().current_snapshot()

@@ -42,8 +42,9 @@ def test_a_relative_path_is_one_of_the_driver() -> None:
     assert table == DeltaTable(str(Path.cwd() / "lake"))
 
 
-def test_what_spark_reads_for_itself_is_let_through() -> None:
-    Landing.from_options({"table": "delta", "path": "/t", "checkpointLocation": "/c", "queryName": "q"})
+def test_options_that_spark_reads_itself_are_accepted() -> None:
+    landing = Landing.from_options({"table": "delta", "path": "/t", "checkpointLocation": "/c", "queryName": "q"})
+    assert landing.table == DeltaTable("/t")
 
 
 def test_the_shape_of_files() -> None:
@@ -98,6 +99,6 @@ def test_a_wrong_option_is_refused_with_the_values_it_may_have(options: dict[str
 def test_a_reader_learns_that_the_format_only_writes_and_what_reads(options: dict[str, str], reader: str) -> None:
     table = HighwaterTable(options)
     for read in (table.schema, partial(table.reader, StructType()), partial(table.streamReader, StructType())):
-        with pytest.raises(BadOption) as told:
+        with pytest.raises(BadOption) as refused:
             read()
-        assert str(told.value).startswith(f"highwater-table only writes tables: read this one with {reader}")
+        assert str(refused.value).startswith(f"highwater-table only writes tables: read this one with {reader}")

@@ -36,8 +36,8 @@ assert ParquetTable(sys.argv[1]).commit(Batch("q", "q", 1), files)
 
 
 def commit_and_die_before_step(step: int, path: Path, files: list[StagedFile]) -> int:
-    told = json.dumps([(file.location, file.rows, file.size) for file in files])
-    return subprocess.run([sys.executable, "-c", DRIVER, str(path), str(step), told], timeout=60).returncode
+    files_json = json.dumps([(file.location, file.rows, file.size) for file in files])
+    return subprocess.run([sys.executable, "-c", DRIVER, str(path), str(step), files_json], timeout=60).returncode
 
 
 def test_a_commit_that_is_cut_short_shows_all_or_nothing_and_the_next_try_completes_it(tmp_path: Path) -> None:

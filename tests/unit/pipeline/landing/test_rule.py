@@ -144,7 +144,7 @@ def test_a_cut_with_nothing_behind_it_yet_moves_the_position_back() -> None:
     assert further.position.at == {LOG: (Interval(0, 80, 5),)}
 
 
-def test_what_tasks_have_read_is_put_together_by_log() -> None:
+def test_the_ranges_read_by_tasks_are_joined_by_partition() -> None:
     parts = [
         OffsetRange("orders", "an-id", 0, 5, 9, end_epoch=4),
         OffsetRange("orders", "an-id", 1, 0, 3),
@@ -155,7 +155,7 @@ def test_what_tasks_have_read_is_put_together_by_log() -> None:
         reaches([parts[2], OffsetRange("orders", "an-id", 0, 6, 9)])
 
 
-def test_what_a_batch_has_read_is_seen_in_sparks_log_of_offsets() -> None:
+def test_the_ranges_of_a_batch_are_found_in_sparks_offset_log() -> None:
     def at(topic_id: str, *offsets: tuple[int, int]) -> Positions:
         by_partition = {TopicPartition("orders", index): Offset(*offset) for index, offset in enumerate(offsets)}
         return Positions({"orders": topic_id}, by_partition)
