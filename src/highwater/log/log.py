@@ -289,10 +289,12 @@ class Log:
             _log.error("%s: %s", self.partition, damage)
             self._troubled(self)
 
-    def has_strange_epoch(self, epoch: Epoch, highest: Epoch) -> None:
-        """The last epoch of the log is above the highest possible one, so its batch is damaged."""
-        segment = self.segments[self.segment_of(self.epoch_cache.entries[-1][1])]
-        self.found_damaged(BadBatch(segment.file.path, 0, f"leader epoch {epoch} where the highest is {highest}"))
+    def contradicted(self, why: str, highest: Epoch) -> None:
+        """The leader's log shows that this one is damaged: where an epoch above the `highest` one begins, or at the
+        end. No checksum covers the offset and the epoch of a batch."""
+        epoch, start = self.epoch_cache.entries[-1]
+        segment = self.segments[self.segment_of(start if epoch > highest else self.log_end - 1)]
+        self.found_damaged(BadBatch(segment.file.path, 0, why))
 
     # Reading
 

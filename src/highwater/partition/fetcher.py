@@ -278,7 +278,7 @@ class Fetcher:
                 _log.warning("%s: %s", partition.tp, ready.why)
             self._world.clock.call_later(ready.pause, self._resume, followed)
         if ready.is_damaged:
-            partition.log.has_strange_epoch(partition.log.epoch_cache.latest, followed.machine.epoch)
+            partition.log.contradicted(ready.why, followed.machine.epoch)
         self._note(followed)
 
     def _note(self, followed: Followed) -> None:

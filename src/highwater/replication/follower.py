@@ -176,6 +176,12 @@ class Follower:
             if begin is not None:
                 self._leave(State.TRUNCATING)
                 return Ready(restart_at=begin, append=count, why="the leader's log begins amid a batch")
+            first = row.batches[0]
+            if first.base_offset < log.end <= first.last_offset:
+                # Epochs and offsets agree up to our end, but batches are copied whole: our last one is not what it was.
+                self._leave(State.PARKED)
+                why = f"the log ends at {log.end}, inside the leader's batch {first.base_offset} to {first.last_offset}"
+                return Ready(is_damaged=True, why=why)
         return Ready(append=count, takes=True)
 
     # Inputs: how it went
@@ -233,7 +239,7 @@ class Follower:
         reset = out_of_range(log.start, log.end, last_epoch, leader.start, leader.end, self.epoch)
         if reset.is_damaged:
             self._leave(State.PARKED)
-            return Ready(is_damaged=True)
+            return Ready(is_damaged=True, why=f"leader epoch {last_epoch} where the highest is {self.epoch}")
         if reset.truncate_to is not None:
             return self._cut(reset.truncate_to, f"the leader ends at {leader.end}")
         if reset.restart_at is not None:

@@ -264,6 +264,8 @@ def test_a_mark_of_a_clean_stop_is_believed_whatever_it_says_of_the_epoch(
 ) -> None:
     """Kafka of old left it empty."""
     (tmp_path / names.CLEAN_SHUTDOWN).write_bytes(mark)
+    for checkpoint in (names.RECOVERY_POINTS, names.LOG_STARTS):
+        (tmp_path / checkpoint).write_bytes(b"0\n0\n")
 
     async def play(bench: Bench) -> None:
         found = await finished(bench.world, look_around, bench.directory)

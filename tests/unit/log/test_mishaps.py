@@ -215,7 +215,7 @@ def test_an_epoch_that_cannot_be_is_damage_where_it_begins() -> None:
         machine.append(b"a", epoch=1)
         machine.world.call(machine.log.roll)
         machine.append(b"b", epoch=9)
-        machine.world.call(machine.log.has_strange_epoch, 9, 5)
+        machine.world.call(machine.log.contradicted, "leader epoch 9 where the highest is 5", 5)
         assert list(machine.log.reads.damage) == [1]
         assert machine.log.reads.damage[1].position == 0
 

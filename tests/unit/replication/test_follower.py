@@ -145,6 +145,15 @@ def test_an_empty_log_begins_anew_with_a_batch_around_its_end() -> None:
     assert follower.is_moved
 
 
+@pytest.mark.parametrize(("base", "last", "is_damaged"), [(29, 30, True), (20, 40, True), (30, 31, False)])
+def test_a_log_that_ends_inside_a_batch_of_the_leader_is_damaged(base: int, last: int, is_damaged: bool) -> None:
+    """No checksum covers the base offset of a batch, so the last one may have moved."""
+    follower = asked()
+    ready = answer(follower, Row(batches=[Batch(base, last)]))
+    assert (ready.is_damaged, ready.append) == (is_damaged, 0 if is_damaged else 1)
+    assert follower.state is (State.PARKED if is_damaged else State.FETCHING)
+
+
 def test_without_room_for_its_first_batches_a_log_is_fetched_again_later() -> None:
     follower = asked()
     answer(follower, Row(batches=[Batch(8, 12)]), log=Ends(10, 10))
@@ -199,7 +208,12 @@ def test_a_pause_that_something_else_has_ended_is_not_ended_again() -> None:
         (Ends(0, 20), 5, Ready(truncate_to=20, why="the leader ends at 20"), State.TRUNCATING),
         (Ends(40, 50), 5, Ready(restart_at=40, why="the leader has nothing before it any more"), State.TRUNCATING),
         (Ends(0, 40), 5, NOTHING, State.FETCHING),
-        (Ends(0, 20), 6, Ready(is_damaged=True), State.PARKED),
+        (
+            Ends(0, 20),
+            6,
+            Ready(is_damaged=True, why="leader epoch 6 where the highest is 5"),
+            State.PARKED,
+        ),
         (None, 5, Ready(pause=FIRST_PAUSE), State.PAUSED),
     ],
 )
