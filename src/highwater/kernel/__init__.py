@@ -1,7 +1,8 @@
 """Single records inside an uncompressed section: check, read, write, thin out, and turn into Arrow columns.
 
 There are two implementations with one interface: `_fast` (Cython) where it was built, `pure` elsewhere. This package
-imports no other package of Highwater. `highwater.wire.records` is for whole batches, with their header, checksum and compression.
+imports no other package of Highwater. `highwater.wire.records` is for whole batches, with their header, checksum and
+compression.
 
 Start with `contract`, then `pure`.
 """

@@ -2,7 +2,8 @@
 it saw.
 
 Log matching, leader completeness and the supersets come from the published specifications of Kafka's replication and of
-Raft. If a name differs from the published one, that one is in brackets. The others are promises of this project. Start with `invariant`.
+Raft. If a name differs from the published one, that one is in brackets. The others are promises of this project. Start
+with `invariant`.
 """
 
 from highwater.sim.invariants.clients import AckedIsCommitted, ReadersNeverGoBack
