@@ -85,7 +85,7 @@ class ReplicaDirectories:
         directories: dict[Uuid, DirectoryData] = {}
         for (directory, _), topic in topics.items():
             directories.setdefault(directory, DirectoryData(id=directory, topics=[])).topics.append(topic)
-        _log.info("reporting to the controller %d replicas that are not where metadata has them", len(self._unreported))
+        _log.info("%d replicas are in another directory than the metadata says: reporting them", len(self._unreported))
         request = AssignReplicasToDirsRequest(
             broker_id=self._local, broker_epoch=self._broker_epoch(), directories=list(directories.values())
         )

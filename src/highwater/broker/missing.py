@@ -96,7 +96,7 @@ class MissingReplicas:
         if log is None:
             return
         if log.topic_id != topic.id:
-            _log.warning("%s is not this broker's any more: dropped", tp)
+            _log.warning("%s is no longer assigned to this broker: its log is deleted", tp)
             store.delete(tp)
             return
         self._broker.hosted.add(Partition(log, self._broker.in_sync))

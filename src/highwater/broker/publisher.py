@@ -95,7 +95,7 @@ class Publisher:
             known = None if topic is None else topic.partitions.get(tp.partition)
             with self._around(tp):
                 if topic is None or topic.id != log.topic_id or known is None or broker.node_id not in known.replicas:
-                    _log.warning("%s is not this broker's any more: dropped", tp)
+                    _log.warning("%s is no longer assigned to this broker: its log is deleted", tp)
                     broker.store.delete(tp)
                 else:
                     broker.hosted.add(partition := Partition(log, self._broker.in_sync))
@@ -106,7 +106,7 @@ class Publisher:
             known = None if topic is None else topic.partitions.get(tp.partition)
             with self._around(tp):
                 if topic is None or known is None or await broker.store.topic_of_unloaded(tp) not in (None, topic.id):
-                    _log.warning("%s, which could not be opened, is of a topic that is gone: dropped", tp)
+                    _log.warning("the log of %s could not be opened, and its topic was deleted: the log is deleted", tp)
                     broker.store.delete(tp)
         wanted = [(topic, index, part) for topic, index, part in image.topics.each_partition()]
         self._forget_strangers(image)

@@ -124,7 +124,7 @@ def _run(file: Path, definition: Any, port: int | None, master: str | None, once
             with stopped_by_signals(job):
                 job.run()
             if once and job.is_stopped:
-                fail("stopped before all was landed")
+                fail("stopped before all records were landed")
     except GaveUp as failure:
         fail(str(failure))
     finally:

@@ -107,7 +107,7 @@ class Layout:
         shape: Shape = as_arguments,
     ) -> None:
         if brokers < 1 or controllers < 0:
-            raise ValueError(f"a cluster of {brokers} brokers and {controllers} controllers cannot be")
+            raise ValueError(f"a cluster of {brokers} brokers and {controllers} controllers is not possible")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
         _check_common(config, brokers, http)

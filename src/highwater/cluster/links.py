@@ -23,7 +23,7 @@ class Links:
     def slow(self, one: NodeId, other: NodeId, seconds: float) -> None:
         _check_two(one, other)
         if seconds < 0:
-            raise ValueError(f"bytes cannot take {seconds * 1000:g} ms longer")
+            raise ValueError(f"a link cannot be slower by {seconds * 1000:g} ms")
         self._delay[frozenset((one, other))] = seconds
 
     def heal(self) -> None:

@@ -36,7 +36,7 @@ def stored_records(bootstrap: str, partitions: Iterable[TopicPartition], seconds
         positions = _offsets(client, wanted, EARLIEST)
         while unread := {partition: at for partition, at in positions.items() if at < ends[partition]}:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"reading came to {unread} only, the ends are {ends}")
+                raise TimeoutError(f"read only up to {unread}, but the partitions end at {ends}")
             consumer.positions = unread
             for fetched in consumer.poll(0.2):
                 topic, partition = fetched.partition

@@ -80,7 +80,7 @@ class Failure:
         if first < 1 or (last is not None and last < first):
             raise ValueError("calls are counted from 1")
         if self._last != 0:
-            raise ValueError("when this failure strikes has been said already")
+            raise ValueError("it is already set when this failure happens")
         self._first, self._last = first, last
         self._arm(self)
         return self

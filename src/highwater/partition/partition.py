@@ -291,7 +291,7 @@ class Partition:
             batch = validate_append(field, self.rules, now_ms, at_once=True)
         header = batch.header
         if header.is_transactional:
-            raise KafkaError(Code.INVALID_TXN_STATE, "this broker does not do transactions")
+            raise KafkaError(Code.INVALID_TXN_STATE, "this broker does not support transactions")
         if header.codec == Codec.ZSTD and produce_version < _ZSTD_FROM_PRODUCE:
             raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE)
         if len(batch.data) > self.log.config.segment_bytes:

@@ -136,7 +136,7 @@ def define(data: object, folder: Path = Path(), transform: Transform | None = No
     top = Section(data, (), *TOP)
     name = top.required("name")
     if not _NAME.fullmatch(name):
-        raise Mistake(("name",), f"is {name!r}: letters, digits, dots, dashes and underscores make a name")
+        raise Mistake(("name",), f"is {name!r}: a name has only letters, digits, dots, dashes and underscores")
     source, group = _source(top.section("source", *SOURCE))
     decoding = _decoding(top.section("decode", *DECODE))
     sink_format, sink = _sink(top.section("sink", *SINK), source["kafka.bootstrap.servers"], folder)
@@ -195,7 +195,7 @@ def _add_options(section: Section, options: dict[str, str]) -> None:
     """The rest of a section: options under their own names."""
     for name, value in section.settings("options").items():
         if name.lower() in {known.lower() for known in options}:
-            raise Mistake((*section.place, "options", name), f"is said by a key of {section.place[0]} already")
+            raise Mistake((*section.place, "options", name), f"is already set by a key of {section.place[0]}")
         options[name] = value
 
 
@@ -248,7 +248,7 @@ def _mode(top: Section, sink_format: str, transforms: bool) -> str:
     mode = top.choice("mode", MODES, "direct" if can_be_direct else "connector")
     if mode == "direct" and not can_be_direct:
         why = "a transform needs the rows in Spark" if transforms else "a topic is written from rows in Spark"
-        raise Mistake(("mode",), f"is 'direct', but {why}: say connector")
+        raise Mistake(("mode",), f"is 'direct', but {why}: use connector")
     return mode
 
 
@@ -272,7 +272,7 @@ def _place_decoding(decoding: Decoding | None, mode: str, source: dict[str, str]
 
 def _py_files(top: Section, folder: Path, transforms: bool) -> tuple[Path, ...]:
     if "py_files" in top and not transforms:
-        raise Mistake(("py_files",), "is given without a transform, which alone could import them")
+        raise Mistake(("py_files",), "is given without a transform: only a transform imports these modules")
     found: dict[str, Path] = {}
     for name in top.texts("py_files"):
         path = (folder / name).absolute()

@@ -263,7 +263,7 @@ def _check_batch(given: _Given, starting: Bound, ending: Bound) -> None:
             _check_order(starting.by_partition, ending.by_partition)
     for name in _PER_TRIGGER:
         if name in given:
-            _log.warning("option %s says nothing about a batch query, which has no triggers", name)
+            _log.warning("option %s has no effect on a batch query, which has no triggers", name)
 
 
 def _check_order(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:

@@ -38,7 +38,9 @@ def exported(position: Position) -> str:
     for log, intervals in sorted(position.at.items()):
         of_topic = ends.setdefault(log.topic, {})
         if str(log.partition) in of_topic:
-            raise LandingError(f"the table has two lives of {log}, a topic that was made anew: name its end with --set")
+            raise LandingError(
+                f"the table has positions of two topics for {log}, which was created again: name its end with --set"
+            )
         of_topic[str(log.partition)] = intervals[-1].end
     return json.dumps(ends)
 
@@ -84,7 +86,7 @@ def _logs(servers: str, ends: Mapping[TopicPartition, int]) -> dict[Log, int]:
         for partition, offset in ends.items():
             topic = client.view.topics.get(partition.topic)
             if topic is None or partition.partition not in topic.partitions:
-                raise LandingError(f"the cluster has no {partition}, of which a position is given")
+                raise LandingError(f"the cluster has no {partition}, but a position is given for it")
             topic_id = "" if topic.id == ZERO_UUID else uuid_text(topic.id)
             found[Log(partition.topic, topic_id, partition.partition)] = offset
     return found

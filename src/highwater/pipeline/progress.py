@@ -70,7 +70,7 @@ class GroupProgress:
         self._warned = str(error)
         is_refusal = isinstance(error, KafkaError) and not is_retriable(error.code)
         _log.warning(
-            "group %s does not take the progress of this query, so that lag tools see it behind: %s%s",
+            "group %s does not take the progress of this query, so lag tools show it as behind: %s%s",
             self._group_id,
             error,
             "; kafka.group.id should name a group that no running consumer is a member of" if is_refusal else "",

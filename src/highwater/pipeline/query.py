@@ -115,7 +115,7 @@ def sole_driver(definition: Definition, lock: int | None = None) -> Iterator[Non
     # The definition may have been edited since: then the descriptor is the lock of another checkpoint.
     with nullcontext() if lock is not None and checkpoint.is_held_by(lock) else checkpoint.locked():
         for file in checkpoint.mend():
-            _log.warning("%s was half-written when the power went, and is removed: Spark does without it", file)
+            _log.warning("%s was half-written at a power cut, and is removed: Spark does not need it", file)
         yield
 
 

@@ -182,7 +182,9 @@ class Core:
     def check_consistent(self, leader_id: NodeId | None, epoch: Epoch) -> None:
         """Raises QuorumViolation if a peer's response names a second leader for our epoch."""
         if self.contradicts(leader_id, epoch):
-            raise QuorumViolation(f"{leader_id} is said to lead epoch {epoch}, where we know of {self.role.leader_id}")
+            raise QuorumViolation(
+                f"a peer names {leader_id} as leader of epoch {epoch}, but this node knows {self.role.leader_id}"
+            )
 
     def learn(self, leader_id: NodeId | None, epoch: Epoch, listeners: Listeners, now: float) -> None:
         """Moves to a later epoch, or follows the leader of this one. An earlier epoch is ignored."""

@@ -25,7 +25,7 @@ def take_turn(core: Core, now: float) -> None:
         if core.role is before:
             break
     else:
-        raise AssertionError(f"no rest in {core.role}")
+        raise AssertionError(f"the steps of {core.role} do not end")
     _send(core, now)
 
 

@@ -111,7 +111,7 @@ WRONG = {
     ),
     "contradiction": (
         GOOD + "transform: clean.py:clean\nmode: direct\n",
-        "15: mode: is 'direct', but a transform needs the rows in Spark: say connector",
+        "15: mode: is 'direct', but a transform needs the rows in Spark: use connector",
     ),
     "wrong kind": (
         GOOD + "restart:\n  attempts: often\n",
@@ -119,7 +119,7 @@ WRONG = {
     ),
     "nothing to import them": (
         GOOD + "py_files: rules.py\n",
-        "14: py_files: is given without a transform, which alone could import them",
+        "14: py_files: is given without a transform: only a transform imports these modules",
     ),
     "no such module": (
         GOOD + "transform: clean.py:clean\npy_files:\n  - rules.py\n",
@@ -144,7 +144,7 @@ WRONG = {
     ),
     "said twice": (
         GOOD.replace("  path: tables/orders", "  path: tables/orders\n  options:\n    Path: elsewhere"),
-        "14: sink.options.Path: is said by a key of sink already",
+        "14: sink.options.Path: is already set by a key of sink",
     ),
     "two sinks": (GOOD.replace("  path:", "  topic:"), "12: sink.topic: table and topic exclude each other"),
     "empty": ("", "1: the file is empty"),

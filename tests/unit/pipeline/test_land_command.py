@@ -44,7 +44,7 @@ def test_a_run_to_the_end_that_is_interrupted_fails(tmp_path: Path) -> None:
             land.send_signal(signal.SIGINT)
             said, failed = land.communicate(timeout=WAIT_SECONDS)
     assert land.returncode == 1
-    assert failed == "stopped before all was landed\n"
+    assert failed == "stopped before all records were landed\n"
     assert said.splitlines()[-1] == "orders stopped"
 
 

@@ -198,7 +198,7 @@ def test_the_cluster_and_the_selection_must_be_named() -> None:
 
 def test_limits_per_trigger_are_pointed_out_in_a_batch(caplog: pytest.LogCaptureFixture) -> None:
     parsed(False, maxOffsetsPerTrigger="5")
-    assert "maxOffsetsPerTrigger says nothing about a batch query" in caplog.text
+    assert "maxOffsetsPerTrigger has no effect on a batch query" in caplog.text
 
 
 def test_every_option_is_in_the_document() -> None:

@@ -60,7 +60,7 @@ def test_a_leader_outside_the_voters_that_resigned_leaves_its_epoch_after_an_ele
 @pytest.mark.parametrize("error", [Code.NONE, Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER])
 def test_two_leaders_of_one_epoch_end_the_node_with_any_error_code(error: Code) -> None:
     bench = Bench().to_follower(2, 3)
-    with pytest.raises(QuorumViolation, match="3 is said to lead epoch 3, where we know of 2"):
+    with pytest.raises(QuorumViolation, match="a peer names 3 as leader of epoch 3, but this node knows 2"):
         bench.answer(2, FetchAnswer(error, NodeId(3), 3))
 
 

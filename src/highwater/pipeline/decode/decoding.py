@@ -58,10 +58,10 @@ class Decoding:
         """Nothing is read into raw values, so what is said of fields and of misfits means nothing."""
         for option, given in (("schema", self.ddl), ("deadLetterTopic", self.dead_letter_topic)):
             if given:
-                raise ValueError(f"{option} is given, but decode=raw reads nothing into values: say decode=json")
+                raise ValueError(f"{option} is given, but decode=raw does not decode values: use decode=json")
         if self.null_values is not NullValues.ROW:
             raise ValueError(
-                f"nullValues is {str(self.null_values)!r}, but decode=raw keeps every value: say decode=json"
+                f"nullValues is {str(self.null_values)!r}, but decode=raw keeps every value: use decode=json"
             )
 
     @classmethod

@@ -29,7 +29,8 @@ def check_writable(table: OpenTable) -> None:
     where = table.table_uri
     if metadata.partition_columns:
         raise LandingError(
-            f"{where} is partitioned by {', '.join(metadata.partition_columns)}: only a table without is landed in"
+            f"{where} is partitioned by {', '.join(metadata.partition_columns)}: only tables without partitions are "
+            "supported"
         )
     settings = metadata.configuration
     if constraints := sorted(name for name in settings if name.startswith(_CONSTRAINT)):

@@ -84,7 +84,7 @@ class IcebergTable:
         # The second is how a database says that another driver has just created the same namespace.
         table = until_won(lambda: self._create_or_widen(schema), CommitFailedException, IntegrityError)
         if not table.spec().is_unpartitioned():
-            raise LandingError(f"{self.name} is partitioned: only a table without partitions is landed in")
+            raise LandingError(f"{self.name} is partitioned: only tables without partitions are supported")
         location = _data(table)
         required = tuple(field.name for field in table.schema().fields if field.required)
         if folder := _local(location):
@@ -148,7 +148,9 @@ class IcebergTable:
     def _files(self, location: str, pattern: str) -> Iterator[Path]:
         folder = _local(location)
         if folder is None:
-            raise LandingError(f"{location} is no folder: let the store remove what no snapshot of {self.name} names")
+            raise LandingError(
+                f"{location} is no folder: let the store remove the files that no snapshot of {self.name} names"
+            )
         return folder.glob(pattern)
 
     def _create_or_widen(self, schema: pa.Schema) -> OpenTable:

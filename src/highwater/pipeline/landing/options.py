@@ -51,7 +51,7 @@ class Landing:
         landing_id = given.get("landingid")
         if landing_id is not None and not _LANDING_ID.fullmatch(landing_id):
             raise BadOption(
-                f"option landingId is {landing_id!r}: letters, digits, dots, dashes and underscores make a name"
+                f"option landingId is {landing_id!r}: a name has only letters, digits, dots, dashes and underscores"
             )
         return cls(_table(given), _shape(given), decoding, landing_id, given.get("checkpointlocation"))
 

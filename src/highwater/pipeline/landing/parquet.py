@@ -57,7 +57,9 @@ class ParquetTable:
 
         taken = [name for name in schema.names if name.lower() in (QUERY, BATCH)]
         if taken:
-            raise LandingError(f"column {taken[0]} has the name of a column that readers see for each batch's folder")
+            raise LandingError(
+                f"column {taken[0]} has a name that is taken: readers get that column from the folders of batches"
+            )
         make_folder(self._staging)
         present = self._schema()
         if present is None:

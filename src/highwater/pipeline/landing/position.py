@@ -89,7 +89,7 @@ def reaches(ranges: Iterable[OffsetRange]) -> tuple[Reach, ...]:
         parts = list(group)
         first, last = parts[0], parts[-1]
         if any(after.start != before.end for before, after in pairwise(parts)):
-            raise ValueError(f"of {log} the offsets {first.start} to {last.end} were planned, and not all were read")
+            raise ValueError(f"the offsets {first.start} to {last.end} of {log} were planned, and not all were read")
         is_cut = any(part.cut for part in parts)
         found.append(Reach(log, first.start, last.end, last.end_epoch, first.leader_epoch, is_cut))
     return tuple(found)

@@ -82,8 +82,8 @@ def after(known: Known, batch: Batch) -> Known | None:
 def _check_is_new(known: Known, batch: Batch) -> None:
     if batch.has_past:
         raise LandingError(
-            f"the table is new, the checkpoint is not: {batch} comes, and the table has none before it. Put the table "
-            f"back, or move the checkpoint away to land everything from the start"
+            f"the table is new, the checkpoint is not: {batch} comes, and the table has no batch before it. Put the "
+            "table back, or move the checkpoint away to land everything from the start"
         )
     if known.has_strangers and batch.landing_id != batch.query_id:
         raise LandingError(
@@ -111,7 +111,7 @@ def _by_offsets(known: Known, batch: Batch, reaches: Sequence[Reach]) -> Known |
     if position.drivers.get(batch.query_id, position.driver) < position.driver:
         raise Fenced(
             f"{batch.landing_id} was started anew without this checkpoint, or its position was set by hand: this query "
-            f"({batch.query_id}) lands in the table no more. Stop the other one, or move this checkpoint away"
+            f"({batch.query_id}) no longer lands in the table. Stop the other one, or move this checkpoint away"
         )
     if batch.has_rows and not reaches:
         # Rows without new offsets, such as a window that closed by the clock: only the number distinguishes them.

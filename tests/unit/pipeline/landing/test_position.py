@@ -94,7 +94,7 @@ def test_a_start_without_the_checkpoint_takes_over_and_the_earlier_query_is_fenc
     table.commit(reaching(0, 10, query_id="first"), staged(table, range(10)))
     assert table.commit(reaching(0, 0, number=0, query_id="second", reaches=(), has_rows=False), [])
     assert position_of(table).drivers == {"first": 1, "second": 2}
-    with pytest.raises(Fenced, match=r"p was started anew.*this query \(first\) lands in the table no more"):
+    with pytest.raises(Fenced, match=r"p was started anew.*this query \(first\) no longer lands in the table"):
         table.commit(reaching(10, 20, query_id="first"), staged(table, range(10, 20)))
     assert table.commit(reaching(10, 20, query_id="second"), staged(table, range(10, 20)))
 
