@@ -89,6 +89,42 @@ def test_a_topic_is_a_sink_too(tmp_path: Path) -> None:
     assert definition.sink == {"kafka.bootstrap.servers": "127.0.0.1:9092", "topic": "copies"}
 
 
+def secured(password: str) -> str:
+    return f"""\
+  options:
+    kafka.security.protocol: SASL_PLAINTEXT
+    kafka.sasl.mechanism: PLAIN
+    kafka.sasl.jaas.config: 'a.PlainLoginModule required username="alice" password="{password}";'
+"""
+
+
+def test_secrets_are_references_that_nothing_looks_up(tmp_path: Path) -> None:
+    definition = loaded(tmp_path, GOOD.replace("decode:\n", secured("${env:NOT_THERE}") + "decode:\n"))
+    assert "${env:NOT_THERE}" in definition.source["kafka.sasl.jaas.config"]
+    with pytest.raises(ValueError, match="no variable NOT_THERE"):
+        definition.security.access()
+
+
+@pytest.mark.parametrize("secret", ["s3cret", "s3cret${env:X}", "${S3CRET}"])
+@pytest.mark.parametrize("section", ["source", "sink"])
+def test_a_secret_that_is_written_out_is_refused_and_not_shown(tmp_path: Path, secret: str, section: str) -> None:
+    to_topic = GOOD.replace("  table: delta\n  path: tables/orders\n", "  topic: copies\n") + "transform: a.py:b\n"
+    before = {"source": "decode:\n", "sink": "trigger:"}[section]
+    message = refusal(tmp_path, to_topic.replace(before, secured(secret) + before))
+    assert (
+        f"{section}.options.kafka.sasl.jaas.config: kafka.sasl.jaas.config: the secret in it is written out" in message
+    )
+    assert "${env:NAME}" in message and "s3cret" not in message.lower()
+
+
+def test_a_sink_topic_beside_its_source_has_its_security(tmp_path: Path) -> None:
+    text = GOOD.replace("decode:\n", secured("${env:A}") + "decode:\n") + "transform: a.py:b\n"
+    beside = loaded(tmp_path, text.replace("  table: delta\n  path: tables/orders\n", "  topic: copies\n"))
+    assert dict(beside.sink_security.settings) == dict(beside.security.settings) != {}
+    elsewhere = text.replace("  table: delta\n  path: tables/orders\n", "  topic: a\n  bootstrap_servers: h:1\n")
+    assert loaded(tmp_path, elsewhere).sink_security.settings == ()
+
+
 WRONG = {
     "not YAML": (GOOD.replace("name: orders", "name: [orders"), "2: not YAML: "),
     "unknown key": (GOOD.replace("  topic:", "  topc:"), "4: source.topc: is not a key here; did you mean topic?"),
