@@ -14,6 +14,7 @@ import pytest
 from highwater.client import Client, Security
 from highwater.client.references import is_reference, resolved
 from highwater.client.security import Access
+from highwater.pipeline.reading import Reading
 from tests.secured import Certificates, jaas
 
 SECRET = 's3cr"et;'
@@ -35,6 +36,11 @@ def test_a_secret_is_looked_up_where_a_client_is_made(monkeypatch: pytest.Monkey
     login = Client("h:1", security=security)._access.login
     assert login is not None and login.exchange().first() == b"\0alice\0" + SECRET.encode()
     assert SECRET not in repr(login) + repr(security)
+
+
+def test_a_secret_that_is_written_out_does_not_show() -> None:
+    security = Security.of(PLAIN | {"sasl.jaas.config": jaas("PLAIN", "s3cret")})
+    assert "s3cret" not in repr((security, security.access(), Reading("h:1", security=security)))
 
 
 def test_references_are_those_of_kafkas_config_providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

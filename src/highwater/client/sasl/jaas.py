@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 _HEAD = re.compile(r"\s*([\w.$]+)\s+(\w+)")
-_OPTION = re.compile(
-    r"""\s*([\w.-]+)\s*=\s*(?:"((?:[^"\\\r\n]|\\.)*)"|'((?:[^'\\\r\n]|\\.)*)'|([^\s;"'=]+))(?=[\s;])"""
-)
+_OPTION = re.compile(r"""\s*([\w.-]+)\s*=\s*(?:"((?:[^"\\\r\n]|\\.)*)"|'((?:[^'\\\r\n]|\\.)*)'|([^\s;"'=]+))""")
 _END = re.compile(r"\s*;\s*")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b"}
 
