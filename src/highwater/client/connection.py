@@ -178,9 +178,17 @@ class Connection:
     def _receive_frame(self, ticket: Ticket, timeout: float | None) -> memoryview:
         if not self._in_flight or self._in_flight[0] != ticket:
             raise ValueError(f"not the oldest request in flight: {ticket}")
-        seconds = self.timeout if timeout is None else timeout
+        frame = self._early.popleft() if self._early else self._next_frame(self.timeout if timeout is None else timeout)
+        self._in_flight.popleft()
+        (correlation_id,) = _SIZE.unpack_from(frame)
+        if correlation_id != ticket.correlation_id:
+            self.close()
+            raise BadAnswer(f"{self.endpoint} answered request {correlation_id}, not {ticket.correlation_id}")
+        return frame[4:]
+
+    def _next_frame(self, seconds: float) -> memoryview:
         try:
-            frame = self._early.popleft() if self._early else self._read_frame(time.monotonic() + seconds)
+            return self._read_frame(time.monotonic() + seconds)
         except TimeoutError as error:
             self.close()
             raise RequestTimeout(f"no answer from {self.endpoint} within {seconds:g} s") from error
@@ -190,12 +198,6 @@ class Connection:
         except OSError as error:
             self.close()
             raise self._explained(error) from error
-        self._in_flight.popleft()
-        (correlation_id,) = _SIZE.unpack_from(frame)
-        if correlation_id != ticket.correlation_id:
-            self.close()
-            raise BadAnswer(f"{self.endpoint} answered request {correlation_id}, not {ticket.correlation_id}")
-        return frame[4:]
 
     def _read_frame(self, deadline: float) -> memoryview:
         head = self._read(4, deadline)
@@ -291,21 +293,15 @@ class Connection:
         """Authenticates again before the session ends (KIP-368). Nothing else may be under way meanwhile, so the
         answers that are still to come are read first, and kept."""
         early = [*self._early]
+        while len(early) < len(self._in_flight):
+            early.append(self._next_frame(self.timeout))
+        waiting, self._in_flight, self._early = self._in_flight, deque(), deque()
         try:
-            while len(early) < len(self._in_flight):
-                early.append(self._read_frame(time.monotonic() + self.timeout))
-            waiting, self._in_flight, self._early = self._in_flight, deque(), deque()
             self._log_in()
-            self._in_flight, self._early = waiting, deque(early)
-        except TimeoutError as error:
-            self.close()
-            raise RequestTimeout(f"no answer from {self.endpoint} within {self.timeout:g} s") from error
-        except ClientFailure:
+        except BaseException:
             self.close()
             raise
-        except OSError as error:
-            self.close()
-            raise self._explained(error) from error
+        self._in_flight, self._early = waiting, deque(early)
 
     def _explained(self, error: OSError) -> ClientFailure:
         if isinstance(error, ssl.SSLError):

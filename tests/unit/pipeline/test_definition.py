@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from highwater.pipeline.project import NotEmpty, write_project
 from highwater.pipeline.sections import Mistake, duration
 from highwater.pipeline.yaml_file import BadDefinition, load
 
+DOCUMENT = Path(__file__).parents[3] / "docs/pipeline.md"
 GOOD = """\
 name: orders
 source:
@@ -115,6 +117,12 @@ def test_a_secret_that_is_written_out_is_refused_and_not_shown(tmp_path: Path, s
         f"{section}.options.kafka.sasl.jaas.config: kafka.sasl.jaas.config: the secret in it is written out" in message
     )
     assert "${env:NAME}" in message and "s3cret" not in message.lower()
+
+
+def test_the_secured_source_of_the_document_is_a_good_one(tmp_path: Path) -> None:
+    [block] = re.findall(r"^```yaml\n(source:\n.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    definition = loaded(tmp_path, f"name: orders\n{block}sink:\n  table: delta\n  path: tables/orders\n")
+    assert dict(definition.security.settings)["sasl.mechanism"] == "SCRAM-SHA-512"
 
 
 def test_a_sink_topic_beside_its_source_has_its_security(tmp_path: Path) -> None:
