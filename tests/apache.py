@@ -169,14 +169,20 @@ class ApacheKafka:
         properties: Mapping[str, str] | None = None,
         features: Mapping[str, int] | None = None,
         jvm_options: Sequence[str] = (),
+        listeners: Mapping[str, str] | None = None,
+        format_options: Sequence[str] = (),
     ) -> None:
+        """`listeners`: further ones of a single node, by name and security protocol."""
         self.directory = directory
         self.nodes = nodes
+        self.protocols = dict(listeners or {})
+        self._format_options = format_options
         self.properties = dict(properties or {})
         self.features = dict(features or {})
         self._jvm_options = jvm_options or quick_start("broker")
-        ports = free_ports(2 * nodes)
-        self.ports, self._controller_ports = ports[:nodes], ports[nodes:]
+        ports = free_ports(2 * nodes + len(self.protocols))
+        self.ports, self._controller_ports = ports[:nodes], ports[nodes : 2 * nodes]
+        self.listener_ports = dict(zip(self.protocols, ports[2 * nodes :], strict=True))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -208,6 +214,7 @@ class ApacheKafka:
             config.write_text("".join(f"{key}={value}\n" for key, value in self._server_properties(node).items()))
             options = ["--standalone"] if self.nodes == 1 else []
             options += [f"--feature={name}={level}" for name, level in self.features.items()]
+            options += self._format_options
             format_it = Call("kafka.tools.StorageTool", ["format", "-t", CLUSTER_ID, "-c", str(config), *options])
             (done,) = run_tools([format_it])
             if done.rc != 0:
@@ -269,10 +276,16 @@ class ApacheKafka:
         return {
             "process.roles": "broker,controller",
             "node.id": str(node),
-            "listeners": f"PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": ",".join(
+                f"{name}://127.0.0.1:{port}"
+                for name, port in {"PLAINTEXT": client, "CONTROLLER": controller, **self.listener_ports}.items()
+            ),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{protocol}"
+                for name, protocol in {"CONTROLLER": "PLAINTEXT", "PLAINTEXT": "PLAINTEXT", **self.protocols}.items()
+            ),
             **(
                 {"controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}"}
                 if self.nodes == 1

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.apache import ApacheKafka, Ran, end_tool_host, run_tool, why_unavailable
+from tests.secured import SecuredKafka
 
 APACHE_FIXTURES = {"apache", "apache_kafka", "apache_tool"}
 
@@ -55,6 +56,16 @@ def apache() -> None:
 def apache_kafka(apache: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     """One Apache Kafka node that tests share: use topic names of your own."""
     kafka = ApacheKafka(tmp_path_factory.mktemp("apache"))
+    try:
+        yield kafka.start()
+    finally:
+        kafka.kill()
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(apache: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """One Apache Kafka node with a listener of each security protocol; use topic names of your own."""
+    kafka = SecuredKafka(tmp_path_factory.mktemp("secured"))
     try:
         yield kafka.start()
     finally:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from highwater.client import Security
+from highwater.config.properties import parse_properties
 from tests.apache import free_ports
 from tests.cluster.stage import wait_until
 
@@ -129,9 +131,16 @@ def test_the_guide_can_be_followed(reader: Reader) -> None:
     assert follow(reader, "docs/guide.md") >= 20
 
 
+def test_the_tools_understand_the_client_s_file_that_the_guide_shows() -> None:
+    found = BLOCK.findall((ROOT / "docs/guide.md").read_text())
+    [file] = [block for kind, block in found if kind == "properties" and "node.id" not in block]
+    security = Security.of(parse_properties(file))
+    assert dict(security.settings)["security.protocol"] == "SASL_SSL" and security.open_secret is None
+
+
 def test_a_node_runs_from_the_file_that_the_guide_shows(reader: Reader) -> None:
     found = BLOCK.findall((ROOT / "docs/guide.md").read_text())
-    [file] = [block for kind, block in found if kind == "properties"]
+    [file] = [block for kind, block in found if kind == "properties" and "node.id" in block]
     [(make, run)] = [block.splitlines() for kind, block in found if kind == "sh" and "highwater node" in block]
     client, controller = free_ports(2)
     reader.port = client

@@ -26,13 +26,14 @@ class Complaints:
     def __init__(self, client: Client, what: str = "Still waiting") -> None:
         self.what = what
         self._servers = [str(endpoint) for endpoint in client.bootstrap]
+        self._security = client.security
         self._next = 0.0
         client.on_delay = self.hear
 
     def hear(self, failure: Exception, seconds: float) -> None:
         if seconds < FIRST_SECONDS or time.monotonic() < self._next:
             return
-        causes = list(troubles(self._servers))
+        causes = list(troubles(self._servers, self._security))
         is_vague = isinstance(failure, KafkaError) and failure.code is Code.NOT_CONTROLLER
         reason = NO_CONTROLLER if is_vague else str(failure)
         click.echo(f"{self.what}: {'; '.join(causes if is_vague and causes else [reason, *causes])}", err=True)

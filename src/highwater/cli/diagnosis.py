@@ -9,6 +9,7 @@ from pathlib import Path
 from highwater.client.admin import Admin
 from highwater.client.client import Broker, Client
 from highwater.client.failures import ClientFailure
+from highwater.client.security import PLAINTEXT, Security
 from highwater.cluster.room import LEAST_BYTES, shortage
 from highwater.errors import KafkaError
 from highwater.log.meta_properties import read_meta_properties
@@ -18,10 +19,10 @@ from highwater.world.real_disk import RealDisk
 ANSWER_SECONDS = 1.0
 
 
-def troubles(servers: list[str]) -> Iterator[str]:
+def troubles(servers: list[str], security: Security = PLAINTEXT) -> Iterator[str]:
     """One line for each broker that does not answer, and for each full directory of brokers on this machine;
     directories of other machines cannot be checked. Nothing is tried twice, because a user waits."""
-    with Client(servers, timeout=0, request_timeout=ANSWER_SECONDS) as client:
+    with Client(servers, timeout=0, request_timeout=ANSWER_SECONDS, security=security) as client:
         try:
             client.refresh([])
         except (KafkaError, ClientFailure):

@@ -17,7 +17,7 @@ from highwater.cli.group_report import (
 from highwater.cli.group_reset import SCENARIOS, NotThere, Reset, check_partitions, named_partitions
 from highwater.cli.java_text import exception_text
 from highwater.cli.properties import load_properties, open_client
-from highwater.cli.tool import exclude, given, misuse, require, tool
+from highwater.cli.tool import exclude, fail, given, misuse, require, tool
 from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
 from highwater.client.groups import Groups, assigned
@@ -66,7 +66,11 @@ def command(context: click.Context, **options: object) -> None:
     properties = load_properties(params["command_config"]) if params["command_config"] else {}
     properties.setdefault("default.api.timeout.ms", str(params["timeout"]))
     try:
-        with open_client(params["bootstrap_server"], properties, client_id="highwater-groups") as client:
+        client = open_client(params["bootstrap_server"], properties, client_id="highwater-groups")
+    except ValueError as error:
+        fail(str(error))
+    try:
+        with client:
             _run(context, client, Groups(client))
     except NotThere as error:
         _failed(error.message)

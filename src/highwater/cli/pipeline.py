@@ -166,9 +166,9 @@ def status(file: Path) -> None:
         click.echo("the source has no group: its lag is that of the last batch")
         return
     try:
-        for line in _group_lag(definition.bootstrap_servers, definition.group):
+        for line in _group_lag(definition, definition.group):
             click.echo(line)
-    except (KafkaError, ClientFailure) as error:
+    except (KafkaError, ClientFailure, ValueError) as error:
         fail(f"group {definition.group}: {error}")
 
 
@@ -228,9 +228,10 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _group_lag(servers: str, group: str) -> Iterator[str]:
+def _group_lag(definition: Any, group: str) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [("GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG")]
-    with Client(servers, timeout=SECONDS, request_timeout=SECONDS) as client:
+    servers, security = definition.bootstrap_servers, definition.security
+    with Client(servers, timeout=SECONDS, request_timeout=SECONDS, security=security) as client:
         committed = Groups(client).committed(group)
         ends = list_offsets(client, dict.fromkeys(committed, LATEST))
         for partition in sorted(committed):

@@ -9,11 +9,10 @@ import click
 from highwater.cli.complaints import Complaints
 from highwater.cli.tool import fail
 from highwater.client.client import Client
+from highwater.client.security import Security, is_of_security
 from highwater.config.properties import parse_properties
 
 UNDERSTOOD = frozenset({"bootstrap.servers", "client.id", "request.timeout.ms", "default.api.timeout.ms"})
-
-_ENCRYPTED = ("ssl.", "sasl.")
 
 
 def load_properties(path: str) -> dict[str, str]:
@@ -53,21 +52,18 @@ def open_client(
     what: str | None = "Still waiting",
 ) -> Client:
     """A client with these properties. It prints on stderr what it waits for if that lasts: `what`, and the cause.
-    Raises ValueError for values that have no meaning here."""
-    protocol = properties.get("security.protocol", "PLAINTEXT")
-    if protocol != "PLAINTEXT":
-        raise ValueError(f"security.protocol={protocol} is not supported yet: connections are PLAINTEXT")
-    understood = UNDERSTOOD.union(also_understood, ["security.protocol"])
+    Raises ValueError for values that have no meaning here, and for a setting of security that is not acted on."""
+    security = Security.of(properties)
+    understood = UNDERSTOOD.union(also_understood)
     for key in properties:
-        if key.startswith(_ENCRYPTED):
-            raise ValueError(f"{key} is not supported yet: connections are PLAINTEXT")
-        if key not in understood:
+        if key not in understood and not is_of_security(key):
             click.echo(f"The configuration '{key}' was supplied but isn't a known config.", err=True)
     client = Client(
         bootstrap_server,
         client_id=properties.get("client.id", client_id),
         timeout=number(properties, "default.api.timeout.ms", 60_000) / 1000,
         request_timeout=number(properties, "request.timeout.ms", 30_000) / 1000,
+        security=security,
     )
     if what is not None:
         Complaints(client, what)

@@ -11,8 +11,7 @@ from highwater.cli.command_group import CommandGroup
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import fail
 from highwater.client.admin import Admin
-from highwater.client.client import Broker
-from highwater.client.connection import Connection
+from highwater.client.client import Broker, Client
 from highwater.client.failures import ClientFailure, RequestTimeout
 from highwater.errors import KafkaError, is_retriable
 from highwater.model import ZERO_UUID, uuid_text
@@ -73,7 +72,7 @@ def _quorum(admin: Admin, brokers: Sequence[Broker]) -> DescribeQuorumResponse:
     except (KafkaError, RequestTimeout) as failed:
         if isinstance(failed, KafkaError) and not is_retriable(failed.code):
             raise
-        silent = [f"{broker.id} at {broker.endpoint}" for broker in brokers if not _answers(broker)]
+        silent = [f"{broker.id} at {broker.endpoint}" for broker in brokers if not _answers(admin.client, broker)]
         why = f"no answer comes from broker {', broker '.join(silent)}" if silent else "every broker answers"
         fail(
             f"The quorum is lost or has no leader: no controller answered within {admin.client.timeout:g} s, and "
@@ -81,9 +80,9 @@ def _quorum(admin: Admin, brokers: Sequence[Broker]) -> DescribeQuorumResponse:
         )
 
 
-def _answers(broker: Broker) -> bool:
+def _answers(client: Client, broker: Broker) -> bool:
     try:
-        Connection(broker.endpoint, dial_timeout=ANSWER_SECONDS).close()
+        client.dial(broker.endpoint, dial_timeout=ANSWER_SECONDS).close()
     except ClientFailure:
         return False
     return True

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from highwater.client.consumer import Consumer, FetchLimits
     from highwater.client.descriptions import describe_topic_ids, describe_topics
     from highwater.client.failures import (
+        AuthenticationFailed,
         BadAnswer,
         ClientFailure,
         Disconnected,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from highwater.client.fetched import Fetched
     from highwater.client.offsets import delete_records, list_offsets
     from highwater.client.producer import Producer
+    from highwater.client.security import Security
 
 _HOMES = {
     "admin": ("Admin", "ConfigSource", "NewTopic", "ResourceType"),
@@ -33,14 +35,24 @@ _HOMES = {
     "connection": ("Connection",),
     "consumer": ("Consumer", "FetchLimits"),
     "descriptions": ("describe_topic_ids", "describe_topics"),
-    "failures": ("BadAnswer", "ClientFailure", "Disconnected", "RequestTimeout", "Unreachable", "UnsupportedApi"),
+    "failures": (
+        "AuthenticationFailed",
+        "BadAnswer",
+        "ClientFailure",
+        "Disconnected",
+        "RequestTimeout",
+        "Unreachable",
+        "UnsupportedApi",
+    ),
     "fetched": ("Fetched",),
     "offsets": ("delete_records", "list_offsets"),
     "producer": ("Producer",),
+    "security": ("Security",),
 }
 
 __all__ = [
     "Admin",
+    "AuthenticationFailed",
     "BadAnswer",
     "Client",
     "ClientFailure",
@@ -54,6 +66,7 @@ __all__ = [
     "Producer",
     "RequestTimeout",
     "ResourceType",
+    "Security",
     "Unreachable",
     "UnsupportedApi",
     "delete_records",

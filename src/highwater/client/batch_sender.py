@@ -11,7 +11,7 @@ from typing import NamedTuple
 from highwater.client.admin import Admin, ResourceType
 from highwater.client.client import FIRST_BACKOFF, LAST_BACKOFF, Client, KnownTopic
 from highwater.client.connection import Connection, Ticket
-from highwater.client.failures import ClientFailure, Disconnected, RequestTimeout, UnsupportedApi
+from highwater.client.failures import AuthenticationFailed, ClientFailure, Disconnected, RequestTimeout, UnsupportedApi
 from highwater.client.producer import ACKS_ALL, new_identity
 from highwater.client.sealing import SEQUENCES, Batch, Sealing, Shrink, excess
 from highwater.errors import Code, KafkaError, code_of, is_retriable
@@ -200,7 +200,7 @@ class BatchSender:
             unnamed = any(topic.id == ZERO_UUID for topic in topics.values())
             version = connection.version(ProduceRequest, _FIRST_VERSION_WITH_TOPIC_IDS - 1 if unnamed else None)
             ticket = connection.send(self._message(batches, topics, version), version)
-        except UnsupportedApi:
+        except (AuthenticationFailed, UnsupportedApi):
             raise
         except (KafkaError, ClientFailure) as failure:
             self._lost(batches, failure)
@@ -216,8 +216,7 @@ class BatchSender:
         broker = self.client.view.brokers.get(leader)
         if broker is None:
             raise KafkaError(Code.LEADER_NOT_AVAILABLE, f"broker {leader} is not available")
-        opened = Connection(broker.endpoint, client_id=self.client.client_id, timeout=self.client.request_timeout)
-        self._connections[leader] = opened
+        opened = self._connections[leader] = self.client.dial(broker.endpoint)
         return opened
 
     def _message(

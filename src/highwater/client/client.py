@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from highwater.client.connection import DIAL_TIMEOUT, MAX_RESPONSE_BYTES, Connection, OnDelay
 from highwater.client.failures import ClientFailure, Disconnected, RequestTimeout, Unreachable
+from highwater.client.security import PLAINTEXT, Security
 from highwater.errors import Code, KafkaError, code_of, is_retriable
 from highwater.model import NO_NODE, ZERO_UUID, Endpoint, NodeId, TopicPartition, Uuid
 from highwater.wire.codec import Message
@@ -76,7 +77,8 @@ def parse_bootstrap_servers(servers: str | Iterable[str]) -> list[Endpoint]:
 class Client:
     """One connection per broker, made when first needed. Not safe for use by several threads at once.
 
-    `timeout` bounds a whole call with all its retries, `request_timeout` one request.
+    `timeout` bounds a whole call with all its retries, `request_timeout` one request. ValueError says what is wrong
+    with `security`, for instance a secret that is not where it refers to.
     """
 
     def __init__(
@@ -87,12 +89,15 @@ class Client:
         timeout: float = 60.0,
         request_timeout: float = 30.0,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
+        security: Security = PLAINTEXT,
     ) -> None:
         self.bootstrap = parse_bootstrap_servers(bootstrap_servers)
         self.client_id = client_id
         self.timeout = timeout
         self.request_timeout = request_timeout
         self.max_response_bytes = max_response_bytes
+        self.security = security
+        self._access = security.access()
         self.on_delay: OnDelay = lambda failure, seconds: None
         """Called for each failure after which a call tries again, and for responses that take long."""
         self.view = ClusterView()
@@ -113,15 +118,20 @@ class Client:
         """The live connection to `endpoint`, dialled if there is none."""
         known = self._connections.get(endpoint)
         if known is None or not known.is_open:
-            known = self._connections[endpoint] = Connection(
-                endpoint,
-                client_id=self.client_id,
-                timeout=self.request_timeout,
-                dial_timeout=dial_timeout,
-                max_response_bytes=self.max_response_bytes,
-                on_delay=lambda failure, seconds: self.on_delay(failure, seconds),
-            )
+            known = self._connections[endpoint] = self.dial(endpoint, dial_timeout=dial_timeout)
         return known
+
+    def dial(self, endpoint: Endpoint, *, dial_timeout: float = DIAL_TIMEOUT) -> Connection:
+        """A connection of the caller's own, which closes it."""
+        return Connection(
+            endpoint,
+            client_id=self.client_id,
+            timeout=self.request_timeout,
+            dial_timeout=dial_timeout,
+            max_response_bytes=self.max_response_bytes,
+            on_delay=lambda failure, seconds: self.on_delay(failure, seconds),
+            access=self._access,
+        )
 
     def any_connection(self) -> Connection:
         """A connection to any broker; raises Unreachable if no server accepts one. A server that accepts and does not

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import math
+import random
 import socket
+import ssl
 import struct
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from highwater.client.failures import BadAnswer, Disconnected, RequestTimeout, UnsupportedApi
+from highwater.client.authentication import authenticate, wanted_mechanisms
+from highwater.client.failures import (
+    AuthenticationFailed,
+    BadAnswer,
+    ClientFailure,
+    Disconnected,
+    RequestTimeout,
+    UnsupportedApi,
+)
+from highwater.client.security import Access
+from highwater.client.tls import explained, not_tls
 from highwater.errors import Code, KafkaError, code_of
 from highwater.model import Endpoint
 from highwater.wire.codec import Malformed, Message
 from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.api_versions_response import ApiVersionsResponse
+from highwater.wire.messages.sasl_handshake_request import SaslHandshakeRequest
 
 MAX_RESPONSE_BYTES = 256 << 20
 DIAL_TIMEOUT = 10.0
@@ -25,6 +39,13 @@ SOFTWARE_VERSION = "0.1.0"
 DELAY_SECONDS = 4.0
 """A response that takes longer is reported, each time this much has passed. The first member of a group waits 3 s for
 others."""
+
+RENEWAL = (0.85, 0.95)
+"""The parts of a session's life between which it is renewed, as in Kafka's clients; by chance, so that not all of them
+come at once."""
+
+_TLS_ALERT = b"\x15\x03"
+"""With this a TLS listener begins its answer to a client without TLS."""
 
 _FIRST_READ = 64 << 10
 _SIZE = struct.Struct(">i")
@@ -59,6 +80,7 @@ class Connection:
         dial_timeout: float = DIAL_TIMEOUT,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         on_delay: OnDelay = lambda failure, seconds: None,
+        access: Access = Access(),
     ) -> None:
         """`dial_timeout` bounds both the dial and the first answer: a stopped server accepts, and says nothing."""
         self.endpoint = endpoint
@@ -69,11 +91,19 @@ class Connection:
         self._client_id = client_id.encode()
         self._next_correlation_id = 0
         self._in_flight: deque[Ticket] = deque()
+        self._early: deque[memoryview] = deque()
+        """Answers to the oldest requests in flight that were read before anybody asked for them."""
         self._ranges: dict[int, tuple[int, int]] = {}
+        self._access = access
+        self._renew_at = math.inf
+        self.sessions = 0
+        """How often the server was told who we are."""
+        self._was_answered = False
         patience = min(timeout, dial_timeout)
-        self._socket: socket.socket | None = _dial(endpoint, patience)
+        self._socket: socket.socket | None = self._secured(_dial(endpoint, patience))
         try:
             self._ranges = self._negotiate(patience)
+            self._log_in()
         except BaseException:
             self.close()
             raise
@@ -87,6 +117,7 @@ class Connection:
             self._socket.close()
             self._socket = None
         self._in_flight.clear()
+        self._early.clear()
 
     def offers(self, api: type[Message]) -> bool:
         """Whether the server speaks a version of `api` that we speak too."""
@@ -112,6 +143,8 @@ class Connection:
 
     def send(self, request: Message, version: int, *, answered: bool = True, timeout: float | None = None) -> Ticket:
         """Put one request on the wire. A produce request with acks=0 is the only one never `answered`."""
+        if time.monotonic() >= self._renew_at:
+            self._renew()
         ticket = Ticket(self._next_correlation_id, request.API_KEY, version)
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         header = (
@@ -129,7 +162,7 @@ class Connection:
             raise RequestTimeout(f"{self.endpoint} took no {type(request).__name__} in time") from error
         except OSError as error:
             self.close()
-            raise Disconnected(f"{self.endpoint} disconnected: {error}") from error
+            raise self._explained(error) from error
         if answered:
             self._in_flight.append(ticket)
         return ticket
@@ -137,6 +170,7 @@ class Connection:
     def receive(self, ticket: Ticket, answer: type[M], timeout: float | None = None) -> M:
         """The answer to `ticket`, which must be the oldest request without one."""
         frame = self._receive_frame(ticket, timeout)
+        self._was_answered = True
         # An ApiVersions answer has the old header in every version: its reader cannot know yet what we speak.
         tagged = ticket.version >= answer.FLEXIBLE and answer is not ApiVersionsResponse
         return self._decode(frame, answer, ticket.version, tagged)
@@ -144,17 +178,7 @@ class Connection:
     def _receive_frame(self, ticket: Ticket, timeout: float | None) -> memoryview:
         if not self._in_flight or self._in_flight[0] != ticket:
             raise ValueError(f"not the oldest request in flight: {ticket}")
-        seconds = self.timeout if timeout is None else timeout
-        try:
-            frame = self._read_frame(time.monotonic() + seconds)
-        except TimeoutError as error:
-            self.close()
-            raise RequestTimeout(f"no answer from {self.endpoint} within {seconds:g} s") from error
-        except (OSError, BadAnswer) as error:
-            self.close()
-            if isinstance(error, BadAnswer):
-                raise
-            raise Disconnected(f"{self.endpoint} disconnected: {error}") from error
+        frame = self._early.popleft() if self._early else self._next_frame(self.timeout if timeout is None else timeout)
         self._in_flight.popleft()
         (correlation_id,) = _SIZE.unpack_from(frame)
         if correlation_id != ticket.correlation_id:
@@ -162,8 +186,26 @@ class Connection:
             raise BadAnswer(f"{self.endpoint} answered request {correlation_id}, not {ticket.correlation_id}")
         return frame[4:]
 
+    def _next_frame(self, seconds: float) -> memoryview:
+        try:
+            return self._read_frame(time.monotonic() + seconds)
+        except TimeoutError as error:
+            self.close()
+            raise RequestTimeout(f"no answer from {self.endpoint} within {seconds:g} s") from error
+        except ClientFailure:
+            self.close()
+            raise
+        except OSError as error:
+            self.close()
+            raise self._explained(error) from error
+
     def _read_frame(self, deadline: float) -> memoryview:
-        (size,) = _SIZE.unpack(self._read(4, deadline))
+        head = self._read(4, deadline)
+        if not self._ranges and head.startswith(_TLS_ALERT):
+            raise AuthenticationFailed(
+                f"{self.endpoint} speaks TLS: set security.protocol to SSL or SASL_SSL, or connect to another listener"
+            )
+        (size,) = _SIZE.unpack(head)
         if not 4 <= size <= self.max_response_bytes:
             raise BadAnswer(f"{self.endpoint} announced an answer of {size} bytes (limit {self.max_response_bytes})")
         return memoryview(self._read(size, deadline)).toreadonly()
@@ -218,6 +260,84 @@ class Connection:
                 raise KafkaError(code_of(response.error_code), f"{self.endpoint} refused ApiVersions")
             version = min(version - 1, offered[1])
         raise UnsupportedApi(f"{self.endpoint} has no version of ApiVersions in common with us")
+
+    # ---- Security
+
+    def _secured(self, sock: socket.socket) -> socket.socket:
+        try:
+            return self._access.secured(sock, self.endpoint)
+        except Disconnected:
+            if self._speaks_plainly():
+                raise AuthenticationFailed(not_tls(self.endpoint)) from None
+            raise
+
+    def _speaks_plainly(self) -> bool:
+        """Asked on a second connection: a listener without TLS closes one that begins with a handshake."""
+        try:
+            Connection(self.endpoint, client_id=self.client_id, timeout=min(self.timeout, DIAL_TIMEOUT)).close()
+        except (ClientFailure, KafkaError):
+            return False
+        return True
+
+    def _log_in(self) -> None:
+        if self._access.login is None:
+            return
+        self._renew_at = math.inf
+        begun = time.monotonic()
+        lifetime = authenticate(self, self._access.login)
+        if lifetime is not None:
+            self._renew_at = begun + lifetime * random.uniform(*RENEWAL)
+        self.sessions += 1
+
+    def _renew(self) -> None:
+        """Authenticates again before the session ends (KIP-368). Nothing else may be under way meanwhile, so the
+        answers that are still to come are read first, and kept."""
+        early = [*self._early]
+        while len(early) < len(self._in_flight):
+            early.append(self._next_frame(self.timeout))
+        waiting, self._in_flight, self._early = self._in_flight, deque(), deque()
+        try:
+            self._log_in()
+        except BaseException:
+            self.close()
+            raise
+        self._in_flight, self._early = waiting, deque(early)
+
+    def _explained(self, error: OSError) -> ClientFailure:
+        if isinstance(error, ssl.SSLError):
+            return explained(error, self.endpoint, in_handshake=False)
+        if not self._was_answered and self._access.login is None:
+            if not self._ranges:
+                return Disconnected(
+                    f"{self.endpoint} disconnected at the first request: {error}; if its listener is an encrypted one, "
+                    "set security.protocol to SSL or SASL_SSL"
+                )
+            if mechanisms := self._wanted_mechanisms():
+                protocol = "SASL_PLAINTEXT" if self._access.context is None else "SASL_SSL"
+                return AuthenticationFailed(
+                    f"{self.endpoint} wants clients to authenticate: set security.protocol to {protocol}, "
+                    f"sasl.mechanism ({', '.join(mechanisms)}) and sasl.jaas.config"
+                )
+        return Disconnected(f"{self.endpoint} disconnected: {error}")
+
+    def _wanted_mechanisms(self) -> list[str]:
+        """Asked on a second connection: a listener with SASL closes one that begins with any other request."""
+        if not self.offers(SaslHandshakeRequest):
+            return []
+        try:
+            asking = Connection(
+                self.endpoint,
+                client_id=self.client_id,
+                timeout=min(self.timeout, DIAL_TIMEOUT),
+                access=self._access,
+            )
+            asking._was_answered = True
+            try:
+                return wanted_mechanisms(asking)
+            finally:
+                asking.close()
+        except (ClientFailure, KafkaError):
+            return []
 
     def _live_socket(self) -> socket.socket:
         if self._socket is None:

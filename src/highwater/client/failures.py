@@ -19,6 +19,13 @@ class RequestTimeout(ClientFailure):
     """No answer in time; the connection was given up."""
 
 
+class AuthenticationFailed(ClientFailure):
+    """The two sides do not trust each other: a wrong password, an unknown certificate, or another security.protocol.
+
+    Nothing was sent but the attempt. It is final: another one would end in the same way, and may lock an account.
+    """
+
+
 class BadAnswer(ClientFailure):
     """The server sent what the protocol does not allow; the connection was given up."""
 

@@ -56,7 +56,7 @@ def _unescape(text: str) -> str:
         return _ESCAPES.get(match[2], match[2])
 
     if re.search(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})", text):
-        raise ValueError(f"Malformed \\uxxxx encoding in {text!r}")
+        raise ValueError("Malformed \\uxxxx encoding")  # the text may be a password
     # A surrogate pair in two escapes is one character.
     plain = re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.?))", replace, text, flags=re.DOTALL)
     return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from highwater.client.client import parse_bootstrap_servers
+from highwater.client.security import Security
 from highwater.pipeline.decode import DECODINGS, KEPT_COLUMNS, Decoding, NullValues
 from highwater.pipeline.landing.options import FORMATS, Landing
 from highwater.pipeline.options import SourceOptions
 from highwater.pipeline.producing import ProducerSettings
+from highwater.pipeline.secrecy import check_references, is_secured, security_of
 from highwater.pipeline.sections import Mistake, Place, Section, duration
 from highwater.pipeline.selection import Matching, Selection, selects
 
@@ -120,6 +122,15 @@ class Definition:
         return self.sink.get("kafka.bootstrap.servers", self.bootstrap_servers)
 
     @property
+    def security(self) -> Security:
+        """Of the source."""
+        return security_of(self.source)
+
+    @property
+    def sink_security(self) -> Security:
+        return security_of(self.sink)
+
+    @property
     def sink_is_at_source(self) -> bool:
         """Whether both have an address in common; two clusters may still be one."""
         source = set(parse_bootstrap_servers(self.bootstrap_servers))
@@ -139,7 +150,7 @@ def define(data: object, folder: Path = Path(), transform: Transform | None = No
         raise Mistake(("name",), f"is {name!r}: a name has only letters, digits, dots, dashes and underscores")
     source, group = _source(top.section("source", *SOURCE))
     decoding = _decoding(top.section("decode", *DECODE))
-    sink_format, sink = _sink(top.section("sink", *SINK), source["kafka.bootstrap.servers"], folder)
+    sink_format, sink = _sink(top.section("sink", *SINK), source, folder)
     transform_name = top.text("transform")
     if transform_name is not None and not re.fullmatch(r"[^:]+:\w+", transform_name):
         raise Mistake(("transform",), f"is {transform_name!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION")
@@ -219,14 +230,17 @@ def _decoding(section: Section) -> Decoding | None:
         raise Mistake((*section.place, at), str(error)) from None
 
 
-def _sink(section: Section, servers: str, folder: Path) -> tuple[str, dict[str, str]]:
+def _sink(section: Section, source: Mapping[str, str], folder: Path) -> tuple[str, dict[str, str]]:
     table, topic = section.text("table"), section.text("topic")
     if (table is None) == (topic is None):
         what = "table and topic exclude each other" if table else f"table ({', '.join(FORMATS)}) or topic is missing"
         raise Mistake((*section.place, "topic") if table else section.place, what)
     if topic is not None:
-        options = {"kafka.bootstrap.servers": section.text("bootstrap_servers") or servers, "topic": topic}
+        servers = section.text("bootstrap_servers")
+        options = {"kafka.bootstrap.servers": servers or source["kafka.bootstrap.servers"], "topic": topic}
         _add_options(section, options)
+        if servers is None and not is_secured(options):
+            options |= {name: value for name, value in source.items() if is_secured([name])}
         return "highwater", options
     assert table is not None
     if table not in FORMATS:
@@ -323,11 +337,13 @@ def _check_options(definition: Definition) -> None:
     """What the parts themselves would refuse once Spark has started."""
     try:
         selection = SourceOptions.parse(definition.source, streaming=True).selection
+        check_references(definition.source)
     except ValueError as error:
         raise Mistake(_blamed("source", definition.source, str(error)), str(error)) from None
     try:
         if definition.sink_format == "highwater":
             ProducerSettings.from_options(definition.sink)
+            check_references(definition.sink)
         else:
             Landing.from_options(definition.sink)
     except ValueError as error:

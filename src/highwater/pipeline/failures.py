@@ -12,7 +12,7 @@ import re
 import sys
 from dataclasses import dataclass
 
-from highwater.client.failures import UnsupportedApi
+from highwater.client.failures import AuthenticationFailed, UnsupportedApi
 from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
 from highwater.pipeline.landing.rule import LandingError
@@ -24,6 +24,7 @@ _FINAL: tuple[type[BaseException], ...] = (
     ArithmeticError,
     AssertionError,
     AttributeError,
+    AuthenticationFailed,
     BadRecords,
     DataLoss,
     ImportError,

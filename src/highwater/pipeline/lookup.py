@@ -52,6 +52,7 @@ class Lookup:
             client_id=reading.client_id,
             timeout=options.api_timeout,
             request_timeout=min(reading.request_timeout_seconds, options.api_timeout),
+            security=reading.security,
         )
         self._isolation = READ_COMMITTED if reading.read_committed else READ_UNCOMMITTED
 

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from highwater.client.client import parse_bootstrap_servers
+from highwater.client.security import SETTINGS as SECURITY_SETTINGS
+from highwater.client.security import Security
 from highwater.model import TopicPartition
 from highwater.pipeline.decode.decoding import OPTIONS as DECODE_OPTIONS
 from highwater.pipeline.offsets import Position, TableEnd
 from highwater.pipeline.reading import Reading
+from highwater.pipeline.secrecy import PREFIX, may_be_secret, security_of
 from highwater.pipeline.selection import (
     EARLIEST,
     LATEST,
@@ -70,7 +73,7 @@ KNOWN = (
     "kafka.isolation.level",
     "kafka.max.partition.fetch.bytes",
     "kafka.request.timeout.ms",
-    "kafka.security.protocol",
+    *(f"{PREFIX}{name}" for name in SECURITY_SETTINGS),
 )
 _REFUSED = {
     "topic": "it says where rows are written; subscribe names the topics to read",
@@ -160,13 +163,20 @@ class _Given:
             if name in _REFUSED:
                 raise BadOption(f"option {name} (given: {value!r}) is not supported: {_REFUSED[name]}")
             if name not in KNOWN:
-                raise BadOption(f"option {name} (given: {value!r}) is not known{_nearest(name)}")
+                said = "" if may_be_secret(name) else f" (given: {value!r})"
+                raise BadOption(f"option {name}{said} is not known{_nearest(name)}")
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
     def text(self, name: str) -> str | None:
         return self._values.get(name)
+
+    def security(self) -> Security:
+        try:
+            return security_of(self._values)
+        except ValueError as error:
+            raise BadOption(f"option {error}") from None
 
     def choice(self, name: str, allowed: tuple[str, ...]) -> str:
         """One of `allowed`, the first by default."""
@@ -201,7 +211,7 @@ def _nearest(name: str) -> str:
     if found:
         return f"; did you mean {proper[found[0]]}?"
     if name.lower().startswith("kafka."):
-        return f"; of Kafka's settings there are {', '.join(each for each in KNOWN if each.startswith('kafka.'))}"
+        return f"; of Kafka's settings there are {', '.join(each for each in KNOWN if each.startswith(PREFIX))}"
     return ""
 
 
@@ -283,7 +293,6 @@ def _reading(given: _Given) -> Reading:
         parse_bootstrap_servers(servers)
     except ValueError as error:
         raise BadOption(f"option kafka.bootstrap.servers is {servers!r}: {error}") from error
-    given.choice("kafka.security.protocol", ("plaintext",))
     isolation = given.choice("kafka.isolation.level", ("read_uncommitted", "read_committed"))
     usual = Reading(servers)
     return Reading(
@@ -298,4 +307,5 @@ def _reading(given: _Given) -> Reading:
         max_wait_seconds=given.number("kafka.fetch.max.wait.ms", 0, 500) / 1000,
         request_timeout_seconds=given.number("kafka.request.timeout.ms", 1, 30_000) / 1000,
         check_crcs=given.flag("kafka.check.crcs", True),
+        security=given.security(),
     )

@@ -65,7 +65,7 @@ def place(definition: Definition, ends: Mapping[TopicPartition, int]) -> Positio
             raise LandingError(
                 "there is no table yet: start the pipeline, and say with starting_offsets where it begins"
             )
-        landing, logs = landing_id(definition), _logs(definition.bootstrap_servers, ends)
+        landing, logs = landing_id(definition), _logs(definition, ends)
         placed = {log: (Interval(0, offset),) for log, offset in logs.items()}
         table.commit(Batch(landing, f"{BY_HAND}{uuid.uuid4()}", 0, (), has_rows=False, placed=placed), [])
         position = table.known(landing).position
@@ -79,9 +79,10 @@ def _table(definition: Definition) -> Table:
     return Landing.from_options(definition.sink).table
 
 
-def _logs(servers: str, ends: Mapping[TopicPartition, int]) -> dict[Log, int]:
+def _logs(definition: Definition, ends: Mapping[TopicPartition, int]) -> dict[Log, int]:
     found: dict[Log, int] = {}
-    with Client(servers, timeout=SECONDS, request_timeout=SECONDS) as client:
+    servers, security = definition.bootstrap_servers, definition.security
+    with Client(servers, timeout=SECONDS, request_timeout=SECONDS, security=security) as client:
         client.refresh(sorted({partition.topic for partition in ends}))
         for partition, offset in ends.items():
             topic = client.view.topics.get(partition.topic)

@@ -10,6 +10,9 @@ from highwater.client.batch_sender import MAX_IN_FLIGHT, BatchSender
 from highwater.client.client import Client, parse_bootstrap_servers
 from highwater.client.producer import ACKS_ALL
 from highwater.client.sealing import Shrink
+from highwater.client.security import PLAINTEXT, Security
+from highwater.client.security import SETTINGS as SECURITY_SETTINGS
+from highwater.pipeline.secrecy import security_of
 from highwater.wire.compression import Codec
 
 CLIENT_ID = "highwater-spark"
@@ -25,7 +28,7 @@ UNDERSTOOD = (
     "max.in.flight.requests.per.connection",
     "max.request.size",
     "request.timeout.ms",
-    "security.protocol",
+    *SECURITY_SETTINGS,
 )
 BATCH_BYTES = 128 << 10
 """A task has its rows at hand and waits for none, so its batches can be larger than those of Kafka's producers."""
@@ -47,6 +50,7 @@ class ProducerSettings:
     max_in_flight: int = MAX_IN_FLIGHT
     request_seconds: float = 30.0
     delivery_seconds: float = 120.0
+    security: Security = PLAINTEXT
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> ProducerSettings:
@@ -57,8 +61,6 @@ class ProducerSettings:
         if "bootstrap.servers" not in given:
             raise ValueError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka producer")
         parse_bootstrap_servers(given["bootstrap.servers"])
-        if (protocol := given.get("security.protocol", "PLAINTEXT")) != "PLAINTEXT":
-            raise ValueError(f"kafka.security.protocol is {protocol!r}: connections are PLAINTEXT so far")
         acks = _parsed(given, "acks", _acks, ACKS_ALL)
         idempotent = _parsed(given, "enable.idempotence", _flag, acks == ACKS_ALL)
         if idempotent and acks != ACKS_ALL:
@@ -76,6 +78,7 @@ class ProducerSettings:
             ),
             request_seconds=_parsed(given, "request.timeout.ms", _positive, 30_000) / 1000,
             delivery_seconds=_parsed(given, "delivery.timeout.ms", _positive, 120_000) / 1000,
+            security=security_of(options),
         )
 
     def client(self) -> Client:
@@ -84,6 +87,7 @@ class ProducerSettings:
             client_id=self.client_id,
             timeout=self.delivery_seconds,
             request_timeout=self.request_seconds,
+            security=self.security,
         )
 
     def sender(self, client: Client, shrink: Shrink | None = None) -> BatchSender:

@@ -34,6 +34,7 @@ class GroupProgress:
             client_id=reading.client_id,
             timeout=COMMIT_SECONDS,
             request_timeout=min(COMMIT_SECONDS, reading.request_timeout_seconds),
+            security=reading.security,
         )
         self._groups = Groups(self._client)
         self._group_id = group_id

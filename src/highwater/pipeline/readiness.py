@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from highwater.client.client import Client
+from highwater.client.security import Security
 from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.dead_letters import find_topic
 from highwater.pipeline.definition import Definition
@@ -18,14 +19,14 @@ def check_clusters(definition: Definition) -> None:
 
     Raises BadOption if they do not, and ClientFailure or KafkaError if no broker answers.
     """
-    with _client(definition.bootstrap_servers) as source:
+    with _client(definition.bootstrap_servers, definition.security) as source:
         source.refresh([])
         _check_source(definition)
         if definition.dead_letter_topic is not None:
             find_topic(source, definition.dead_letter_topic)
         if definition.sink_topic is None:
             return
-        with _client(definition.sink_servers) as sink:
+        with _client(definition.sink_servers, definition.sink_security) as sink:
             find_topic(sink, definition.sink_topic, "the rows go to")
             _check_no_loop(definition, definition.sink_topic, source, sink)
 
@@ -51,5 +52,11 @@ def _check_no_loop(definition: Definition, topic: str, source: Client, sink: Cli
         )
 
 
-def _client(servers: str) -> Client:
-    return Client(servers, client_id="highwater-pipeline", timeout=REQUEST_SECONDS, request_timeout=REQUEST_SECONDS)
+def _client(servers: str, security: Security) -> Client:
+    return Client(
+        servers,
+        client_id="highwater-pipeline",
+        timeout=REQUEST_SECONDS,
+        request_timeout=REQUEST_SECONDS,
+        security=security,
+    )

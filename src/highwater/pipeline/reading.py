@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from highwater.client.client import Client
+from highwater.client.security import PLAINTEXT, Security
 from highwater.kernel import BadRecords
 from highwater.pipeline.ranges import OffsetRange
 from highwater.wire.compression import TooLarge
@@ -31,6 +32,7 @@ class Reading:
     max_wait_seconds: float = 0.5
     request_timeout_seconds: float = 30.0
     check_crcs: bool = True
+    security: Security = PLAINTEXT
 
     def client(self) -> Client:
         return Client(
@@ -38,6 +40,7 @@ class Reading:
             client_id=self.client_id,
             timeout=self.deadline_seconds,
             request_timeout=min(self.request_timeout_seconds, self.deadline_seconds),
+            security=self.security,
         )
 
 

@@ -48,6 +48,7 @@ def row_making(decoding: Decoding, reading: Reading) -> Iterator[Making]:
                 max_request_bytes=LARGEST_REQUEST,
                 request_seconds=reading.request_timeout_seconds,
                 delivery_seconds=reading.deadline_seconds,
+                security=reading.security,
             )
             letters = open_things.enter_context(DeadLetters(decoding.dead_letter_topic, settings))
 

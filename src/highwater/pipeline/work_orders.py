@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from highwater.client.security import Security
 from highwater.pipeline.ranges import OffsetRange
 from highwater.pipeline.reading import Reading
 
@@ -48,7 +49,8 @@ def to_batch(ranges: Iterable[OffsetRange], reading: Reading) -> pa.RecordBatch:
 
 def from_batch(batch: pa.RecordBatch) -> Iterator[WorkOrder]:
     for row in batch.to_pylist():
-        reading = Reading(**json.loads(row.pop("reading")))
+        how = json.loads(row.pop("reading"))
+        reading = Reading(**how | {"security": Security.restored(how["security"]["settings"])})
         yield WorkOrder(OffsetRange(**row), reading)
 
 

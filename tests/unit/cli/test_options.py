@@ -226,7 +226,7 @@ def test_client_settings_are_read_or_refused(capsys: pytest.CaptureFixture[str])
     client = open_client("h:1", {"client.id": "me", "request.timeout.ms": "1500", "zork": "1"}, client_id="you")
     assert (client.client_id, client.request_timeout, client.timeout) == ("me", 1.5, 60)
     assert capsys.readouterr().err == "The configuration 'zork' was supplied but isn't a known config.\n"
-    for bad in ({"security.protocol": "SSL"}, {"sasl.mechanism": "PLAIN"}, {"request.timeout.ms": "x"}):
+    for bad in ({"security.protocol": "TLS"}, {"sasl.mechanism": "PLAIN"}, {"request.timeout.ms": "x"}):
         with pytest.raises(ValueError):
             open_client("h:1", bad, client_id="you")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from highwater.pipeline.project import NotEmpty, write_project
 from highwater.pipeline.sections import Mistake, duration
 from highwater.pipeline.yaml_file import BadDefinition, load
 
+DOCUMENT = Path(__file__).parents[3] / "docs/pipeline.md"
 GOOD = """\
 name: orders
 source:
@@ -87,6 +89,48 @@ def test_a_topic_is_a_sink_too(tmp_path: Path) -> None:
     definition = loaded(tmp_path, text)
     assert (definition.sink_format, definition.mode) == ("highwater", "connector")
     assert definition.sink == {"kafka.bootstrap.servers": "127.0.0.1:9092", "topic": "copies"}
+
+
+def secured(password: str) -> str:
+    return f"""\
+  options:
+    kafka.security.protocol: SASL_PLAINTEXT
+    kafka.sasl.mechanism: PLAIN
+    kafka.sasl.jaas.config: 'a.PlainLoginModule required username="alice" password="{password}";'
+"""
+
+
+def test_secrets_are_references_that_nothing_looks_up(tmp_path: Path) -> None:
+    definition = loaded(tmp_path, GOOD.replace("decode:\n", secured("${env:NOT_THERE}") + "decode:\n"))
+    assert "${env:NOT_THERE}" in definition.source["kafka.sasl.jaas.config"]
+    with pytest.raises(ValueError, match="no variable NOT_THERE"):
+        definition.security.access()
+
+
+@pytest.mark.parametrize("secret", ["s3cret", "s3cret${env:X}", "${S3CRET}"])
+@pytest.mark.parametrize("section", ["source", "sink"])
+def test_a_secret_that_is_written_out_is_refused_and_not_shown(tmp_path: Path, secret: str, section: str) -> None:
+    to_topic = GOOD.replace("  table: delta\n  path: tables/orders\n", "  topic: copies\n") + "transform: a.py:b\n"
+    before = {"source": "decode:\n", "sink": "trigger:"}[section]
+    message = refusal(tmp_path, to_topic.replace(before, secured(secret) + before))
+    assert (
+        f"{section}.options.kafka.sasl.jaas.config: kafka.sasl.jaas.config: the secret in it is written out" in message
+    )
+    assert "${env:NAME}" in message and "s3cret" not in message.lower()
+
+
+def test_the_secured_source_of_the_document_is_a_good_one(tmp_path: Path) -> None:
+    [block] = re.findall(r"^```yaml\n(source:\n.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    definition = loaded(tmp_path, f"name: orders\n{block}sink:\n  table: delta\n  path: tables/orders\n")
+    assert dict(definition.security.settings)["sasl.mechanism"] == "SCRAM-SHA-512"
+
+
+def test_a_sink_topic_beside_its_source_has_its_security(tmp_path: Path) -> None:
+    text = GOOD.replace("decode:\n", secured("${env:A}") + "decode:\n") + "transform: a.py:b\n"
+    beside = loaded(tmp_path, text.replace("  table: delta\n  path: tables/orders\n", "  topic: copies\n"))
+    assert dict(beside.sink_security.settings) == dict(beside.security.settings) != {}
+    elsewhere = text.replace("  table: delta\n  path: tables/orders\n", "  topic: a\n  bootstrap_servers: h:1\n")
+    assert loaded(tmp_path, elsewhere).sink_security.settings == ()
 
 
 WRONG = {

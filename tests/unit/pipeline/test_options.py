@@ -143,7 +143,8 @@ REFUSED: list[tuple[bool, dict[str, str], list[str]]] = [
     (STREAM, {"kafka__enable__auto__commit": "true"}, ["kafka.enable.auto.commit", "Spark"]),
     (STREAM, {"kafka__interceptor__classes": "x"}, ["kafka.interceptor.classes"]),
     (STREAM, {"kafka__isolation__level": "serializable"}, ["kafka.isolation.level", "read_committed"]),
-    (STREAM, {"kafka__security__protocol": "SASL_SSL"}, ["kafka.security.protocol", "'SASL_SSL'", "plaintext"]),
+    (STREAM, {"kafka__security__protocol": "TLS"}, ["kafka.security.protocol", "TLS", "PLAINTEXT, SSL"]),
+    (STREAM, {"kafka__security__protocol": "SASL_SSL"}, ["kafka.sasl.mechanism is missing"]),
     (STREAM, {"kafka__bootstrap__servers": "nowhere"}, ["kafka.bootstrap.servers", "'nowhere'"]),
     (STREAM, {"startingOfsets": "earliest"}, ["startingOfsets", "'earliest'", "did you mean startingOffsets?"]),
     (BATCH, {"topic": "orders"}, ["topic", "where rows are written; subscribe names the topics to read"]),
@@ -199,6 +200,13 @@ def test_the_cluster_and_the_selection_must_be_named() -> None:
 def test_limits_per_trigger_are_pointed_out_in_a_batch(caplog: pytest.LogCaptureFixture) -> None:
     parsed(False, maxOffsetsPerTrigger="5")
     assert "maxOffsetsPerTrigger has no effect on a batch query" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["kafka__sasl__password", "kafka__ssl__keystore__pasword", "kafka__clientSecret"])
+def test_an_unknown_option_that_may_be_a_secret_is_not_shown(name: str) -> None:
+    with pytest.raises(BadOption) as refusal:
+        parsed(True, **{name: "s3cret"})
+    assert name.replace("__", ".") in str(refusal.value) and "s3cret" not in str(refusal.value)
 
 
 def test_every_option_is_in_the_document() -> None:

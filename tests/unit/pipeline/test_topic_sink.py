@@ -88,7 +88,7 @@ def test_every_setting_of_the_producer_is_understood() -> None:
         ({**SERVERS, "kafka.acks": "1", "kafka.enable.idempotence": "true"}, "kafka.acks must be all where"),
         ({**SERVERS, "kafka.compression.type": "rar"}, "kafka.compression.type is 'rar': it must be one of none, gzip"),
         ({**SERVERS, "kafka.batch.size": "big"}, "kafka.batch.size is 'big': it must be a whole number"),
-        ({**SERVERS, "kafka.security.protocol": "SSL"}, "kafka.security.protocol is 'SSL'"),
+        ({**SERVERS, "kafka.security.protocol": "TLS"}, "kafka.security.protocol is TLS: it must be one of PLAINTEXT"),
     ],
 )
 def test_a_setting_that_would_not_be_acted_on_is_refused(options: dict[str, str], reason: str) -> None:
