@@ -287,7 +287,7 @@ def test_a_tag_that_came_twice_does_not_stop_a_request_that_is_passed_on(node: N
 # Order
 
 
-def test_ten_thousand_pipelined_requests_are_answered_in_order_whatever_their_ids(node: Node, target: Target) -> None:
+def test_ten_thousand_pipelined_requests_with_any_ids_are_answered_in_order(node: Node, target: Target) -> None:
     metadata, ids = asked(MetadataRequest(topics=[]), 9)[12:], [number % 7 - 3 for number in range(10_000)]
     frames = [struct.pack(">ihhi", 8 + len(metadata), 3, 9, number) + metadata for number in ids]
     answers = converse(node.port, frames)

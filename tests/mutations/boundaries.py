@@ -78,7 +78,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         scenario="F13",
-        test=METADATA + "test_a_snapshot_that_is_written_while_a_newer_one_is_installed_does_not_stand_behind_it",
+        test=METADATA + "test_a_snapshot_written_while_a_newer_one_is_installed_is_not_listed_after_it",
         file="src/highwater/raft_node/snapshotter.py",
         line="if latest is not None and result.offset <= latest.offset:",
         replacement="if False:",

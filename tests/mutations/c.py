@@ -76,7 +76,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "C12",
-        f"{PARTITIONS}::test_c12_a_majority_of_five_goes_on_whatever_is_cut_or_dies_and_all_agree_in_the_end",
+        f"{PARTITIONS}::test_c12_a_majority_of_five_survives_cuts_and_deaths_and_all_agree_in_the_end",
         "src/highwater/quorum/leader.py",
         "replicated = ends[len(ends) // 2]",
         "replicated = ends[len(ends) // 2 - 1]",

@@ -42,14 +42,14 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "D4",
-        f"{RECOVERY}::test_d4_whatever_becomes_of_a_file_beside_the_log_the_answers_are_the_same",
+        f"{RECOVERY}::test_d4_a_damaged_or_missing_file_beside_the_log_changes_no_answer",
         "src/highwater/log/loader.py",
         "if not is_indexed or not indexes_hold(segment, self.request.index_interval):",
         "if segment.bytes_since_index < 0:",
     ),
     Mutation(
         "D4",
-        f"{RECOVERY}::test_d4_the_index_of_aborted_transactions_is_made_anew",
+        f"{RECOVERY}::test_d4_the_index_of_aborted_transactions_is_rebuilt",
         "src/highwater/log/loader.py",
         "self.unindexed.add(base)",
         "pass",
@@ -119,7 +119,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "D12",
-        f"{TRANSACTIONS}::test_d12_committed_readers_see_what_a_dictionary_holds_whatever_was_aborted",
+        f"{TRANSACTIONS}::test_d12_read_committed_consumers_see_the_same_values_as_a_model_without_aborted_records",
         "src/highwater/log/compaction/thinning.py",
         "if self._transactions.data_met(header) or not header.record_count:",
         "if not header.record_count:",

@@ -81,7 +81,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F203",
-        f"{_TOMBSTONES}::test_no_more_deletions_of_offsets_wait_than_there_is_room_for",
+        f"{_TOMBSTONES}::test_the_number_of_waiting_offset_deletions_is_bounded",
         "src/highwater/groups/removal.py",
         "if not refusal and self.tombstones.given_up > MOST_GIVEN_UP:",
         "if False:",
@@ -167,7 +167,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F210",
-        "tests/unit/raft_node/test_raft_node.py::test_an_input_waits_until_the_one_that_brought_it_about_is_carried_out",
+        "tests/unit/raft_node/test_raft_node.py::test_an_input_waits_until_the_input_that_caused_it_is_carried_out",
         "src/highwater/raft_node/inputs.py",
         "if not self._works and len(self._waiting) == 1:",
         "if not self._works:",

@@ -41,7 +41,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F50",
-        "tests/unit/groups/test_joining.py::test_no_more_ids_are_given_out_than_a_group_takes_members",
+        "tests/unit/groups/test_joining.py::test_a_group_gives_out_no_more_member_ids_than_it_takes_members",
         "src/highwater/groups/membership.py",
         "if len(group.pending) >= self._rebalance.settings.max_size:",
         "if False:",

@@ -45,7 +45,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F30",
         "tests/unit/pipeline/test_query.py"
-        "::test_a_topic_that_was_made_anew_counts_from_its_beginning_and_a_log_that_was_cut_counts_nothing",
+        "::test_progress_counts_a_topic_created_again_from_its_start_and_a_cut_log_not_at_all",
         "src/highwater/pipeline/query.py",
         "if was and now and was != now:",
         "if False:",

@@ -258,7 +258,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F128",
-        "tests/unit/broker/test_auto_creation.py::test_no_more_topics_are_asked_for_than_some_at_a_time",
+        "tests/unit/broker/test_auto_creation.py::test_the_number_of_topics_that_are_created_automatically_at_a_time_is_bounded",
         "src/highwater/broker/auto_creation.py",
         "self._ask(new[: max(MOST_AT_A_TIME - len(self._asked), 0)], now)",
         "self._ask(new, now)",

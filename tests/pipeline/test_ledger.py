@@ -161,7 +161,7 @@ def test_a_driver_that_was_spared_at_its_point_is_a_fault_that_was_left_out(
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_query_that_does_not_stand_where_its_task_says_is_no_fault_at_that_point(
+def test_a_kill_at_a_point_where_the_query_is_not_is_refused(
     point: str, tmp_path: Path, process: subprocess.Popen[bytes]
 ) -> None:
     elsewhere = "planned" if point == "landed" else "landed"

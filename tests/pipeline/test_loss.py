@@ -75,7 +75,7 @@ def numbered(numbers: range) -> list[bytes]:
 
 
 @FAIL
-def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
+def test_a_topic_that_was_created_again_is_not_read_as_the_old_one(
     servers: str, topic: str, fail: bool, produce: Produce, caplog: pytest.LogCaptureFixture
 ) -> None:
     create(servers, topic)
@@ -97,7 +97,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
 
 
 @FAIL
-def test_a_topic_that_is_gone_is_said_to_be_gone(servers: str, topic: str, fail: bool, produce: Produce) -> None:
+def test_a_query_reports_a_topic_that_was_deleted(servers: str, topic: str, fail: bool, produce: Produce) -> None:
     create(servers, topic)
     create(servers, f"{topic}-stays")
     produce(servers, topic, numbers(0, 20))

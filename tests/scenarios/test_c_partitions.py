@@ -19,7 +19,7 @@ from tests.scenarios.metadata import (
 from tests.scenarios.stage import Stage
 
 
-def test_c12_a_majority_of_five_goes_on_whatever_is_cut_or_dies_and_all_agree_in_the_end() -> None:
+def test_c12_a_majority_of_five_survives_cuts_and_deaths_and_all_agree_in_the_end() -> None:
     """Five voters: a leader that hears nobody, two leaders lost in a row, and a leader that is left with one follower
     and its clients. Each time the majority decides on, the minority decides nothing, and all logs end up the same."""
     with Stage(5, voters=5, watched=True) as stage:

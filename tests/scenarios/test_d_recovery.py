@@ -104,7 +104,7 @@ def test_d2_a_mark_of_a_clean_stop_that_cannot_be_removed_keeps_the_directory_cl
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("pattern", ["*.index", "*.timeindex", "*.snapshot", names.EPOCH_CHECKPOINT])
-def test_d4_whatever_becomes_of_a_file_beside_the_log_the_answers_are_the_same(
+def test_d4_a_damaged_or_missing_file_beside_the_log_changes_no_answer(
     tmp_path: Path, pattern: str, damage: Damage, clean: bool
 ) -> None:
     async def play(bench: Bench) -> None:
@@ -128,7 +128,7 @@ def test_d4_whatever_becomes_of_a_file_beside_the_log_the_answers_are_the_same(
 
 @pytest.mark.parametrize("damage", [emptied, halved, zeros, garbage, deleted], ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
-def test_d4_the_index_of_aborted_transactions_is_made_anew(tmp_path: Path, damage: Damage, clean: bool) -> None:
+def test_d4_the_index_of_aborted_transactions_is_rebuilt(tmp_path: Path, damage: Damage, clean: bool) -> None:
     if clean and damage is deleted:
         pytest.skip("a segment that was closed in order may well have no such file")
 

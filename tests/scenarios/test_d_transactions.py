@@ -104,7 +104,7 @@ async def committed(stage: Stage, log: Log, start: int = 0) -> dict[bytes, bytes
 
 
 @pytest.mark.parametrize("group", range(4))
-def test_d12_committed_readers_see_what_a_dictionary_holds_whatever_was_aborted(group: int) -> None:
+def test_d12_read_committed_consumers_see_the_same_values_as_a_model_without_aborted_records(group: int) -> None:
     cleanings = 0
     for seed in range(group, HISTORIES, 4):
         stage = Stage(seed, segment_bytes=500)

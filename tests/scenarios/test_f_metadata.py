@@ -73,7 +73,7 @@ def test_a_node_whose_disk_does_not_take_its_metadata_any_more_stops() -> None:
         assert set(TOPICS) <= set(stage.node("n2").raft.committed.topics.by_name)
 
 
-def test_a_snapshot_that_is_written_while_a_newer_one_is_installed_does_not_stand_behind_it() -> None:
+def test_a_snapshot_written_while_a_newer_one_is_installed_is_not_listed_after_it() -> None:
     """The leader's snapshot takes the place of the log while this node still writes its own, older one."""
     with Stage(metadata_log_max_record_bytes_between_snapshots=100) as stage:
         log, snapshotter = stage.node("n2").raft.log, stage.node("n2").raft.snapshotter

@@ -143,7 +143,7 @@ def test_a_damaged_log_that_cannot_be_put_aside_at_once_is_fetched_anew_all_the_
         assert stage.values("n3") == [b"a" * 10, b"b" * 10]
 
 
-def test_the_only_copy_that_cannot_be_read_at_the_start_leads_no_more() -> None:
+def test_the_only_copy_does_not_lead_if_it_cannot_be_read_at_the_start() -> None:
     """Nothing of it is served before its broker starts again, so that nobody is sent to it."""
     with Stage(expects_failures=True) as stage:
         stage.create(ORDERS, replicas=(2,))

@@ -113,7 +113,7 @@ def test_retention_does_not_make_a_damaged_log_whole() -> None:
 
 
 @pytest.mark.parametrize("short", [errno.ENOSPC, errno.EMFILE])
-def test_a_follower_that_cannot_begin_anew_for_want_of_room_does_so_later_and_delays_no_other(short: int) -> None:
+def test_a_follower_without_room_to_restart_its_log_does_so_later_and_delays_no_other(short: int) -> None:
     with Stage(3, watched=True) as stage:
         stage.create(replicas=(2, 3))
         stage.create(OTHER, replicas=(2, 3))

@@ -78,7 +78,7 @@ def test_a_late_metadata_request_does_not_list_the_dead_broker() -> None:
         assert ask(stage)[0] == [(LEFT, 3), (LEFT, 3)]
 
 
-def test_a_broker_that_said_goodbye_is_not_listed_any_more() -> None:
+def test_a_broker_after_a_controlled_shutdown_is_no_longer_listed() -> None:
     with Stage(3, voters=1) as stage:
         prepare(stage)
         stage.stop("n2")

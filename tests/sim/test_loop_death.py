@@ -143,7 +143,7 @@ def test_an_event_for_a_task_of_a_dead_node_wakes_no_task(sim: Simulation) -> No
     assert ran == []
 
 
-def test_dead_tasks_are_closed_without_a_word_however_they_wait(sim: Simulation) -> None:
+def test_dead_tasks_are_closed_without_a_warning(sim: Simulation) -> None:
     world = sim.world("a")
 
     @asynccontextmanager

@@ -279,7 +279,7 @@ def test_a_dial_under_way_when_its_own_node_dies_ends_in_dead() -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_whatever_happens_to_the_links_a_stream_is_never_reordered(seed: int) -> None:
+def test_a_stream_is_never_reordered_by_faults_of_its_link(seed: int) -> None:
     with Simulation(seed, Knobs.swarm(Random(seed))) as sim:
         rng = sim.world("chaos").random("chaos")
 

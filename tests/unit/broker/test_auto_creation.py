@@ -38,7 +38,7 @@ def topics(first: int, end: int) -> list[CreatableTopic]:
     return [CreatableTopic(name=f"t{number}") for number in range(first, end)]
 
 
-def test_no_more_topics_are_asked_for_than_some_at_a_time() -> None:
+def test_the_number_of_topics_that_are_created_automatically_at_a_time_is_bounded() -> None:
     with Simulation(1) as sim:
         world, channel = sim.world("n1"), Channel()
         creation = AutoCreation(world, channel, lambda: 5000, lambda name: False)

@@ -95,7 +95,7 @@ def test_the_time_for_a_dial_grows_from_setup_timeout_ms_up_to_its_max() -> None
         assert gaps[:4] == [2, 4, 6, 6]
 
 
-def test_controller_socket_timeout_ms_bounds_one_try_and_the_connection_is_made_anew() -> None:
+def test_controller_socket_timeout_ms_bounds_one_try_and_the_connection_is_opened_again() -> None:
     scene = Scene(controller_socket_timeout_ms="3000")
     with scene.sim:
         scene.listen()

@@ -430,7 +430,7 @@ async def _of(task: asyncio.Task[JoinGroupResponse]) -> JoinGroupResponse:
     return await task
 
 
-def test_the_records_are_compressed_as_it_is_set() -> None:
+def test_group_records_are_compressed_by_the_configured_codec() -> None:
     with serving(offsets_topic_compression_codec="3") as living:
         commit(living, 1)
         log = living.node.broker.store.logs[TopicPartition(OFFSETS, partition_for("g", 5))]

@@ -115,7 +115,7 @@ def test_brokers_that_do_not_answer_are_named_where_there_is_no_quorum(hurried: 
     assert f"broker 3 at {three} does not answer\n" in done.stderr
 
 
-def test_ctrl_c_ends_a_tool_that_waits_without_a_word() -> None:
+def test_ctrl_c_ends_a_waiting_tool_without_a_message() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         at = "{}:{}".format(*silent.getsockname())
         command = ["env", "--default-signal=INT", sys.executable, "-m", "highwater", "topics", "--bootstrap-server", at]

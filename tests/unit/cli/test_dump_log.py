@@ -97,7 +97,7 @@ def test_a_missing_file_does_not_hide_the_next_one(tmp_path: Path) -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(at=st.integers(0, len(BATCH) - 1), byte=st.integers(0, 255), cut=st.integers(0, len(BATCH)))
 @example(at=BATCH.index(b"h"), byte=0x80, cut=0)
-def test_no_damage_brings_the_tool_down(tmp_path: Path, at: int, byte: int, cut: int) -> None:
+def test_dump_log_survives_every_damage_of_a_file(tmp_path: Path, at: int, byte: int, cut: int) -> None:
     data = bytearray(BATCH + BATCH)
     data[at] = byte
     (tmp_path / LOG).write_bytes(data[: len(data) - cut])
@@ -107,7 +107,7 @@ def test_no_damage_brings_the_tool_down(tmp_path: Path, at: int, byte: int, cut:
 
 
 @given(st.binary(max_size=60))
-def test_no_value_brings_the_decoders_down(value: bytes) -> None:
+def test_decoders_of_dump_log_survive_every_value(value: bytes) -> None:
     _, text = decode_metadata(Record(3, 0, None, b"\x01" + value, []))
     assert text is not None
 
@@ -182,7 +182,7 @@ def structs(definition: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]],
     return found
 
 
-def test_the_tables_say_what_kafka_s_definitions_say(apache: None) -> None:
+def test_the_tables_of_records_agree_with_kafkas_definitions(apache: None) -> None:
     """Which fields a version has, which are tagged, and which are ids."""
     ids: set[str] = set()
     for definition in definitions():

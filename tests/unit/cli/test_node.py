@@ -23,7 +23,7 @@ from highwater.node import NotStarted
 from tests.unit.broker.living import PROPERTIES
 
 
-def test_the_file_is_read_in_the_encoding_of_javas_properties_whatever_the_locale_is(tmp_path: Path) -> None:
+def test_the_file_is_read_in_the_encoding_of_javas_properties_in_every_locale(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     lines = [f"{key}={value}" for key, value in PROPERTIES.items()]
     path.write_bytes("\n".join([*lines, "# caf\u00e9", "broker.rack=\u00e9tage"]).encode("iso-8859-1"))

@@ -43,9 +43,7 @@ def test_a_node_that_has_ended_is_dead_before_its_parent_waits_for_it() -> None:
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "died (killed by SIGKILL)"),
     ],
 )
-def test_the_last_words_of_a_node_are_how_it_ended_and_the_end_of_its_log(
-    tmp_path: Path, program: str, ending: str
-) -> None:
+def test_up_reports_how_a_node_ended_and_the_end_of_its_log(tmp_path: Path, program: str, ending: str) -> None:
     node = NodeProcess(NodeLayout(NodeId(1), ("broker",), tmp_path), tmp_path / "lock")
     node.output.write_text("".join(f"line {number}\n" for number in range(100)))
     node.hold(os.posix_spawn(sys.executable, [sys.executable, "-c", program], os.environ))
@@ -116,7 +114,7 @@ def test_a_quorum_is_not_missed_while_a_node_recovers_its_logs(tmp_path: Path) -
     assert late.printed == ["node 1 recovers its logs"]
 
 
-def test_a_missing_quorum_is_reported_once_while_nothing_is_heard(tmp_path: Path) -> None:
+def test_a_missing_quorum_is_reported_once_while_no_node_reports(tmp_path: Path) -> None:
     late = Late(tmp_path / "data", b"", b"", b"+")
     assert late.is_waited_for()
     [printed] = late.printed
@@ -125,7 +123,7 @@ def test_a_missing_quorum_is_reported_once_while_nothing_is_heard(tmp_path: Path
     )
 
 
-def test_a_node_of_which_nothing_is_heard_for_a_minute_is_given_up(tmp_path: Path) -> None:
+def test_a_node_that_reports_nothing_for_a_minute_is_given_up(tmp_path: Path) -> None:
     late = Late(tmp_path / "data", b".", b".", b"", b"", b"", b"", b"+")
     with pytest.raises(ClusterFailed, match="not ready, and silent for 60 s: node 1"):
         late.is_waited_for()

@@ -47,7 +47,7 @@ def setting(size: int) -> ConfigRecord:
     return ConfigRecord(resource_type=BROKER, resource_name="1", name="x", value="é" * (size // 2))
 
 
-def test_a_record_takes_no_more_than_was_reckoned() -> None:
+def test_a_record_is_not_larger_than_its_estimate() -> None:
     many = list(range(100_000, 100_200))
     samples: list[Message] = [
         NoOpRecord(),

@@ -304,7 +304,7 @@ def test_cordoned_directories_are_written_when_they_change() -> None:
     assert not beat(then(head, decision.records), Liveness(9.0), cordoned_log_dirs=[]).records
 
 
-def test_sessions_end_when_nothing_is_heard() -> None:
+def test_a_session_ends_without_heartbeats() -> None:
     liveness = Liveness(9.0)
     head = fence(cluster(1, 2, 3), 3)
     liveness.activate(head.brokers, now=100.0)
@@ -332,7 +332,7 @@ def test_a_session_belongs_to_one_epoch() -> None:
     assert liveness.has_session(NodeId(1), 7, 110.0)
 
 
-def test_a_broker_that_was_let_go_has_no_session_so_that_it_can_start_again_at_once() -> None:
+def test_a_broker_after_its_shutdown_has_no_session_and_may_start_again_at_once() -> None:
     liveness = Liveness(9.0)
     liveness.heard(NodeId(1), 5, 100.0, 10)
     liveness.entered(NodeId(1), 4, BrokerState.SHUTDOWN, 10)

@@ -109,7 +109,7 @@ def test_the_death_of_one_of_two_brokers_or_of_the_only_one_is_believed() -> Non
     assert dies(Suspicion(), ONE, 7, 0.0, unfenced=1)
 
 
-def test_a_broker_that_was_heard_again_has_not_vanished() -> None:
+def test_a_broker_with_a_new_heartbeat_has_not_vanished() -> None:
     suspicion = probed(Suspicion(), (ONE, 7), (TWO, 8))
     suspicion.hint(ONE, 7, 0.0)
     suspicion.hint(TWO, 8, 0.0)

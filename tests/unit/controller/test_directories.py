@@ -116,7 +116,7 @@ def test_the_last_copy_is_not_given_up_for_what_is_damaged_in_it(unclean: str) -
     )
 
 
-def test_the_last_copy_that_failed_stays_in_the_isr_and_leads_no_more() -> None:
+def test_the_last_copy_that_failed_stays_in_the_isr_and_no_longer_leads() -> None:
     code, head = trouble(with_topic(cluster(1, 2, 3), "a", [2, 1], leader=2, isr=[2]), DIRECTORY_LOST)
     after = partition(head, "a")
     assert (code, after["isr"], after["leader"]) == (Code.NONE, (2,), -1)
@@ -126,7 +126,7 @@ def test_the_last_copy_that_failed_stays_in_the_isr_and_leads_no_more() -> None:
     assert (partition(back, "a")["isr"], partition(back, "a")["leader"]) == ((2,), 2)
 
 
-def test_the_last_copy_that_failed_is_eligible_and_leads_no_more() -> None:
+def test_the_last_copy_that_failed_is_in_the_elr_and_no_longer_leads() -> None:
     code, head = trouble(with_topic(cluster(1, 2, 3, elr=True), "a", [2, 1], leader=2, isr=[2]), DIRECTORY_LOST)
     after = partition(head, "a")
     assert (code, after["isr"], after["elr"], after["leader"]) == (Code.NONE, (), (2,), -1)

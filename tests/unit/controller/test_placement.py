@@ -55,7 +55,7 @@ def test_every_small_shape_places_as_kafka_promises() -> None:
                 assert not idle_elsewhere, (racks, replicas, rack)
 
 
-def test_no_rack_takes_a_partition_with_it_be_it_placed_at_first_or_added_later() -> None:
+def test_the_loss_of_a_rack_loses_no_partition_created_at_first_or_added_later() -> None:
     for racks, fenced, factor in SHAPES:
         if fenced or factor == 1 or len(set(racks)) == 1:
             continue

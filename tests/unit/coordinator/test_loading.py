@@ -41,7 +41,7 @@ def refusal(stage: Stage) -> Code:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_all_segments_are_read_and_the_last_value_of_a_key_stands(codec: Codec) -> None:
+def test_all_segments_are_loaded_and_the_last_value_of_a_key_counts(codec: Codec) -> None:
     with Stage(segment_bytes=1000) as stage:
         for number in range(60):
             stage.append(batch((b"k%d" % (number % 7), b"%d" % number * 20), codec=codec))
@@ -180,7 +180,7 @@ def test_records_that_cannot_be_read_because_segments_have_changed_are_loaded_ag
         assert stage.partition.log.trouble is None
 
 
-def test_a_partition_that_is_removed_is_coordinated_no_more() -> None:
+def test_a_removed_partition_has_no_coordinator() -> None:
     with Stage() as stage:
         stage.lead(isr=(ME, OTHER))
         stage.loaded()

@@ -85,7 +85,7 @@ def test_writes_that_follow_from_a_commit_come_after_earlier_writes() -> None:
         assert [record.key for record in records.iterate_all(data)] == [b"a", b"b", b"c"]
 
 
-def test_a_write_that_commits_an_earlier_one_is_itself_committed_before_what_that_brings_about() -> None:
+def test_writes_caused_by_an_earlier_commit_come_after_the_write_that_committed_it() -> None:
     with Stage() as stage:
         stage.lead(isr=(ME, OTHER))
         machine = stage.loaded().machine
@@ -119,7 +119,7 @@ def test_the_alarm_rings_when_it_is_due_though_it_was_moved() -> None:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_records_are_compressed_as_they_are_set_to_be(codec: Codec) -> None:
+def test_records_of_a_machine_are_compressed_by_the_configured_codec(codec: Codec) -> None:
     with Stage(codec=codec) as stage:
         stage.lead()
         stage.loaded()

@@ -173,7 +173,7 @@ def test_a_fetch_of_stable_offsets_gets_an_error_if_they_do_not_come(version: in
     assert code == Code.NOT_COORDINATOR
 
 
-def test_an_offset_of_a_topic_that_was_made_anew_is_not_the_new_ones() -> None:
+def test_an_offset_of_a_deleted_topic_does_not_hold_for_the_next_topic_of_its_name() -> None:
     bench = Bench()
     bench.ask_commit({T0: 5}, version=10, topic_id=b"a" * 16)
     for topic_id, offset in ((b"a" * 16, 5), (b"b" * 16, -1), (bytes(16), 5)):

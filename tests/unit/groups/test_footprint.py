@@ -151,7 +151,7 @@ def test_an_assignment_counts_as_long_as_it_is_there() -> None:
     assert sizes[2] == sizes[0]
 
 
-def test_members_count_with_all_that_they_bring() -> None:
+def test_the_size_of_a_group_counts_everything_of_its_members() -> None:
     bench = Bench(GroupSettings(initial_rebalance_delay_ms=0))
     sizes = [bench.shard.size]
     for protocols, client in ((RANGE, "c"), ({"range": bytes(50_000)}, "c"), (RANGE, "c" * 30_000)):

@@ -268,7 +268,7 @@ def test_a_group_whose_only_member_id_never_joined_is_dead(how: str) -> None:
     assert bench.state() == "Dead"
 
 
-def test_no_more_ids_are_given_out_than_a_group_takes_members() -> None:
+def test_a_group_gives_out_no_more_member_ids_than_it_takes_members() -> None:
     bench = Bench(GroupSettings(max_size=2))
     first = bench.new_id()
     bench.new_id()

@@ -236,7 +236,7 @@ def test_the_offsets_of_a_deleted_topic_go_with_it() -> None:
     assert (bench.offsets(), bench.offsets("anew"), bench.offsets("old")) == ({}, {T0: 1}, {U0: 1})
 
 
-def test_the_offsets_of_a_topic_that_went_while_nobody_coordinated_go_after_the_load() -> None:
+def test_offsets_of_a_topic_deleted_while_there_was_no_coordinator_are_removed_after_the_load() -> None:
     bench = Bench()
     bench.ask_commit({T0: 1}, version=10, topic_id=b"a" * 16)
     bench.ask_commit({T0: 1}, version=10, topic_id=b"b" * 16, group="anew")

@@ -49,7 +49,7 @@ def test_a_heartbeat_of_another_generation_does_not_prolong_the_session() -> Non
     assert bench.heartbeat(member, 1) is Code.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_is_not_heard_of_is_dropped_and_the_others_rebalance() -> None:
+def test_a_member_without_heartbeats_is_removed_and_the_others_rebalance() -> None:
     bench = Bench()
     leader, other = bench.stable_group(2)
     bench.pass_time(9.9)

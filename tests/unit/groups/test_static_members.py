@@ -83,7 +83,7 @@ def test_a_static_member_whose_return_changes_the_protocol_rebalances_the_group(
     assert (bench.joined(waiting).protocol_name, bench.joined(waiting).generation_id) == ("sticky", 2)
 
 
-def test_the_process_that_was_replaced_is_fenced_in_whatever_it_does() -> None:
+def test_every_request_of_a_replaced_static_member_is_fenced() -> None:
     bench = Bench()
     leader, old = bench.stable_group(instances=["a", "b"])
     bench.ask_join(instance="b")

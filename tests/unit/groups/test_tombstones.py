@@ -359,7 +359,7 @@ def test_an_offset_deletion_fails_with_its_first_failed_piece() -> None:
     assert len(bench.offsets()) == 1_000
 
 
-def test_no_more_deletions_of_offsets_wait_than_there_is_room_for() -> None:
+def test_the_number_of_waiting_offset_deletions_is_bounded() -> None:
     """Each of them keeps what it names, and a name takes four bytes of a request."""
     bench = Bench()
     bench.ask_commit(MANY)

@@ -77,7 +77,7 @@ def test_a_replica_lies_in_the_directory_at_its_place() -> None:
     assert (partition.directory(NodeId(1)), partition.directory(NodeId(2))) == (TWO, ONE)
 
 
-def test_directories_that_nobody_has_named_are_one_for_each_replica() -> None:
+def test_a_partition_without_named_directories_has_one_for_each_replica() -> None:
     for unnamed in ([], [DIRECTORY_MIGRATING]):
         assert PartitionImage.of_record(record(directories=unnamed)).directories == (DIRECTORY_MIGRATING,) * 2
     named = PartitionImage.of_record(record(directories=[DIRECTORY_MIGRATING, ONE]))

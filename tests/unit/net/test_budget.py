@@ -27,7 +27,7 @@ def a_budget(monotonic: Callable[[], float] = lambda: 0.0) -> tuple[Budget, list
 
 
 @pytest.mark.parametrize("kind", ["unsent", "written", "unanswered", "receiving"])
-def test_whatever_is_kept_leaves_less_room_for_large_frames(kind: str) -> None:
+def test_all_memory_in_use_leaves_less_room_for_large_frames(kind: str) -> None:
     budget, _ = a_budget()
     assert budget.admit(Receiving(), LIMIT + 1), "the favoured one"
     budget.receiving = 0

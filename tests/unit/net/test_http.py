@@ -158,7 +158,7 @@ def test_bytes_after_an_http_request_are_ignored() -> None:
     assert b"200 OK" in called(GET + b"and more" * 800, lambda: Page("a/b", (b"page",)))
 
 
-def test_a_page_that_cannot_be_made_is_not_taken_for_whole(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_http_page_that_fails_midway_does_not_look_whole(caplog: pytest.LogCaptureFixture) -> None:
     def failing() -> Iterator[bytes]:
         yield b"half"
         raise ValueError("it cannot be told")

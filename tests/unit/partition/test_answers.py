@@ -72,7 +72,7 @@ def test_a_cut_of_the_last_term_is_waited_for() -> None:
         assert (after.places, scene.ends[0] in after.places.values()) == ({0: scene.ends[0]}, True)
 
 
-def test_a_log_that_cannot_be_cut_is_fetched_into_no_more_and_the_others_are() -> None:
+def test_a_log_that_cannot_be_cut_is_no_longer_fetched_and_the_others_are() -> None:
     with Following(2) as scene:
         fetch = scene.begun(row(0, batch(0) + batch(1)))
         scene.storage.fail("truncate", "*/orders-0/*.log", errno.EIO)

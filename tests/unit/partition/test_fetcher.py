@@ -223,7 +223,7 @@ def test_an_answer_that_does_not_come_in_time_ends_the_connection() -> None:
         assert scene.fetch().session == (0, 0)
 
 
-def test_a_fetcher_that_is_closed_asks_no_more_and_takes_nothing_in() -> None:
+def test_a_closed_fetcher_sends_no_fetch_and_ignores_answers() -> None:
     with Following() as scene:
         fetch = scene.begun()
         scene.call(scene.fetchers.close)

@@ -115,7 +115,7 @@ def test_a_read_committed_reader_sees_no_open_transaction_and_the_aborted_ones(t
     played(tmp_path, play)
 
 
-def test_an_incarnation_that_is_no_more_is_sent_away(tmp_path: Path) -> None:
+def test_a_fetch_of_an_older_incarnation_is_refused(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         read(partition, 0, Reader(THIRD, 0, BROKER_EPOCH))
         old = Reader(THIRD, 0, BROKER_EPOCH - 1)

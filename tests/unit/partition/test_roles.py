@@ -64,7 +64,7 @@ def test_each_role_brings_its_leader_its_epochs_and_its_replicas(tmp_path: Path)
     played(tmp_path, play, isr=ALL)
 
 
-def test_a_follower_has_what_is_committed_once_its_leader_has_said_so_in_this_epoch(tmp_path: Path) -> None:
+def test_a_follower_has_everything_committed_only_by_its_leaders_high_watermark_of_this_epoch(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         partition.step_down(OTHER, 4, 1, ALL)
         assert not partition.has_what_is_committed
@@ -286,7 +286,7 @@ def test_an_exception_of_one_callback_is_counted_and_does_not_affect_the_others(
     played(tmp_path, play, isr=(ME, OTHER))
 
 
-def test_a_log_that_fails_while_it_leads_takes_no_more_and_commits_no_more(tmp_path: Path) -> None:
+def test_a_leader_whose_log_failed_appends_and_commits_nothing(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         write(partition, acks=1)
         partition.log.storage_failed(OSError(5, "broken"))

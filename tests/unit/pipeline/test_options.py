@@ -69,11 +69,11 @@ def test_the_topics_to_read_are_selected_in_one_of_three_ways(option: str, value
         ({"startingOffsetsByTimestamp": '{"orders":{"0":5}}', "startingOffsets": "earliest"}, AtTimes({P0: 5})),
     ],
 )
-def test_every_way_to_say_where_to_start(options: dict[str, str], bound: object) -> None:
+def test_every_form_of_starting_offsets_is_parsed(options: dict[str, str], bound: object) -> None:
     assert parsed(**options).starting == bound
 
 
-def test_every_way_to_say_where_to_end() -> None:
+def test_every_form_of_ending_offsets_is_parsed() -> None:
     assert parsed(False, endingOffsets='{"orders":{"0":7}}').ending == AtOffsets({P0: 7})
     assert parsed(False, endingOffsetsByTimestamp='{"orders":{"0":7}}').ending == AtTimes({P0: 7})
     assert parsed(False, endingTimestamp="7").ending == AtTime(7)
@@ -83,7 +83,7 @@ def test_every_way_to_say_where_to_end() -> None:
     ("text", "seconds"),
     [("15m", 900), ("15min", 900), ("30s", 30), ("500ms", 0.5), ("500", 0.5), ("1h", 3600), ("1d", 86400)],
 )
-def test_a_delay_is_said_with_or_without_its_unit(text: str, seconds: float) -> None:
+def test_a_delay_is_parsed_with_or_without_its_unit(text: str, seconds: float) -> None:
     assert parsed(maxTriggerDelay=text).max_delay == pytest.approx(seconds)
 
 

@@ -46,7 +46,7 @@ def test_a_partition_that_is_new_counts_from_where_it_was_first_seen() -> None:
     assert report(progress(positions(10), positions(12, 4), positions(12, 4))).records == 2
 
 
-def test_a_topic_that_was_made_anew_counts_from_its_beginning_and_a_log_that_was_cut_counts_nothing() -> None:
+def test_progress_counts_a_topic_created_again_from_its_start_and_a_cut_log_not_at_all() -> None:
     def of(life: str, offset: int) -> dict[str, Any]:
         return Positions({"t": life}, {TopicPartition("t", 0): Position(offset)}).to_json()
 

@@ -203,7 +203,7 @@ def test_a_resigned_leader_is_unattached_in_the_next_epoch_after_an_election_tim
         ((voter_node(1, disk=9).key,), 1.0),
     ],
 )
-def test_successors_stand_in_the_order_of_their_rank(successors: tuple[object, ...], wait: float) -> None:
+def test_a_successor_waits_by_its_rank_before_it_asks_for_votes(successors: tuple[object, ...], wait: float) -> None:
     bench = Bench().to_follower(2, 1)
     bench.answer(2, records(2, 1))
     bench.request(end(2, 1, *successors))  # type: ignore[arg-type]
@@ -270,7 +270,7 @@ def test_a_fetch_that_was_held_and_is_asked_again_is_no_sign_of_life() -> None:
     assert bench.role() == Role.RESIGNED
 
 
-def test_a_majority_must_be_heard_from_anew_in_each_interval() -> None:
+def test_a_leader_needs_fetches_of_a_majority_in_each_interval() -> None:
     bench = Bench(voters=voter_set(1, 2, 3, 4, 5)).to_prospective()
     for epoch in (0, 1):
         for peer in (2, 3):

@@ -236,7 +236,7 @@ def test_a_snapshot_that_could_not_be_installed_is_asked_for_again_after_a_pause
     assert only_fetch(bench.pass_time(0.02)).offset == 0
 
 
-def test_a_snapshot_is_wanted_no_more_when_the_leader_changes() -> None:
+def test_a_change_of_the_leader_ends_the_fetch_of_a_snapshot() -> None:
     bench = Bench()
     follow(bench)
     bench.answer(2, replace(records(2, 1), snapshot=LogPosition(1, 3)))

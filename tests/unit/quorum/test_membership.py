@@ -30,7 +30,7 @@ from tests.unit.quorum.replicas import identity, voter_node, voter_set
 METADATA = DescribeQuorumRequest(topics=[TopicData(topic_name="__cluster_metadata", partitions=[PartitionData()])])
 
 
-def test_an_observer_looks_for_the_leader_and_never_stands() -> None:
+def test_an_observer_looks_for_the_leader_and_is_never_a_candidate() -> None:
     bench = Bench(node=9)
     assert bench.role() == Role.UNATTACHED
     assert len(bench.receivers) == 1
@@ -44,7 +44,7 @@ def test_an_observer_looks_for_the_leader_and_never_stands() -> None:
         assert bench.role() == Role.FOLLOWER
 
 
-def test_an_observer_may_not_be_made_to_stand() -> None:
+def test_an_observer_cannot_be_made_a_candidate() -> None:
     with pytest.raises(IllegalTransition):
         Bench(node=9).quorum._core.become_prospective(100.0)
 
@@ -93,7 +93,7 @@ def test_a_smaller_majority_after_a_change_of_voters_takes_nothing_back() -> Non
     assert bench.quorum.high_watermark == 1
 
 
-def test_a_candidate_that_is_no_voter_any_more_stands_no_longer() -> None:
+def test_a_candidate_that_is_no_longer_a_voter_ends_its_candidacy() -> None:
     bench = Bench().to_candidate()
     bench.quorum.voters_changed(voter_set(2, 3), 1, bench.now)
     assert bench.role() == Role.UNATTACHED

@@ -152,7 +152,7 @@ def test_a_stranger_gets_an_error_from_version_1_on(version: int, asked: str, co
     assert bench.quorum.epoch == 0
 
 
-def test_a_candidate_that_can_win_no_more_asks_no_voter_any_more() -> None:
+def test_a_candidate_that_can_no_longer_win_sends_no_more_votes() -> None:
     bench = Bench(voters=voter_set(1, 2, 3, 4, 5)).to_prospective()
     for peer in (2, 3):
         bench.answer(peer, granted(0))
@@ -301,7 +301,7 @@ def test_an_observer_has_no_election_to_wake_up_for() -> None:
 
 
 @pytest.mark.parametrize("asked", ["vote", "begin"])
-def test_a_request_that_is_meant_for_node_0_is_not_for_another(asked: str) -> None:
+def test_a_request_for_node_0_is_refused_by_other_nodes(asked: str) -> None:
     other = voter_node(0).key
     message: Message = vote(TWO, 3, voter=other) if asked == "vote" else begin(2, 3, voter=other)
     assert error_of(Bench().request(message)) == Code.INVALID_VOTER_KEY
@@ -421,7 +421,7 @@ def test_a_voter_that_asks_and_hears_of_a_later_epoch_waits_no_longer_than_it_wo
     assert bench.quorum._core.role.deadline() == deadline
 
 
-def test_a_leader_resigns_as_soon_as_no_majority_was_heard_for_long_enough() -> None:
+def test_a_leader_resigns_once_a_majority_has_not_fetched_for_too_long() -> None:
     bench = Bench().to_leader()
     bench.pass_time(0.5)
     heard = bench.now

@@ -50,7 +50,7 @@ def test_the_table_has_no_row_twice() -> None:
 
 
 @pytest.mark.parametrize("row", TRANSITIONS, ids=lambda row: f"{row.source.value}-{row.target.value}")
-def test_an_observer_never_stands_for_election(row: Transition) -> None:
+def test_an_observer_never_becomes_a_candidate(row: Transition) -> None:
     step = max(EPOCHS_ALLOWED[row.epoch])
     if row.target in VOTER_ROLES:
         with pytest.raises(IllegalTransition, match="observer"):

@@ -276,7 +276,7 @@ def test_a_pre_vote_is_asked_again_soon_after_a_connection_failed() -> None:
     assert bench.receivers == [2]
 
 
-def test_an_answer_that_is_awaited_no_more_changes_nothing() -> None:
+def test_an_answer_to_an_outdated_request_changes_nothing() -> None:
     bench = Bench().to_prospective()
     late = bench.correlation(2)
     bench.to_candidate()

@@ -6,7 +6,7 @@ from highwater.quorum import Ready
 from tests.unit.broker.living import Living
 
 
-def test_an_input_waits_until_the_one_that_brought_it_about_is_carried_out() -> None:
+def test_an_input_waits_until_the_input_that_caused_it_is_carried_out() -> None:
     """Or what the first one asks for would be done after what the second one does, which came later."""
     with Living().start() as living:
         raft, order = living.node.raft, list[str]()

@@ -233,7 +233,7 @@ def test_a_cut_of_an_earlier_term_is_waited_for() -> None:
     assert (follower.fetches, follower.is_moved) == (True, True)
 
 
-def test_a_log_that_failed_is_fetched_into_no_more() -> None:
+def test_a_follower_whose_log_failed_no_longer_fetches() -> None:
     follower = asked()
     follower.log_failed()
     assert (follower.state, answer(follower, Row(batches=[Batch(30, 31)]))) == (State.PARKED, NOTHING)

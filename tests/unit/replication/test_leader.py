@@ -41,7 +41,7 @@ def test_the_high_watermark_waits_for_the_slowest_member_of_the_isr() -> None:
     assert leader.high_watermark == 15
 
 
-def test_a_new_leader_waits_for_the_first_word_of_every_in_sync_follower() -> None:
+def test_a_new_leader_waits_for_the_first_fetch_of_every_in_sync_follower() -> None:
     leader = leads((ME, SECOND), high_watermark=8)
     assert (leader.begin(100.0), leader.high_watermark) == (0, 8)
     assert leader.assigned(ALL, (ME,), 8, EPOCHS, 100.0) == SHRANK | COMMITTED
@@ -66,7 +66,7 @@ def test_below_the_minimum_it_is_frozen(isr: tuple[NodeId, ...], minimum: int, e
     assert leader.high_watermark == (15 if enough else 10)
 
 
-def test_a_topic_of_one_replica_asks_for_no_more_than_it_has() -> None:
+def test_min_insync_replicas_is_bounded_by_the_number_of_replicas() -> None:
     leader = leads((ME,), (ME,), minimum=2)
     assert leader.appended(15, 100.0) == COMMITTED
 

@@ -59,7 +59,7 @@ def test_an_empty_log_begins_with_the_batch_around_its_end(
         (0, 30, 10, 30, Reset()),  # it is in range by now
     ],
 )
-def test_an_end_that_is_out_of_the_leaders_range_is_brought_into_it(
+def test_a_log_end_outside_the_leaders_range_is_moved_into_it(
     log_start: int, log_end: int, leader_start: int, leader_end: int, reset: Reset
 ) -> None:
     assert out_of_range(log_start, log_end, 4, leader_start, leader_end, 4) == reset

@@ -115,7 +115,7 @@ def test_a_directory_that_was_not_finished_can_be_formatted_again(tmp_path: Path
         "version=1\ncluster.id=c\nnode.id=x\n",
     ],
 )
-def test_a_damaged_meta_properties_is_not_taken_for_none(tmp_path: Path, text: str) -> None:
+def test_a_damaged_meta_properties_is_not_treated_as_missing(tmp_path: Path, text: str) -> None:
     (tmp_path / "meta.properties").write_text(text)
     with pytest.raises(ValueError, match="meta.properties"):
         read_meta_properties(RealDisk(), tmp_path)

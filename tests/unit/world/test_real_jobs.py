@@ -91,7 +91,7 @@ def test_a_job_that_cannot_be_handed_to_a_process_fails_by_the_reason() -> None:
     in_the_real_world(play)
 
 
-def test_a_machine_without_a_process_to_spare_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_be_started_counts_as_a_dead_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(process: SpawnProcess) -> None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 

@@ -43,7 +43,7 @@ def test_a_terminal_shows_brokers_leaders_watermarks_rate_lag_and_the_last_event
     assert "at least once" in picture
 
 
-def test_elsewhere_every_event_is_one_line_and_so_is_each_second() -> None:
+def test_without_a_terminal_every_event_and_every_second_is_one_line() -> None:
     lines = shown(terminal=False).splitlines()
     assert [line.partition("s  ")[2] for line in lines if "event" in line] == [f"event {n}" for n in range(20)]
     assert "acked 300" in lines[-1] and "delivered 250  batch 4  lag 50" in lines[-1]

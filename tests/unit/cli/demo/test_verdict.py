@@ -197,7 +197,7 @@ def test_sums_of_the_topic_that_are_not_those_of_the_table_are_a_problem() -> No
     assert "'tea': 0" in problem
 
 
-def test_the_last_line_of_the_summary_is_the_verdict_whatever_is_wrong() -> None:
+def test_the_last_line_of_the_summary_is_always_the_verdict() -> None:
     console = Console(width=80, color_system=None)
     for judgement in (judged(ROWS), judged(ROWS[1:]), judged([], sends=[], killed=False)):
         with console.capture() as capture:

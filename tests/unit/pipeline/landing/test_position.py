@@ -73,7 +73,7 @@ def test_partitions_and_topics_and_pipelines_are_distinguished(table: Table, kin
     assert ids(kind, path) == Counter([*range(len(logs)), 9])
 
 
-def test_of_two_drivers_that_bring_the_same_offsets_one_lands_them_whatever_their_numbers(
+def test_of_two_drivers_with_the_same_offsets_one_lands_them_with_any_batch_numbers(
     table: Table, kind: str, path: Path
 ) -> None:
     table.prepare(SCHEMA)

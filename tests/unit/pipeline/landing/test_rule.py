@@ -102,7 +102,7 @@ def test_a_row_is_in_the_table_once_and_the_position_says_which(steps: list[tupl
         assert all(interval.begin == 0 for [interval] in position.at.values()), "nothing is left out"
 
 
-def test_a_query_that_begins_where_the_table_ends_brings_the_rest() -> None:
+def test_a_query_that_begins_at_the_tables_end_lands_the_rest() -> None:
     known = after(Known(), Batch("p", "q", 1, (Reach(LOG, 0, 10),)))
     assert known is not None
     assert known.position is not None
