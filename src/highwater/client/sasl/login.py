@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from highwater.client.sasl.exchange import Exchange
 from highwater.client.sasl.jaas import LoginModule
 from highwater.client.sasl.oauthbearer import OAuthBearerExchange
 from highwater.client.sasl.plain import PlainExchange
 from highwater.client.sasl.scram import HASHES, ScramExchange
-from highwater.client.sasl.tokens import UNSECURED, Tokens, fetched_token, token_in_file, unsecured_token
+from highwater.client.sasl.tokens import UNSECURED, Tokens, unsecured_token
 
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
@@ -70,7 +69,7 @@ def check_login(module: LoginModule, settings: Mapping[str, str]) -> None:
         if any(name in settings for name in OAUTH_SETTINGS):
             raise ValueError(f"{TOKEN_ENDPOINT} is missing: the place where tokens come from")
         return
-    scheme = urllib.parse.urlsplit(settings[TOKEN_ENDPOINT]).scheme
+    scheme = urlsplit(settings[TOKEN_ENDPOINT]).scheme
     if scheme not in ("http", "https", "file"):
         raise ValueError(f"{TOKEN_ENDPOINT} must begin with https://, http:// or file://")
     if scheme != "file":
@@ -113,10 +112,14 @@ def _oauth_login(options: Mapping[str, str], settings: Mapping[str, str]) -> Log
     if url is None:
         unsecured_token(options, time.time())  # what it would refuse is refused before any connection is made
         tokens, who = Tokens(lambda: unsecured_token(options, time.time())), "the unsecured token"
-    elif urllib.parse.urlsplit(url).scheme == "file":
-        path = urllib.request.url2pathname(urllib.parse.urlsplit(url).path)
+    elif urlsplit(url).scheme == "file":
+        from highwater.client.sasl.token_endpoint import token_in_file
+
+        path = unquote(urlsplit(url).path)
         tokens, who = Tokens(lambda: token_in_file(path)), f"the token in {path}"
     else:
+        from highwater.client.sasl.token_endpoint import fetched_token
+
         client_id = settings.get(CLIENT_ID) or options["clientId"]
         secret = settings.get(CLIENT_SECRET) or options["clientSecret"]
         scope = settings.get(SCOPE) or options.get("scope")
