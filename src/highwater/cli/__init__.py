@@ -35,6 +35,7 @@ NOUNS: dict[str, Noun] = {
     "status": Noun("highwater.cli.status", "Show how replication stands, with reasons."),
     "demo": Noun("highwater.cli.demo.command", "See orders flow into a table while a leader is killed, and a verdict."),
     "pipeline": Noun("highwater.cli.pipeline", "Land topics in tables, exactly once, with Spark."),
+    "lab": Noun("highwater.cli.lab", "Watch replication happen: experiments, narrated and drawn as lanes."),
     "sim": Noun("highwater.cli.sim", "Run clusters in the simulated world, under seeded faults."),
     "storage": Noun("highwater.cli.storage", "Format a node's directories, or show how they are formatted."),
     "topics": Noun("highwater.cli.topics", "Create, delete, describe or change topics."),

@@ -71,8 +71,7 @@ class Cluster:
         self.close()
 
     def open(self) -> Cluster:
-        """Returns the cluster when every broker is unfenced and knows all others. It is closed at exit at the
-        latest."""
+        """Returns when every broker is unfenced and knows all others. It is closed at exit at the latest."""
         if self._layout is not None:
             raise ClusterFailed("the cluster is open already")
         brokers, controllers, racks = self._shape
@@ -150,7 +149,7 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, running or not."""
+        """Of all brokers, running or not."""
         return ",".join(member.bootstrap for member in self._members if member.is_broker)
 
     def get_bootstrap_server(self) -> str:
@@ -257,6 +256,12 @@ class Cluster:
             self._links.slow(self._member(one).id, self._member(other).id, ms / 1000)
             self._relink()
 
+    def join(self, one: int, other: int, *, one_way: bool = False) -> None:
+        """Takes back what `cut` did with the same arguments. Bytes that it held arrive now."""
+        with self._verbs:
+            self._links.join(self._member(one).id, self._member(other).id, one_way)
+            self._relink()
+
     def heal(self) -> None:
         """Heals all links, and lets no call fail any more. Bytes that a cut held arrive now."""
         with self._verbs:
@@ -266,9 +271,8 @@ class Cluster:
 
     def restore(self, seconds: float | None = None) -> None:
         """Heals, resumes paused nodes and starts nodes that are down."""
-        with self._verbs:
-            self.heal()
-            self._wake_all()
+        self.heal()
+        self._wake_all()
         self.start(seconds=seconds)
 
     def _relink(self) -> None:
@@ -383,14 +387,17 @@ class Cluster:
         return looks
 
     def partition(self, topic: str, partition: int) -> PartitionView:
-        found = self.view(topic).partitions.get(partition)
-        if found is None:
+        if (found := self.view(topic).partitions.get(partition)) is None:
             raise ValueError(f"there is no partition {topic}-{partition}")
         return found
 
     def leader(self, topic: str, partition: int) -> int | None:
         """None while there is no leader."""
         return self.partition(topic, partition).leader
+
+    def replica(self, node: int, topic: str, partition: int) -> dict[str, Any] | None:
+        """As /status?topic=T&partition=P of a running node; None if it has no replica."""
+        return self._running(node).call("replica", [topic, partition], ORDER_SECONDS)  # type: ignore[no-any-return]
 
     def isr(self, topic: str, partition: int) -> set[int]:
         return set(self.partition(topic, partition).isr)
@@ -402,7 +409,7 @@ class Cluster:
     def wait_for_isr(
         self, topic: str, partition: int, wanted: int | Collection[int], seconds: float = WAIT_SECONDS
     ) -> set[int]:
-        """Waits until the ISR has this size or these members. Returns the ISR."""
+        """Waits until the ISR has this size or these members. Returns it."""
         awaited = AwaitedIsr(f"{topic}-{partition}", wanted)
         self.wait_until(lambda: awaited.is_reached(self.isr(topic, partition)), seconds, awaited.text)
         return awaited.isr
@@ -416,7 +423,7 @@ class Cluster:
         other_than: int | None = None,
         seconds: float = WAIT_SECONDS,
     ) -> int:
-        """Waits until the partition has a leader: any, a given one, or another than a given one. Returns the leader."""
+        """Waits for a leader: any, a given one, or another than a given one. Returns it."""
         awaited = AwaitedLeader(f"{topic}-{partition}", wanted, other_than)
         self.wait_until(lambda: awaited.is_reached(self.leader(topic, partition)), seconds, awaited.text)
         assert awaited.leader is not None

@@ -1,0 +1,31 @@
+"""The experiments, in the order of the course."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from highwater.lab.experiment import Experiment
+from highwater.lab.experiments import (
+    acks_and_outage,
+    counting_messages,
+    divergence,
+    leader_killed,
+    replication_factor,
+    slowest_replica,
+    watermark_too_low,
+    write_and_acknowledgement,
+)
+
+EXPERIMENTS: Final[dict[str, Experiment]] = {
+    each.name: each
+    for each in (
+        write_and_acknowledgement.EXPERIMENT,
+        replication_factor.EXPERIMENT,
+        slowest_replica.EXPERIMENT,
+        counting_messages.EXPERIMENT,
+        acks_and_outage.EXPERIMENT,
+        leader_killed.EXPERIMENT,
+        watermark_too_low.EXPERIMENT,
+        divergence.EXPERIMENT,
+    )
+}
