@@ -177,6 +177,33 @@ def test_the_old_leader_cuts_off_exactly_what_only_it_had(run: Callable[[str], R
     assert lost.facts == {"count": 2, "names": "stray0, stray1"}
 
 
+def test_the_old_rule_loses_exactly_the_record_that_the_text_says(run: Callable[[str], Recording]) -> None:
+    recording = run("watermark-alone")
+    assert ends(titled(recording, "the follower is one fetch behind")) == {1: (2, 2), 2: (1, 2)}
+    returned = titled(recording, "the old leader returns")
+    assert ends(returned) == {1: (2, 2), 2: (2, 2)} and returned.facts["count"] == 2
+    [computed] = [lane for lane in returned.lanes if lane.label is not None]
+    assert computed.log_end == 1
+    [lost] = [frame for frame in recording.frames if frame.kind == "lost"]
+    assert lost.facts == {"record": "message2"}
+
+
+def test_leadership_comes_back_with_a_preferred_election_only(run: Callable[[str], Recording]) -> None:
+    recording = run("preferred-leader")
+    moved = titled(recording, "after a restart one node leads both")
+    assert moved.facts == {"first": 1, "leader": 2, "epoch": 1} and all(lane.in_isr for lane in moved.lanes)
+    assert titled(recording, "a preferred election").facts == {"first": 1, "epoch": 2}
+
+
+def test_the_checkpoint_files_say_what_the_lanes_show(run: Callable[[str], Recording]) -> None:
+    recording = run("checkpoint-files")
+    frame = titled(recording, "what a follower keeps on disk")
+    (_, watermark), (_, epochs) = frame.files
+    assert watermark.split()[1:] == ["0", "4"] and epochs.splitlines() == ["0", "2", "0 0", "1 3"]
+    (_, described), (_, dumped) = titled(recording, "the same, by Kafka's tools").files
+    assert "Replicas: 1,2,3" in described and dumped.splitlines()[-1].endswith("partitionLeaderEpoch: 1")
+
+
 def test_list_begins_each_line_with_a_name() -> None:
     for language in LANGUAGES:
         told = CliRunner().invoke(main, ["lab", "list", "--lang", language])

@@ -7,11 +7,14 @@ from typing import Final
 from highwater.lab.experiment import Experiment
 from highwater.lab.experiments import (
     acks_and_outage,
+    checkpoint_files,
     counting_messages,
     divergence,
     leader_killed,
+    preferred_leader,
     replication_factor,
     slowest_replica,
+    watermark_alone,
     watermark_too_low,
     write_and_acknowledgement,
 )
@@ -27,5 +30,8 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         leader_killed.EXPERIMENT,
         watermark_too_low.EXPERIMENT,
         divergence.EXPERIMENT,
+        watermark_alone.EXPERIMENT,
+        preferred_leader.EXPERIMENT,
+        checkpoint_files.EXPERIMENT,
     )
 }

@@ -26,9 +26,7 @@ BEHIND = Words(
     "out of the ISR: {lag} records and {seconds} s behind, limit {limit} s",
     "ISR에서 빠짐: 레코드 {lag}개, {seconds}초 뒤처짐 (한도 {limit}초)",
 )
-NUMBERS = Words(
-    "log start {start} · high watermark {hw} · log end {end}", "시작 {start} · 하이 워터마크 {hw} · 끝 {end}"
-)
+NUMBERS = Words("start {start} · high watermark {hw} · end {end}", "시작 {start} · 하이 워터마크 {hw} · 끝 {end}")
 EPOCHS = Words("epochs {starts}", "에포크 {starts}")
 ASKED = Words(
     "{ms} ms node {follower} asks for {offset} → {size} bytes, high watermark {hw}",
@@ -96,7 +94,7 @@ def _standing(lane: Lane, language: str) -> tuple[str, str]:
     if lane.in_isr:
         shown = IN_ISR.told(language, {})
         return (f"{PAUSED.told(language, {})}, {shown}", "red") if lane.state == "paused" else (shown, "green")
-    if lane.limit_ms:
+    if lane.limit_ms and lane.lag_ms:
         facts: dict[str, Fact] = {
             "lag": lane.lag,
             "seconds": f"{lane.lag_ms / 1000:.1f}",

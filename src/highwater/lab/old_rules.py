@@ -28,3 +28,28 @@ def first_out_by_count(trace: Sequence[Sample], max_messages: int) -> Sample | N
 def read_to_the_end(leader: Lane) -> Lane:
     """What consumers would see if they could read to the log end of the leader, as before there was replication."""
     return replace(leader, high_watermark=leader.log_end, label=GONE, state="computed")
+
+
+def restarted_by_watermark(lane: Lane) -> Lane:
+    """The log of a replica that restarts and cuts off what is above its own high watermark, as before KIP-101."""
+    end = min(lane.high_watermark, lane.log_end)
+    return replace(lane, log_end=end, high_watermark=end, epochs=_below(lane, end), label=GONE, state="computed")
+
+
+def followed_by_watermark(lane: Lane, leader: Lane) -> Lane:
+    """The log of an old leader that returns under the same rule: above the new leader's end there is nothing left."""
+    end = min(lane.log_end, leader.log_end)
+    committed = min(lane.high_watermark, end)
+    return replace(
+        lane,
+        log_end=end,
+        high_watermark=committed,
+        epochs=_below(lane, end),
+        label=GONE,
+        state="computed",
+        is_leader=False,
+    )
+
+
+def _below(lane: Lane, end: int) -> tuple[tuple[int, int], ...]:
+    return tuple((epoch, start) for epoch, start in lane.epochs if start < end)
