@@ -204,6 +204,16 @@ def test_the_checkpoint_files_say_what_the_lanes_show(run: Callable[[str], Recor
     assert "Replicas: 1,2,3" in described and dumped.splitlines()[-1].endswith("partitionLeaderEpoch: 1")
 
 
+def test_a_partition_has_five_places_and_a_group_its_own(run: Callable[[str], Recording]) -> None:
+    recording = run("keys-and-offsets")
+    [(_, table)] = titled(recording, "a key has its partition").files
+    rows = [line.split() for line in table.splitlines()]
+    assert {key: partition for key, partition, _ in rows} == {"pear": "0", "apple": "1", "peach": "2"}
+    places = titled(recording, "five places in one partition").facts
+    assert places == {"more": 2, "position": 6, "committed": 3, "hw": 6, "end": 8, "lag": 3}
+    assert titled(recording, "two groups do not know each other").facts == {"committed": 3, "other": 5, "again": 3}
+
+
 def test_list_begins_each_line_with_a_name() -> None:
     for language in LANGUAGES:
         told = CliRunner().invoke(main, ["lab", "list", "--lang", language])

@@ -10,6 +10,7 @@ from highwater.lab.experiments import (
     checkpoint_files,
     counting_messages,
     divergence,
+    keys_and_offsets,
     leader_killed,
     preferred_leader,
     replication_factor,
@@ -33,5 +34,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         watermark_alone.EXPERIMENT,
         preferred_leader.EXPERIMENT,
         checkpoint_files.EXPERIMENT,
+        keys_and_offsets.EXPERIMENT,
     )
 }

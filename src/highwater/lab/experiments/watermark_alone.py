@@ -101,8 +101,8 @@ def script(bench: Bench) -> None:
     bench.check(seen == ["message1", RECORD], "nothing is lost")
     returned = followed_by_watermark(before, old)
     bench.check(returned.log_end == 1, "by the old rule exactly the last record is lost")
-    facts = {"end": lanes[1].log_end, "count": len(seen), "old": returned.log_end, "record": RECORD}
-    bench.show(RETURNED, lanes=(*lanes.values(), returned), **facts)
+    shown = (*lanes.values(), returned)
+    bench.show(RETURNED, lanes=shown, end=lanes[1].log_end, count=len(seen), old=returned.log_end, record=RECORD)
     bench.lost(LOST, record=RECORD)
     bench.mistake(MISTAKE)
 
