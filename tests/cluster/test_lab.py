@@ -214,6 +214,30 @@ def test_a_partition_has_five_places_and_a_group_its_own(run: Callable[[str], Re
     assert titled(recording, "two groups do not know each other").facts == {"committed": 3, "other": 5, "again": 3}
 
 
+def test_retention_deletes_segments_and_compaction_all_but_the_last_of_each_key(
+    run: Callable[[str], Recording],
+) -> None:
+    recording = run("segments-and-compaction")
+    [(_, files)] = titled(recording, "a log is a row of segments").files
+    assert [int(line.partition(".")[0]) for line in files.splitlines()] == [0, 2, 4]
+    deleted = titled(recording, "retention deletes whole segments")
+    assert {lane.log_start for lane in deleted.lanes} == {2}
+    _, (_, kept) = titled(recording, "compaction keeps the last record of each key").files
+    assert kept.splitlines() == ["1  lee  v1", "3  park  v1", "4  kim  v3"]
+    assert titled(recording, "a record without a key is refused").facts == {"error": "INVALID_RECORD"}
+    [lost] = [frame for frame in recording.frames if frame.kind == "lost"]
+    [wrong] = [frame for frame in recording.frames if frame.kind == "mistake"]
+    assert lost.facts == {"deleted": 2, "replaced": 2} and wrong.facts == {"ms": str(7 * 24 * 3600 * 1000)}
+
+
+def test_writes_go_on_while_the_controller_fails_over(run: Callable[[str], Recording]) -> None:
+    recording = run("controller-failover")
+    dead = titled(recording, "it dies, and writes go on")
+    assert dead.facts["offset"] == 1 and {dead.facts["old"], dead.facts["new"]} <= {101, 102, 103}
+    assert dead.facts["old"] != dead.facts["new"]
+    assert titled(recording, "the new one decides").facts["epoch"] == 1
+
+
 def test_list_begins_each_line_with_a_name() -> None:
     for language in LANGUAGES:
         told = CliRunner().invoke(main, ["lab", "list", "--lang", language])

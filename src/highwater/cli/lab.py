@@ -70,7 +70,7 @@ def run(name: str, step: bool, language: str, record: Path | None) -> None:
 
     logging.getLogger("highwater").addHandler(logging.NullHandler())  # what the nodes log is not part of the story
     if sys.stderr.isatty():
-        click.echo("starting three brokers and a controller …", err=True)
+        click.echo("starting three brokers and three controllers …", err=True)
     try:
         with Bench.new_cluster() as cluster:
             recording = experiment.run(cluster, show)

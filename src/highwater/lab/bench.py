@@ -28,6 +28,9 @@ CONFIG: Final = {
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
     "auto.leader.rebalance.enable": "false",
+    "log.initial.task.delay.ms": "100",
+    "log.retention.check.interval.ms": "300",
+    "log.cleaner.backoff.ms": "200",
     "group.initial.rebalance.delay.ms": "0",
 }
 """Kafka's defaults are made for days; an experiment is made for a minute. Only times differ."""
@@ -38,7 +41,7 @@ class NotSeen(Exception):
 
 
 class Bench:
-    """The cluster has three brokers and one controller of its own: with it, any broker can be killed."""
+    """The cluster has three brokers, and three controllers of their own: so any broker can be killed."""
 
     def __init__(self, cluster: Cluster, show: Callable[[Frame], None]) -> None:
         self.cluster = cluster
@@ -47,7 +50,7 @@ class Bench:
 
     @classmethod
     def new_cluster(cls) -> Cluster:
-        return Cluster(brokers=3, controllers=1, config=CONFIG)
+        return Cluster(brokers=3, controllers=3, config=CONFIG)
 
     # --- acting
 

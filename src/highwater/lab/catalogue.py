@@ -8,12 +8,14 @@ from highwater.lab.experiment import Experiment
 from highwater.lab.experiments import (
     acks_and_outage,
     checkpoint_files,
+    controller_failover,
     counting_messages,
     divergence,
     keys_and_offsets,
     leader_killed,
     preferred_leader,
     replication_factor,
+    segments_and_compaction,
     slowest_replica,
     watermark_alone,
     watermark_too_low,
@@ -32,8 +34,10 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         watermark_too_low.EXPERIMENT,
         divergence.EXPERIMENT,
         watermark_alone.EXPERIMENT,
+        controller_failover.EXPERIMENT,
         preferred_leader.EXPERIMENT,
         checkpoint_files.EXPERIMENT,
         keys_and_offsets.EXPERIMENT,
+        segments_and_compaction.EXPERIMENT,
     )
 }
