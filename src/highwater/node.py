@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,7 +20,7 @@ from highwater.broker.assembly import assemble
 from highwater.broker.lags import GroupLags
 from highwater.broker.metrics import BrokerMetrics
 from highwater.broker.role import BrokerRole
-from highwater.broker.status import aged, as_json, describe
+from highwater.broker.status import aged, as_json, describe, describe_watched, summary
 from highwater.config import ConfigError, NodeConfig
 from highwater.controller.features import SUPPORTED, bootstrap_records, unsupported_levels
 from highwater.log.home import Home, open_home
@@ -28,7 +29,7 @@ from highwater.metadata.cluster import MetadataImage
 from highwater.model import Endpoint
 from highwater.net.api_versions import Features
 from highwater.net.deadlines import DeadlineQueue
-from highwater.net.http import HttpServer, Page
+from highwater.net.http import HttpServer, NoPage, Page, Query
 from highwater.net.metrics import CONTENT_TYPE, Collector, NetMetrics, exposition
 from highwater.net.server import Limits, ListenerSpec, Server
 from highwater.net.stats import LoopLag
@@ -227,7 +228,7 @@ class Node:
         parts.append(NetMetrics(self.server, self.lag))
         if self.broker is not None:
             parts += [BrokerMetrics(self.broker), GroupLags(self.broker)]
-        pages = {"/status": self._status_page, "/metrics": lambda: Page(CONTENT_TYPE, exposition(parts))}
+        pages = {"/status": self._status_page, "/metrics": lambda query: Page(CONTENT_TYPE, exposition(parts))}
         self.http = HttpServer(self.world, pages, (each.endpoint.host for each in self.config.advertised_listeners))
         host, _, port = listener.rpartition(":")
         self.http_endpoint = await self.http.start(Endpoint(host, int(port)))
@@ -256,8 +257,23 @@ class Node:
             fields |= describe(self.broker, lifecycle.epoch, lifecycle.state.value, quorum.leader_id)
         return fields
 
-    def _status_page(self) -> Page:
+    def _status_page(self, query: Query) -> Page:
+        """`?summary` counts the partitions, `?topic=T&partition=P` has one of them alone, with its last fetches."""
+        if "summary" in query:
+            counted = {} if self.broker is None else {"summary": summary(self.broker)}
+            return Page("application/json", (json.dumps(self.status() | counted).encode(),))
+        if "topic" in query or "partition" in query:
+            return Page("application/json", (json.dumps(self._one_partition(query)).encode(),))
         return Page("application/json", as_json(self.status(), self.broker))
+
+    def _one_partition(self, query: Query) -> dict[str, Any]:
+        topic, index = query.get("topic", ""), query.get("partition", "")
+        if not topic or not (index.isascii() and index.isdecimal()):
+            raise NoPage(400, "ask for ?topic=NAME&partition=NUMBER")
+        found = None if self.broker is None else describe_watched(self.broker, topic, int(index))
+        if found is None:
+            raise NoPage(404, f"node {self.config.node_id} has no replica of {topic}-{index}")
+        return {"node": self.config.node_id, **found}
 
 
 def _timing(config: NodeConfig) -> Timing:

@@ -12,6 +12,7 @@ from highwater.broker.controller_channel import ControllerChannel
 from highwater.broker.departed import Departed
 from highwater.broker.directories import ReplicaDirectories
 from highwater.broker.doubts import Doubts
+from highwater.broker.follower_fetches import FollowerFetches
 from highwater.broker.groups import GroupCoordinator
 from highwater.broker.isr_changes import IsrChanges
 from highwater.broker.lifecycle import Lifecycle
@@ -78,6 +79,7 @@ def assemble(
         departed=Departed(clock),
         fetchers=_fetchers(world, deadlines, metadata, lifecycle.incarnation, doubts, store),
         sessions=FetchSessions(sessions, world.random("fetch-sessions")),
+        follower_fetches=FollowerFetches(clock.monotonic),
         producer_ids=ProducerIds(node_id, controller, broker_epoch, clock.monotonic),
         auto_creation=AutoCreation(world, controller, lambda: _request_timeout(metadata.config), metadata.knows_topic),
     )

@@ -10,6 +10,7 @@ from highwater.broker.controller_channel import ControllerChannel
 from highwater.broker.departed import Departed
 from highwater.broker.directories import ReplicaDirectories
 from highwater.broker.doubts import Doubts
+from highwater.broker.follower_fetches import FollowerFetches
 from highwater.broker.groups import GroupCoordinator
 from highwater.broker.lifecycle import Lifecycle
 from highwater.broker.producer_ids import ProducerIds
@@ -45,5 +46,6 @@ class Broker:
     departed: Departed
     fetchers: Fetchers
     sessions: FetchSessions
+    follower_fetches: FollowerFetches
     producer_ids: ProducerIds
     auto_creation: AutoCreation

@@ -20,6 +20,7 @@ from highwater.net.registry import MOST_ELEMENTS, Api
 from highwater.net.turns import Work
 from highwater.partition.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchEntry, FetchSession, Topic
 from highwater.partition.fetching import FetchRow, Reader, read
+from highwater.partition.partition import Partition
 from highwater.wire import fetch
 from highwater.wire.fetch import FetchRequestFlat
 from highwater.wire.messages.fetch_request import FetchRequest
@@ -306,6 +307,7 @@ class _Fetch:
                     yield None
         topics: dict[Topic, list[fetch.PartitionRow[FileSlice]]] = {}
         hinted: list[int] = []
+        watching = self.reader.replica >= 0 and bool(self.broker.follower_fetches.watched)
         for at, (entry, row) in enumerate(rows.items(), 1):
             if not at % _PER_PIECE:
                 yield None
@@ -323,6 +325,8 @@ class _Fetch:
                 if leader is not None:
                     hinted.append(leader[0])
                 topics.setdefault(entry.topic, []).append(_encoded(entry, row, leader))
+                if watching and entry.partition is not None:
+                    self._note(entry.partition, entry, row)
             failed = row.error is not Code.NONE
             entry.sent_high_watermark = -1 if failed else row.high_watermark
             entry.sent_log_start = -1 if failed else row.log_start
@@ -336,6 +340,9 @@ class _Fetch:
         if session_id == 0:
             session.close()
         self._line.leave(self)
+
+    def _note(self, partition: Partition, entry: FetchEntry, row: FetchRow) -> None:
+        self.broker.follower_fetches.note(partition, self.reader.replica, entry.offset, row.high_watermark, row.size)
 
     def _empty(self, entry: FetchEntry) -> FetchRow:
         """A full response names every partition, even one without news or one that is still being looked up."""

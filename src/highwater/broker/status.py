@@ -71,6 +71,37 @@ def as_json(status: dict[str, Any], broker: Broker | None) -> Iterator[bytes]:
     yield b"]}"
 
 
+def summary(broker: Broker) -> dict[str, Any]:
+    """Numbers instead of rows: the cost is that of a look at each partition, and the answer is small."""
+    hosted = led = under_replicated = under_min_isr = offline = 0
+    for partition in broker.hosted:
+        hosted += 1
+        offline += partition.log.offline is not None
+        leader = partition.leader
+        if leader is not None:
+            led += 1
+            under_replicated += len(leader.isr) < len(partition.replicas)
+            under_min_isr += len(leader.isr) < partition.log.config.min_insync_replicas
+    return {
+        "partitions": hosted,
+        "leaders": led,
+        "under_replicated": under_replicated,
+        "under_min_isr": under_min_isr,
+        "offline": offline,
+    }
+
+
+def describe_watched(broker: Broker, topic: str, index: int) -> dict[str, Any] | None:
+    """One partition with its epochs and the last fetches of its followers; None if no replica of it is here."""
+    partition = broker.hosted.find(topic, index)
+    if partition is None:
+        return None
+    status = describe_partition(broker, partition)
+    status["epochs"] = [{"epoch": epoch, "start": start} for epoch, start in partition.log.epoch_cache.entries]
+    status["follower_fetches"] = broker.follower_fetches.of(partition)
+    return status
+
+
 def describe_partition(broker: Broker, partition: Partition) -> dict[str, Any]:
     log = partition.log
     now = broker.in_sync.now()

@@ -15,18 +15,27 @@ from highwater.cli.command_group import CommandGroup
 
 
 class Noun(NamedTuple):
-    """The module of a command (it has a click command named `command`), and its line in --help."""
+    """The module of a command, its line in --help, and the name of the click command in the module."""
 
     module: str
     summary: str
+    attribute: str = "command"
 
 
 NOUNS: dict[str, Noun] = {
     "up": Noun("highwater.cli.up", "Start a cluster on this machine, and keep it up until Ctrl-C."),
+    "down": Noun("highwater.cli.control", "Stop the cluster of `up`, in order, and wait for its end.", "down"),
+    "kill": Noun("highwater.cli.control", "Kill nodes of `up` with SIGKILL.", "kill"),
+    "pause": Noun("highwater.cli.control", "Pause nodes of `up`.", "pause"),
+    "resume": Noun("highwater.cli.control", "Let paused nodes of `up` go on.", "resume"),
+    "cut": Noun("highwater.cli.control", "Cut the link between two nodes of `up`.", "cut"),
+    "slow": Noun("highwater.cli.control", "Delay the bytes between two nodes of `up`.", "slow"),
+    "heal": Noun("highwater.cli.control", "Heal the links of `up` that were cut or slowed.", "heal"),
     "node": Noun("highwater.cli.node", "Run one node in the foreground."),
     "status": Noun("highwater.cli.status", "Show how replication stands, with reasons."),
     "demo": Noun("highwater.cli.demo.command", "See orders flow into a table while a leader is killed, and a verdict."),
     "pipeline": Noun("highwater.cli.pipeline", "Land topics in tables, exactly once, with Spark."),
+    "lab": Noun("highwater.cli.lab", "Watch replication happen: experiments, narrated and drawn as lanes."),
     "sim": Noun("highwater.cli.sim", "Run clusters in the simulated world, under seeded faults."),
     "storage": Noun("highwater.cli.storage", "Format a node's directories, or show how they are formatted."),
     "topics": Noun("highwater.cli.topics", "Create, delete, describe or change topics."),
@@ -52,7 +61,7 @@ class LazyGroup(CommandGroup):
         noun = NOUNS.get(cmd_name)
         if noun is None:
             return None
-        command: click.Command = import_module(noun.module).command
+        command: click.Command = getattr(import_module(noun.module), noun.attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

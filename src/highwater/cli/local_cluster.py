@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from highwater.cli.control_socket import ControlSocket
 from highwater.cli.node import News, Readiness, fork_node
+from highwater.cli.node_orders import NodeOrders
 from highwater.cli.node_process import NodeProcess
 from highwater.cluster.directory import NODES, DataDirectory, write_durably
 from highwater.cluster.failed import ClusterFailed
@@ -40,17 +42,34 @@ def _sleep(seconds: float) -> bool:
 class LocalCluster:
     """Writes each node's settings and formats its directory. The lock of the directory is held until `stop`."""
 
-    def __init__(self, data_dir: Path, brokers: int, port: int, extra: dict[str, str], controllers: int = 0) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        brokers: int,
+        port: int,
+        extra: dict[str, str],
+        controllers: int = 0,
+        http_port: int | None = None,
+    ) -> None:
         self._directory = DataDirectory(data_dir.absolute())
         try:
             path = self._directory.path
-            self._layout = Layout(path, brokers, controllers, None, extra, port, http=True, shape=as_options)
+            self._layout = Layout(
+                path, brokers, controllers, None, extra, port, True, shape=as_options, first_http_port=http_port
+            )
         except BaseException:
             self._directory.abandon()
+            raise
+        try:
+            self.control = ControlSocket(path)
+        except BaseException:
+            self._layout.release()
+            self._directory.release()
             raise
         self.members = [NodeProcess(member, self._directory.lock.path) for member in self._layout.members]
         for process in self.members:
             process.pid_file.unlink(missing_ok=True)
+        self._orders = NodeOrders(self._layout.members, self.members)
 
     @property
     def bootstrap(self) -> str:
@@ -107,9 +126,24 @@ class LocalCluster:
 
     def fork(self, member: NodeProcess) -> Readiness:
         lock = self._directory.lock
-        pid, ready = fork_node(member.config, member.pid_file, member.output, lock.path, lock.release)
+        steering, steered = self._orders.prepare(member.id)
+
+        def let_go() -> None:
+            lock.release()
+            self.control.release()
+            self._orders.release()
+            steering.close()
+
+        pid, ready = fork_node(member.config, member.pid_file, member.output, lock.path, let_go, steered)
+        steered.close()
         member.hold(pid)
+        self._orders.forked(member.id, pid, steering)
         return ready
+
+    def serve_orders(self) -> bool:
+        """Carries out the orders that have arrived at the control socket. True if the cluster shall end."""
+        self.control.serve(self._orders.obey)
+        return self.control.is_to_end
 
     def _waits(self) -> list[str]:
         return waits_for(self._layout.members)
@@ -154,6 +188,8 @@ class LocalCluster:
         """A controlled shutdown of every node; one that takes too long is killed."""
         for member in self.members:
             member.look()
+        self._orders.wake()
+        for member in self.members:
             member.signal(signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
         for member in self.members:
@@ -161,5 +197,7 @@ class LocalCluster:
                 member.signal(signal.SIGKILL)
                 member.wait()
             member.close()
+        self._orders.release()
         self._layout.release()
         self._directory.release()
+        self.control.close("stopped")

@@ -21,6 +21,7 @@ import click
 from highwater import kernel
 from highwater.broker.lifecycle import NotRegistered
 from highwater.cli.server_properties import read_config
+from highwater.cli.steering import Steered
 from highwater.cli.stop_signals import let_through
 from highwater.cluster.holder import holder_of_port, named
 from highwater.cluster.lock import when_released
@@ -37,7 +38,9 @@ RECOVERS_SECONDS = 1.0
 _log = logging.getLogger("highwater")
 
 
-def run_node(config: NodeConfig, ready: Callable[[Node], None], recovers: Callable[[], None]) -> int:
+def run_node(
+    config: NodeConfig, ready: Callable[[Node], None], recovers: Callable[[], None], steered: Steered | None = None
+) -> int:
     """Runs the node until SIGTERM or SIGINT, which shut it down in order. Returns 1 if it could not start or failed.
     `recovers` is called again and again while its logs are opened."""
     for name in config.unknown:
@@ -48,12 +51,14 @@ def run_node(config: NodeConfig, ready: Callable[[Node], None], recovers: Callab
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        return loop.run_until_complete(_live(config, ready, recovers))
+        return loop.run_until_complete(_live(config, ready, recovers, steered))
     finally:
         loop.close()
 
 
-async def _live(config: NodeConfig, ready: Callable[[Node], None], recovers: Callable[[], None]) -> int:
+async def _live(
+    config: NodeConfig, ready: Callable[[Node], None], recovers: Callable[[], None], steered: Steered | None
+) -> int:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[BaseException | None] = loop.create_future()
 
@@ -66,6 +71,8 @@ async def _live(config: NodeConfig, ready: Callable[[Node], None], recovers: Cal
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
     world = RealWorld(loop, lambda name, failed: end(failed))
+    if steered is not None:
+        steered.install(world, loop)
 
     nodes: list[Node] = []
 
@@ -147,7 +154,7 @@ class Readiness:
 
 
 def fork_node(
-    path: Path, pid_file: Path, output: Path, cluster_lock: Path, let_go: Callable[[], None]
+    path: Path, pid_file: Path, output: Path, cluster_lock: Path, let_go: Callable[[], None], steered: Steered
 ) -> tuple[int, Readiness]:
     """Starts a node in a fork of this process, which has imported everything, so the node is ready at once. `let_go` is
     called in the fork, for what belongs to this process only."""
@@ -171,7 +178,7 @@ def fork_node(
         when_released(cluster_lock, _end_with_the_cluster)
 
         news = NewsSender(write_end)
-        code = serve(path, (), pid_file, lambda node: news.ready(), {}, news.recovers)
+        code = serve(path, (), pid_file, lambda node: news.ready(), {}, news.recovers, steered)
     finally:
         logging.shutdown()
         os._exit(code)
@@ -213,6 +220,7 @@ def serve(
     ready: Callable[[Node], None],
     environment: Mapping[str, str],
     recovers: Callable[[], None] = lambda: None,
+    steered: Steered | None = None,
 ) -> int:
     try:
         config = read_config(path, overrides, environment)
@@ -223,7 +231,7 @@ def serve(
         aside = pid_file.with_suffix(".tmp")
         aside.write_text(str(os.getpid()))
         aside.replace(pid_file)
-    return run_node(config, ready, recovers)
+    return run_node(config, ready, recovers, steered)
 
 
 def _log_to(output: Path | None) -> None:

@@ -54,17 +54,32 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
     help="Where data, settings, logs and nodes.json are kept; they are there at the next start.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting for every node. Repeatable.")
+@click.option(
+    "--http-port",
+    type=click.IntRange(1, LAST_PORT),
+    help="The first node's port of /status and /metrics; the others follow it. Without it: free ones, in nodes.json.",
+)
 @click.option("--restart", is_flag=True, help="Start a node again that died.")
 def command(
-    brokers: int, controllers: int, port: int, data_dir: Path, settings: tuple[str, ...], restart: bool
+    brokers: int,
+    controllers: int,
+    port: int,
+    data_dir: Path,
+    settings: tuple[str, ...],
+    http_port: int | None,
+    restart: bool,
 ) -> None:
     """Start a cluster on this machine, one process per node, and keep it up until Ctrl-C or SIGTERM.
 
     When it can be used, a line begins with "ready" and holds bootstrap=HOST:PORT. DIR/nodes.json lists the processes.
+    `highwater down` stops it; kill, pause, resume, cut, slow and heal do to its nodes what they say.
     """
 
     if port + brokers - 1 > LAST_PORT:
         raise click.BadParameter(f"{brokers} ports from {port} on go beyond {LAST_PORT}", param_hint="--port")
+    if http_port is not None and http_port + brokers + controllers - 1 > LAST_PORT:
+        many = brokers + controllers
+        raise click.BadParameter(f"{many} ports from {http_port} on go beyond {LAST_PORT}", param_hint="--http-port")
     given = parse_settings(settings)
     environment = Environment(os.environ)
     environment.origins.note(given, "--set")
@@ -73,7 +88,12 @@ def command(
     with StopSignals() as signals:
         try:
             cluster = LocalCluster(
-                data_dir, brokers, port or free_ports(brokers), {**environment.settings, **given}, controllers
+                data_dir,
+                brokers,
+                port or free_ports(brokers),
+                {**environment.settings, **given},
+                controllers,
+                http_port,
             )
         except ConfigError as wrong:
             raise click.ClickException(environment.origins.blame(wrong)) from wrong
@@ -82,10 +102,14 @@ def command(
         except OSError as wrong:
             why = f"{wrong.filename or data_dir}: {wrong.strerror}"
             raise click.ClickException(f"--data-dir {data_dir} cannot be used: {why}") from wrong
+
+        def shall_end(seconds: float) -> bool:
+            return signals.arrived(seconds) or cluster.serve_orders()
+
         try:
-            if cluster.start(signals.arrived, _say):
+            if cluster.start(shall_end, _say):
                 click.echo(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
-                for member, event in cluster.watch(signals.arrived, _say):
+                for member, event in cluster.watch(shall_end, _say):
                     if event != "died":
                         _say(f"node {member.id} {event}")
                         continue

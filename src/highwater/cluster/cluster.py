@@ -16,7 +16,7 @@ from highwater.cluster.awaited import AwaitedIsr, AwaitedLeader
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.home import Home
 from highwater.cluster.host import Host, State
-from highwater.cluster.hosts import Hosts, in_parallel, look, new_host, order
+from highwater.cluster.hosts import ORDER_SECONDS, Hosts, in_parallel, look, new_host, order
 from highwater.cluster.layout import Layout, NodeLayout
 from highwater.cluster.links import Links
 from highwater.cluster.readiness import wait_ready
@@ -237,6 +237,12 @@ class Cluster:
             self._links.slow(self._member(one).id, self._member(other).id, ms / 1000)
             self._relink()
 
+    def join(self, one: int, other: int, *, one_way: bool = False) -> None:
+        """Takes back what `cut` did with the same arguments. Bytes that it held arrive now."""
+        with self._verbs:
+            self._links.join(self._member(one).id, self._member(other).id, one_way)
+            self._relink()
+
     def heal(self) -> None:
         """Heals all links, and lets no call fail any more. Bytes that a cut held arrive now."""
         with self._verbs:
@@ -348,6 +354,10 @@ class Cluster:
     def leader(self, topic: str, partition: int) -> int | None:
         """None while there is no leader."""
         return self.partition(topic, partition).leader
+
+    def replica(self, node: int, topic: str, partition: int) -> dict[str, Any] | None:
+        """As /status?topic=T&partition=P of a running node; None if it has no replica."""
+        return self._running(node).call("replica", [topic, partition], ORDER_SECONDS)  # type: ignore[no-any-return]
 
     def isr(self, topic: str, partition: int) -> set[int]:
         return set(self.partition(topic, partition).isr)

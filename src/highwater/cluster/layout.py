@@ -92,7 +92,8 @@ class Layout:
     it has the same voters. The caller holds the lock of the directory (`DataDirectory`).
 
     Brokers have the ports from `first_port` on, or those of the last time, or new ones. With `http` each node serves
-    its status on its own port. An error names the numbers of nodes that fit, in the words of `shape`.
+    its status on its own port, from `first_http_port` on or a new one. An error names the numbers of nodes that fit, in
+    the words of `shape`.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Layout:
         first_port: int | None = None,
         http: bool = False,
         shape: Shape = as_arguments,
+        first_http_port: int | None = None,
     ) -> None:
         if brokers < 1 or controllers < 0:
             raise ValueError(f"a cluster of {brokers} brokers and {controllers} controllers is not possible")
@@ -114,6 +116,7 @@ class Layout:
         self._brokers = brokers
         self._first_port = first_port
         self._http = http
+        self._first_http_port = first_http_port
         self._shape = shape
         self._config = dict(config)
         self.members = self._members(directory, brokers, controllers, racks)
@@ -179,7 +182,17 @@ class Layout:
             wanted = last.get(_CONTROLLER, 0) if recorded is None else recorded.port
             member.ports[_CONTROLLER] = _controller_port(member, wanted)
         if self._http:
-            member.http_port = ReservedPort.drawn()
+            member.http_port = self._status_port(member)
+
+    def _status_port(self, member: NodeLayout) -> ReservedPort:
+        if self._first_http_port is None:
+            return ReservedPort.drawn()
+        wanted = self._first_http_port + self.members.index(member)
+        try:
+            return ReservedPort(wanted)
+        except OSError as failed:
+            what = f"the status page of node {member.id}"
+            raise ClusterFailed(taken(wanted, what, "end that process, or choose another --http-port")) from failed
 
     def _client_port(self, member: NodeLayout, wanted: int) -> ReservedPort:
         if not wanted:

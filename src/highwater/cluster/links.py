@@ -30,6 +30,12 @@ class Links:
         self._cut.clear()
         self._delay.clear()
 
+    def join(self, one: NodeId, other: NodeId, one_way: bool) -> None:
+        """Takes back a cut of these two, or of the direction from `one` to `other`."""
+        self._cut.discard((one, other))
+        if not one_way:
+            self._cut.discard((other, one))
+
     def touches(self, node: NodeId) -> bool:
         return any(node in pair for pair in self._cut)
 

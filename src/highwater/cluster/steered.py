@@ -6,6 +6,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from highwater.broker.status import describe_watched
 from highwater.config import NodeConfig
 from highwater.faults import Condition, Failures, FaultyNet, Rule
 from highwater.faults.failures import Arbiter
@@ -64,6 +65,9 @@ class SteeredNode:
                     self._failures.disarm(argument)
             case "look":
                 return self._look(argument)
+            case "replica":
+                broker = None if self.node is None else self.node.broker
+                return None if broker is None else describe_watched(broker, *argument)
             case _:
                 raise ValueError(f"no such command: {verb}")
         return None

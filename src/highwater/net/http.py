@@ -11,6 +11,7 @@ from asyncio import BaseTransport, BufferedProtocol, Transport
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import NamedTuple, cast
+from urllib.parse import parse_qsl
 
 from highwater.model import Endpoint
 from highwater.world import ListeningSocket, Timer, World
@@ -36,8 +37,19 @@ class Page(NamedTuple):
     parts: Iterable[Part]
 
 
-Routes = Mapping[str, Callable[[], Page]]
-"""Path -> a function that makes the page."""
+Query = Mapping[str, str]
+"""The parameters behind the `?` of an address, decoded. A parameter without a value is empty, and the last of several
+counts."""
+Routes = Mapping[str, Callable[[Query], Page]]
+"""Path -> a function that makes the page. It raises NoPage for a query that it cannot answer."""
+
+
+class NoPage(Exception):
+    """The answer to a query that has no page: an HTTP status, and a line that says why."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
 
 
 class HttpServer:
@@ -72,10 +84,14 @@ class HttpServer:
         host = next((line[5:].strip() for line in lines if line.lower().startswith("host:")), "localhost")
         if not self._is_ours(host):
             return _response(403, _text("this host name is not ours"))
-        route = self._routes.get(words[1].partition("?")[0])
+        path, _, query = words[1].partition("?")
+        route = self._routes.get(path)
         if route is None:
             return _response(404, _text(f"not here; try {' '.join(sorted(self._routes))}"))
-        page = route()
+        try:
+            page = route(dict(parse_qsl(query, keep_blank_values=True)))
+        except NoPage as none:
+            return _response(none.status, _text(str(none)))
         return _response(200, page if words[0] == "GET" else Page(page.content_type, ()))
 
     def admit(self, request: _Request) -> None:

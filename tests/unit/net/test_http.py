@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from highwater.model import Endpoint
-from highwater.net.http import ASK_SECONDS, MAX_CONNECTIONS, TAKE_SECONDS, HttpServer, Page, Part
+from highwater.net.http import ASK_SECONDS, MAX_CONNECTIONS, TAKE_SECONDS, HttpServer, NoPage, Page, Part, Query
 from highwater.net.metrics import counter, exposition, gauge, labels
 from highwater.sim import Simulation
 from highwater.world.real import RealWorld
@@ -23,7 +23,7 @@ def asked(head: str, host: str | None = "127.0.0.1:9090") -> str:
     with_simulation = Simulation(1)
     try:
         server = HttpServer(
-            with_simulation.world("node"), {"/status": lambda: Page("a/b", (b"fi", b"ne"))}, ["broker.example"]
+            with_simulation.world("node"), {"/status": lambda query: Page("a/b", (b"fi", b"ne"))}, ["broker.example"]
         )
         lines = [head, "Accept: */*"] if host is None else [head, f"Host: {host}", "Accept: */*"]
         parts = server.answer("\r\n".join(lines).encode())
@@ -116,7 +116,7 @@ class Caller(Protocol):
         self._ended.set_result(None)
 
 
-def called(request: bytes, page: Callable[[], Page]) -> bytes:
+def called(request: bytes, page: Callable[[Query], Page]) -> bytes:
     """Over a real connection, to its end."""
 
     async def call() -> bytes:
@@ -145,17 +145,17 @@ def test_a_page_waits_for_what_it_has_to_ask_for_first() -> None:
         yield ask
         yield b"asked %d times" % len(asked)
 
-    assert called(GET, lambda: Page("a/b", parts())).endswith(b"\r\n\r\nasked 1 times")
+    assert called(GET, lambda query: Page("a/b", parts())).endswith(b"\r\n\r\nasked 1 times")
 
 
 def test_the_parts_of_a_page_come_in_their_order_over_many_turns_of_the_loop() -> None:
     parts = [b"%d\n" % number * 1000 for number in range(100)]
-    answer = called(GET, lambda: Page("a/b", iter(parts)))
+    answer = called(GET, lambda query: Page("a/b", iter(parts)))
     assert answer.partition(b"\r\n\r\n")[2] == b"".join(parts)
 
 
 def test_bytes_after_an_http_request_are_ignored() -> None:
-    assert b"200 OK" in called(GET + b"and more" * 800, lambda: Page("a/b", (b"page",)))
+    assert b"200 OK" in called(GET + b"and more" * 800, lambda query: Page("a/b", (b"page",)))
 
 
 def test_an_http_page_that_fails_midway_does_not_look_whole(caplog: pytest.LogCaptureFixture) -> None:
@@ -163,7 +163,7 @@ def test_an_http_page_that_fails_midway_does_not_look_whole(caplog: pytest.LogCa
         yield b"half"
         raise ValueError("it cannot be told")
 
-    called(GET, lambda: Page("a/b", failing()))
+    called(GET, lambda query: Page("a/b", failing()))
     assert "a page of /status or /metrics: an unexpected error" in caplog.text and "it cannot be told" in caplog.text
 
 
@@ -173,7 +173,7 @@ def test_an_http_page_that_fails_midway_does_not_look_whole(caplog: pytest.LogCa
 class Hall:
     """An HTTP server in the simulated world, and those who dial it."""
 
-    def __init__(self, sim: Simulation, page: Callable[[], Page]) -> None:
+    def __init__(self, sim: Simulation, page: Callable[[Query], Page]) -> None:
         self.sim = sim
         self.world, self.others = sim.world("node"), sim.world("others")
         self.server = HttpServer(self.world, {"/page": page})
@@ -185,7 +185,7 @@ class Hall:
         return caller
 
 
-def fine() -> Page:
+def fine(query: Query) -> Page:
     return Page("a/b", (b"fine",))
 
 
@@ -225,7 +225,7 @@ def test_a_page_is_made_no_faster_than_it_is_read_and_not_for_ever() -> None:
             yield bytes(16 * 1024)
 
     with Simulation(3) as sim:
-        hall = Hall(sim, lambda: Page("a/b", parts()))
+        hall = Hall(sim, lambda query: Page("a/b", parts()))
         deaf = hall.dial()
         hall.others.call(deaf.transport.write, GET)
         hall.others.call(deaf.transport.pause_reading)
@@ -235,3 +235,21 @@ def test_a_page_is_made_no_faster_than_it_is_read_and_not_for_ever() -> None:
         hall.others.call(deaf.transport.resume_reading)
         sim.run(sim.until(lambda: deaf.lost))
         assert len(made) < 64
+
+
+def test_a_page_gets_its_query_decoded_and_may_refuse_it() -> None:
+    taken: list[Query] = []
+
+    def page(query: Query) -> Page:
+        taken.append(query)
+        if "no" in query:
+            raise NoPage(404, "not here")
+        return Page("a/b", (b"fine",))
+
+    def ask(address: bytes) -> bytes:
+        return called(b"GET " + address + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", page)
+
+    assert b"200 OK" in ask(b"/page?topic=a%2Fb+c&summary&partition=7&partition=8")
+    assert taken == [{"topic": "a/b c", "summary": "", "partition": "8"}]
+    refused = ask(b"/page?no")
+    assert b"404 Not Found" in refused and refused.endswith(b"not here\n")

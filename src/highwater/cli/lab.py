@@ -1,0 +1,113 @@
+"""`highwater lab`: experiments on replication, on a real cluster in this process."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+
+from highwater.cluster.failed import ClusterFailed
+from highwater.lab.bench import Bench, NotSeen
+from highwater.lab.catalogue import EXPERIMENTS
+from highwater.lab.drawing import drawn
+from highwater.lab.frame import LANGUAGES, Frame, NotARecording, Recording, recorded
+
+WIDEST: Final = 110
+NARROWEST: Final = 40
+PIPE_WIDTH: Final = 100
+
+_language = click.option(
+    "--lang", "language", type=click.Choice(LANGUAGES), default="en", show_default=True, help="English or Korean."
+)
+_step = click.option("--step", is_flag=True, help="Wait for a key after each picture.")
+
+
+@click.group("lab")
+def command() -> None:
+    """Watch replication happen: experiments on a real cluster, narrated and drawn as lanes.
+
+    A lane is the log of one replica: [3] is a record below the high watermark, (4) one above it, ┃ the high watermark,
+    and e1 the place where leader epoch 1 begins.
+    """
+
+
+@command.command("list")
+@_language
+def list_experiments(language: str) -> None:
+    """List the experiments, in the order of the course."""
+    width = max(map(len, EXPERIMENTS))
+    for name, experiment in EXPERIMENTS.items():
+        click.echo(f"{name:<{width}}  {experiment.title.told(language, {})}")
+
+
+@command.command("run")
+@click.argument("name")
+@_step
+@_language
+@click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help="Keep the pictures in this file.")
+def run(name: str, step: bool, language: str, record: Path | None) -> None:
+    """Run one experiment. The exit code is 0 only if all that it narrates was seen.
+
+    With --step the experiment runs to its end first: a cluster that waits for a key would run into its time limits.
+    """
+    experiment = EXPERIMENTS.get(name)
+    if experiment is None:
+        raise click.ClickException(f"there is no experiment {name}: `highwater lab list` has them")
+    console = _console()
+    shown = 0
+
+    def show(frame: Frame) -> None:
+        nonlocal shown
+        shown += 1
+        if not step:
+            console.print(drawn(frame, shown, 0, language, console.width))
+
+    logging.getLogger("highwater").addHandler(logging.NullHandler())  # what the nodes log is not part of the story
+    if sys.stderr.isatty():
+        click.echo("starting three brokers and three controllers …", err=True)
+    try:
+        with Bench.new_cluster() as cluster:
+            recording = experiment.run(cluster, show)
+    except (NotSeen, TimeoutError, ClusterFailed) as failed:
+        raise click.ClickException(f"{name}: it was not seen: {failed}") from failed
+    if record is not None:
+        _keep(recording, record)
+    if step:
+        _play(recording, language, console, click.pause)
+
+
+@command.command("replay")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@_step
+@_language
+def replay(file: Path, step: bool, language: str) -> None:
+    """Show the pictures of a recording again, in either language."""
+    try:
+        recording = recorded(file.read_text("utf-8"))
+    except (NotARecording, UnicodeDecodeError) as wrong:
+        raise click.ClickException(f"{file}: {wrong}") from wrong
+    _play(recording, language, _console(), click.pause if step else lambda: None)
+
+
+def _play(recording: Recording, language: str, console: Console, pause: Callable[[], None]) -> None:
+    for number, frame in enumerate(recording.frames, 1):
+        console.print(drawn(frame, number, len(recording.frames), language, console.width))
+        pause()
+
+
+def _keep(recording: Recording, record: Path) -> None:
+    try:
+        record.write_text("\n".join(recording.lines()) + "\n", "utf-8")
+    except OSError as failed:
+        raise click.ClickException(f"--record {record}: {failed.strerror}") from failed
+
+
+def _console() -> Console:
+    columns = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+    return Console(width=max(NARROWEST, min(columns, WIDEST)), highlight=False, soft_wrap=False)
