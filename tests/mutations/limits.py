@@ -277,8 +277,8 @@ MUTATIONS: list[Mutation] = [
         "F23",
         "tests/unit/active_controller/test_active_controller.py::test_a_decision_is_written_in_batches_of_the_size_that_the_quorum_takes",
         "src/highwater/active_controller/active_controller.py",
-        "for batch in (yield from cut(records)):",
-        "for batch in [records]:",
+        "for at, batch in enumerate((yield from cut(records))):",
+        "for at, batch in enumerate([records]):",
     ),
     Mutation(
         "F20",

@@ -6,6 +6,7 @@ from tests.mutations.mutation import Mutation
 
 OWED = "tests/scenarios/test_owed_elections.py::"
 CLEAN = "tests/scenarios/test_lost_after_a_clean_stop.py::"
+SEVERAL = "tests/scenarios/test_replicas_over_several_starts.py::"
 DAMAGE = "tests/scenarios/test_forgotten_damage.py::"
 
 MUTATIONS = [
@@ -19,9 +20,9 @@ MUTATIONS = [
     Mutation(
         "F303",  # nor does this one, once it can write again
         OWED + "test_a_partition_is_led_again_though_the_disk_was_full_between_the_fencings_of_two_silent_brokers",
-        "src/highwater/active_controller/active_controller.py",
-        "self.owes_elections = True\nreturn False",
-        "return False",
+        "src/highwater/active_controller/clockwork.py",
+        "self._controller.owes_elections = self._controller.owes_elections or elect is elect_owed",
+        "pass",
     ),
     Mutation(
         "F303",
@@ -54,9 +55,9 @@ MUTATIONS = [
     Mutation(
         "F307",  # damage is forgotten by a restart
         DAMAGE + "test_a_damaged_replica_is_fetched_anew_though_its_broker_stops_when_it_is_known_to_be_lost",
-        "src/highwater/broker/publisher.py",
-        "self._doubtful.add(partition)",
-        "pass",
+        "src/highwater/log/loaded.py",
+        "why = loaded.mark or loaded.gap",
+        "why = loaded.gap",
     ),
     Mutation(
         "F307",  # the broker vouches for a damaged log
@@ -69,8 +70,8 @@ MUTATIONS = [
         "F302",  # the second start takes a log for whole that lacks its first segment
         "tests/unit/log/test_closing.py::test_a_log_without_its_first_segment_is_incomplete_after_every_later_stop",
         "src/highwater/log/store.py",
-        "if log.incomplete is not None and log.partition in self.found.log_starts:",
-        "if False:",
+        "await self._mark(log, incomplete)",
+        "pass",
     ),
     Mutation(
         "F308",  # a follower whose last batch has moved never catches up
@@ -78,5 +79,40 @@ MUTATIONS = [
         "src/highwater/replication/follower.py",
         "if first.base_offset < log.end <= first.last_offset:",
         "if False:",
+    ),
+    Mutation(
+        "F309",  # a follower of a damaged leader begins anew for ever
+        SEVERAL + "test_a_leader_whose_batch_has_moved_does_not_make_its_follower_begin_anew_for_ever",
+        "src/highwater/partition/fetcher.py",
+        "if self._store.retired.keeps(partition.topic_id, partition.tp.partition):",
+        "if False:",
+    ),
+    Mutation(
+        "F310",  # a replica that lacks a segment fetches, and is in sync before it is lost
+        SEVERAL + "test_a_replica_that_lacks_a_segment_is_in_no_isr_before_its_loss_is_reported",
+        "src/highwater/broker/publisher.py",
+        "if at is not None and partition.log.trouble is None:",
+        "if at is not None and partition.log.offline is None:",
+    ),
+    Mutation(
+        "F311",  # the last copy is never reported back
+        SEVERAL + "test_the_last_copy_that_failed_and_then_lacks_a_segment_leads_again",
+        "src/highwater/broker/publisher.py",
+        "elif self._is_last_that_came_back(partition, part):",
+        "elif False:",
+    ),
+    Mutation(
+        "F312",  # a first segment that left its indexes counts as an end
+        SEVERAL + "test_a_replica_whose_first_segment_left_its_indexes_alone_is_fetched_anew",
+        "src/highwater/log/loaded.py",
+        "is_refilled = loaded.orphans[0] >= loaded.log_end",
+        "is_refilled = True",
+    ),
+    Mutation(
+        "F313",  # one log's mistake keeps a whole directory from its stop
+        SEVERAL + "test_a_mistake_in_the_snapshot_of_one_log_does_not_keep_the_others_from_a_stop",
+        "src/highwater/log/clean_stop.py",
+        "except Exception as failed:  # noqa: BLE001 the boundary of one log: the others are closed, too",
+        "except OSError as failed:",
     ),
 ]

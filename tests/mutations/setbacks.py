@@ -421,8 +421,8 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_last_copies.py::"
         "test_a_broker_that_lost_something_after_a_clean_stop_is_not_eligible_to_lead",
         "src/highwater/log/store.py",
-        "return log.log_start if self._is_closing else _log_start_beside(log)",
-        "return _log_start_beside(log)",
+        "lambda log: log.log_start if self._is_closing else _log_start_beside(log),",
+        "_log_start_beside,",
     ),
     Mutation(
         "F291",  # a gap

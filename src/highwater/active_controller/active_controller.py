@@ -162,9 +162,9 @@ class ActiveController:
         """Appends the records batch by batch. The decision has checked the size of what must stay together. False if a
         batch could not be written: the client may try again."""
         try:
-            for batch in (yield from cut(records)):
+            for at, batch in enumerate((yield from cut(records))):
                 if not (yield from self._append_batch(list(batch), why)):
-                    self.owes_elections = True
+                    self.owes_elections = self.owes_elections or at > 0
                     return False
         except KafkaError as too_large:
             _log.error("a decision is refused: %s", too_large)

@@ -102,5 +102,9 @@ class Clockwork:
             self._world.clock.call_later(PAUSE_SECONDS, self._elect_some, elect, why)
             return
         records = elect(self._controller.head, self._controller.config)
-        if records and (yield from self._controller.append(records, why)) and len(records) == MAX_ELECTIONS:
+        if not records:
+            return
+        if not (yield from self._controller.append(records, why)):
+            self._controller.owes_elections = self._controller.owes_elections or elect is elect_owed
+        elif len(records) == MAX_ELECTIONS:
             self._world.clock.call_soon(self._elect_some, elect, why)

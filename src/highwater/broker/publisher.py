@@ -22,7 +22,7 @@ from highwater.broker.reasons import why_changed
 from highwater.broker.refilled import Refilled
 from highwater.broker.replica_image import broker_epochs, is_counted_on, is_dispensable, is_lost
 from highwater.errors import KafkaError
-from highwater.log.loaded import CorruptLog, Incomplete
+from highwater.log.loaded import CorruptLog
 from highwater.metadata.changes import NOTHING, Changes
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ResourceType, broker_resource
@@ -58,9 +58,6 @@ class Publisher:
         self._settle_until = 0.0
         self._missing = MissingReplicas(broker, self._news.set)
         self._refilled = Refilled(broker.world.clock, self._look_again)
-        self._doubtful: set[Partition] = set()
-        """Replicas that metadata called lost when this broker started: an earlier life may have found damage, and what
-        it found is not known here."""
 
     def offer(self, image: MetadataImage, changes: Changes) -> None:
         if self._pending is not None:
@@ -98,9 +95,7 @@ class Publisher:
                     _log.warning("%s is no longer assigned to this broker: its log is deleted", tp)
                     broker.store.delete(tp)
                 else:
-                    broker.hosted.add(partition := Partition(log, self._broker.in_sync))
-                    if is_lost(known, broker.node_id):
-                        self._doubtful.add(partition)
+                    broker.hosted.add(Partition(log, self._broker.in_sync))
         for tp in list(broker.store.unloaded):
             topic = image.topics.by_name.get(tp.topic)
             known = None if topic is None else topic.partitions.get(tp.partition)
@@ -153,7 +148,6 @@ class Publisher:
     def _out_of_service(self, partition: Partition) -> None:
         self._broker.hosted.remove(partition)
         self._refilled.forget(partition)
-        self._doubtful.discard(partition)
         self._broker.fetchers.unfollow(partition)
         self._broker.groups.removed(partition)
         partition.close()
@@ -220,18 +214,14 @@ class Publisher:
         is_kept = self._broker.store.retired.keeps(partition.topic_id, partition.tp.partition)
         return is_kept and is_lost(part, local) and not is_counted_on(part, local)
 
+    def _is_last_that_came_back(self, partition: Partition, part: PartitionImage) -> bool:
+        """Whether a log with damage or a gap is the last copy, and had failed before: what can be read is served."""
+        local = self._broker.node_id
+        return partition.log.offline is None and is_lost(part, local) and is_counted_on(part, local)
+
     def troubled(self, partition: Partition) -> None:
         """The log failed or is damaged. Asks the controller to let other replicas take over."""
         self._directories.lose(partition.topic_id, partition.tp.partition, lasting=partition.log.offline is not None)
-
-    def _settle_doubt(self, partition: Partition, part: PartitionImage) -> None:
-        """Once another replica leads, a doubtful one is fetched again. The last copy is all that there is."""
-        if partition not in self._doubtful or part.leader == NO_NODE:
-            return
-        self._doubtful.discard(partition)
-        if not is_counted_on(part, self._broker.node_id):
-            why = "an earlier start lost it, and what was wrong with it is unknown"
-            partition.log.incomplete = Incomplete(why, partition.log.directory, is_refilled=False)
 
     async def _begun_anew(self, partition: Partition, part: PartitionImage) -> Partition | None:
         """Replaces a damaged log by an empty one. That needs two things: the replica is in no list of possible leaders,
@@ -272,7 +262,6 @@ class Publisher:
         broker = self._broker
         if part.partition_epoch < partition.partition_epoch:
             return
-        self._settle_doubt(partition, part)
         if partition.log.trouble is not None:
             replaced = await self._begun_anew(partition, part)
             if replaced is None:
@@ -285,6 +274,8 @@ class Publisher:
                 self._directories.look(partition.topic_id, partition.tp.partition, part)
             if broker.node_id in part.isr and part.leader not in (broker.node_id, NO_NODE):
                 broker.store.replaced(partition.tp, partition.topic_id, partition.log.log_end)
+        elif self._is_last_that_came_back(partition, part):
+            self._directories.look(partition.topic_id, partition.tp.partition, part)
         why = why_changed(image, partition, part)
         leads = part.leader == broker.node_id
         if leads and self._is_registered(image):
@@ -347,7 +338,7 @@ class Publisher:
     def _follow(self, image: MetadataImage, partition: Partition) -> None:
         leader = image.brokers.get(partition.leader_id)
         at = None if leader is None else leader.listener(self._metadata.config.inter_broker_listener)
-        if at is not None and partition.log.offline is None:
+        if at is not None and partition.log.trouble is None:
             self._broker.fetchers.follow(partition, partition.leader_id, Endpoint(at.host, at.port))
 
     def _notify_leaders(self, image: MetadataImage, changes: Changes) -> None:

@@ -71,8 +71,10 @@ class LoadedLog:
     topic_id: Uuid | None
     gap: str | None = None
     """What is missing between two segments, above the compacted part."""
-    has_orphans: bool = False
-    """Whether a segment was missing that had left its indexes."""
+    orphans: tuple[Offset, ...] = ()
+    """The base offsets of segments that were missing and had left their indexes."""
+    mark: str | None = None
+    """What an earlier start found wrong with the log."""
     repairs: list[str] = field(default_factory=list)
     """For the operator: what was cut, dropped or rebuilt."""
 
@@ -93,14 +95,14 @@ class Incomplete(OSError):
 
 def find_incomplete(loaded: LoadedLog, request: LoadRequest, begin: Offset | None) -> Incomplete | None:
     """`begin`: where the log began at a clean stop; None if that is unknown."""
-    first, why = loaded.segments[0].base_offset, None
-    if begin is not None and first > begin:
+    first = loaded.segments[0].base_offset
+    why = loaded.mark or loaded.gap
+    if why is None and begin is not None and first > begin:
         why = f"begins at {first}, but began at {begin} when it was closed"
-    why = why or loaded.gap
-    if why is not None:
-        return Incomplete(why, loaded.directory, is_refilled=False)
-    if loaded.log_end < request.recovery_point:
+    is_refilled = why is None
+    if why is None and loaded.log_end < request.recovery_point:
         why = f"ends at {loaded.log_end}, but had been synced up to {request.recovery_point}"
-    elif request.clean and loaded.has_orphans:
-        why = "lacks a segment"
-    return None if why is None else Incomplete(why, loaded.directory, is_refilled=True)
+    elif why is None and request.clean and loaded.orphans:
+        why = f"lacks a segment, which began at {loaded.orphans[0]}"
+        is_refilled = loaded.orphans[0] >= loaded.log_end
+    return None if why is None else Incomplete(why, loaded.directory, is_refilled)

@@ -53,7 +53,7 @@ class _Loading:
         self.epochs_trusted = True
         self.log_end = 0
         self.gap: str | None = None
-        self.has_orphans = False
+        self.orphans: set[Offset] = set()
         self.written: set[Offset] = set()
         """Base offsets of segments whose files were written to."""
         self.contradicted: set[Offset] = set()
@@ -84,9 +84,14 @@ class _Loading:
             producers=sorted(producers.producers.items()),
             topic_id=read_topic_id(self.disk, self.directory),
             gap=self.gap,
-            has_orphans=self.has_orphans,
+            orphans=tuple(sorted(self.orphans)),
+            mark=self._read_mark(),
             repairs=self.repairs,
         )
+
+    def _read_mark(self) -> str | None:
+        data = read_file(self.disk, self.directory / names.DAMAGE_MARK)
+        return None if data is None else data.decode(errors="replace")
 
     def _sweep_leftovers(self) -> list[Offset]:
         """Removes leftovers of deletions and interrupted writes. Returns the base offsets of the segments."""
@@ -103,7 +108,7 @@ class _Loading:
             if f".{kind}" in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX) and stem not in logs:
                 self.disk.unlink(self.directory / name)
                 self.repairs.append(f"removed {name}, which belongs to no segment")
-                self.has_orphans = True
+                self.orphans.add(int(stem))
         return sorted(int(stem) for stem in logs)
 
     def _drop_deleted(self, bases: list[Offset]) -> list[Offset]:

@@ -292,8 +292,9 @@ class Log:
     def contradicted(self, why: str, highest: Epoch) -> None:
         """The leader's log shows that this one is damaged: where an epoch above the `highest` one begins, or at the
         end. No checksum covers the offset and the epoch of a batch."""
-        epoch, start = self.epoch_cache.entries[-1]
-        segment = self.segments[self.segment_of(start if epoch > highest else self.log_end - 1)]
+        is_strange = self.epoch_cache.latest > highest
+        offset = self.epoch_cache.entries[-1][1] if is_strange else self.log_end - 1
+        segment = self.segments[self.segment_of(offset)]
         self.found_damaged(BadBatch(segment.file.path, 0, why))
 
     # Reading

@@ -28,6 +28,8 @@ LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_POINTS = "cleaner-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
+DAMAGE_MARK = "highwater-damage"
+"""In the directory of a log that must be fetched again. It holds the reason. Kafka ignores it."""
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 

@@ -64,6 +64,8 @@ class LogStore:
         self._ending: dict[TopicPartition, Log] = {}
         """Deleted logs with a job that may still write in their directory. The next log of that name waits for its
         end."""
+        self._marked: set[Log] = set()
+        """Logs whose damage is written down."""
         self._cuts: dict[Log, Offset] = {}
         """Where logs are about to be cut. No checkpoint may hold a larger offset for them."""
         clock = world.clock
@@ -74,7 +76,7 @@ class LogStore:
         )
         self.log_starts = self._checkpoint(
             names.LOG_STARTS,
-            self._log_start_to_keep,
+            lambda log: log.log_start if self._is_closing else _log_start_beside(log),
             lambda found: found.log_starts,
         )
         self.high_watermarks = self._checkpoint(
@@ -194,22 +196,45 @@ class LogStore:
             return
         begin = self.found.log_starts.get(partition) if self.found.clean else None
         incomplete = find_incomplete(loaded, request, begin)
+        log = self._adopt(partition, loaded, config)
+        is_legal = loaded.mark is None and self._was_compacted(partition, config)
+        if incomplete is not None and not incomplete.is_refilled and not is_legal:
+            log.incomplete = incomplete
+            await self._mark(log, incomplete)
         if incomplete is not None:
             _log.error("this broker may lack committed records, and does not report a clean stop: %s", incomplete)
             self.found.broker_epoch = -1
-        log = self._adopt(partition, loaded, config)
-        if incomplete is not None and not incomplete.is_refilled and not self._was_compacted(partition, config):
-            log.incomplete = incomplete
         self.unloaded.pop(partition, None)
 
     def _was_compacted(self, partition: TopicPartition, config: LogConfig) -> bool:
         """Then gaps between segments are no losses. Kafka leaves them in the logs of followers, too."""
         return config.compact or partition in self.found.clean_ends
 
-    def _log_start_to_keep(self, log: Log) -> Offset | None:
-        if log.incomplete is not None and log.partition in self.found.log_starts:
-            return self.found.log_starts[log.partition]  # the next start must see, too, what is missing
-        return log.log_start if self._is_closing else _log_start_beside(log)
+    async def _mark(self, log: Log, why: OSError) -> None:
+        """Writes down what is wrong with the log: the next start may not be able to see it."""
+        try:
+            await finished(self._world, checkpoint.replace_file, log.directory / names.DAMAGE_MARK, str(why).encode())
+        except OSError as failed:
+            _log.error("%s: a restart would forget that it must be fetched again: %s", log.partition, failed)
+
+    def _found_trouble(self, log: Log) -> None:
+        """Damage is written down before it is reported. Otherwise a restart in between would forget it, and the replica
+        would be in sync again."""
+        if log.offline is not None or log in self._marked:
+            self._troubled(log)
+            return
+        self._marked.add(log)
+        self._world.run(
+            checkpoint.replace_file,
+            log.directory / names.DAMAGE_MARK,
+            str(log.trouble).encode(),
+            done=lambda result: self._marked_as_damaged(log, result),
+        )
+
+    def _marked_as_damaged(self, log: Log, result: Exception | None) -> None:
+        if result is not None:
+            _log.error("%s: a restart would forget that it is damaged: %s", log.partition, result)
+        self._troubled(log)
 
     async def topic_of_unloaded(self, partition: TopicPartition) -> Uuid | None:
         """The topic id of a log that could not be loaded; None if that is unknown, too."""
@@ -235,7 +260,7 @@ class LogStore:
             config,
             loaded,
             self._random,
-            self._troubled,
+            self._found_trouble,
         )
         log.move_high_watermark(max(log.log_start, min(self.found.high_watermarks.get(partition, 0), log.log_end)))
         log.clean_end = self.found.clean_ends.get(partition)
@@ -314,6 +339,7 @@ class LogStore:
         log.close()
         log.when_idle(lambda: self._forget_ended(partition, log))
         log.generation.valid = False
+        self._marked.discard(log)
         return log.directory
 
     def _delete_delay(self, partition: TopicPartition) -> float:

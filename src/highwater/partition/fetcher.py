@@ -278,8 +278,18 @@ class Fetcher:
                 _log.warning("%s: %s", partition.tp, ready.why)
             self._world.clock.call_later(ready.pause, self._resume, followed)
         if ready.is_damaged:
-            partition.log.contradicted(ready.why, followed.machine.epoch)
+            self._contradicted(followed, ready.why)
         self._note(followed)
+
+    def _contradicted(self, followed: Followed, why: str) -> None:
+        """The two logs do not fit together. First this one is fetched again. If the new one does not fit either, it is
+        the leader's log that is damaged."""
+        partition = followed.partition
+        if self._store.retired.keeps(partition.topic_id, partition.tp.partition):
+            _log.error("%s: the leader's log seems to be damaged: %s", partition.tp, why)
+            self._later(followed)
+        else:
+            partition.log.contradicted(why, followed.machine.epoch)
 
     def _note(self, followed: Followed) -> None:
         """The `Follower` got an input, so the next fetch may have to name the partition."""

@@ -222,7 +222,11 @@ def test_damage_that_a_reader_finds_is_reported_to_the_owner_of_the_log(alone: b
         with pytest.raises(KafkaError) as refused:
             machine.world.call(log.read, 0, 1000, 1, True, cached)
         assert refused.value.code is code
-        assert (list(log.reads.damage), machine.bench.offline, log.offline) == ([0], [log], None)
+        assert (list(log.reads.damage), log.offline) == ([0], None)
+        sim.run(sim.until(lambda: machine.bench.offline == [log]))
+        mark = machine.storage.durable_bytes(log.directory / names.DAMAGE_MARK)
+        assert mark is not None, "it is reported once it is written down"
+        assert b"damaged at 0" in mark
 
 
 def test_a_restart_of_a_log_is_announced_with_offset_zero_first() -> None:

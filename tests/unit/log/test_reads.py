@@ -21,6 +21,7 @@ from highwater.world import EXHAUSTED_SECONDS, Exhausted, Step
 from tests.unit.log.bench import Bench, all_records, on_real_disk
 from tests.unit.log.test_faults import QUICK, Machine
 from tests.unit.log.test_recovery import fill
+from tests.waiting import until
 
 GO_ON_SECONDS = 60.0
 
@@ -77,7 +78,7 @@ def test_damage_that_a_read_finds_in_unchanged_files_is_reported_to_the_log(
         log.reads.look(reader(go_on, failure(log)), done=outcome.set_result, where="reading")
         assert isinstance(await outcome, (BadBatch, OSError))
         assert log.trouble is not None
-        assert bench.offline == [log]
+        await until(lambda: bench.offline == [log])
 
     on_real_disk(tmp_path, play, segment_bytes=1500)
 
