@@ -55,8 +55,7 @@ class Cluster:
         self._config = {key: _text(value) for key, value in (config or {}).items()}
         self._home = Home(None if data_dir is None else Path(data_dir).absolute())
         self._processes = processes
-        self._links = Links()
-        self._rules = Rules()
+        self._links, self._rules = Links(), Rules()
         self._hosts: dict[NodeId, Host] = {}
         self._layout: Layout | None = None
         self._verbs = threading.RLock()
@@ -271,8 +270,9 @@ class Cluster:
 
     def restore(self, seconds: float | None = None) -> None:
         """Heals, resumes paused nodes and starts nodes that are down."""
-        self.heal()
-        self._wake_all()
+        with self._verbs:
+            self.heal()
+            self._wake_all()
         self.start(seconds=seconds)
 
     def _relink(self) -> None:
