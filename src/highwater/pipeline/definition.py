@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from highwater.client.client import parse_bootstrap_servers
-from highwater.pipeline.decode import DECODINGS, KEPT_COLUMNS, Decoding, NullValues
+from highwater.pipeline.decode import DECODINGS, KEPT_COLUMNS, Decoding, NullValues, kept_beside
 from highwater.pipeline.landing.options import FORMATS, Landing
 from highwater.pipeline.options import SourceOptions
 from highwater.pipeline.producing import ProducerSettings
@@ -24,6 +24,9 @@ Transform = Callable[[Any], Any]
 MODES = ("direct", "connector")
 AVAILABLE_NOW = "available-now"
 DEFAULT_TRIGGER = "1s"
+ISOLATION, READ_COMMITTED = "kafka.isolation.level", "read_committed"
+USUALLY_KEPT = ("topic", "partition", "offset", "timestamp")
+"""What a row in a table keeps of its record where `decode.keep` does not say: an audit goes by it."""
 
 TOP = (
     "name",
@@ -138,8 +141,8 @@ def define(data: object, folder: Path = Path(), transform: Transform | None = No
     if not _NAME.fullmatch(name):
         raise Mistake(("name",), f"is {name!r}: letters, digits, dots, dashes and underscores make a name")
     source, group = _source(top.section("source", *SOURCE))
-    decoding = _decoding(top.section("decode", *DECODE))
     sink_format, sink = _sink(top.section("sink", *SINK), source["kafka.bootstrap.servers"], folder)
+    decoding = _decoding(top.section("decode", *DECODE), USUALLY_KEPT if sink_format == "highwater-table" else ())
     transform_name = top.text("transform")
     if transform_name is not None and not re.fullmatch(r"[^:]+:\w+", transform_name):
         raise Mistake(("transform",), f"is {transform_name!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION")
@@ -188,6 +191,8 @@ def _source(section: Section) -> tuple[dict[str, str], str | None]:
     if (most := section.number("max_offsets_per_trigger", 1, 2**62)) is not None:
         options["maxOffsetsPerTrigger"] = str(most)
     _add_options(section, options)
+    if ISOLATION not in {name.lower() for name in options}:
+        options[ISOLATION] = READ_COMMITTED
     return options, group
 
 
@@ -199,7 +204,7 @@ def _add_options(section: Section, options: dict[str, str]) -> None:
         options[name] = value
 
 
-def _decoding(section: Section) -> Decoding | None:
+def _decoding(section: Section, usually_kept: tuple[str, ...]) -> Decoding | None:
     kind = section.choice("format", DECODINGS, "raw")
     schema, dead = section.text("schema"), section.text("dead_letters")
     keep = section.texts("keep")
@@ -213,6 +218,8 @@ def _decoding(section: Section) -> Decoding | None:
         if not keep:
             return None
     try:
+        if kind == "json" and "keep" not in section:
+            keep = kept_beside(schema or "", usually_kept)
         return Decoding(kind, schema or "", tuple(keep), NullValues(null_values), dead)
     except ValueError as error:
         at = next((key for key in ("schema", "dead_letters", "null_values") if key in section), "format")
