@@ -16,7 +16,7 @@ from highwater.model import TopicPartition
 from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.definition import Definition, Transform
 from highwater.pipeline.offsets import Positions, is_initial
-from highwater.pipeline.resuming import check_stateless, landing_id, resumption
+from highwater.pipeline.resuming import check_stateless, landing_id, passing_over, resumption
 from highwater.pipeline.shipping import CODE, code_archive, make_importable, module_name
 
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ def sole_driver(definition: Definition, lock: int | None = None) -> Iterator[Non
 
 def start(spark: SparkSession, definition: Definition, transform: Transform | None) -> StreamingQuery:
     resumed = resumption(definition)
-    frame: DataFrame = spark.readStream.format("highwater").options(**definition.source, **resumed).load()
+    frame: DataFrame = (
+        spark.readStream.format("highwater").options(**definition.source, **resumed, **passing_over(definition)).load()
+    )
     if transform is not None:
         frame = transform(frame)
     if resumed:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from highwater.pipeline.ranges import OffsetRange
+from highwater.pipeline.ranges import OffsetRange, Skipped
 from highwater.pipeline.reading import Reading
 
 if TYPE_CHECKING:
@@ -48,8 +48,9 @@ def to_batch(ranges: Iterable[OffsetRange], reading: Reading) -> pa.RecordBatch:
 
 def from_batch(batch: pa.RecordBatch) -> Iterator[WorkOrder]:
     for row in batch.to_pylist():
-        reading = Reading(**json.loads(row.pop("reading")))
-        yield WorkOrder(OffsetRange(**row), reading)
+        how = json.loads(row.pop("reading"))
+        skipped = tuple(Skipped(*each) for each in how.pop("skipped"))
+        yield WorkOrder(OffsetRange(**row), Reading(**how, skipped=skipped))
 
 
 def are_work_orders(columns: Iterable[str]) -> bool:
