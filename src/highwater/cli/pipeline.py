@@ -15,6 +15,7 @@ import click
 from rich.console import Console
 
 from highwater.cli.command_group import CommandGroup
+from highwater.cli.pipeline_audit import audit
 from highwater.cli.pipeline_file import file_argument, loaded, with_spark
 from highwater.cli.pipeline_position import aligned, offsets_of, position, position_lines
 from highwater.cli.tool import fail
@@ -37,6 +38,7 @@ def command() -> None:
     highwater pipeline land             run the pipeline of ./pipeline.yml
     highwater pipeline status           show how it stands, from another terminal
     highwater pipeline position         show or set how far the table has come
+    highwater pipeline audit            compare the topics with the table
     """
 
 
@@ -62,7 +64,7 @@ def land(
 
     The file is checked first, as a whole, and a mistake is one line that names its line and key. After a failure the
     query is started again, as the key restart says. What --skip names is recorded in the table, with the reason, and
-    counts for every later start: `status` shows it.
+    counts for every later start: `status` and `audit` show it.
     """
     if reason is not None and not skips:
         fail("--reason is given without --skip")
@@ -252,3 +254,4 @@ def init(folder: Path, bootstrap_server: str | None) -> None:
 
 
 command.add_command(position)
+command.add_command(audit)

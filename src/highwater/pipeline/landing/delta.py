@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from highwater.pipeline.landing import delta_log
-from highwater.pipeline.landing.delta_limits import check_writable, required
+from highwater.pipeline.landing.delta_limits import check_plain, check_writable, required
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import NEVER, Batch, Known, after
-from highwater.pipeline.landing.table import StagedFile
+from highwater.pipeline.landing.table import Contents, StagedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +56,17 @@ class DeltaTable:
     def known(self, landing_id: str, query_id: str = "") -> Known:
         known, _ = self._known(self._open(), landing_id, query_id)
         return known
+
+    def contents(self) -> Contents:
+        table = self._open()
+        check_plain(table)
+        marks = delta_log.marks(self._log, table.version())
+        found = {landing: marks.position(landing) for landing in marks.landings()}
+        return Contents(
+            tuple(sorted(table.file_uris())),
+            tuple(field.name for field in table.schema().fields),
+            {landing: position for landing, position in found.items() if position is not None},
+        )
 
     def commit(self, batch: Batch, staged: Sequence[StagedFile], replace: bool = False) -> bool:
         from deltalake import PostCommitHookProperties

@@ -59,6 +59,11 @@ class Marks:
             return None
         return Position(seq, drivers, {log: _intervals(found[log]) for log in sorted(found)}, skipped)
 
+    def landings(self) -> list[str]:
+        """All that have a position."""
+        names = (name.split("/") for name in self.versions)
+        return sorted(parts[1] for parts in names if len(parts) == 3 and parts[0] == _PREFIX and parts[2] == "seq")
+
     def has_positions(self) -> bool:
         return any(name.startswith(f"{_PREFIX}/") for name in self.versions)
 

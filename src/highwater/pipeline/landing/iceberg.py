@@ -33,7 +33,7 @@ from highwater.pipeline.landing.iceberg_history import (
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import NEVER, Batch, Known, LandingError, after
-from highwater.pipeline.landing.table import StagedFile, Staging
+from highwater.pipeline.landing.table import Contents, StagedFile, Staging
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,6 +103,22 @@ class IcebergTable:
 
     def open(self) -> OpenTable:
         return self._catalog().load_table(self.name)
+
+    def contents(self) -> Contents:
+        table = self.open()
+        tasks = list(table.scan().plan_files())
+        if any(task.delete_files for task in tasks):
+            raise LandingError(
+                f"{self.name} has files that delete rows of others, so its data files cannot be read as they are: "
+                f"rewrite them (in Spark: CALL system.rewrite_data_files)"
+            )
+        positions = {
+            name.removeprefix(_POSITION): Position.from_json(json.loads(stored))
+            for name, stored in table.properties.items()
+            if name.startswith(_POSITION)
+        }
+        files = sorted(task.file.file_path for task in tasks)
+        return Contents(tuple(files), tuple(field.name for field in table.schema().fields), positions)
 
     def commit(self, batch: Batch, staged: Sequence[StagedFile], replace: bool = False) -> bool:
         from pyiceberg.exceptions import CommitFailedException

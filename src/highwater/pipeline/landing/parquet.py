@@ -27,7 +27,7 @@ from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import NEVER, Batch, Known, LandingError, after
-from highwater.pipeline.landing.table import StagedFile
+from highwater.pipeline.landing.table import Contents, StagedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,6 +72,22 @@ class ParquetTable:
     def known(self, landing_id: str, query_id: str = "") -> Known:
         known, _ = self._known(landing_id, query_id)
         return known
+
+    def contents(self) -> Contents:
+        import pyarrow.parquet as pq
+
+        files: list[Path] = []
+        positions = {}
+        for folder in sorted(Path(self.path).glob(f"{QUERY}=*")):
+            landing = folder.name.removeprefix(f"{QUERY}=")
+            last = self._last(landing)
+            if (stored := self._stored(landing, last)) is not None:
+                positions[landing] = Position.from_json(stored["position"])
+            # Not what appears after the position was read.
+            batches = [each for each in folder.glob(f"{BATCH}=*") if int(each.name.removeprefix(f"{BATCH}=")) <= last]
+            files += [file for batch in batches for file in batch.glob("*.parquet")]
+        columns = pq.read_schema(Path(self.path, SCHEMA_FILE)).names
+        return Contents(tuple(map(str, sorted(files))), tuple(columns), positions)
 
     def commit(self, batch: Batch, staged: Sequence[StagedFile], replace: bool = False) -> bool:
         gathered = self._gathered(staged)

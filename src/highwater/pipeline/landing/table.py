@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.rule import Batch, Known
 
 if TYPE_CHECKING:
@@ -20,6 +21,17 @@ class StagedFile:
     location: str
     rows: int
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a table has, as of one version of it."""
+
+    files: tuple[str, ...]
+    """Paths of all Parquet files with its rows."""
+    columns: tuple[str, ...]
+    positions: Mapping[str, Position]
+    """By landing."""
 
 
 class Staging(Protocol):
@@ -47,6 +59,10 @@ class Table(Protocol):
 
     def known(self, landing_id: str, query_id: str = "") -> Known:
         """What the table remembers; without a query, of the landing alone."""
+
+    def contents(self) -> Contents:
+        """Files and positions that belong together, though batches land meanwhile. Raises LandingError for a table
+        whose files say more than its rows."""
 
     def commit(self, batch: Batch, staged: Sequence[StagedFile], replace: bool = False) -> bool:
         """Makes the files rows of the table, all at once; with `replace`, its only rows. Moves the position with them.
