@@ -21,6 +21,7 @@ from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import NEVER, Batch, Known, after
+from highwater.pipeline.landing.statistics import delta_statistics
 from highwater.pipeline.landing.table import Contents, StagedFile
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class DeltaTable:
 
         now = int(time.time() * 1000)
         adds: list[AddAction | RemoveAction] = [
-            AddAction(Path(file.location).name, file.size, {}, now, True, json.dumps({"numRecords": file.rows}))
+            AddAction(Path(file.location).name, file.size, {}, now, True, delta_statistics(file.rows, file.ranges))
             for file in staged
         ]
         # Afterwards, by ourselves: the entries before a checkpoint may go only when it is on the disk.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.rule import Batch, Known
+from highwater.pipeline.landing.statistics import ColumnRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,6 +22,7 @@ class StagedFile:
     location: str
     rows: int
     size: int
+    ranges: tuple[ColumnRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
