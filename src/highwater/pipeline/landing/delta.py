@@ -149,19 +149,24 @@ class DeltaTable:
                 table.cleanup_metadata()
 
     def _create_or_widen(self, schema: pa.Schema) -> None:
+        import pyarrow as pa
         from deltalake import DeltaTable as Delta
         from deltalake import Schema
 
-        from highwater.pipeline.landing.columns import additions
+        from highwater.pipeline.landing.columns import grown
 
         stored = Schema.from_arrow(schema)
         if not self.exists():
             Delta.create(self.path, stored, mode="ignore")
         table = self._open()
         check_writable(table)
-        new = {field.name for field in additions(_arrow(table.schema()), _arrow(stored))}
-        if new:
-            table.alter.add_columns([field for field in stored.fields if field.name in new])
+        present = _arrow(table.schema())
+        wanted = grown(present, _arrow(stored), required=required(table.schema()))
+        if not wanted.equals(present):
+            changed = [
+                field for field in wanted if field.name not in present.names or field != present.field(field.name)
+            ]
+            table.alter.add_columns(Schema.from_arrow(pa.schema(changed)).fields)
 
     def _open(self) -> OpenTable:
         from deltalake import DeltaTable as Delta

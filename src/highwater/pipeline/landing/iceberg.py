@@ -171,7 +171,7 @@ class IcebergTable:
         from pyiceberg.exceptions import NoSuchTableError
         from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-        from highwater.pipeline.landing.columns import additions
+        from highwater.pipeline.landing.columns import grown
 
         catalog = self._catalog()
         try:
@@ -180,7 +180,9 @@ class IcebergTable:
             catalog.create_namespace_if_not_exists(self.name.rpartition(".")[0])
             location = None if self.path is None else f"file://{self.path}"
             table = catalog.create_table_if_not_exists(self.name, schema, location, properties=RULES)
-        if additions(schema_to_pyarrow(table.schema(), include_field_ids=False), _stored(schema)):
+        present = schema_to_pyarrow(table.schema(), include_field_ids=False)
+        required = [field.name for field in table.schema().fields if field.required]
+        if not grown(present, _stored(schema), widens=True, required=required).equals(present):
             with table.update_schema() as change:
                 change.union_by_name(schema)
         return table

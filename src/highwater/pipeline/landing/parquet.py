@@ -51,9 +51,7 @@ class ParquetTable:
         return Path(self.path, STAGING)
 
     def prepare(self, schema: pa.Schema) -> FolderStaging:
-        import pyarrow as pa
-
-        from highwater.pipeline.landing.columns import additions
+        from highwater.pipeline.landing.columns import grown
 
         taken = [name for name in schema.names if name.lower() in (QUERY, BATCH)]
         if taken:
@@ -62,8 +60,8 @@ class ParquetTable:
         present = self._schema()
         if present is None:
             self._write_schema(schema)
-        elif new := additions(present, schema):
-            self._write_schema(pa.schema([*present, *new]))
+        elif not (wanted := grown(present, schema)).equals(present):
+            self._write_schema(wanted)
         return FolderStaging(str(self._staging), ".staged")
 
     def exists(self) -> bool:
