@@ -13,6 +13,7 @@ from typing import Any
 from highwater.client.client import parse_bootstrap_servers
 from highwater.pipeline.decode import DECODINGS, KEPT_COLUMNS, Decoding, NullValues, kept_beside
 from highwater.pipeline.landing.options import FORMATS, Landing
+from highwater.pipeline.maintenance import KEYS, Upkeep
 from highwater.pipeline.options import SourceOptions
 from highwater.pipeline.producing import ProducerSettings
 from highwater.pipeline.sections import Mistake, Place, Section, duration
@@ -40,6 +41,7 @@ TOP = (
     "checkpoint",
     "restart",
     "metrics",
+    "maintenance",
     "spark",
 )
 SOURCE = ("bootstrap_servers", "topic", "pattern", "group", "starting_offsets", "max_offsets_per_trigger", "options")
@@ -99,6 +101,8 @@ class Definition:
     metrics_port: int | None = None
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    upkeep: Upkeep | None = None
+    """Of the table, while the pipeline runs; None: there is none."""
     folder: Path = Path()
     """What relative paths are relative to."""
 
@@ -164,6 +168,7 @@ def define(data: object, folder: Path = Path(), transform: Transform | None = No
         group=group,
         restart=_restart(top.section("restart", "attempts", "backoff", "max_backoff")),
         metrics_port=_metrics(top.section("metrics", "port")),
+        upkeep=_upkeep(top, sink_format),
         **_spark(top.section("spark", "master", "conf")),
         folder=folder,
     )
@@ -316,6 +321,14 @@ def _restart(section: Section) -> Restart:
         section.seconds("backoff", usual.backoff_seconds),
         section.seconds("max_backoff", usual.max_backoff_seconds),
     )
+
+
+def _upkeep(top: Section, sink_format: str) -> Upkeep | None:
+    if "maintenance" not in top:
+        return None
+    if sink_format != "highwater-table":
+        raise Mistake(("maintenance",), "is given, but only a table needs it: the sink is a topic")
+    return Upkeep.from_section(top.section("maintenance", *KEYS))
 
 
 def _metrics(section: Section) -> int | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from highwater.pipeline.landing import delta_log
+from highwater.pipeline.landing import delta_log, delta_upkeep
 from highwater.pipeline.landing.delta_limits import check_plain, check_writable, required
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old
 from highwater.pipeline.landing.position import Position
@@ -104,6 +104,9 @@ class DeltaTable:
             for file in staged:
                 Path(file.location).unlink(missing_ok=True)
         return landed
+
+    def compact(self, target: int, is_stopped: Callable[[], bool]) -> int:
+        return delta_upkeep.compact(self._open, self.path, target, is_stopped)
 
     def clean_up(self, older_than: timedelta) -> list[str]:
         """Older versions of the table are kept readable: what they need goes by the table's own retention."""

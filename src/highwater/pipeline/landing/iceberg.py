@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from highwater.pipeline.landing import iceberg_upkeep
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old, sync
 from highwater.pipeline.landing.iceberg_history import (
     BATCH_MARK,
@@ -85,6 +86,9 @@ class IcebergTable:
         table = until_won(lambda: self._create_or_widen(schema), CommitFailedException, IntegrityError)
         if not table.spec().is_unpartitioned():
             raise LandingError(f"{self.name} is partitioned: only a table without partitions is landed in")
+        return self._staging(table)
+
+    def _staging(self, table: OpenTable) -> Staging:
         location = _data(table)
         required = tuple(field.name for field in table.schema().fields if field.required)
         if folder := _local(location):
@@ -148,6 +152,16 @@ class IcebergTable:
             for location in _locations(table, staged):
                 table.io.delete(location)
         return landed
+
+    def compact(self, target: int, is_stopped: Callable[[], bool]) -> int:
+        def opened() -> OpenTable:
+            table = self.open()
+            _narrow(table)
+            return table
+
+        gone = iceberg_upkeep.compact(opened, self._staging(self.open()), target, is_stopped)
+        self._sync_catalog()
+        return gone
 
     def clean_up(self, older_than: timedelta) -> list[str]:
         """What no snapshot of the table's history names. Only of a folder: stores have rules of their own for age."""

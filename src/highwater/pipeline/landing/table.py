@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
@@ -72,6 +72,13 @@ class Table(Protocol):
         False: the batch had landed before, and the files are gone. After an error it is unknown whether the batch has
         landed, and the files stay.
         Raises LandingError for a batch that does not fit what the table has: see `rule`.
+        """
+
+    def compact(self, target: int, is_stopped: Callable[[], bool]) -> int:
+        """Rewrites small files as files of about `target` bytes, a group at a time; gives how many files are gone.
+
+        Rows and positions stay as they are. A batch that lands meanwhile lands; a group whose files another writer has
+        removed meanwhile is left for the next time.
         """
 
     def clean_up(self, older_than: timedelta) -> list[str]:
