@@ -15,11 +15,14 @@ from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 
 from highwater.cli.pipeline import command
+from highwater.model import TopicPartition
 from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.definition import Definition, define
 from highwater.pipeline.landing.options import Landing
-from highwater.pipeline.landing.position import Interval
+from highwater.pipeline.landing.position import Interval, Skip
+from highwater.pipeline.landing.rule import LandingError
 from highwater.pipeline.query import start
+from highwater.pipeline.skipping import skip
 from tests.unit.pipeline.landing.tables import read
 
 if TYPE_CHECKING:
@@ -164,6 +167,26 @@ def test_a_restored_table_goes_on_where_a_person_says(orders: Orders) -> None:
     ends = orders.folder / "ends.json"
     ends.write_text(json.dumps({orders.topic: {"0": 25}}))
     assert "0-25" in orders.said_by("position", "--import", str(ends))
+
+
+@MODES
+def test_a_record_that_is_skipped_stays_out_and_the_table_says_why(orders: Orders, mode: str) -> None:
+    orders.add(0, 5)
+    orders.land()
+    orders.add(5, 10)
+    decided = skip(orders.definition, [(TopicPartition(orders.topic, 0), 7)], "poison")
+    assert [found for _, found in decided] == [Skip(7, 8, "poison")]
+    for wrong, trouble in (
+        (3, "the table has .* already"),
+        (10, "there is no record at offset 10 of .*: it has 0 to 10"),
+    ):
+        with pytest.raises(LandingError, match=trouble):
+            skip(orders.definition, [(TopicPartition(orders.topic, 0), wrong)], None)
+    orders.land()
+    assert orders.landed == Counter({*range(10)} - {7})
+    assert [interval[:2] for interval in orders.intervals] == [(0, 10)]
+    lines = [line.split() for line in orders.said_by("position").splitlines()]
+    assert [orders.topic, "0", "7-8", "poison"] in lines
 
 
 def test_the_status_shows_the_position(orders: Orders) -> None:

@@ -15,37 +15,18 @@ import click
 from rich.console import Console
 
 from highwater.cli.command_group import CommandGroup
+from highwater.cli.pipeline_audit import audit
+from highwater.cli.pipeline_file import file_argument, loaded, with_spark
+from highwater.cli.pipeline_position import aligned, offsets_of, position, position_lines
 from highwater.cli.tool import fail
 from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
 from highwater.client.groups import Groups
 from highwater.client.offsets import LATEST, FoundOffset, list_offsets
 from highwater.errors import KafkaError
-from highwater.model import TopicPartition
 
 SECONDS = 10.0
 """How long `status` waits for the cluster."""
-
-file_argument = click.argument("file", type=click.Path(path_type=Path), default="pipeline.yml")
-
-
-@contextmanager
-def _with_spark() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        fail(f"{error.name} is missing: pipelines need the packages of `pip install 'highwater[spark]'`")
-
-
-def _loaded(file: Path) -> Any:
-    with _with_spark():
-        from highwater.pipeline.yaml_file import BadDefinition, load
-    if not file.exists():
-        fail(f"{file}: there is no such file; `highwater pipeline init` writes one to begin with")
-    try:
-        return load(file)
-    except BadDefinition as error:
-        fail(str(error))
 
 
 @click.group(name="pipeline", cls=CommandGroup)
@@ -57,6 +38,7 @@ def command() -> None:
     highwater pipeline land             run the pipeline of ./pipeline.yml
     highwater pipeline status           show how it stands, from another terminal
     highwater pipeline position         show or set how far the table has come
+    highwater pipeline audit            compare the topics with the table
     """
 
 
@@ -65,14 +47,28 @@ def command() -> None:
 @click.option("--master", help="Where Spark runs: local[*], local-cluster[…], spark://host:7077 or any other.")
 @click.option("--once", is_flag=True, help="Take all that is there now, then end (trigger: available-now).")
 @click.option("--check", is_flag=True, help="Only check the file; start nothing.")
+@click.option("--skip", "skips", multiple=True, metavar="TOPIC:PARTITION:OFFSET",
+              help="Pass over a record; if its record batch cannot be read, the whole batch.")  # fmt: skip
+@click.option("--reason", help="Why, with --skip: it is kept in the table.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus here (0: any free port).")
-def land(file: Path, master: str | None, once: bool, check: bool, metrics_port: int | None) -> None:
+def land(
+    file: Path,
+    master: str | None,
+    once: bool,
+    check: bool,
+    skips: tuple[str, ...],
+    reason: str | None,
+    metrics_port: int | None,
+) -> None:
     """Run the pipeline of FILE (pipeline.yml) until Ctrl-C.
 
     The file is checked first, as a whole, and a mistake is one line that names its line and key. After a failure the
-    query is started again, as the key restart says.
+    query is started again, as the key restart says. What --skip names is recorded in the table, with the reason, and
+    counts for every later start: `status` and `audit` show it.
     """
-    definition = _loaded(file)
+    if reason is not None and not skips:
+        fail("--reason is given without --skip")
+    definition = loaded(file)
     if once:
         definition = replace(definition, trigger="available-now")
     from highwater.pipeline.query import transform_of
@@ -87,7 +83,22 @@ def land(file: Path, master: str | None, once: bool, check: bool, metrics_port: 
     # First of all: a second `land` must not report that its port is taken by the first one, and must not overwrite its
     # status.
     with _sole(definition) as lock:
+        if skips:
+            _skip(definition, skips, reason)
         _run(file, definition, definition.metrics_port if metrics_port is None else metrics_port, master, once, lock)
+
+
+def _skip(definition: Any, given: tuple[str, ...], reason: str | None) -> None:
+    from highwater.kernel import BadRecords
+    from highwater.pipeline.landing.rule import LandingError
+    from highwater.pipeline.skipping import skip
+
+    try:
+        decided = skip(definition, offsets_of("--skip", given), reason)
+    except (LandingError, BadRecords, ValueError, KafkaError, ClientFailure) as error:
+        fail(str(error))
+    for log, found in decided:
+        click.echo(f"skipped: offsets {found.begin} to {found.end} of {log} ({found.reason})")
 
 
 @contextmanager
@@ -145,7 +156,7 @@ def _summary(definition: Any) -> str:
 @file_argument
 def status(file: Path) -> None:
     """Show the last progress of FILE's pipeline, and how far its group is behind."""
-    definition = _loaded(file)
+    definition = loaded(file)
     from highwater.pipeline.job import status_file
 
     path = status_file(definition)
@@ -160,7 +171,7 @@ def status(file: Path) -> None:
     for line in _status_lines(status):
         click.echo(line)
     if definition.sink_format == "highwater-table":
-        for line in _position(definition):
+        for line in position_lines(definition):
             click.echo(line)
     if definition.group is None:
         click.echo("the source has no group: its lag is that of the last batch")
@@ -196,28 +207,6 @@ def _counted(status: dict[str, Any], names: tuple[str, ...]) -> str:
     return " ".join(f"{name}={status[name]}" for name in names if name in status)
 
 
-def _position(definition: Any) -> Iterator[str]:
-    """The position of the table, as the table records it."""
-    from highwater.pipeline.positioning import position_of
-
-    position = position_of(definition)
-    if position is None:
-        yield "the table has no position of this pipeline"
-        return
-    rows: list[tuple[str, ...]] = [("LANDED", "PARTITION", "OFFSETS", "EPOCH")]
-    for log, intervals in sorted(position.at.items()):
-        offsets = ",".join(f"{interval.begin}-{interval.end}" for interval in intervals)
-        rows.append((log.topic, str(log.partition), offsets, str(intervals[-1].epoch)))
-    yield from _aligned(rows)
-
-
-def _aligned(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    """A table with columns as wide as their content: names are not cut."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -237,7 +226,7 @@ def _group_lag(definition: Any, group: str) -> Iterator[str]:
         for partition in sorted(committed):
             at = committed[partition].offset
             rows.append((group, partition.topic, str(partition.partition), str(at), *_end_and_lag(at, ends[partition])))
-    yield from _aligned(rows)
+    yield from aligned(rows)
 
 
 def _end_and_lag(committed: int, end: FoundOffset | KafkaError | None) -> tuple[str, str]:
@@ -246,55 +235,13 @@ def _end_and_lag(committed: int, end: FoundOffset | KafkaError | None) -> tuple[
     return "-", "-" if end is None else str(end)
 
 
-@command.command("position")
-@file_argument
-@click.option("--show", is_flag=True, help="Print which offsets the table has (the default).")
-@click.option("--set", "ends", multiple=True, metavar="TOPIC:PARTITION:OFFSET", help="The table has all before OFFSET.")
-@click.option("--export", is_flag=True, help="Print the ends as JSON, in the form of Spark's startingOffsets.")
-@click.option("--import", "source", type=click.File(), help="Set the ends that a file of this form names (-: stdin).")
-def position(file: Path, show: bool, ends: tuple[str, ...], export: bool, source: Any) -> None:
-    """Show or set how far the table of FILE's pipeline has come.
-
-    Set it after the table was restored, or for a cluster to which the topics were moved with their offsets. The
-    pipeline must not run, and begins without its checkpoint afterwards: move that away.
-    """
-    if sum((show, bool(ends), export, source is not None)) > 1:
-        fail("--show, --set, --export and --import exclude each other")
-    definition = _loaded(file)
-    from highwater.pipeline.landing.rule import LandingError
-    from highwater.pipeline.positioning import exported, imported, place, position_of
-
-    try:
-        if export:
-            found = position_of(definition)
-            click.echo("{}" if found is None else exported(found))
-            return
-        if ends or source is not None:
-            place(definition, _ends(ends) if ends else imported(source.read()))
-            click.echo(f"set; move the checkpoint {definition.checkpoint} away, if it is there, and start the pipeline")
-        for line in _position(definition):
-            click.echo(line)
-    except (LandingError, ValueError, KafkaError, ClientFailure) as error:
-        fail(str(error))
-
-
-def _ends(given: tuple[str, ...]) -> dict[TopicPartition, int]:
-    ends = {}
-    for text in given:
-        topic, partition, offset = ["", "", *text.rsplit(":", 2)][-3:]
-        if not topic or not partition.isdecimal() or not offset.isdecimal():
-            raise ValueError(f"--set {text}: expected TOPIC:PARTITION:OFFSET, such as orders:0:1200")
-        ends[TopicPartition(topic, int(partition))] = int(offset)
-    return ends
-
-
 @command.command("init")
 @click.argument("folder", type=click.Path(path_type=Path), default=".")
 @click.option("--bootstrap-server", metavar="HOST:PORT,…",
               help="The cluster to begin with; the three brokers of `highwater up` where it is not given.")  # fmt: skip
 def init(folder: Path, bootstrap_server: str | None) -> None:
     """Write a small project into FOLDER: a pipeline, a producer of orders, and how to run them."""
-    with _with_spark():
+    with with_spark():
         from highwater.pipeline.project import USUAL_SERVERS, NotEmpty, up_command, write_project
     servers = bootstrap_server or USUAL_SERVERS
     try:
@@ -305,3 +252,7 @@ def init(folder: Path, bootstrap_server: str | None) -> None:
         click.echo(path)
     up = up_command(servers)
     click.echo(f"\nNext: {'' if up is None else f'{up}, then '}what {folder / 'README.md'} says.")
+
+
+command.add_command(position)
+command.add_command(audit)

@@ -12,8 +12,9 @@ from typing import Any
 
 from highwater.client.client import parse_bootstrap_servers
 from highwater.client.security import Security
-from highwater.pipeline.decode import DECODINGS, KEPT_COLUMNS, Decoding, NullValues
+from highwater.pipeline.decode import DECODINGS, KEPT_COLUMNS, Decoding, NullValues, kept_beside
 from highwater.pipeline.landing.options import FORMATS, Landing
+from highwater.pipeline.maintenance import KEYS, Upkeep
 from highwater.pipeline.options import SourceOptions
 from highwater.pipeline.producing import ProducerSettings
 from highwater.pipeline.secrecy import check_references, is_secured, security_of
@@ -26,6 +27,9 @@ Transform = Callable[[Any], Any]
 MODES = ("direct", "connector")
 AVAILABLE_NOW = "available-now"
 DEFAULT_TRIGGER = "1s"
+ISOLATION, READ_COMMITTED = "kafka.isolation.level", "read_committed"
+USUALLY_KEPT = ("topic", "partition", "offset", "timestamp")
+"""What a row in a table keeps of its record where `decode.keep` does not say: an audit goes by it."""
 
 TOP = (
     "name",
@@ -39,6 +43,7 @@ TOP = (
     "checkpoint",
     "restart",
     "metrics",
+    "maintenance",
     "spark",
 )
 SOURCE = ("bootstrap_servers", "topic", "pattern", "group", "starting_offsets", "max_offsets_per_trigger", "options")
@@ -98,6 +103,8 @@ class Definition:
     metrics_port: int | None = None
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    upkeep: Upkeep | None = None
+    """Of the table, while the pipeline runs; None: there is none."""
     folder: Path = Path()
     """What relative paths are relative to."""
 
@@ -149,8 +156,8 @@ def define(data: object, folder: Path = Path(), transform: Transform | None = No
     if not _NAME.fullmatch(name):
         raise Mistake(("name",), f"is {name!r}: a name has only letters, digits, dots, dashes and underscores")
     source, group = _source(top.section("source", *SOURCE))
-    decoding = _decoding(top.section("decode", *DECODE))
     sink_format, sink = _sink(top.section("sink", *SINK), source, folder)
+    decoding = _decoding(top.section("decode", *DECODE), USUALLY_KEPT if sink_format == "highwater-table" else ())
     transform_name = top.text("transform")
     if transform_name is not None and not re.fullmatch(r"[^:]+:\w+", transform_name):
         raise Mistake(("transform",), f"is {transform_name!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION")
@@ -172,6 +179,7 @@ def define(data: object, folder: Path = Path(), transform: Transform | None = No
         group=group,
         restart=_restart(top.section("restart", "attempts", "backoff", "max_backoff")),
         metrics_port=_metrics(top.section("metrics", "port")),
+        upkeep=_upkeep(top, sink_format),
         **_spark(top.section("spark", "master", "conf")),
         folder=folder,
     )
@@ -199,6 +207,8 @@ def _source(section: Section) -> tuple[dict[str, str], str | None]:
     if (most := section.number("max_offsets_per_trigger", 1, 2**62)) is not None:
         options["maxOffsetsPerTrigger"] = str(most)
     _add_options(section, options)
+    if ISOLATION not in {name.lower() for name in options}:
+        options[ISOLATION] = READ_COMMITTED
     return options, group
 
 
@@ -210,7 +220,7 @@ def _add_options(section: Section, options: dict[str, str]) -> None:
         options[name] = value
 
 
-def _decoding(section: Section) -> Decoding | None:
+def _decoding(section: Section, usually_kept: tuple[str, ...]) -> Decoding | None:
     kind = section.choice("format", DECODINGS, "raw")
     schema, dead = section.text("schema"), section.text("dead_letters")
     keep = section.texts("keep")
@@ -224,6 +234,8 @@ def _decoding(section: Section) -> Decoding | None:
         if not keep:
             return None
     try:
+        if kind == "json" and "keep" not in section:
+            keep = kept_beside(schema or "", usually_kept)
         return Decoding(kind, schema or "", tuple(keep), NullValues(null_values), dead)
     except ValueError as error:
         at = next((key for key in ("schema", "dead_letters", "null_values") if key in section), "format")
@@ -323,6 +335,14 @@ def _restart(section: Section) -> Restart:
         section.seconds("backoff", usual.backoff_seconds),
         section.seconds("max_backoff", usual.max_backoff_seconds),
     )
+
+
+def _upkeep(top: Section, sink_format: str) -> Upkeep | None:
+    if "maintenance" not in top:
+        return None
+    if sink_format != "highwater-table":
+        raise Mistake(("maintenance",), "is given, but only a table needs it: the sink is a topic")
+    return Upkeep.from_section(top.section("maintenance", *KEYS))
 
 
 def _metrics(section: Section) -> int | None:

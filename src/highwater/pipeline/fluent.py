@@ -116,16 +116,18 @@ class Pipeline:
         display: Display,
         metrics: Metrics | None,
     ) -> None:
-        from highwater.pipeline.query import follow, start
+        from highwater.pipeline.query import follow, maintained, start
 
         query = start(spark, definition, self._transform)
         try:
-            for report in follow(query, definition, lambda: False):
-                status.took(report)
-                if metrics is not None:
-                    metrics.batch(report)
-                    metrics.show(status.restarts, is_running=True)
-                display.show(status)
+            with maintained(definition) as after_batch:
+                for report in follow(query, definition, lambda: False):
+                    status.took(report)
+                    if metrics is not None:
+                        metrics.batch(report)
+                        metrics.show(status.restarts, is_running=True)
+                    display.show(status)
+                    after_batch()
         finally:
             query.stop()
             if metrics is not None:

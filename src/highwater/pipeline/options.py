@@ -16,6 +16,7 @@ from highwater.client.security import Security
 from highwater.model import TopicPartition
 from highwater.pipeline.decode.decoding import OPTIONS as DECODE_OPTIONS
 from highwater.pipeline.offsets import Position, TableEnd
+from highwater.pipeline.ranges import Skipped
 from highwater.pipeline.reading import Reading
 from highwater.pipeline.secrecy import PREFIX, may_be_secret, security_of
 from highwater.pipeline.selection import (
@@ -61,6 +62,7 @@ KNOWN = (
     "groupIdPrefix",
     "emit",
     "resumeFrom",
+    "skipped",
     *DECODE_OPTIONS,
     "kafka.bootstrap.servers",
     "kafka.check.crcs",
@@ -247,6 +249,13 @@ def _table_ends(given: _Given) -> tuple[TableEnd, ...]:
         raise BadOption(f"option resumeFrom is no position of a table: {error}") from error
 
 
+def _skipped(given: _Given) -> tuple[Skipped, ...]:
+    try:
+        return tuple(Skipped(*each) for each in json.loads(given.text("skipped") or "[]"))
+    except (TypeError, ValueError) as error:
+        raise BadOption(f"option skipped is no list of what a table passes over: {error}") from error
+
+
 def _check_stream(given: _Given) -> None:
     for name in _ENDING:
         if name in given:
@@ -308,4 +317,5 @@ def _reading(given: _Given) -> Reading:
         request_timeout_seconds=given.number("kafka.request.timeout.ms", 1, 30_000) / 1000,
         check_crcs=given.flag("kafka.check.crcs", True),
         security=given.security(),
+        skipped=_skipped(given),
     )

@@ -28,7 +28,7 @@ BY_HAND = "set-"
 
 def position_of(definition: Definition) -> Position | None:
     """None where the table is not there, or knows nothing of the pipeline."""
-    table = _table(definition)
+    table = table_of(definition)
     return table.known(landing_id(definition)).position if table.exists() else None
 
 
@@ -59,13 +59,15 @@ def place(definition: Definition, ends: Mapping[TopicPartition, int]) -> Positio
 
     The query of the present checkpoint lands no more: the next start must begin without it. Raises LandingError, InUse.
     """
-    table = _table(definition)
+    table = table_of(definition)
     with sole_driver(definition):
         if not table.exists():
             raise LandingError(
                 "there is no table yet: start the pipeline, and say with starting_offsets where it begins"
             )
-        landing, logs = landing_id(definition), _logs(definition, ends)
+        landing = landing_id(definition)
+        with client_of(definition) as client:
+            logs = logs_of(client, ends)
         placed = {log: (Interval(0, offset),) for log, offset in logs.items()}
         table.commit(Batch(landing, f"{BY_HAND}{uuid.uuid4()}", 0, (), has_rows=False, placed=placed), [])
         position = table.known(landing).position
@@ -73,21 +75,25 @@ def place(definition: Definition, ends: Mapping[TopicPartition, int]) -> Positio
     return position
 
 
-def _table(definition: Definition) -> Table:
+def table_of(definition: Definition) -> Table:
     if definition.sink_format != "highwater-table":
         raise LandingError(f"{definition.name} writes to a topic: only a table has a position")
     return Landing.from_options(definition.sink).table
 
 
-def _logs(definition: Definition, ends: Mapping[TopicPartition, int]) -> dict[Log, int]:
-    found: dict[Log, int] = {}
+def client_of(definition: Definition) -> Client:
     servers, security = definition.bootstrap_servers, definition.security
-    with Client(servers, timeout=SECONDS, request_timeout=SECONDS, security=security) as client:
-        client.refresh(sorted({partition.topic for partition in ends}))
-        for partition, offset in ends.items():
-            topic = client.view.topics.get(partition.topic)
-            if topic is None or partition.partition not in topic.partitions:
-                raise LandingError(f"the cluster has no {partition}, but a position is given for it")
-            topic_id = "" if topic.id == ZERO_UUID else uuid_text(topic.id)
-            found[Log(partition.topic, topic_id, partition.partition)] = offset
+    return Client(servers, timeout=SECONDS, request_timeout=SECONDS, security=security)
+
+
+def logs_of(client: Client, offsets: Mapping[TopicPartition, int]) -> dict[Log, int]:
+    """The same offsets by the present life of each partition. Raises LandingError where there is none."""
+    found: dict[Log, int] = {}
+    client.refresh(sorted({partition.topic for partition in offsets}))
+    for partition, offset in offsets.items():
+        topic = client.view.topics.get(partition.topic)
+        if topic is None or partition.partition not in topic.partitions:
+            raise LandingError(f"the cluster has no {partition}, of which an offset is given")
+        topic_id = "" if topic.id == ZERO_UUID else uuid_text(topic.id)
+        found[Log(partition.topic, topic_id, partition.partition)] = offset
     return found

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from highwater.model import TopicPartition
 from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.definition import Definition, Transform
+from highwater.pipeline.landing.options import Landing
+from highwater.pipeline.maintenance import Maintenance
 from highwater.pipeline.offsets import Positions, is_initial
-from highwater.pipeline.resuming import check_stateless, landing_id, resumption
+from highwater.pipeline.resuming import check_stateless, landing_id, passing_over, resumption
 from highwater.pipeline.shipping import CODE, code_archive, make_importable, module_name
 
 if TYPE_CHECKING:
@@ -121,7 +123,9 @@ def sole_driver(definition: Definition, lock: int | None = None) -> Iterator[Non
 
 def start(spark: SparkSession, definition: Definition, transform: Transform | None) -> StreamingQuery:
     resumed = resumption(definition)
-    frame: DataFrame = spark.readStream.format("highwater").options(**definition.source, **resumed).load()
+    frame: DataFrame = (
+        spark.readStream.format("highwater").options(**definition.source, **resumed, **passing_over(definition)).load()
+    )
     if transform is not None:
         frame = transform(frame)
     if resumed:
@@ -152,6 +156,19 @@ def follow(query: StreamingQuery, definition: Definition, stopping: Callable[[],
                 yield report(fields, _landed(definition, fields))
         if stopping() and not ended:
             query.stop()
+
+
+@contextmanager
+def maintained(definition: Definition) -> Iterator[Callable[[], None]]:
+    """Gives what is to be called after each batch, for the upkeep of the table, if there is any."""
+    if definition.upkeep is None:
+        yield lambda: None
+        return
+    maintenance = Maintenance(Landing.from_options(definition.sink).table, definition.upkeep)
+    try:
+        yield maintenance.after_batch
+    finally:
+        maintenance.close()
 
 
 def _has_run(progress: dict[str, Any]) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 NO_EPOCH = -1
 
@@ -29,3 +31,29 @@ class OffsetRange:
     @property
     def size(self) -> int:
         return self.end - self.start
+
+
+class Skipped(NamedTuple):
+    """Offsets [begin, end) of one life of a partition that a person has decided to pass over."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    begin: int
+    end: int
+
+    def is_of(self, range_: OffsetRange) -> bool:
+        same_life = "" in (self.topic_id, range_.topic_id) or self.topic_id == range_.topic_id
+        return same_life and (self.topic, self.partition) == (range_.topic, range_.partition)
+
+
+def left(start: int, end: int, holes: Iterable[Skipped]) -> Iterator[tuple[int, int]]:
+    """What of [start, end) lies in no hole, in order."""
+    for hole in sorted(holes, key=lambda each: each.begin):
+        if hole.begin > start:
+            yield start, min(hole.begin, end)
+        start = max(start, hole.end)
+        if start >= end:
+            return
+    if start < end:
+        yield start, end

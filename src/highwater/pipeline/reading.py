@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from highwater.client.client import Client
 from highwater.client.security import PLAINTEXT, Security
 from highwater.kernel import BadRecords
-from highwater.pipeline.ranges import OffsetRange
+from highwater.pipeline.ranges import OffsetRange, Skipped, left
 from highwater.wire.compression import TooLarge
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Reading:
     request_timeout_seconds: float = 30.0
     check_crcs: bool = True
     security: Security = PLAINTEXT
+    skipped: tuple[Skipped, ...] = ()
+    """What the table's position says to pass over: it is not even looked at."""
 
     def client(self) -> Client:
         return Client(
@@ -61,8 +63,12 @@ def read_with(client: Client, reading: Reading, range_: OffsetRange, columns: Co
     """
     from highwater.pipeline.fetching import RangeFetch
 
+    holes = [each for each in reading.skipped if each.is_of(range_)]
     for fetched in RangeFetch(client, reading, range_).fetched():
         try:
-            yield from fetched.columns(end=range_.end, keys=columns.key, values=columns.value, headers=columns.headers)
+            for start, end in left(fetched.start, range_.end, holes):
+                yield from replace(fetched, start=start).columns(
+                    end=end, keys=columns.key, values=columns.value, headers=columns.headers
+                )
         except (BadRecords, TooLarge) as error:
             raise BadRecords(f"{fetched.partition} at or after offset {fetched.start}: {error}") from error

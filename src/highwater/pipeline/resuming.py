@@ -11,6 +11,7 @@ from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.landing.rule import Batch, LandingError
 from highwater.pipeline.offsets import Position, TableEnd
+from highwater.pipeline.ranges import Skipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 OPTION = "resumeFrom"
 """Of the source; what it holds is made and read by ourselves."""
+SKIPPED = "skipped"
+"""The same."""
 _STATEFUL = re.compile(r"\b(Aggregate|Deduplicate\w*|FlatMapGroups\w*|TransformWithState\w*|SessionWindow)\b")
 
 
@@ -36,6 +39,19 @@ def resumption(definition: Definition) -> dict[str, str]:
     if not table.exists() or table.known(landing).position is None:
         return {}
     return {OPTION: json.dumps(_taken_over(table, landing))}
+
+
+def passing_over(definition: Definition) -> dict[str, str]:
+    """The option that names to the source what the table passes over. It holds for every start, so that a batch that
+    comes again has the same rows."""
+    if definition.sink_format != "highwater-table":
+        return {}
+    table = Landing.from_options(definition.sink).table
+    position = table.known(landing_id(definition)).position if table.exists() else None
+    if position is None or not position.skipped:
+        return {}
+    skipped = [Skipped(*log, skip.begin, skip.end) for log, skips in position.skipped.items() for skip in skips]
+    return {SKIPPED: json.dumps(skipped)}
 
 
 def _taken_over(table: Table, landing: str) -> list[TableEnd]:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from highwater.client.security import Security
-from highwater.pipeline.ranges import OffsetRange
+from highwater.pipeline.ranges import OffsetRange, Skipped
 from highwater.pipeline.reading import Reading
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ def to_batch(ranges: Iterable[OffsetRange], reading: Reading) -> pa.RecordBatch:
 def from_batch(batch: pa.RecordBatch) -> Iterator[WorkOrder]:
     for row in batch.to_pylist():
         how = json.loads(row.pop("reading"))
-        reading = Reading(**how | {"security": Security.restored(how["security"]["settings"])})
-        yield WorkOrder(OffsetRange(**row), reading)
+        skipped = tuple(Skipped(*each) for each in how.pop("skipped"))
+        security = Security.restored(how.pop("security")["settings"])
+        yield WorkOrder(OffsetRange(**row), Reading(**how, skipped=skipped, security=security))
 
 
 def are_work_orders(columns: Iterable[str]) -> bool:

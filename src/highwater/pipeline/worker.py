@@ -14,7 +14,7 @@ from typing import Any
 
 from highwater.pipeline.definition import AVAILABLE_NOW, Definition, Transform
 from highwater.pipeline.failures import failure_of
-from highwater.pipeline.query import follow, session, sole_driver, start, transform_of
+from highwater.pipeline.query import follow, maintained, session, sole_driver, start, transform_of
 from highwater.pipeline.readiness import check_clusters
 from highwater.pipeline.yaml_file import load
 
@@ -70,8 +70,10 @@ def _run(
     try:
         query = start(spark, definition, transform)
         report_event(event="started", query_id=str(query.id))
-        for report in follow(query, definition, stopping):
-            report_event(event="batch", **report.to_json())
+        with maintained(definition) as after_batch:
+            for report in follow(query, definition, stopping):
+                report_event(event="batch", **report.to_json())
+                after_batch()
     finally:
         spark.stop()
 

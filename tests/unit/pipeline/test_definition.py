@@ -59,6 +59,7 @@ def test_a_good_file_gives_the_options_of_source_and_sink(tmp_path: Path) -> Non
         "startingOffsets": "earliest",
         "subscribe": "orders",
         "kafka.group.id": "orders-lake",
+        "kafka.isolation.level": "read_committed",
         "emit": "ranges",
     }
     assert definition.sink_format == "highwater-table"
@@ -67,11 +68,41 @@ def test_a_good_file_gives_the_options_of_source_and_sink(tmp_path: Path) -> Non
         "path": str(tmp_path / "tables/orders"),
         "decode": "json",
         "schema": "id BIGINT NOT NULL, note STRING",
+        "keep": "topic,partition,offset,timestamp",
         "nullValues": "row",
         "deadLetterTopic": "orders.bad",
     }
     assert definition.checkpoint == str(tmp_path / "checkpoints/orders")
     assert definition.trigger_seconds == 1.0
+
+
+def test_what_was_aborted_lands_only_where_the_file_says_so(tmp_path: Path) -> None:
+    said = GOOD.replace("  group:", "  options: {Kafka.Isolation.Level: read_uncommitted}\n  group:")
+    source = loaded(tmp_path, said).source
+    assert {name.lower(): value for name, value in source.items()}["kafka.isolation.level"] == "read_uncommitted"
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("  keep: [key]", "key"),
+        ("  keep: []", None),
+        ("  schema: id BIGINT, _offset BIGINT", "topic,partition,timestamp"),
+        ("", "topic,partition,offset,timestamp"),
+    ],
+)
+def test_a_row_keeps_its_place_in_the_topic_unless_the_file_says_otherwise(
+    tmp_path: Path, said: str, kept: str | None
+) -> None:
+    text = GOOD.replace("  schema: id BIGINT NOT NULL, note STRING", said) if "schema" in said else GOOD
+    text = text if "schema" in said else text.replace("  dead_letters: orders.bad", said)
+    assert loaded(tmp_path, text).sink.get("keep") == kept
+
+
+def test_rows_for_a_topic_keep_nothing_that_was_not_asked_for(tmp_path: Path) -> None:
+    """A transform may make a value of all columns."""
+    text = GOOD.replace("table: delta", "topic: clean").replace("  path: tables/orders\n", "")
+    assert "keep" not in loaded(tmp_path, text + "transform: clean.py:clean\n").source
 
 
 def test_with_a_transform_the_source_decodes(tmp_path: Path) -> None:

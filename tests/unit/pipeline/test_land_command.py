@@ -91,6 +91,23 @@ def test_an_end_that_is_none_is_named(tmp_path: Path, end: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--skip", "orders:0"), "--skip orders:0: expected TOPIC:PARTITION:OFFSET, such as orders:0:1200\n"),
+        (("--skip", "orders:0:7"), "there is no table yet: start the pipeline first, so that it says at which offset"),
+        (("--reason", "poison"), "--reason is given without --skip\n"),
+    ],
+)
+def test_what_cannot_be_skipped_is_said_before_anything_starts(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "pipeline.yml").write_text(PIPELINE.format(port=1))
+    failed = _pipeline(tmp_path, "land", *words)
+    assert failed.returncode == 1
+    assert failed.stderr.startswith(said)
+
+
+@pytest.mark.parametrize(
     ("servers", "up"),
     [
         ("127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094", ""),

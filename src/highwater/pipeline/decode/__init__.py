@@ -14,7 +14,7 @@ from highwater.pipeline.decode.decoder import (
     Origin,
     RawDecoder,
 )
-from highwater.pipeline.decode.decoding import DECODINGS, Decoding
+from highwater.pipeline.decode.decoding import DECODINGS, Decoding, kept_beside
 
 __all__ = [
     "DECODINGS",
@@ -28,5 +28,6 @@ __all__ = [
     "NullValues",
     "Origin",
     "RawDecoder",
+    "kept_beside",
     "parse_schema",
 ]

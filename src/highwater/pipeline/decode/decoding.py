@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,6 +23,12 @@ DECODINGS = ("raw", "json")
 BAD_VALUE = "_bad_value"
 BAD_REASON = "_bad_reason"
 OPTIONS = ("decode", "schema", "keep", "nullValues", "deadLetterTopic")
+
+
+def kept_beside(ddl: str, names: Sequence[str]) -> list[str]:
+    """Those of `names` whose columns can stand beside the fields of a schema. Raises ValueError."""
+    fields = parse_schema(ddl).names if ddl else []
+    return [name for name in names if KEPT_PREFIX + name not in fields]
 
 
 @dataclass(frozen=True, slots=True)

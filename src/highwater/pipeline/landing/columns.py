@@ -72,21 +72,64 @@ def _comparable(type_: pa.DataType) -> pa.DataType:
     return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(type_, type_)
 
 
-def additions(table: pa.Schema, batch: pa.Schema) -> list[pa.Field]:
-    """Columns of the batch that the table lacks. Raises LandingError for a column that changes its type.
+def grown(table: pa.Schema, batch: pa.Schema, *, widens: bool = False, required: Sequence[str] = ()) -> pa.Schema:
+    """The columns that the table must have for the batch: its own, those that are new, and fields that are new inside
+    of them. A column that is not written is null.
 
-    It also raises for a missing column: a renamed column would otherwise be null from one batch to the next, without a
-    message.
+    With `widens` a number may become a larger one. Raises LandingError, with the column, for what does not fit.
     """
-    here = {field.name: field for field in batch}
-    for field in table:
-        if field.name not in here:
-            raise LandingError(
-                f"column {field.name} of the table is missing in what is written: columns can be added, not dropped"
-            )
-        then, now = rebuilt(field.type, _comparable), rebuilt(here[field.name].type, _comparable)
-        if then != now:
-            raise LandingError(
-                f"column {field.name} is {then} in the table and {now} in what is written: a column keeps its type"
-            )
-    return [field for field in batch if field.name not in table.names]
+    return pa.schema(_merged(list(table), list(batch), "column ", widens, required), table.metadata)
+
+
+def _merged(
+    table: list[pa.Field], batch: list[pa.Field], what: str, widens: bool, required: Sequence[str] = ()
+) -> list[pa.Field]:
+    """Of the columns of a table, or of the fields of one."""
+    then, now = {field.name: field for field in table}, {field.name: field for field in batch}
+    missing = [name for name in then if name not in now]
+    new = [name for name in now if name not in then]
+    if missing and new:
+        raise LandingError(
+            f"{what}{missing[0]} of the table is missing in what is written, and {what}{new[0]} is new there: one that "
+            f"was renamed would be null from now on. To add {new[0]}, write {missing[0]} too, as null if need be"
+        )
+    for name in missing:
+        if name in required:
+            raise LandingError(f"{what}{name} of the table is missing in what is written, and it may not be null")
+    known = [
+        field.with_type(_merged_type(field.type, now[field.name].type, f"{what}{field.name}", widens))
+        if field.name in now
+        else field
+        for field in table
+    ]
+    return [*known, *(now[name] for name in new)]
+
+
+def _merged_type(then: pa.DataType, now: pa.DataType, what: str, widens: bool) -> pa.DataType:
+    if pa.types.is_struct(then) and pa.types.is_struct(now):
+        return pa.struct(_merged(list(then), list(now), f"{what}.", widens))
+    if pa.types.is_map(then) and pa.types.is_map(now):
+        keys = _merged_type(then.key_type, now.key_type, f"{what}.key", widens=False)
+        items = _merged_type(then.item_type, now.item_type, f"{what}.value", widens)
+        return then if items == then.item_type else pa.map_(keys, items)
+    lists = (pa.ListType, pa.LargeListType)
+    if isinstance(then, lists) and isinstance(now, lists):
+        element = _merged_type(then.value_type, now.value_type, f"{what}.element", widens)
+        return then if element == then.value_type else pa.list_(pa.field("element", element))
+    was, is_now = _comparable(then), _comparable(now)
+    if was == is_now:
+        return then
+    if not _is_wider(was, is_now):
+        raise LandingError(f"{what} is {was} in the table and {is_now} in what is written: a column keeps its type")
+    if not widens:
+        raise LandingError(
+            f"{what} is {was} in the table and {is_now} in what is written: only an Iceberg table can widen a column"
+        )
+    return now
+
+
+def _is_wider(then: pa.DataType, now: pa.DataType) -> bool:
+    """What Iceberg lets a column become."""
+    if pa.types.is_decimal128(then) and pa.types.is_decimal128(now):
+        return bool(then.scale == now.scale and now.precision > then.precision)
+    return (then, now) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from highwater.pipeline.landing import delta_log
-from highwater.pipeline.landing.delta_limits import check_writable, required
+from highwater.pipeline.landing import delta_log, delta_upkeep
+from highwater.pipeline.landing.delta_limits import check_plain, check_writable, required
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import NEVER, Batch, Known, after
-from highwater.pipeline.landing.table import StagedFile
+from highwater.pipeline.landing.statistics import delta_statistics
+from highwater.pipeline.landing.table import Contents, StagedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +58,17 @@ class DeltaTable:
         known, _ = self._known(self._open(), landing_id, query_id)
         return known
 
+    def contents(self) -> Contents:
+        table = self._open()
+        check_plain(table)
+        marks = delta_log.marks(self._log, table.version())
+        found = {landing: marks.position(landing) for landing in marks.landings()}
+        return Contents(
+            tuple(sorted(table.file_uris())),
+            tuple(field.name for field in table.schema().fields),
+            {landing: position for landing, position in found.items() if position is not None},
+        )
+
     def commit(self, batch: Batch, staged: Sequence[StagedFile], replace: bool = False) -> bool:
         from deltalake import PostCommitHookProperties
         from deltalake.exceptions import CommitFailedError
@@ -64,7 +76,7 @@ class DeltaTable:
 
         now = int(time.time() * 1000)
         adds: list[AddAction | RemoveAction] = [
-            AddAction(Path(file.location).name, file.size, {}, now, True, json.dumps({"numRecords": file.rows}))
+            AddAction(Path(file.location).name, file.size, {}, now, True, delta_statistics(file.rows, file.ranges))
             for file in staged
         ]
         # Afterwards, by ourselves: the entries before a checkpoint may go only when it is on the disk.
@@ -92,6 +104,9 @@ class DeltaTable:
             for file in staged:
                 Path(file.location).unlink(missing_ok=True)
         return landed
+
+    def compact(self, target: int, is_stopped: Callable[[], bool]) -> int:
+        return delta_upkeep.compact(self._open, self.path, target, is_stopped)
 
     def clean_up(self, older_than: timedelta) -> list[str]:
         """Older versions of the table are kept readable: what they need goes by the table's own retention."""
@@ -137,19 +152,24 @@ class DeltaTable:
                 table.cleanup_metadata()
 
     def _create_or_widen(self, schema: pa.Schema) -> None:
+        import pyarrow as pa
         from deltalake import DeltaTable as Delta
         from deltalake import Schema
 
-        from highwater.pipeline.landing.columns import additions
+        from highwater.pipeline.landing.columns import grown
 
         stored = Schema.from_arrow(schema)
         if not self.exists():
             Delta.create(self.path, stored, mode="ignore")
         table = self._open()
         check_writable(table)
-        new = {field.name for field in additions(_arrow(table.schema()), _arrow(stored))}
-        if new:
-            table.alter.add_columns([field for field in stored.fields if field.name in new])
+        present = _arrow(table.schema())
+        wanted = grown(present, _arrow(stored), required=required(table.schema()))
+        if not wanted.equals(present):
+            changed = [
+                field for field in wanted if field.name not in present.names or field != present.field(field.name)
+            ]
+            table.alter.add_columns(Schema.from_arrow(pa.schema(changed)).fields)
 
     def _open(self) -> OpenTable:
         from deltalake import DeltaTable as Delta

@@ -49,6 +49,19 @@ def check_writable(table: OpenTable) -> None:
                 raise LandingError(f"column {field.name} of {where} has {what} ({mark}), which is not kept here")
 
 
+def check_plain(table: OpenTable) -> None:
+    """Raises LandingError where files have rows that the table has not, or columns under other names."""
+    protocol = table.protocol()
+    features = sorted({"deletionVectors", "columnMapping"} & set(protocol.reader_features or ()))
+    if protocol.min_reader_version == 2:
+        features = ["columnMapping"]
+    if features:
+        raise LandingError(
+            f"{table.table_uri} has {', '.join(features)}, so its files cannot be read as they are: rewrite the table "
+            f"without (in Spark: REORG TABLE … APPLY (PURGE))"
+        )
+
+
 def required(schema: Schema) -> tuple[str, ...]:
     """Columns that may not be null."""
     return tuple(field.name for field in schema.fields if not field.nullable)

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from highwater.pipeline.landing.folder import sync
-from highwater.pipeline.landing.position import Interval, Log, Position
+from highwater.pipeline.landing.position import Interval, Log, Position, Skip
 
 _ENTRY = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..+)?\.(parquet|json)")
@@ -35,10 +36,18 @@ class Marks:
     def position(self, landing_id: str) -> Position | None:
         drivers: dict[str, int] = {}
         found: dict[Log, dict[int, dict[str, int]]] = {}
+        skipped: dict[Log, tuple[Skip, ...]] = {}
         for name, value in self.versions.items():
             match name.split("/"):
                 case [start, landing, "driver", query_id] if (start, landing) == (_PREFIX, landing_id):
                     drivers[query_id] = value
+                case [start, landing, "skipped", topic, topic_id, partition, begin, reason] if (start, landing) == (
+                    _PREFIX,
+                    landing_id,
+                ):
+                    log = Log(topic, topic_id, int(partition))
+                    skip = Skip(int(begin), value, unquote(reason))
+                    skipped[log] = tuple(sorted((*skipped.get(log, ()), skip)))
                 case [start, landing, topic, topic_id, partition, index, what] if (start, landing) == (
                     _PREFIX,
                     landing_id,
@@ -48,7 +57,12 @@ class Marks:
         seq = self.versions.get(seq_mark(landing_id))
         if seq is None:
             return None
-        return Position(seq, drivers, {log: _intervals(found[log]) for log in sorted(found)})
+        return Position(seq, drivers, {log: _intervals(found[log]) for log in sorted(found)}, skipped)
+
+    def landings(self) -> list[str]:
+        """All that have a position."""
+        names = (name.split("/") for name in self.versions)
+        return sorted(parts[1] for parts in names if len(parts) == 3 and parts[0] == _PREFIX and parts[2] == "seq")
 
     def has_positions(self) -> bool:
         return any(name.startswith(f"{_PREFIX}/") for name in self.versions)
@@ -66,6 +80,9 @@ def position_marks(landing_id: str, position: Position) -> dict[str, int]:
         for index, interval in enumerate(intervals):
             start = f"{_PREFIX}/{landing_id}/{log.topic}/{log.topic_id}/{log.partition}/{index}"
             marks |= {f"{start}/{what}": value for what, value in interval._asdict().items()}
+    for log, skips in position.skipped.items():
+        start = f"{_PREFIX}/{landing_id}/skipped/{log.topic}/{log.topic_id}/{log.partition}"
+        marks |= {f"{start}/{skip.begin}/{quote(skip.reason, safe='')}": skip.end for skip in skips}
     return marks
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from highwater.pipeline.landing.statistics import column_ranges
 from highwater.pipeline.landing.table import StagedFile
 
 if TYPE_CHECKING:
@@ -44,9 +45,12 @@ def stage(
     while group is not None:
         location, sink = staging.create(f"{name}-{len(files)}")
         rows = 0
+        written: list[pq.FileMetaData] = []
         with sink:
             beyond = _beyond_calendars(group)
-            with pq.ParquetWriter(sink, schema, **_encoding(group, shape, beyond)) as writer:
+            with pq.ParquetWriter(
+                sink, schema, metadata_collector=written, **_encoding(group, shape, beyond)
+            ) as writer:
                 while (
                     group is not None
                     and sink.tell() < shape.max_file_bytes
@@ -57,7 +61,7 @@ def stage(
                     group = next(groups, None)
             size = sink.tell()
         staging.seal(location)
-        files.append(StagedFile(location, rows, size))
+        files.append(StagedFile(location, rows, size, column_ranges(written[0], schema)))
     return files
 
 

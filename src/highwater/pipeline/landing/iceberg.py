@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from highwater.pipeline.landing import iceberg_upkeep
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old, sync
 from highwater.pipeline.landing.iceberg_history import (
     BATCH_MARK,
@@ -33,7 +34,7 @@ from highwater.pipeline.landing.iceberg_history import (
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import NEVER, Batch, Known, LandingError, after
-from highwater.pipeline.landing.table import StagedFile, Staging
+from highwater.pipeline.landing.table import Contents, StagedFile, Staging
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,6 +86,9 @@ class IcebergTable:
         table = until_won(lambda: self._create_or_widen(schema), CommitFailedException, IntegrityError)
         if not table.spec().is_unpartitioned():
             raise LandingError(f"{self.name} is partitioned: only tables without partitions are supported")
+        return self._staging(table)
+
+    def _staging(self, table: OpenTable) -> Staging:
         location = _data(table)
         required = tuple(field.name for field in table.schema().fields if field.required)
         if folder := _local(location):
@@ -103,6 +107,22 @@ class IcebergTable:
 
     def open(self) -> OpenTable:
         return self._catalog().load_table(self.name)
+
+    def contents(self) -> Contents:
+        table = self.open()
+        tasks = list(table.scan().plan_files())
+        if any(task.delete_files for task in tasks):
+            raise LandingError(
+                f"{self.name} has files that delete rows of others, so its data files cannot be read as they are: "
+                f"rewrite them (in Spark: CALL system.rewrite_data_files)"
+            )
+        positions = {
+            name.removeprefix(_POSITION): Position.from_json(json.loads(stored))
+            for name, stored in table.properties.items()
+            if name.startswith(_POSITION)
+        }
+        files = sorted(task.file.file_path for task in tasks)
+        return Contents(tuple(files), tuple(field.name for field in table.schema().fields), positions)
 
     def commit(self, batch: Batch, staged: Sequence[StagedFile], replace: bool = False) -> bool:
         from pyiceberg.exceptions import CommitFailedException
@@ -133,6 +153,16 @@ class IcebergTable:
                 table.io.delete(location)
         return landed
 
+    def compact(self, target: int, is_stopped: Callable[[], bool]) -> int:
+        def opened() -> OpenTable:
+            table = self.open()
+            _narrow(table)
+            return table
+
+        gone = iceberg_upkeep.compact(opened, self._staging(self.open()), target, is_stopped)
+        self._sync_catalog()
+        return gone
+
     def clean_up(self, older_than: timedelta) -> list[str]:
         """What no snapshot of the table's history names. Only of a folder: stores have rules of their own for age."""
         provider = self.open().location_provider()
@@ -157,7 +187,7 @@ class IcebergTable:
         from pyiceberg.exceptions import NoSuchTableError
         from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-        from highwater.pipeline.landing.columns import additions
+        from highwater.pipeline.landing.columns import grown
 
         catalog = self._catalog()
         try:
@@ -166,7 +196,9 @@ class IcebergTable:
             catalog.create_namespace_if_not_exists(self.name.rpartition(".")[0])
             location = None if self.path is None else f"file://{self.path}"
             table = catalog.create_table_if_not_exists(self.name, schema, location, properties=RULES)
-        if additions(schema_to_pyarrow(table.schema(), include_field_ids=False), _stored(schema)):
+        present = schema_to_pyarrow(table.schema(), include_field_ids=False)
+        required = [field.name for field in table.schema().fields if field.required]
+        if not grown(present, _stored(schema), widens=True, required=required).equals(present):
             with table.update_schema() as change:
                 change.union_by_name(schema)
         return table

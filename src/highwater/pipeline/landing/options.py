@@ -19,7 +19,7 @@ from highwater.pipeline.selection import BadOption
 
 FORMATS = ("delta", "iceberg", "parquet")
 CATALOG_PREFIX = "catalog."
-OPTIONS = ("path", "table", "name", "compression", "maxFileBytes", "landingId", *DECODING_OPTIONS)
+OPTIONS = ("path", "table", "name", "compression", "maxFileBytes", "rowGroupBytes", "landingId", *DECODING_OPTIONS)
 _OF_SPARK = ("checkpointlocation", "queryname")
 """What Spark itself reads and hands on."""
 MIN_FILE_BYTES = 1 << 20
@@ -132,7 +132,15 @@ def _shape(given: Mapping[str, str]) -> FileShape:
     compression = given.get("compression", DEFAULT_SHAPE.compression)
     if compression not in COMPRESSIONS:
         raise BadOption(f"option compression is {compression!r}: it must be one of {', '.join(COMPRESSIONS)}")
-    limit = given.get("maxfilebytes", str(DEFAULT_SHAPE.max_file_bytes))
+    return FileShape(
+        compression,
+        _bytes(given, "maxFileBytes", DEFAULT_SHAPE.max_file_bytes),
+        _bytes(given, "rowGroupBytes", DEFAULT_SHAPE.row_group_bytes),
+    )
+
+
+def _bytes(given: Mapping[str, str], name: str, usual: int) -> int:
+    limit = given.get(name.lower(), str(usual))
     if not limit.isascii() or not limit.isdigit() or int(limit) < MIN_FILE_BYTES:
-        raise BadOption(f"option maxFileBytes is {limit!r}: it must be a number of bytes from {MIN_FILE_BYTES}")
-    return FileShape(compression=compression, max_file_bytes=int(limit))
+        raise BadOption(f"option {name} is {limit!r}: it must be a number of bytes from {MIN_FILE_BYTES}")
+    return int(limit)

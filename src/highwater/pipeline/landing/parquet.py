@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +27,7 @@ from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import NEVER, Batch, Known, LandingError, after
-from highwater.pipeline.landing.table import StagedFile
+from highwater.pipeline.landing.table import Contents, StagedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,9 +51,7 @@ class ParquetTable:
         return Path(self.path, STAGING)
 
     def prepare(self, schema: pa.Schema) -> FolderStaging:
-        import pyarrow as pa
-
-        from highwater.pipeline.landing.columns import additions
+        from highwater.pipeline.landing.columns import grown
 
         taken = [name for name in schema.names if name.lower() in (QUERY, BATCH)]
         if taken:
@@ -64,8 +62,8 @@ class ParquetTable:
         present = self._schema()
         if present is None:
             self._write_schema(schema)
-        elif new := additions(present, schema):
-            self._write_schema(pa.schema([*present, *new]))
+        elif not (wanted := grown(present, schema)).equals(present):
+            self._write_schema(wanted)
         return FolderStaging(str(self._staging), ".staged")
 
     def exists(self) -> bool:
@@ -74,6 +72,22 @@ class ParquetTable:
     def known(self, landing_id: str, query_id: str = "") -> Known:
         known, _ = self._known(landing_id, query_id)
         return known
+
+    def contents(self) -> Contents:
+        import pyarrow.parquet as pq
+
+        files: list[Path] = []
+        positions = {}
+        for folder in sorted(Path(self.path).glob(f"{QUERY}=*")):
+            landing = folder.name.removeprefix(f"{QUERY}=")
+            last = self._last(landing)
+            if (stored := self._stored(landing, last)) is not None:
+                positions[landing] = Position.from_json(stored["position"])
+            # Not what appears after the position was read.
+            batches = [each for each in folder.glob(f"{BATCH}=*") if int(each.name.removeprefix(f"{BATCH}=")) <= last]
+            files += [file for batch in batches for file in batch.glob("*.parquet")]
+        columns = pq.read_schema(Path(self.path, SCHEMA_FILE)).names
+        return Contents(tuple(map(str, sorted(files))), tuple(columns), positions)
 
     def commit(self, batch: Batch, staged: Sequence[StagedFile], replace: bool = False) -> bool:
         gathered = self._gathered(staged)
@@ -144,6 +158,10 @@ class ParquetTable:
         return any(numbers[folder] > 0 for folder in folders) and all(
             self._stored(folder, numbers[folder]) is None for folder in folders
         )
+
+    def compact(self, target: int, is_stopped: Callable[[], bool]) -> int:
+        """Rewrites none: readers list the folders, and would find old and new files side by side."""
+        return 0
 
     def clean_up(self, older_than: timedelta) -> list[str]:
         """Also gathered files of a driver that died before the rename."""

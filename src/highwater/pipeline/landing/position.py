@@ -52,6 +52,14 @@ class Reach(NamedTuple):
     """The log was cut back to `start` and written anew, and the reader may go on: what was read beyond is of no log."""
 
 
+class Skip(NamedTuple):
+    """Offsets [begin, end) that a person has decided not to land."""
+
+    begin: int
+    end: int
+    reason: str
+
+
 @dataclass(frozen=True)
 class Position:
     seq: int = 0
@@ -60,6 +68,8 @@ class Position:
     """By the id of Spark's query, which a checkpoint has for life: one more with each that began without one."""
     at: Mapping[Log, tuple[Interval, ...]] = field(default_factory=dict)
     """In order; one interval for a log from which nothing was left out."""
+    skipped: Mapping[Log, tuple[Skip, ...]] = field(default_factory=dict)
+    """Within those intervals or still before them: offsets whose records are not in the table."""
 
     @property
     def driver(self) -> int:
@@ -67,7 +77,10 @@ class Position:
 
     def to_json(self) -> dict[str, Any]:
         logs = [[*log, [list(interval) for interval in intervals]] for log, intervals in sorted(self.at.items())]
-        return {"version": VERSION, "seq": self.seq, "drivers": dict(self.drivers), "logs": logs}
+        stored = {"version": VERSION, "seq": self.seq, "drivers": dict(self.drivers), "logs": logs}
+        if self.skipped:
+            stored["skipped"] = [[*log, [list(skip) for skip in skips]] for log, skips in sorted(self.skipped.items())]
+        return stored
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Position:
@@ -78,7 +91,11 @@ class Position:
             Log(topic, topic_id, partition): tuple(Interval(*each) for each in intervals)
             for topic, topic_id, partition, intervals in stored["logs"]
         }
-        return cls(stored["seq"], stored["drivers"], at)
+        skipped = {
+            Log(topic, topic_id, partition): tuple(Skip(*each) for each in skips)
+            for topic, topic_id, partition, skips in stored.get("skipped", [])
+        }
+        return cls(stored["seq"], stored["drivers"], at, skipped)
 
 
 def reaches(ranges: Iterable[OffsetRange]) -> tuple[Reach, ...]:

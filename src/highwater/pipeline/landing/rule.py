@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from highwater.pipeline.landing.position import Interval, Log, Position, Reach
+from highwater.pipeline.landing.position import Interval, Log, Position, Reach, Skip
 from highwater.pipeline.ranges import NO_EPOCH
 
 NEVER = -1
@@ -45,6 +45,8 @@ class Batch:
     """Whether batches of the query before this one had something to land."""
     placed: Mapping[Log, tuple[Interval, ...]] | None = None
     """No batch, but the word of a person: what the table has of these logs."""
+    skipped: Mapping[Log, Skip] | None = None
+    """No batch either: what a person has decided not to land."""
 
     def __str__(self) -> str:
         return f"batch {self.number} of query {self.query_id}"
@@ -67,12 +69,14 @@ def after(known: Known, batch: Batch) -> Known | None:
     """What the table has to remember with the rows of the batch. None: it has the batch, or there is nothing in it."""
     if batch.placed is not None:
         return Known(batch.number, _moved(known.position or Position(), batch, batch.placed))
+    if batch.skipped is not None:
+        return Known(batch.number, _skipping(known, batch.skipped))
     if known.was_restored:
         raise LandingError(
             f"the table was put back to an earlier version since {batch.landing_id} landed last: it is unknown which "
             f"offsets it has now. Say where to go on with `highwater pipeline position --set`, or land in a new table"
         )
-    if known.last == NEVER and known.position is None:
+    if known.last == NEVER and (known.position is None or not known.position.drivers):
         _check_is_new(known, batch)
     if batch.reaches is None:
         return _by_number(known, batch)
@@ -132,7 +136,22 @@ def _moved(position: Position, batch: Batch, news: Mapping[Log, tuple[Interval, 
     drivers = position.drivers
     if batch.query_id not in drivers:
         drivers = {**drivers, batch.query_id: position.driver + 1}
-    return Position(position.seq + 1, drivers, {**position.at, **news})
+    return replace(position, seq=position.seq + 1, drivers=drivers, at={**position.at, **news})
+
+
+def _skipping(known: Known, skipped: Mapping[Log, Skip]) -> Position:
+    """The query that runs goes on: it is no new driver that passes over something."""
+    if known.position is None and known.has_strangers:
+        raise LandingError(
+            "the table has batches whose offsets it does not know, by an earlier version of Highwater: nothing can be "
+            "skipped before the first batch of this version has landed"
+        )
+    position = known.position or Position()
+    for log, skip in skipped.items():
+        if any(interval.begin <= skip.begin and skip.end <= interval.end for interval in position.at.get(log, ())):
+            raise LandingError(f"the table has {log} beyond {skip.begin} already: there is nothing to skip")
+    news = {log: tuple(sorted({*position.skipped.get(log, ()), skip})) for log, skip in skipped.items()}
+    return replace(position, seq=position.seq + 1, skipped={**position.skipped, **news})
 
 
 def _reached(present: tuple[Interval, ...], reach: Reach, batch: Batch) -> tuple[Interval, ...]:

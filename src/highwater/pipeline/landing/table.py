@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.rule import Batch, Known
+from highwater.pipeline.landing.statistics import ColumnRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +22,18 @@ class StagedFile:
     location: str
     rows: int
     size: int
+    ranges: tuple[ColumnRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a table has, as of one version of it."""
+
+    files: tuple[str, ...]
+    """Paths of all Parquet files with its rows."""
+    columns: tuple[str, ...]
+    positions: Mapping[str, Position]
+    """By landing."""
 
 
 class Staging(Protocol):
@@ -48,12 +62,23 @@ class Table(Protocol):
     def known(self, landing_id: str, query_id: str = "") -> Known:
         """What the table remembers; without a query, of the landing alone."""
 
+    def contents(self) -> Contents:
+        """Files and positions that belong together, though batches land meanwhile. Raises LandingError for a table
+        whose files say more than its rows."""
+
     def commit(self, batch: Batch, staged: Sequence[StagedFile], replace: bool = False) -> bool:
         """Makes the files rows of the table, all at once; with `replace`, its only rows. Moves the position with them.
 
         False: the batch had landed before, and the files are gone. After an error it is unknown whether the batch has
         landed, and the files stay.
         Raises LandingError for a batch that does not fit what the table has: see `rule`.
+        """
+
+    def compact(self, target: int, is_stopped: Callable[[], bool]) -> int:
+        """Rewrites small files as files of about `target` bytes, a group at a time; gives how many files are gone.
+
+        Rows and positions stay as they are. A batch that lands meanwhile lands; a group whose files another writer has
+        removed meanwhile is left for the next time.
         """
 
     def clean_up(self, older_than: timedelta) -> list[str]:

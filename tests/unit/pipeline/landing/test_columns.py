@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from highwater.pipeline.landing.columns import additions, landed
+from highwater.pipeline.landing.columns import grown, landed
 from highwater.pipeline.landing.rule import LandingError
 
 
@@ -36,10 +36,67 @@ def test_types_that_differ_in_what_no_reader_sees_are_the_same() -> None:
     )
     inner = pa.list_(pa.field("item", pa.binary(), nullable=False))
     batch = pa.schema([("a", pa.string()), ("b", inner), ("c", pa.map_("string", "int32")), ("d", pa.int8())])
-    assert [field.name for field in additions(table, batch)] == ["d"]
+    assert grown(table, batch).names == ["a", "b", "c", "d"]
+    assert grown(table, batch.remove(3)).equals(table, check_metadata=False)
 
 
-def test_a_field_inside_of_a_column_cannot_be_added() -> None:
-    one, two = (pa.struct([(name, pa.int32()) for name in names]) for names in ("a", "ab"))
-    with pytest.raises(LandingError, match="a column keeps its type"):
-        additions(pa.schema([("s", one)]), pa.schema([("s", two)]))
+def struct(**fields: pa.DataType) -> pa.StructType:
+    return pa.struct([pa.field(name, type_) for name, type_ in fields.items()])
+
+
+A, AB = struct(a=pa.int32()), struct(a=pa.int32(), b=pa.string())
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "after"),
+    [
+        (A, AB, AB),
+        (AB, A, AB),
+        (pa.list_(pa.field("element", A)), pa.list_(AB), pa.list_(pa.field("element", AB))),
+        (pa.map_("string", A), pa.map_("string", AB), pa.map_("string", AB)),
+        (struct(s=A), struct(s=AB), struct(s=AB)),
+    ],
+)
+def test_fields_inside_of_a_column_are_added_and_may_be_left_out(
+    then: pa.DataType, now: pa.DataType, after: pa.DataType
+) -> None:
+    assert grown(pa.schema([("s", then)]), pa.schema([("s", now)])) == pa.schema([("s", after)])
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "said"),
+    [
+        (A, struct(b=pa.string()), r"column s\.a of the table is missing in what is written, and column s\.b is new"),
+        (A, struct(a=pa.string()), r"column s\.a is int32 in the table and string"),
+        (pa.map_("int32", A), pa.map_("int64", A), r"column s\.key is int32 in the table and int64"),
+        (pa.list_(A), A, "column s is list<.* in the table and struct<"),
+        (pa.decimal128(10, 2), pa.decimal128(12, 3), "a column keeps its type"),
+        (pa.int64(), pa.int32(), "a column keeps its type"),
+    ],
+)
+def test_what_does_not_fit_inside_of_a_column_is_named(then: pa.DataType, now: pa.DataType, said: str) -> None:
+    with pytest.raises(LandingError, match=said):
+        grown(pa.schema([("s", then)]), pa.schema([("s", now)]), widens=True)
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        (pa.int32(), pa.int64()),
+        (pa.float32(), pa.float64()),
+        (pa.decimal128(10, 2), pa.decimal128(12, 2)),
+        (struct(a=pa.int32()), struct(a=pa.int64())),
+    ],
+)
+def test_a_column_becomes_wider_only_where_the_format_can(then: pa.DataType, now: pa.DataType) -> None:
+    table, batch = pa.schema([("n", then)]), pa.schema([("n", now)])
+    assert grown(table, batch, widens=True) == batch
+    with pytest.raises(LandingError, match="column n.* in what is written: only an Iceberg table can widen a column"):
+        grown(table, batch)
+
+
+def test_a_column_that_may_not_be_null_is_not_left_out() -> None:
+    table = pa.schema([("id", pa.int64()), ("note", pa.string())])
+    assert grown(table, table.remove(1)) == table
+    with pytest.raises(LandingError, match="column note of the table is missing in what is written, and it may not be"):
+        grown(table, table.remove(1), required=("note",))

@@ -11,7 +11,7 @@ import pytest
 
 from highwater.pipeline.landing.delta import DeltaTable
 from highwater.pipeline.landing.iceberg import IcebergTable
-from highwater.pipeline.landing.position import Interval, Log, Position, Reach
+from highwater.pipeline.landing.position import Interval, Log, Position, Reach, Skip
 from highwater.pipeline.landing.rule import Fenced, LandingError, Misfit
 from highwater.pipeline.landing.table import Table
 from tests.unit.pipeline.landing.tables import SCHEMA, grow_old, ids, listed, numbered, reaching, staged
@@ -193,6 +193,38 @@ def test_a_position_that_a_person_sets_counts_from_then_on(table: Table, kind: s
         table.commit(reaching(10, 20), staged(table, [1]))
     assert table.commit(reaching(7, 9, query_id="next"), staged(table, [77]))
     assert ids(kind, path) == Counter([*range(10), 77])
+
+
+def test_what_a_person_skips_is_remembered_and_fences_nobody(table: Table, kind: str, path: Path) -> None:
+    table.commit(reaching(0, 10), staged(table, range(10)))
+    torn = Skip(12, 15, "the checksum is wrong / 100 % of it, \N{GREEK SMALL LETTER ALPHA}")
+    for skip in (torn, Skip(17, 18, "asked for")):
+        said = reaching(0, 0, 0, query_id=f"skip-{skip.begin}", reaches=(), has_rows=False, skipped={ORDERS: skip})
+        assert table.commit(said, [])
+    assert table.commit(reaching(10, 20, number=2), staged(table, [10, 11, 15, 16, 18, 19]))
+    assert position_of(table) == Position(
+        4, {"q": 1}, {ORDERS: (Interval(0, 20),)}, {ORDERS: (torn, Skip(17, 18, "asked for"))}
+    )
+    with pytest.raises(LandingError, match="the table has orders-0 beyond 12 already"):
+        table.commit(reaching(0, 0, 0, query_id="skip-2", reaches=(), has_rows=False, skipped={ORDERS: torn}), [])
+    assert len(ids(kind, path)) == 16
+
+
+def test_a_skip_makes_no_table_old_or_new(table: Table) -> None:
+    """A table without rows is still new, and one of an earlier version still has no offsets."""
+    table.prepare(SCHEMA)
+    said = reaching(0, 0, 0, query_id="skip-1", reaches=(), has_rows=False, skipped={ORDERS: Skip(1, 2, "")})
+    assert table.commit(said, [])
+    with pytest.raises(LandingError, match="the table is new, the checkpoint is not"):
+        table.commit(reaching(50, 60, number=4, has_past=True), staged(table, [1]))
+
+
+def test_a_table_without_offsets_skips_nothing(table: Table) -> None:
+    for number in range(1, 3):
+        table.commit(numbered("q", number), staged(table, [number]))
+    said = reaching(0, 0, 0, query_id="skip-1", reaches=(), has_rows=False, skipped={ORDERS: Skip(1, 2, "")})
+    with pytest.raises(LandingError, match="nothing can be skipped before the first batch"):
+        table.commit(said, [])
 
 
 @pytest.mark.parametrize("kind", ["delta"])
