@@ -305,7 +305,7 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_last_copies.py::"
         "test_a_replica_that_lacks_a_segment_is_fetched_again_before_it_joins_the_isr",
         "src/highwater/log/loaded.py",
-        "if begin is not None and first > begin:",
+        "if why is None and begin is not None and first > begin:",
         "if False:",
     ),
 ]

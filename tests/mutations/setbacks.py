@@ -405,7 +405,7 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_last_copies.py::"
         "test_a_broker_that_lost_something_after_a_clean_stop_is_not_eligible_to_lead",
         "src/highwater/log/loaded.py",
-        "if loaded.log_end < request.recovery_point:",
+        "if why is None and loaded.log_end < request.recovery_point:",
         "if False:",
     ),
     Mutation(
