@@ -149,6 +149,7 @@ class BrokerWatch:
             return
         records = fence_broker(controller.head, controller.config, broker, epoch, MAX_ELECTIONS, silent)
         if records and not (yield from controller.append(records, why)):
+            controller.owes_elections = True  # earlier slices may have left partitions without a leader
             return
         if self._unfenced(broker, epoch) is not None:
             self._fencings.add((broker, epoch))

@@ -96,6 +96,8 @@ class Publisher:
                     broker.store.delete(tp)
                 else:
                     broker.hosted.add(Partition(log, self._broker.in_sync))
+                    if log.incomplete is not None and len(known.replicas) > 1:
+                        broker.store.found.broker_epoch = -1  # another replica may have what this one lacks
         for tp in list(broker.store.unloaded):
             topic = image.topics.by_name.get(tp.topic)
             known = None if topic is None else topic.partitions.get(tp.partition)
@@ -217,11 +219,12 @@ class Publisher:
     def _is_last_that_came_back(self, partition: Partition, part: PartitionImage) -> bool:
         """Whether a log with damage or a gap is the last copy, and had failed before: what can be read is served."""
         local = self._broker.node_id
-        return partition.log.offline is None and is_lost(part, local) and is_counted_on(part, local)
+        is_last = is_counted_on(part, local) and {*part.isr, *part.elr} <= {local}
+        return partition.log.offline is None and is_lost(part, local) and is_last
 
     def troubled(self, partition: Partition) -> None:
         """The log failed or is damaged. Asks the controller to let other replicas take over."""
-        self._directories.lose(partition.topic_id, partition.tp.partition, lasting=partition.log.offline is not None)
+        self._broker.store.report_trouble(partition.log)
 
     async def _begun_anew(self, partition: Partition, part: PartitionImage) -> Partition | None:
         """Replaces a damaged log by an empty one. That needs two things: the replica is in no list of possible leaders,

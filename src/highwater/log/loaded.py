@@ -99,10 +99,11 @@ def find_incomplete(loaded: LoadedLog, request: LoadRequest, begin: Offset | Non
     why = loaded.mark or loaded.gap
     if why is None and begin is not None and first > begin:
         why = f"begins at {first}, but began at {begin} when it was closed"
+    if why is None and request.clean and loaded.orphans and loaded.orphans[0] < loaded.log_end:
+        why = f"lacks a segment, which began at {loaded.orphans[0]}"
     is_refilled = why is None
     if why is None and loaded.log_end < request.recovery_point:
         why = f"ends at {loaded.log_end}, but had been synced up to {request.recovery_point}"
     elif why is None and request.clean and loaded.orphans:
-        why = f"lacks a segment, which began at {loaded.orphans[0]}"
-        is_refilled = loaded.orphans[0] >= loaded.log_end
+        why = f"lacks its last segment, which began at {loaded.orphans[0]}"
     return None if why is None else Incomplete(why, loaded.directory, is_refilled)

@@ -90,8 +90,16 @@ class _Loading:
         )
 
     def _read_mark(self) -> str | None:
-        data = read_file(self.disk, self.directory / names.DAMAGE_MARK)
-        return None if data is None else data.decode(errors="replace")
+        """What an earlier start wrote down, unless it was about a segment that is gone."""
+        path = self.directory / names.DAMAGE_MARK
+        data = read_file(self.disk, path)
+        if data is None:
+            return None
+        why, *segment = data.decode(errors="replace").splitlines() or ["an empty mark"]
+        if segment and segment[0] not in [each.file.path.name for each in self.segments]:
+            self.disk.unlink(path)
+            return None
+        return why
 
     def _sweep_leftovers(self) -> list[Offset]:
         """Removes leftovers of deletions and interrupted writes. Returns the base offsets of the segments."""

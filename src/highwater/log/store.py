@@ -15,6 +15,7 @@ from highwater.log import checkpoint, names, truncation
 from highwater.log.checkpoint import CheckpointFile
 from highwater.log.clean_stop import CleanStop
 from highwater.log.creation import make_partitions, read_topic_id_if_there
+from highwater.log.damage_marks import DamageMarks
 from highwater.log.expiry import Expiry
 from highwater.log.found import Found, look_around
 from highwater.log.loaded import LoadedLog, LoadRequest, find_incomplete
@@ -49,7 +50,6 @@ class LogStore:
         self.directory = directory
         self._at_a_time = at_a_time
         self._config_of = config_of
-        self._troubled = troubled
         self._random = world.random("log")
         self.retired = Retired(world, directory)
         self.logs: dict[TopicPartition, Log] = {}
@@ -64,8 +64,7 @@ class LogStore:
         self._ending: dict[TopicPartition, Log] = {}
         """Deleted logs with a job that may still write in their directory. The next log of that name waits for its
         end."""
-        self._marked: set[Log] = set()
-        """Logs whose damage is written down."""
+        self._marks = DamageMarks(world, troubled, lambda log: self.logs.get(log.partition) is log)
         self._cuts: dict[Log, Offset] = {}
         """Where logs are about to be cut. No checkpoint may hold a larger offset for them."""
         clock = world.clock
@@ -196,12 +195,15 @@ class LogStore:
             return
         begin = self.found.log_starts.get(partition) if self.found.clean else None
         incomplete = find_incomplete(loaded, request, begin)
-        log = self._adopt(partition, loaded, config)
         is_legal = loaded.mark is None and self._was_compacted(partition, config)
-        if incomplete is not None and not incomplete.is_refilled and not is_legal:
+        is_lasting = incomplete is not None and not incomplete.is_refilled and not is_legal
+        if incomplete is not None and is_lasting and loaded.mark is None:
+            await self._marks.write(path, incomplete)
+        log = self._adopt(partition, loaded, config)
+        if is_lasting:
             log.incomplete = incomplete
-            await self._mark(log, incomplete)
-        if incomplete is not None:
+            self._marks.known(log)
+        if incomplete is not None and loaded.mark is None:
             _log.error("this broker may lack committed records, and does not report a clean stop: %s", incomplete)
             self.found.broker_epoch = -1
         self.unloaded.pop(partition, None)
@@ -209,32 +211,6 @@ class LogStore:
     def _was_compacted(self, partition: TopicPartition, config: LogConfig) -> bool:
         """Then gaps between segments are no losses. Kafka leaves them in the logs of followers, too."""
         return config.compact or partition in self.found.clean_ends
-
-    async def _mark(self, log: Log, why: OSError) -> None:
-        """Writes down what is wrong with the log: the next start may not be able to see it."""
-        try:
-            await finished(self._world, checkpoint.replace_file, log.directory / names.DAMAGE_MARK, str(why).encode())
-        except OSError as failed:
-            _log.error("%s: a restart would forget that it must be fetched again: %s", log.partition, failed)
-
-    def _found_trouble(self, log: Log) -> None:
-        """Damage is written down before it is reported. Otherwise a restart in between would forget it, and the replica
-        would be in sync again."""
-        if log.offline is not None or log in self._marked:
-            self._troubled(log)
-            return
-        self._marked.add(log)
-        self._world.run(
-            checkpoint.replace_file,
-            log.directory / names.DAMAGE_MARK,
-            str(log.trouble).encode(),
-            done=lambda result: self._marked_as_damaged(log, result),
-        )
-
-    def _marked_as_damaged(self, log: Log, result: Exception | None) -> None:
-        if result is not None:
-            _log.error("%s: a restart would forget that it is damaged: %s", log.partition, result)
-        self._troubled(log)
 
     async def topic_of_unloaded(self, partition: TopicPartition) -> Uuid | None:
         """The topic id of a log that could not be loaded; None if that is unknown, too."""
@@ -260,12 +236,16 @@ class LogStore:
             config,
             loaded,
             self._random,
-            self._found_trouble,
+            self.report_trouble,
         )
         log.move_high_watermark(max(log.log_start, min(self.found.high_watermarks.get(partition, 0), log.log_end)))
         log.clean_end = self.found.clean_ends.get(partition)
         self.logs[partition] = log
         return log
+
+    def report_trouble(self, log: Log) -> None:
+        """The log is offline, damaged or incomplete. Its owner hears of it once that is written down."""
+        self._marks.report(log)
 
     async def create_all(self, wanted: Sequence[tuple[TopicPartition, Uuid]]) -> list[Log | KafkaError]:
         """Creates all logs in one job. The results are in the order of `wanted`."""
@@ -337,9 +317,9 @@ class LogStore:
             return self._found_at(partition)[0]
         log = self._ending[partition] = self.logs.pop(partition)
         log.close()
-        log.when_idle(lambda: self._forget_ended(partition, log))
+        self._marks.when_idle(log, lambda: self._forget_ended(partition, log))
         log.generation.valid = False
-        self._marked.discard(log)
+        self._marks.forget(log)
         return log.directory
 
     def _delete_delay(self, partition: TopicPartition) -> float:
@@ -354,7 +334,7 @@ class LogStore:
     async def _ended(self, partition: TopicPartition) -> None:
         if partition in self._ending:
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._ending[partition].when_idle(lambda: None if idle.done() else idle.set_result(None))
+            self._marks.when_idle(self._ending[partition], lambda: None if idle.done() else idle.set_result(None))
             await idle
 
     async def truncate(self, log: Log, offset: Offset, still_meant: StillMeant = always_meant) -> bool:

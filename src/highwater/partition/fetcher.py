@@ -285,8 +285,10 @@ class Fetcher:
         """The two logs do not fit together. First this one is fetched again. If the new one does not fit either, it is
         the leader's log that is damaged."""
         partition = followed.partition
-        if self._store.retired.keeps(partition.topic_id, partition.tp.partition):
-            _log.error("%s: the leader's log seems to be damaged: %s", partition.tp, why)
+        is_own = partition.log.epoch_cache.latest > followed.machine.epoch  # no leader sends such a batch
+        if not is_own and self._store.retired.keeps(partition.topic_id, partition.tp.partition):
+            if self._world.failures.is_news(line := f"{partition.tp}: the leader's log seems to be damaged: {why}"):
+                _log.error("%s", line)
             self._later(followed)
         else:
             partition.log.contradicted(why, followed.machine.epoch)
