@@ -16,6 +16,7 @@ NODE += ("partition", "quorum", "raft_node", "replication", "storage", "wire")
 CATCH_ALL = {
     "broker/k01_fetch.py": 1,  # a fetch that has waited: without the cost of a context manager
     "log/checkpoint.py": 1,  # what is to be written cannot be told now: it is tried again
+    "log/clean_stop.py": 1,  # one log of a stop: the others are closed, too
     "log/creation.py": 1,  # one partition of a job, which has no world to report to: its caller reports it
     "log/log.py": 1,  # amid a write: the partition goes offline, and the caller is refused
     "net/client.py": 1,  # an answer: one that is malformed is told apart

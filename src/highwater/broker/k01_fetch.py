@@ -234,7 +234,7 @@ class _Fetch:
             rows[entry] = row
             total += row.size
             urgent = urgent or row.error is not Code.NONE or row.diverging is not None
-            if not row.size and row.error is Code.NONE and room > 0:
+            if not row.size and row.error is Code.NONE and room > 0 and not row.has_no_room:
                 self.session.dirty.pop(entry, None)
         self._reading = False
         urgent = urgent or self._late or (self._hurried and not self._locating)

@@ -31,12 +31,17 @@ def waits_for(members: Sequence[NodeLayout]) -> list[str]:
                     return []
             except (ClientFailure, KafkaError) as failed:
                 if voter.key.id == member.id:
-                    starting.append(f"voter {member.id} does not answer: {failed}")
+                    starting.append(f"voter {member.id} does not answer: {_plainly(failed)}")
                 else:
-                    absent.append(f"voter {voter.key.id}: {failed}")
+                    absent.append(f"voter {voter.key.id}: {_plainly(failed)}")
         if absent:
             lines.append(f"node {member.id} waits for {'; '.join(absent)}")
     return lines or starting or ["every voter answers, and none leads yet"]
+
+
+def _plainly(failed: ClientFailure | KafkaError) -> str:
+    """Without the client's advice on security: the listeners of a local cluster have none."""
+    return str(failed).partition("; if its listener is an encrypted one")[0]
 
 
 def _leads(at: Endpoint) -> bool:

@@ -35,6 +35,8 @@ class FetchRow(NamedTuple):
     parts: Sequence[FileSlice] = ()
     diverging: tuple[Epoch, Offset] | None = None
     size: int = 0
+    has_no_room: bool = False
+    """There are records, but the first batch of them does not fit into this response."""
 
 
 def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int, at_least_one: bool) -> FetchRow:
@@ -64,4 +66,7 @@ def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int
     if committed_only:
         found = log.aborted_transactions(entry.offset, limit) if parts else []
         aborted = [(each.producer_id, each.first_offset) for each in found]
-    return FetchRow(Code.NONE, high_watermark, last_stable, log_start, aborted, parts, size=size)
+    has_no_room = not parts and not at_least_one and entry.offset < limit
+    return FetchRow(
+        Code.NONE, high_watermark, last_stable, log_start, aborted, parts, size=size, has_no_room=has_no_room
+    )
