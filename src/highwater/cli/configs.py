@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.java_order import hash_map_order, string_hash
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import exclude, fail, given, misuse, tool
@@ -55,7 +56,7 @@ class Misuse(ValueError):
 
 
 @tool("configs")
-@click.option("--bootstrap-server", metavar="SERVERS", help="The servers to connect to.")
+@bootstrap_option
 @click.option("--bootstrap-controller", metavar="SERVERS", help="The controllers to connect to.")
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 @click.option("--alter", is_flag=True, help="Change settings.")
@@ -135,8 +136,8 @@ def _named(context: click.Context) -> tuple[list[str], list[str]]:
 
 
 def _check_types(context: click.Context, types: Sequence[str]) -> None:
-    if not given(context, "bootstrap-server") and not given(context, "bootstrap-controller"):
-        raise Misuse("Either --bootstrap-server or --bootstrap-controller must be specified.")
+    if not given(context, "bootstrap-controller"):
+        require_cluster(context.params["bootstrap_server"])
     for kind in types:
         if kind not in ENTITY_TYPES:
             raise Misuse(

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import click
 
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.java_text import exception_text
 from highwater.cli.properties import load_properties, open_client
-from highwater.cli.tool import fail, misuse, require, tool
+from highwater.cli.tool import fail, misuse, tool
 from highwater.cli.topic_filter import TopicFilter
 from highwater.client.admin import Admin
 from highwater.client.client import Client, parse_bootstrap_servers
@@ -41,7 +42,7 @@ Chooser = Callable[[TopicPartition], bool]
 
 
 @tool("get-offsets")
-@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the servers to connect to.")
+@bootstrap_option
 @click.option(
     "--topic-partitions",
     metavar="TOPIC:PARTITIONS,…",
@@ -54,9 +55,8 @@ Chooser = Callable[[TopicPartition], bool]
 @click.option("--exclude-internal-topics", is_flag=True, help="Leave out internal topics.")
 def command(context: click.Context, **options: object) -> None:
     """Show the offsets of partitions, by position or time."""
-    require(context, "bootstrap-server")
     try:
-        parse_bootstrap_servers(context.params["bootstrap_server"])
+        parse_bootstrap_servers(require_cluster(context.params["bootstrap_server"]))
     except ValueError:
         misuse(context, "Please provide valid host:port like host1:9091,host2:9092\n")
     try:

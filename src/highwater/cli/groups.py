@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import click
 
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.group_report import (
     offset_rows,
     print_list,
@@ -17,7 +18,7 @@ from highwater.cli.group_report import (
 from highwater.cli.group_reset import SCENARIOS, NotThere, Reset, check_partitions, named_partitions
 from highwater.cli.java_text import exception_text
 from highwater.cli.properties import load_properties, open_client
-from highwater.cli.tool import exclude, fail, given, misuse, require, tool
+from highwater.cli.tool import exclude, fail, given, misuse, tool
 from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
 from highwater.client.groups import Groups, assigned
@@ -31,7 +32,7 @@ _STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty
 
 
 @tool("groups")
-@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the servers to connect to.")
+@bootstrap_option
 @click.option("--group", multiple=True, metavar="GROUP", help="The group to act on; may be given several times.")
 @click.option("--all-groups", is_flag=True, help="Act on all groups.")
 @click.option("--list", "list_", is_flag=True, help="List all groups.")
@@ -92,7 +93,7 @@ def _given(context: click.Context, option: str) -> bool:
 
 
 def _check(context: click.Context) -> None:
-    require(context, "bootstrap-server")
+    require_cluster(context.params["bootstrap_server"])
     if sum(_given(context, action) for action in ACTIONS) != 1:
         named = ", ".join(f"--{action}" for action in ACTIONS)
         misuse(context, f"Command must include exactly one action: {named}")

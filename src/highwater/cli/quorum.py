@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.command_group import CommandGroup
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import fail
@@ -25,7 +26,7 @@ ANSWER_SECONDS = 1.0
 
 
 @click.group("quorum", cls=CommandGroup)
-@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the brokers to connect to.")
+@bootstrap_option
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 @click.pass_context
 def command(context: click.Context, bootstrap_server: str | None, command_config: str | None) -> None:
@@ -41,8 +42,6 @@ def command(context: click.Context, bootstrap_server: str | None, command_config
 def describe(servers: tuple[str | None, str | None], status: bool, replication: bool, human_readable: bool) -> None:
     """Describe the quorum's state: --status or --replication."""
     bootstrap, path = servers
-    if bootstrap is None:
-        fail("--bootstrap-server is required, before describe")
     if status and replication:
         fail("Only one of --status or --replication should be specified with describe sub-command")
     if not status and not replication:
@@ -51,7 +50,7 @@ def describe(servers: tuple[str | None, str | None], status: bool, replication: 
         fail("The option --human-readable is only supported along with --replication")
     try:
         properties = {**SOON, **(load_properties(path) if path else {})}
-        with open_client(bootstrap, properties, client_id="adminclient", what=None) as client:
+        with open_client(require_cluster(bootstrap), properties, client_id="adminclient", what=None) as client:
             admin = Admin(client)
             cluster = admin.describe_cluster(fenced=True)
             quorum = _quorum(admin, cluster.brokers)

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import click
 
 from highwater.cli import topic_report
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.properties import load_properties, open_client
-from highwater.cli.tool import exclude, fail, given, misuse, require, tool
+from highwater.cli.tool import exclude, given, misuse, require, tool
 from highwater.cli.topic_filter import INTERNAL_TOPICS, TopicFilter
 from highwater.client.admin import USE_DEFAULT, Admin, NewTopic
 from highwater.client.client import Client
@@ -30,7 +31,7 @@ ALTERING_HINT = " (To alter topic configurations, the kafka-configs tool can be 
 
 
 @tool("topics")
-@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the servers to connect to.")
+@bootstrap_option
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 @click.option("--list", is_flag=True, help="List all topics.")
 @click.option("--create", is_flag=True, help="Create a topic.")
@@ -97,8 +98,7 @@ def _check(context: click.Context) -> None:
         )
     if given(context, "delete-config"):
         click.echo("delete-config option is no longer supported and deprecated since version 4.0.", err=True)
-    if not given(context, "bootstrap-server"):
-        fail("--bootstrap-server must be specified")
+    require_cluster(context.params["bootstrap_server"])
     if given(context, "describe") and given(context, "if-exists"):
         named, by_id = given(context, "topic"), given(context, "topic-id")
         if not named and not by_id:
