@@ -43,12 +43,12 @@ class Tool(click.Command):
             sys.exit(EXIT_CODE)
 
 
-def tool(name: str) -> Callable[[F], Tool]:
+def tool(name: str, kind: type[Tool] = Tool) -> Callable[[F], Tool]:
     """Makes a function a Tool, with --version beside click's own --help."""
 
     def wrap(function: F) -> Tool:
         versioned = click.version_option(package_name="highwater", message="%(version)s", help="Display the version.")
-        command = click.command(name, cls=Tool)(versioned(click.pass_context(function)))
+        command = click.command(name, cls=kind)(versioned(click.pass_context(function)))
         assert isinstance(command, Tool)
         return command
 
