@@ -35,6 +35,9 @@ class Reader:
         return text.replace("9092", str(self.port)).replace(".venv/bin/", "")
 
     def type(self, line: str) -> str:
+        if exported := re.fullmatch(r"export (\w+)=(\S+)", self.here(line)):
+            self._environment[exported[1]] = exported[2]  # for the lines after it: each has a shell of its own
+            return ""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", self.here(line)],
             cwd=self.home,

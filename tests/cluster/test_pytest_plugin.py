@@ -39,6 +39,13 @@ def pytest_in(directory: Path, *arguments: str) -> subprocess.CompletedProcess[s
     return run("-m", "pytest", *PLUGIN, "-p", "no:cacheprovider", "-W", "error", *arguments, at=directory)
 
 
+def test_the_example_of_the_readme_passes(tmp_path: Path) -> None:
+    (example,) = (text for kind, text in BLOCK.findall((ROOT / "README.md").read_text()) if NAMED.match(text))
+    (tmp_path / "test_orders.py").write_text(example)
+    ran = pytest_in(tmp_path, "-q")
+    assert ran.returncode == 0 and "1 passed" in ran.stdout, ran.stdout + ran.stderr
+
+
 @pytest.mark.parametrize("ini", ["", "highwater_processes = true"], ids=["threads", "processes"])
 def test_the_pasted_tests_pass_with_two_workers(tmp_path: Path, ini: str) -> None:
     (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = --strict-markers\n{ini}\n")

@@ -24,6 +24,8 @@ MAIN_CLASSES = {
     "quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
+    "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "storage": "kafka.tools.StorageTool",

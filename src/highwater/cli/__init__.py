@@ -42,6 +42,8 @@ NOUNS: dict[str, Noun] = {
     "configs": Noun("highwater.cli.configs", "Describe or change the settings of topics and brokers."),
     "console-producer": Noun("highwater.cli.console_producer", "Send lines from standard input to a topic."),
     "console-consumer": Noun("highwater.cli.console_consumer", "Print the records of topics."),
+    "producer-perf": Noun("highwater.cli.producer_perf", "Measure how fast records are sent to a topic."),
+    "consumer-perf": Noun("highwater.cli.consumer_perf", "Measure how fast records are read from topics."),
     "get-offsets": Noun("highwater.cli.get_offsets", "Show the offsets of partitions, by position or time."),
     "groups": Noun("highwater.cli.groups", "List, describe and delete consumer groups, and change their offsets."),
     "delete-records": Noun("highwater.cli.delete_records", "Delete records up to given offsets."),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.java_order import hash_map_order, string_hash
+from highwater.cli.output import output_option, print_json, suggest
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import exclude, fail, given, misuse, tool
 from highwater.client.admin import Admin, ConfigSource, ResourceType
@@ -55,7 +57,7 @@ class Misuse(ValueError):
 
 
 @tool("configs")
-@click.option("--bootstrap-server", metavar="SERVERS", help="The servers to connect to.")
+@bootstrap_option
 @click.option("--bootstrap-controller", metavar="SERVERS", help="The controllers to connect to.")
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 @click.option("--alter", is_flag=True, help="Change settings.")
@@ -79,6 +81,7 @@ class Misuse(ValueError):
 @click.option("--ip-defaults", is_flag=True, hidden=True)
 @click.option("--group", metavar="ID", hidden=True)
 @click.option("--client-metrics", metavar="NAME", hidden=True)
+@output_option
 def command(context: click.Context, **options: object) -> None:
     """Describe or change the settings of topics and brokers."""
     try:
@@ -87,8 +90,7 @@ def command(context: click.Context, **options: object) -> None:
             if context.params["alter"]:
                 _alter(Admin(client), kind, name or BROKER_DEFAULT, context)
             else:
-                for line in describe(Admin(client), kind, name, everything=context.params["all"]):
-                    click.echo(line)
+                _describe(Admin(client), kind, name, context)
     except Misuse as error:
         fail(str(error))
     except (KafkaError, ClientFailure, ValueError) as error:
@@ -108,6 +110,7 @@ def _entity(context: click.Context) -> tuple[str, str | None]:
     if sum(given(context, action) for action in ("alter", "describe")) != 1:
         misuse(context, "Command must include exactly one action: --describe, --alter")
     exclude(context, "describe", "add-config", "delete-config")
+    exclude(context, "output", "alter")
     types, names = _named(context)
     _check_types(context, types)
     if len(names) > 1:
@@ -135,8 +138,8 @@ def _named(context: click.Context) -> tuple[list[str], list[str]]:
 
 
 def _check_types(context: click.Context, types: Sequence[str]) -> None:
-    if not given(context, "bootstrap-server") and not given(context, "bootstrap-controller"):
-        raise Misuse("Either --bootstrap-server or --bootstrap-controller must be specified.")
+    if not given(context, "bootstrap-controller"):
+        require_cluster(context.params["bootstrap_server"])
     for kind in types:
         if kind not in ENTITY_TYPES:
             raise Misuse(
@@ -199,20 +202,33 @@ def parse_additions(text: str) -> dict[str, str]:
     return additions
 
 
-def describe(admin: Admin, kind: str, name: str | None, *, everything: bool) -> Iterator[str]:
-    """The settings of one entity, or of all entities of its kind; only dynamic ones unless `everything`."""
+def _describe(admin: Admin, kind: str, name: str | None, context: click.Context) -> None:
+    """The settings of one entity, or of all entities of its kind; only dynamic ones unless --all is given."""
+    everything, is_json = context.params["all"], context.params["output"] == "json"
     if name and not everything and name not in _entities(admin, kind):
-        yield f"The {kind[:-1]} '{name}' doesn't exist and doesn't have dynamic config."
+        suggest(name, _entities(admin, kind))
+        missing = f"The {kind[:-1]} '{name}' doesn't exist and doesn't have dynamic config."
+        print_json([]) if is_json else click.echo(missing)
         return
+    found = []
     for entity in _entities(admin, kind) if name is None else [name]:
-        if entity == BROKER_DEFAULT:
-            yield f"Default configs for {kind} in the cluster are:"
-        else:
-            yield f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {entity} are:"
         entries = admin.describe_configs(_resource(kind), [entity], synonyms=True)[entity]
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            if everything or entry.config_source == _changed_source(kind, entity):
-                yield _setting_line(entry)
+        shown = [
+            entry
+            for entry in sorted(entries, key=lambda entry: entry.name)
+            if everything or entry.config_source == _changed_source(kind, entity)
+        ]
+        if is_json:
+            found.append({"type": kind, "name": entity or None, "configs": [_setting_json(entry) for entry in shown]})
+            continue
+        if entity == BROKER_DEFAULT:
+            click.echo(f"Default configs for {kind} in the cluster are:")
+        else:
+            click.echo(f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {entity} are:")
+        for entry in shown:
+            click.echo(_setting_line(entry))
+    if is_json:
+        print_json(found)
 
 
 def _entities(admin: Admin, kind: str) -> list[str]:
@@ -237,6 +253,19 @@ def _setting_line(entry: DescribeConfigsResourceResult) -> str:
     )
     sensitive = str(entry.is_sensitive).lower()
     return f"  {entry.name}={_text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}"
+
+
+def _setting_json(entry: DescribeConfigsResourceResult) -> dict[str, object]:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "source": ConfigSource(entry.config_source).name,
+        "sensitive": entry.is_sensitive,
+        "synonyms": [
+            {"name": each.name, "value": each.value, "source": ConfigSource(each.source).name}
+            for each in entry.synonyms
+        ],
+    }
 
 
 def _text(value: str | None) -> str:

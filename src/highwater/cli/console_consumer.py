@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 
 import click
 
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.group_reading import GroupReading
 from highwater.cli.missing_topic import warn_if_missing
 from highwater.cli.properties import load_properties, open_client, pairs
 from highwater.cli.record_formatter import DEFAULT, SILENT, RecordFormatter
-from highwater.cli.tool import exactly_one, fail, given, misuse, require, tool
+from highwater.cli.tool import exactly_one, fail, given, misuse, tool
 from highwater.cli.topic_filter import TopicFilter
 from highwater.client.admin import Admin
 from highwater.client.client import Client
@@ -39,7 +40,7 @@ POLL_SECONDS = 0.5
 
 
 @tool("console-consumer")
-@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the servers to connect to.")
+@bootstrap_option
 @click.option("--topic", metavar="TOPIC", help="The topic to read.")
 @click.option("--include", metavar="REGEX", help="Read all topics that match.")
 @click.option("--partition", type=int, help="The one partition to read; all if missing.")
@@ -100,7 +101,7 @@ def _check(context: click.Context) -> None:
             misuse(context, "Options from-beginning and offset cannot be specified together.")
     elif given(context, "offset"):
         misuse(context, "The partition is required when offset is specified.")
-    require(context, "bootstrap-server")
+    require_cluster(context.params["bootstrap_server"])
     for old, new in (("consumer-property", "command-property"), ("consumer.config", "command-config")):
         if given(context, old) and given(context, new):
             misuse(context, f"Options --{old} and --{new} cannot be specified together.")

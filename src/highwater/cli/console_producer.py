@@ -8,6 +8,7 @@ import time
 
 import click
 
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.interrupt import Interrupt
 from highwater.cli.line_reader import LineReader, LineRecord, lines
 from highwater.cli.missing_topic import warn_if_missing
@@ -41,7 +42,7 @@ RECORD_OVERHEAD = 70
 
 
 @tool("console-producer")
-@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the servers to connect to.")
+@bootstrap_option
 @click.option("--topic", metavar="TOPIC", help="REQUIRED: the topic to send to.")
 @click.option("--sync", is_flag=True, help="Send each line by itself and wait for its acknowledgement.")
 @click.option(
@@ -125,7 +126,7 @@ def _check(context: click.Context) -> None:
         if given(context, option):
             click.echo(f"--{option} has no effect here: sending is retried until delivery.timeout.ms", err=True)
     try:
-        parse_bootstrap_servers(context.params["bootstrap_server"] or "")
+        parse_bootstrap_servers(require_cluster(context.params["bootstrap_server"]))
     except ValueError:
         misuse(context, "Please provide valid host:port like host1:9091,host2:9092\n")
 

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.java_text import exception_text
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import fail, require, tool
@@ -16,7 +17,7 @@ from highwater.model import TopicPartition
 
 
 @tool("delete-records")
-@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the servers to connect to.")
+@bootstrap_option
 @click.option(
     "--offset-json-file",
     metavar="FILE",
@@ -25,7 +26,8 @@ from highwater.model import TopicPartition
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 def command(context: click.Context, **options: object) -> None:
     """Delete records up to given offsets."""
-    require(context, "bootstrap-server", "offset-json-file")
+    require_cluster(context.params["bootstrap_server"])
+    require(context, "offset-json-file")
     path = context.params["command_config"]
     properties = load_properties(path) if path else {}
     try:

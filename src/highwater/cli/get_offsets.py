@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 import click
 
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.java_text import exception_text
+from highwater.cli.output import output_option, print_json
 from highwater.cli.properties import load_properties, open_client
-from highwater.cli.tool import fail, misuse, require, tool
+from highwater.cli.tool import fail, misuse, tool
 from highwater.cli.topic_filter import TopicFilter
 from highwater.client.admin import Admin
 from highwater.client.client import Client, parse_bootstrap_servers
@@ -41,7 +43,7 @@ Chooser = Callable[[TopicPartition], bool]
 
 
 @tool("get-offsets")
-@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the servers to connect to.")
+@bootstrap_option
 @click.option(
     "--topic-partitions",
     metavar="TOPIC:PARTITIONS,…",
@@ -52,11 +54,11 @@ Chooser = Callable[[TopicPartition], bool]
 @click.option("--time", default="latest", metavar="TIME", help=f"A time in ms or -1 to -6: {', '.join(SPECS)}.")
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 @click.option("--exclude-internal-topics", is_flag=True, help="Leave out internal topics.")
+@output_option
 def command(context: click.Context, **options: object) -> None:
     """Show the offsets of partitions, by position or time."""
-    require(context, "bootstrap-server")
     try:
-        parse_bootstrap_servers(context.params["bootstrap_server"])
+        parse_bootstrap_servers(require_cluster(context.params["bootstrap_server"]))
     except ValueError:
         misuse(context, "Please provide valid host:port like host1:9091,host2:9092\n")
     try:
@@ -78,6 +80,7 @@ def _run(context: click.Context) -> None:
         if not partitions:
             raise ValueError("Could not match any topic-partitions with the specified filters")
         found = list_offsets(client, dict.fromkeys(partitions, when))
+    rows = []
     for partition in sorted(found, key=str):
         answer = found[partition]
         if isinstance(answer, KafkaError):
@@ -85,7 +88,12 @@ def _run(context: click.Context) -> None:
                 f"Skip getting offsets for topic-partition {partition} due to error: {exception_text(answer)}", err=True
             )
         elif answer.offset >= 0:
-            click.echo(f"{partition.topic}:{partition.partition}:{answer.offset}")
+            rows.append({"topic": partition.topic, "partition": partition.partition, "offset": answer.offset})
+    if options["output"] == "json":
+        print_json(rows)
+        return
+    for row in rows:
+        click.echo(f"{row['topic']}:{row['partition']}:{row['offset']}")
 
 
 def _partitions(client: Client, chosen: Chooser, *, internal: bool) -> list[TopicPartition]:

@@ -40,6 +40,8 @@ class GroupReading:
         """Not committed yet."""
         self._committed_at = time.monotonic()
         self._stopping = False
+        self.joining_seconds = 0.0
+        """The time that was spent on joining the group, over all rebalances."""
 
     @contextmanager
     def stopped_by_interrupt(self) -> Iterator[None]:
@@ -63,11 +65,13 @@ class GroupReading:
         last = time.monotonic()
         while not self._stopping:
             before_wait()
+            begun = time.monotonic()
             if self._member.keep_up(self._try_to_commit):
                 if self._stopping:
                     return
                 self._take_up()
                 last = time.monotonic()
+                self.joining_seconds += last - begun
             wait = POLL_SECONDS if timeout_ms is None else min(POLL_SECONDS, timeout_ms / 1000)
             for fetched in self._consumer.poll(wait):
                 for header, records in fetched.batches():

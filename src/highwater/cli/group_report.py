@@ -28,6 +28,38 @@ class OffsetRow(NamedTuple):
     def lag(self) -> int | None:
         return None if self.committed is None or self.log_end is None else self.log_end - self.committed.offset
 
+    def as_json(self) -> dict[str, object]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "committed_offset": None if self.committed is None else self.committed.offset,
+            "log_end_offset": self.log_end,
+            "lag": self.lag,
+            "consumer_id": None if self.consumer == MISSING else self.consumer,
+            "host": None if self.host == MISSING else self.host,
+            "client_id": None if self.client == MISSING else self.client,
+        }
+
+
+def group_json(description: GroupDescription) -> dict[str, object]:
+    group, coordinator = description.group, description.coordinator
+    return {
+        "group": group.group_id,
+        "state": group.group_state,
+        "assignment_strategy": group.protocol_data or None,
+        "coordinator": {"id": coordinator.node, "address": str(coordinator.endpoint)},
+        "members": [
+            {
+                "consumer_id": member.member_id,
+                "group_instance_id": member.group_instance_id,
+                "host": member.client_host,
+                "client_id": member.client_id,
+                "partitions": [{"topic": topic, "partition": index} for topic, index in assigned(member)],
+            }
+            for member in group.members
+        ],
+    }
+
 
 def offset_rows(
     description: GroupDescription, committed: Mapping[TopicPartition, Committed], ends: Mapping[TopicPartition, int]

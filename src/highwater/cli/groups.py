@@ -6,7 +6,9 @@ from typing import NoReturn
 
 import click
 
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.group_report import (
+    group_json,
     offset_rows,
     print_list,
     print_members,
@@ -16,11 +18,12 @@ from highwater.cli.group_report import (
 )
 from highwater.cli.group_reset import SCENARIOS, NotThere, Reset, check_partitions, named_partitions
 from highwater.cli.java_text import exception_text
+from highwater.cli.output import output_option, print_json, suggest
 from highwater.cli.properties import load_properties, open_client
-from highwater.cli.tool import exclude, fail, given, misuse, require, tool
+from highwater.cli.tool import exclude, fail, given, misuse, tool
 from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
-from highwater.client.groups import Groups, assigned
+from highwater.client.groups import GroupDescription, Groups, assigned
 from highwater.client.offsets import LATEST, list_offsets
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
@@ -31,7 +34,7 @@ _STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty
 
 
 @tool("groups")
-@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the servers to connect to.")
+@bootstrap_option
 @click.option("--group", multiple=True, metavar="GROUP", help="The group to act on; may be given several times.")
 @click.option("--all-groups", is_flag=True, help="Act on all groups.")
 @click.option("--list", "list_", is_flag=True, help="List all groups.")
@@ -59,6 +62,7 @@ _STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty
 @click.option("--from-file", metavar="FILE", help="Go on where a CSV file says.")
 @click.option("--timeout", type=int, default=30_000, metavar="MS", help="How long to wait for answers.")
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
+@output_option
 def command(context: click.Context, **options: object) -> None:
     """List, describe and delete consumer groups, and change their offsets."""
     _check(context)
@@ -92,7 +96,7 @@ def _given(context: click.Context, option: str) -> bool:
 
 
 def _check(context: click.Context) -> None:
-    require(context, "bootstrap-server")
+    require_cluster(context.params["bootstrap_server"])
     if sum(_given(context, action) for action in ACTIONS) != 1:
         named = ", ".join(f"--{action}" for action in ACTIONS)
         misuse(context, f"Command must include exactly one action: {named}")
@@ -109,6 +113,7 @@ def _check(context: click.Context) -> None:
     if given(context, "delete-offsets") and not (given(context, "group") and given(context, "topic")):
         misuse(context, "Option [delete-offsets] takes the following options: [group], [topic]")
     exclude(context, "group", "all-groups")
+    exclude(context, "output", "delete", "reset-offsets", "delete-offsets")
     if given(context, "reset-offsets"):
         _check_reset(context)
 
@@ -134,8 +139,9 @@ def _run(context: click.Context, client: Client, groups: Groups) -> None:
         return
     chosen = [each.group_id for each in groups.list_groups()] if params["all_groups"] else list(params["group"])
     if params["describe"]:
-        for group_id in sorted(set(chosen)):
-            _describe(context, client, groups, group_id)
+        found = [_describe(context, client, groups, group_id) for group_id in sorted(set(chosen))]
+        if params["output"] == "json":
+            print_json(found)
     elif params["delete"]:
         _delete(groups, chosen)
     elif params["delete_offsets"]:
@@ -153,7 +159,14 @@ def _list(context: click.Context, groups: Groups) -> None:
     if {kind.lower() for kind in types} - {"classic", "consumer"}:
         misuse(context, f"Invalid types list '{params['type_']}'. Valid types are: Classic, Consumer")
     listed = groups.list_groups(states, types)
-    if given(context, "state") or _given(context, "type"):
+    if params["output"] == "json":
+        print_json(
+            [
+                {"group": each.group_id, "type": each.group_type.capitalize(), "state": each.group_state}
+                for each in listed
+            ]
+        )
+    elif given(context, "state") or _given(context, "type"):
         print_list(listed, _given(context, "type"), given(context, "state"))
     else:
         for group in listed:
@@ -164,9 +177,30 @@ def _words(text: str | None) -> list[str]:
     return [word.strip() for word in text.split(",")] if text else []
 
 
-def _describe(context: click.Context, client: Client, groups: Groups, group_id: str) -> None:
+def _described(groups: Groups, group_id: str) -> GroupDescription:
+    """Of a group that does not exist, newer brokers answer with an error, older ones that it is dead."""
+    try:
+        description = groups.describe(group_id)
+    except KafkaError as error:
+        if error.code is Code.GROUP_ID_NOT_FOUND:
+            _suggest_group(groups, group_id)
+        raise
+    if description.group.group_state == "Dead":
+        _suggest_group(groups, group_id)
+    return description
+
+
+def _suggest_group(groups: Groups, typed: str) -> None:
+    suggest(typed, (each.group_id for each in groups.list_groups()))
+
+
+def _describe(context: click.Context, client: Client, groups: Groups, group_id: str) -> dict[str, object]:
+    """Prints the group, or gives what is printed as JSON."""
     params = context.params
-    description = groups.describe(group_id)
+    is_json = params["output"] == "json"
+    description = _described(groups, group_id)
+    if is_json and (params["members"] or given(context, "state")):
+        return group_json(description)
     if params["members"]:
         print_members(description, params["verbose"])
     elif given(context, "state"):
@@ -176,7 +210,11 @@ def _describe(context: click.Context, client: Client, groups: Groups, group_id: 
         places = {*committed, *(place for member in description.group.members for place in assigned(member))}
         found = list_offsets(client, dict.fromkeys(sorted(places), LATEST))
         ends = {place: end.offset for place, end in found.items() if not isinstance(end, KafkaError)}
-        print_offsets(description, offset_rows(description, committed, ends), params["verbose"])
+        rows = offset_rows(description, committed, ends)
+        if is_json:
+            return {**group_json(description), "offsets": [row.as_json() for row in rows]}
+        print_offsets(description, rows, params["verbose"])
+    return {}
 
 
 def _delete(groups: Groups, chosen: list[str]) -> None:

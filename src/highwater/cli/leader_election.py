@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.java_text import exception_text
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import exactly_one, fail, misuse, require, tool
@@ -18,7 +19,7 @@ from highwater.model import TopicPartition
 
 
 @tool("leader-election")
-@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the servers to connect to.")
+@bootstrap_option
 @click.option("--election-type", metavar="TYPE", help="REQUIRED: preferred or unclean.")
 @click.option("--all-topic-partitions", is_flag=True, help="Every partition that the election is of use to.")
 @click.option("--topic", metavar="TOPIC", help="The topic of --partition.")
@@ -27,7 +28,8 @@ from highwater.model import TopicPartition
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 def command(context: click.Context, **options: object) -> None:
     """Elect leaders: the preferred ones, or any live replica where no other is left (unclean: may lose records)."""
-    require(context, "bootstrap-server", "election-type")
+    require_cluster(context.params["bootstrap_server"])
+    require(context, "election-type")
     given = context.params
     exactly_one(context, "topic", "all-topic-partitions", "path-to-json-file")
     if (given["topic"] is None) != (given["partition"] is None):

@@ -15,7 +15,7 @@ from highwater.cli.node_orders import NodeOrders
 from highwater.cli.node_process import NodeProcess
 from highwater.cluster.directory import NODES, DataDirectory, write_durably
 from highwater.cluster.failed import ClusterFailed
-from highwater.cluster.layout import Layout
+from highwater.cluster.layout import FIRST_MEMBER_AT_ONCE, Layout
 from highwater.cluster.record import as_options
 from highwater.cluster.room import Room
 from highwater.cluster.waiting import waits_for
@@ -54,8 +54,9 @@ class LocalCluster:
         self._directory = DataDirectory(data_dir.absolute())
         try:
             path = self._directory.path
+            settings = FIRST_MEMBER_AT_ONCE | extra if brokers == 1 else extra
             self._layout = Layout(
-                path, brokers, controllers, None, extra, port, True, shape=as_options, first_http_port=http_port
+                path, brokers, controllers, None, settings, port, True, shape=as_options, first_http_port=http_port
             )
         except BaseException:
             self._directory.abandon()

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import click
 
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.command_group import CommandGroup
+from highwater.cli.output import output_option, print_json
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import fail
 from highwater.client.admin import Admin
@@ -25,7 +27,7 @@ ANSWER_SECONDS = 1.0
 
 
 @click.group("quorum", cls=CommandGroup)
-@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the brokers to connect to.")
+@bootstrap_option
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 @click.pass_context
 def command(context: click.Context, bootstrap_server: str | None, command_config: str | None) -> None:
@@ -37,21 +39,22 @@ def command(context: click.Context, bootstrap_server: str | None, command_config
 @click.option("--status", is_flag=True, help="A short summary.")
 @click.option("--replication", is_flag=True, help="Every replica and how far it has come.")
 @click.option("--human-readable", is_flag=True, help="With --replication: times as ages.")
+@output_option
 @click.pass_obj
-def describe(servers: tuple[str | None, str | None], status: bool, replication: bool, human_readable: bool) -> None:
+def describe(
+    servers: tuple[str | None, str | None], status: bool, replication: bool, human_readable: bool, output: str
+) -> None:
     """Describe the quorum's state: --status or --replication."""
     bootstrap, path = servers
-    if bootstrap is None:
-        fail("--bootstrap-server is required, before describe")
     if status and replication:
         fail("Only one of --status or --replication should be specified with describe sub-command")
-    if not status and not replication:
+    if not status and not replication and output != "json":
         fail("One of --status or --replication must be specified with describe sub-command")
     if status and human_readable:
         fail("The option --human-readable is only supported along with --replication")
     try:
         properties = {**SOON, **(load_properties(path) if path else {})}
-        with open_client(bootstrap, properties, client_id="adminclient", what=None) as client:
+        with open_client(require_cluster(bootstrap), properties, client_id="adminclient", what=None) as client:
             admin = Admin(client)
             cluster = admin.describe_cluster(fenced=True)
             quorum = _quorum(admin, cluster.brokers)
@@ -59,7 +62,9 @@ def describe(servers: tuple[str | None, str | None], status: bool, replication: 
     except (KafkaError, ClientFailure, ValueError, OSError) as error:
         fail(str(error))
     partition = quorum.topics[0].partitions[0]
-    if status:
+    if output == "json":
+        print_json(_as_json(cluster_id, quorum, partition))
+    elif status:
         click.echo(_status(cluster_id, quorum, partition))
     else:
         click.echo(_table(partition, human_readable))
@@ -109,6 +114,31 @@ def _status(cluster_id: str, quorum: DescribeQuorumResponse, partition: Partitio
         "CurrentObservers": _replicas(quorum, partition.observers),
     }
     return "\n".join(f"{name + ':':<24}{value}" for name, value in rows.items())
+
+
+def _as_json(cluster_id: str, quorum: DescribeQuorumResponse, partition: PartitionData) -> dict[str, object]:
+    endpoints = {node.node_id: [f"{at.name}://{at.host}:{at.port}" for at in node.listeners] for node in quorum.nodes}
+    roles = [("voter", each) for each in partition.current_voters] + [
+        ("observer", each) for each in partition.observers
+    ]
+    return {
+        "cluster_id": cluster_id,
+        "leader_id": partition.leader_id,
+        "leader_epoch": partition.leader_epoch,
+        "high_watermark": partition.high_watermark,
+        "replicas": [
+            {
+                "id": replica.replica_id,
+                "directory_id": uuid_text(replica.replica_directory_id),
+                "role": "leader" if replica.replica_id == partition.leader_id else role,
+                "log_end_offset": replica.log_end_offset,
+                "last_fetch_timestamp": replica.last_fetch_timestamp,
+                "last_caught_up_timestamp": replica.last_caught_up_timestamp,
+                "endpoints": endpoints.get(replica.replica_id, []),
+            }
+            for role, replica in roles
+        ],
+    }
 
 
 def _replicas(quorum: DescribeQuorumResponse, replicas: list[ReplicaState]) -> str:

@@ -10,15 +10,46 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from highwater.cli.verbs import VERBS, WrongVerb, with_flags
 
 EXIT_CODE = 128 + signal.SIGINT
 """The exit code after Ctrl-C, as of a shell and of Apache's tools."""
+
+_HAS_VERB = "highwater.cli.has_verb"
+"""The key in a context's meta: whether the command line began with a verb."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Tool(click.Command):
     """A command that reports mistakes as Kafka's tools do: the reason, then the usage, on stderr; exit code 1."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """A verb in the place of flags is spelled out first."""
+        try:
+            spelled = with_flags(self.name or "", args)
+        except WrongVerb as wrong:
+            if not ctx.resilient_parsing:
+                fail(str(wrong))
+            spelled = args
+        ctx.meta[_HAS_VERB] = spelled is not args
+        return super().parse_args(ctx, spelled)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        verbs = VERBS.get(self.name or "", {})
+        if verbs:
+            with formatter.section("Short forms"):
+                formatter.write_dl(
+                    [(f"{name} {verb.usage}", f"{verb.flag} {verb.option or ''}") for name, verb in verbs.items()]
+                )
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        words = [] if ctx.args or incomplete.startswith("-") else [*VERBS.get(self.name or "", {})]
+        found = [CompletionItem(word) for word in words if word.startswith(incomplete)]
+        return found + super().shell_complete(ctx, incomplete)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -28,10 +59,11 @@ class Tool(click.Command):
             context = super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             if error.message.startswith("Got unexpected extra argument"):
-                fail(f"{error.message}: this tool takes options alone; highwater {info_name} --help lists them")
+                rule = "names come right after the verb" if info_name in VERBS else "this tool takes options alone"
+                fail(f"{error.message}: {rule}; highwater {info_name} --help lists them")
             context = error.ctx or click.Context(self, info_name=info_name, parent=parent)
             misuse(context, _reason(error))
-        if bare:
+        if bare and not context.resilient_parsing:  # a shell that completes the line wants no usage
             misuse(context, self.help or "")
         return context
 
@@ -43,12 +75,12 @@ class Tool(click.Command):
             sys.exit(EXIT_CODE)
 
 
-def tool(name: str) -> Callable[[F], Tool]:
+def tool(name: str, kind: type[Tool] = Tool) -> Callable[[F], Tool]:
     """Makes a function a Tool, with --version beside click's own --help."""
 
     def wrap(function: F) -> Tool:
         versioned = click.version_option(package_name="highwater", message="%(version)s", help="Display the version.")
-        command = click.command(name, cls=Tool)(versioned(click.pass_context(function)))
+        command = click.command(name, cls=kind)(versioned(click.pass_context(function)))
         assert isinstance(command, Tool)
         return command
 
@@ -56,8 +88,12 @@ def tool(name: str) -> Callable[[F], Tool]:
 
 
 def misuse(context: click.Context, reason: str) -> NoReturn:
+    """Ends with the reason, and with the whole usage if the command line has Kafka's form."""
     click.echo(reason, err=True)
-    click.echo(context.get_help(), err=True)
+    if context.meta.get(_HAS_VERB):
+        click.echo(f"'{context.command_path} --help' lists the options", err=True)
+    else:
+        click.echo(context.get_help(), err=True)
     context.exit(1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from highwater.cli.java_order import described_order, hash_map_order, string_hash
 from highwater.client.admin import Admin, ConfigSource, ResourceType
@@ -29,9 +30,35 @@ def by_id(admin: Admin, topic_id: Uuid) -> list[TopicDescription]:
     return describe_topic_ids(admin.client, [topic_id])
 
 
-def lines(
+@dataclass(slots=True)
+class ReportedTopic:
+    topic: TopicDescription
+    factor: int
+    overridden: dict[str, str]
+    is_headed: bool
+    """Whether the topic has a line of its own, beside those of its partitions."""
+    partitions: list[tuple[PartitionDescription, Reassignment]]
+
+    def lines(self) -> Iterator[str]:
+        if self.is_headed:
+            yield _topic_line(self.topic, self.factor, self.overridden)
+        for partition, reassignment in self.partitions:
+            yield _partition_line(self.topic.name or "", partition, reassignment)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "topic": self.topic.name,
+            "id": uuid_text(self.topic.topic_id),
+            "partition_count": len(self.topic.partitions),
+            "replication_factor": self.factor,
+            "configs": self.overridden,
+            "partitions": [_partition_json(partition, moved) for partition, moved in self.partitions],
+        }
+
+
+def reported(
     admin: Admin, topics: Sequence[TopicDescription], reports: Collection[str], overrides_only: bool
-) -> Iterator[str]:
+) -> Iterator[ReportedTopic]:
     """With `reports`, only partitions that match one of them; with `overrides_only`, only topics with settings."""
     names = [topic.name or "" for topic in topics]
     configs = admin.describe_configs(ResourceType.TOPIC, names)
@@ -51,16 +78,16 @@ def lines(
             if settings[key].config_source != ConfigSource.DEFAULT_CONFIG
         }
         ordered = sorted(topic.partitions, key=lambda partition: partition.partition_index)
-        if not reports and (overridden or not overrides_only):
-            first = moving.get(TopicPartition(name, ordered[0].partition_index))
-            yield _topic_line(topic, replication_factor(ordered[0], first), overridden)
-        if overrides_only:
-            continue
+        is_headed = not reports and (bool(overridden) or not overrides_only)
+        first = moving.get(TopicPartition(name, ordered[0].partition_index))
         min_isr = int(settings["min.insync.replicas"].value or 1) if "min.insync.replicas" in settings else 1
-        for partition in ordered:
+        shown = []
+        for partition in ordered if not overrides_only else ():
             reassignment = moving.get(TopicPartition(name, partition.partition_index))
             if not reports or any(concerned(report, partition, reassignment, min_isr, live) for report in reports):
-                yield _partition_line(name, partition, reassignment)
+                shown.append((partition, reassignment))
+        if is_headed or shown:
+            yield ReportedTopic(topic, replication_factor(ordered[0], first), overridden, is_headed, shown)
 
 
 def replication_factor(partition: PartitionDescription, reassignment: Reassignment) -> int:
@@ -114,6 +141,19 @@ def _partition_line(topic: str, partition: PartitionDescription, reassignment: R
     fields.append(f"Elr: {_ids_or_na(partition.eligible_leader_replicas)}")
     fields.append(f"LastKnownElr: {_ids_or_na(partition.last_known_elr)}")
     return "\t".join(fields)
+
+
+def _partition_json(partition: PartitionDescription, reassignment: Reassignment) -> dict[str, object]:
+    return {
+        "partition": partition.partition_index,
+        "leader": partition.leader_id if partition.leader_id >= 0 else None,
+        "replicas": list(partition.replica_nodes),
+        "isr": list(partition.isr_nodes),
+        "adding_replicas": [] if reassignment is None else list(reassignment.adding_replicas),
+        "removing_replicas": [] if reassignment is None else list(reassignment.removing_replicas),
+        "elr": partition.eligible_leader_replicas,
+        "last_known_elr": partition.last_known_elr,
+    }
 
 
 def _ids(nodes: Sequence[int]) -> str:

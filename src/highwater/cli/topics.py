@@ -9,9 +9,12 @@ from collections.abc import Sequence
 import click
 
 from highwater.cli import topic_report
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
+from highwater.cli.output import output_option, print_json, suggest
 from highwater.cli.properties import load_properties, open_client
-from highwater.cli.tool import exclude, fail, given, misuse, require, tool
+from highwater.cli.tool import exclude, given, misuse, require, tool
 from highwater.cli.topic_filter import INTERNAL_TOPICS, TopicFilter
+from highwater.cli.verbs import as_typed
 from highwater.client.admin import USE_DEFAULT, Admin, NewTopic
 from highwater.client.client import Client
 from highwater.client.descriptions import describe_topics
@@ -30,7 +33,7 @@ ALTERING_HINT = " (To alter topic configurations, the kafka-configs tool can be 
 
 
 @tool("topics")
-@click.option("--bootstrap-server", metavar="SERVERS", help="REQUIRED: the servers to connect to.")
+@bootstrap_option
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 @click.option("--list", is_flag=True, help="List all topics.")
 @click.option("--create", is_flag=True, help="Create a topic.")
@@ -53,6 +56,7 @@ ALTERING_HINT = " (To alter topic configurations, the kafka-configs tool can be 
 @click.option("--if-not-exists", is_flag=True, help="No error if the topic to create is there already.")
 @click.option("--exclude-internal", is_flag=True, help="List or describe without internal topics.")
 @click.option("--partition-size-limit-per-response", type=int, help="Partitions asked for per request at most.")
+@output_option
 def command(context: click.Context, **options: object) -> None:
     """Create, delete, describe or change topics."""
     _check(context)
@@ -80,12 +84,21 @@ def _run(context: click.Context, client: Client) -> None:
     elif options["alter"]:
         _alter(admin, options)
     elif options["list"]:
-        click.echo("\n".join(_matching(admin, options)))
+        _list(admin, options)
     elif options["describe"]:
         _describe(admin, options)
     else:
         topics = _existing(admin, options)
         admin.delete_topics(topics)
+
+
+def _list(admin: Admin, options: dict[str, object]) -> None:
+    names = _matching(admin, options)
+    if options["output"] == "json":
+        ids = admin.list_topics()
+        print_json([{"topic": name, "id": uuid_text(ids.get(name, ZERO_UUID))} for name in names])
+    else:
+        click.echo("\n".join(names))
 
 
 def _check(context: click.Context) -> None:
@@ -97,8 +110,7 @@ def _check(context: click.Context) -> None:
         )
     if given(context, "delete-config"):
         click.echo("delete-config option is no longer supported and deprecated since version 4.0.", err=True)
-    if not given(context, "bootstrap-server"):
-        fail("--bootstrap-server must be specified")
+    require_cluster(context.params["bootstrap_server"])
     if given(context, "describe") and given(context, "if-exists"):
         named, by_id = given(context, "topic"), given(context, "topic-id")
         if not named and not by_id:
@@ -136,6 +148,7 @@ def _check_combinations(context: click.Context) -> None:
     exclude(context, "if-exists", *_but(("alter", "delete", "describe")))
     exclude(context, "if-not-exists", *_but(("create",)))
     exclude(context, "exclude-internal", *_but(("list", "describe")))
+    exclude(context, "output", *_but(("list", "describe")))
 
 
 def _but(allowed: Sequence[str]) -> list[str]:
@@ -156,7 +169,9 @@ def _existing(admin: Admin, options: dict[str, object]) -> list[str]:
     """The topics that the options mean. It is an error if there is none, unless --if-exists is given."""
     topics = _matching(admin, options)
     if options["topic"] and not topics and not options["if_exists"]:
-        raise ValueError(f"Topic '{options['topic']}' does not exist as expected")
+        typed = as_typed(str(options["topic"]))
+        suggest(typed, admin.list_topics())
+        raise ValueError(f"Topic '{typed}' does not exist as expected")
     return topics
 
 
@@ -216,8 +231,13 @@ def _describe(admin: Admin, options: dict[str, object]) -> None:
         topics = _existing(admin, options)
         described = topic_report.by_name(admin, topics, limit if isinstance(limit, int) else None)
     reports = [report for report in REPORTS if options[report.replace("-", "_")]]
-    for line in topic_report.lines(admin, described, reports, bool(options["topics_with_overrides"])):
-        click.echo(line)
+    found = topic_report.reported(admin, described, reports, bool(options["topics_with_overrides"]))
+    if options["output"] == "json":
+        print_json([topic.as_json() for topic in found])
+        return
+    for topic in found:
+        for line in topic.lines():
+            click.echo(line)
 
 
 def parse_replica_assignment(text: object) -> list[list[int]]:

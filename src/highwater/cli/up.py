@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import click
 
 from highwater.cli.environment import Environment
 from highwater.cli.local_cluster import LocalCluster
+from highwater.cli.next_steps import next_steps
 from highwater.cli.stop_signals import StopSignals
 from highwater.cluster.directory import NODES
 from highwater.cluster.failed import ClusterFailed
@@ -72,6 +74,7 @@ def command(
     """Start a cluster on this machine, one process per node, and keep it up until Ctrl-C or SIGTERM.
 
     When it can be used, a line begins with "ready" and holds bootstrap=HOST:PORT. DIR/nodes.json lists the processes.
+    On a terminal, commands to try follow.
     `highwater down` stops it; kill, pause, resume, cut, slow and heal do to its nodes what they say.
     """
 
@@ -109,6 +112,8 @@ def command(
         try:
             if cluster.start(shall_end, _say):
                 click.echo(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
+                if sys.stdout.isatty():
+                    click.echo(next_steps(cluster.bootstrap, data_dir))
                 for member, event in cluster.watch(shall_end, _say):
                     if event != "died":
                         _say(f"node {member.id} {event}")

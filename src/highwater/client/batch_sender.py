@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -49,6 +51,10 @@ class _Lane:
     not_before: float = 0.0
 
 
+OnStored = Callable[[TopicPartition, int], None]
+"""Called for each batch that is stored, in the order of its partition, with the number of its records."""
+
+
 class _Sent(NamedTuple):
     connection: Connection
     ticket: Ticket
@@ -77,6 +83,7 @@ class BatchSender:
         max_pending_bytes: int = 32 << 20,
         max_in_flight: int = MAX_IN_FLIGHT,
         shrink: Shrink | None = None,
+        on_stored: OnStored | None = None,
     ) -> None:
         if acks not in (ACKS_ALL, 1):
             raise ValueError(f"acks is {acks}: it must be all (-1) or 1, or it would be unknown what was stored")
@@ -97,6 +104,7 @@ class BatchSender:
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._sent: deque[_Sent] = deque()
         self._pending_bytes = 0
+        self._on_stored = on_stored
         self._failed: Exception | None = None
 
     def __enter__(self) -> BatchSender:
@@ -128,10 +136,36 @@ class BatchSender:
         """Returns when every batch is stored. Raises what kept one of them from it."""
         self._run(0)
 
+    def settle(self, seconds: float) -> None:
+        """Takes the answers that have arrived. If there is none, waits up to `seconds` for one that is on its way."""
+        with self._unless_failed():
+            self._send_ready()
+            if not self._sent and self._pending_bytes:
+                self._await_backoff(seconds)
+                self._send_ready()
+            while (answered := self._answered(seconds)) is not None:
+                self._sent.remove(answered)
+                self._receive(answered)
+                self._send_ready()
+                seconds = 0.0
+
+    def _answered(self, seconds: float) -> _Sent | None:
+        """The oldest request of a connection that has its answer, or that was lost."""
+        oldest: dict[Connection, _Sent] = {}
+        for sent in self._sent:
+            oldest.setdefault(sent.connection, sent)
+        waiting = {}
+        poll = select.poll()
+        for connection, sent in oldest.items():
+            if not connection.is_open or connection.has_buffered:
+                return sent
+            poll.register(connection, select.POLLIN)
+            waiting[connection.fileno()] = sent
+        found = poll.poll(seconds * 1000) if waiting else ()
+        return next((waiting[descriptor] for descriptor, _ in found), None)
+
     def _run(self, most_pending: int) -> None:
-        if self._failed is not None:
-            raise ValueError(f"the sender has failed before: {self._failed}")
-        try:
+        with self._unless_failed():
             self._send_ready()
             while self._pending_bytes > most_pending:
                 if self._sent:
@@ -139,14 +173,21 @@ class BatchSender:
                 else:
                     self._await_backoff()
                 self._send_ready()
+
+    @contextmanager
+    def _unless_failed(self) -> Iterator[None]:
+        if self._failed is not None:
+            raise ValueError(f"the sender has failed before: {self._failed}")
+        try:
+            yield
         except (KafkaError, ClientFailure) as failure:
             self._failed = failure
             raise
 
-    def _await_backoff(self) -> None:
+    def _await_backoff(self, most: float = LAST_BACKOFF) -> None:
         """Nothing is on its way: every partition with batches has failed and waits before it tries again."""
         until = min(lane.not_before for lane in self._lanes.values() if lane.batches)
-        time.sleep(max(0.0, until - time.monotonic()))
+        time.sleep(min(max(0.0, until - time.monotonic()), most))
 
     # ---- Out
 
@@ -300,8 +341,11 @@ class BatchSender:
     def _advance(self, lane: _Lane) -> None:
         """Drop what is stored; and when the last answer after a failure is in, send the rest again from its start."""
         while lane.batches and lane.batches[0].is_stored:
-            self._pending_bytes -= len(lane.batches.popleft().data)
+            batch = lane.batches.popleft()
+            self._pending_bytes -= len(batch.data)
             lane.sent -= 1
+            if self._on_stored is not None:
+                self._on_stored(lane.partition, batch.record_count)
         if lane.failure is not None and lane.in_flight == 0:
             lane.failure = None
             lane.sent = 0

@@ -167,6 +167,15 @@ class Connection:
             self._in_flight.append(ticket)
         return ticket
 
+    def fileno(self) -> int:
+        """For a poll: it is readable when an answer arrives."""
+        return self._live_socket().fileno()
+
+    @property
+    def has_buffered(self) -> bool:
+        """Whether bytes of an answer were read already, which no poll would show."""
+        return bool(self._early) or (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0)
+
     def receive(self, ticket: Ticket, answer: type[M], timeout: float | None = None) -> M:
         """The answer to `ticket`, which must be the oldest request without one."""
         frame = self._receive_frame(ticket, timeout)

@@ -34,6 +34,10 @@ class Batch:
     def sequence(self) -> int:
         return read_header(self.data).base_sequence
 
+    @property
+    def record_count(self) -> int:
+        return read_header(self.data).record_count
+
     def records(self) -> list[NewRecord]:
         return [tuple(record[1:]) for record in iterate(self.data)]  # type: ignore[misc]
 

@@ -17,7 +17,7 @@ from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.home import Home
 from highwater.cluster.host import Host, State
 from highwater.cluster.hosts import ORDER_SECONDS, Hosts, in_parallel, look, new_host, order
-from highwater.cluster.layout import Layout, NodeLayout
+from highwater.cluster.layout import FIRST_MEMBER_AT_ONCE, Layout, NodeLayout
 from highwater.cluster.links import Links
 from highwater.cluster.readiness import wait_ready
 from highwater.cluster.reading import CLIENT_ID, StoredRecord, stored_records
@@ -51,7 +51,7 @@ class Cluster:
     ) -> None:
         self._ready_seconds = ready_seconds
         self._shape = (brokers, controllers, racks)
-        self._config = {key: _text(value) for key, value in (config or {}).items()}
+        self._config = FIRST_MEMBER_AT_ONCE | {key: _text(value) for key, value in (config or {}).items()}
         self._home = Home(None if data_dir is None else Path(data_dir).absolute())
         self._processes = processes
         self._links = Links()

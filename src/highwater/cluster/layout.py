@@ -28,6 +28,9 @@ from highwater.world.real_disk import RealDisk
 VOTERS = 3
 _BROKER, _CONTROLLER = "PLAINTEXT", "CONTROLLER"
 
+FIRST_MEMBER_AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}
+"""For clusters of tests and of one broker: the first member of a new group does not wait three seconds for others."""
+
 _NUMBERED = "the nodes are numbered from 1 on, and controllers of their own from 101 on"
 _HOUSED = "each node keeps its data in a folder of its own below the cluster's directory"
 _ADDRESSED = "each node has ports of its own"

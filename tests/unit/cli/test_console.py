@@ -22,7 +22,7 @@ CREATED = "it is created, if the cluster lets clients do that (auto.create.topic
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=1, config={"group.initial.rebalance.delay.ms": 0}) as cluster:
+    with Cluster(brokers=1) as cluster:
         cluster.create_topic("one")
         cluster.create_topic("three", partitions=3)
         yield cluster

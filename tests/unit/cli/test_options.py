@@ -299,9 +299,9 @@ def test_features_that_do_not_exist_are_refused(release: str | None, settings: t
 
 
 def test_a_word_where_options_belong_is_reported_in_one_line() -> None:
-    done = CliRunner().invoke(main, ["topics", "create", "orders"])
+    done = CliRunner().invoke(main, ["get-offsets", "of", "orders"])
     assert done.exit_code == 1
     assert done.stderr == (
-        "Got unexpected extra arguments (create orders): this tool takes options alone; "
-        "highwater topics --help lists them\n"
+        "Got unexpected extra arguments (of orders): this tool takes options alone; "
+        "highwater get-offsets --help lists them\n"
     )

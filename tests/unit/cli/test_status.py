@@ -73,13 +73,11 @@ def test_a_broker_that_is_not_there_is_reported_at_once(nobody_listens: str, lin
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("quorum describe --status", "--bootstrap-server is required, before describe"),
         ("quorum --bootstrap-server h:1 describe", "One of --status or --replication must be specified"),
         (
             "quorum --bootstrap-server h:1 describe --status --replication",
             "Only one of --status or --replication should be specified",
         ),
-        ("leader-election --election-type preferred --all-topic-partitions", 'argument "[bootstrap-server]"'),
         (
             "leader-election --bootstrap-server h:1 --election-type best --all-topic-partitions",
             "Unrecognized election type best: preferred or unclean",

@@ -20,7 +20,10 @@ from highwater.cli.node_process import Handle, NodeProcess
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.layout import NodeLayout
 from highwater.cluster.ports import free_ports
+from highwater.config.properties import parse_properties
 from highwater.model import NodeId
+
+DELAY = "group.initial.rebalance.delay.ms"
 
 
 def test_a_node_that_has_ended_is_dead_before_its_parent_waits_for_it() -> None:
@@ -261,3 +264,15 @@ def test_variables_of_clients_and_of_single_nodes_mean_nothing_to_a_cluster() ->
         "HOME": "/",
     }
     assert Environment(environment).settings == {"log.retention.ms": "60000"}
+
+
+@pytest.mark.parametrize(
+    ("brokers", "extra", "delay"), [(1, {}, "0"), (1, {DELAY: "3000"}, "3000"), (3, {}, None), (3, {DELAY: "7"}, "7")]
+)
+def test_the_first_member_of_a_group_does_not_wait_for_others_with_one_broker(
+    tmp_path: Path, brokers: int, extra: dict[str, str], delay: str | None
+) -> None:
+    cluster = LocalCluster(tmp_path / "data", brokers, free_ports(brokers), extra)
+    cluster.stop()
+    settings = parse_properties((tmp_path / "data/node-1/server.properties").read_text())
+    assert settings.get(DELAY) == delay

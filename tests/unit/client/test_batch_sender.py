@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -117,6 +118,26 @@ def test_a_batch_that_failed_goes_again_with_all_that_were_behind_it(client: Cli
     send(client, 10)
     again = leader.sequences.index(3, leader.sequences.index(3) + 1)
     assert leader.sequences[again:] == list(range(3, 10))
+
+
+def test_answers_are_taken_as_they_come_and_each_stored_batch_is_reported(client: Client, leader: Leader) -> None:
+    refused = []
+
+    def judge(sequence: int) -> Code:
+        if sequence == 0 and not refused:
+            refused.append(sequence)
+            return Code.NOT_LEADER_OR_FOLLOWER
+        return Code.NONE
+
+    leader.judge = judge
+    stored: list[tuple[TopicPartition, int]] = []
+    with BatchSender(client, on_stored=lambda *one: stored.append(one)) as sender:
+        for count in (1, 2, 3):
+            sender.add(PARTITION, [(0, None, b"x", ())] * count)
+        begun = time.monotonic()
+        while len(stored) < 3 and time.monotonic() - begun < 60:
+            sender.settle(1.0)
+    assert stored == [(PARTITION, 1), (PARTITION, 2), (PARTITION, 3)]
 
 
 def test_a_batch_that_the_leader_has_already_is_stored(client: Client, leader: Leader) -> None:

@@ -1,0 +1,109 @@
+"""What the tools list as JSON, and which names they suggest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from highwater import Cluster
+from highwater.cli import main
+from highwater.client import Client, Producer
+from highwater.client.groups import Groups
+from highwater.model import TopicPartition
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with Cluster(brokers=1) as cluster:
+        cluster.create_topic("orders", partitions=2, config={"retention.ms": "60000"})
+        cluster.create_topic("my.topic")
+        with Client(cluster.bootstrap_servers) as client:
+            Producer(client).send(TopicPartition("orders", 1), [(1, None, b"a", ()), (1, None, b"b", ())])
+            Groups(client).commit("readers", {TopicPartition("orders", 1): 1})
+        yield cluster.bootstrap_servers
+
+
+def run(bootstrap: str, line: str) -> Result:
+    tool, *args = line.split()
+    return CliRunner(env={"HIGHWATER_BOOTSTRAP": bootstrap}).invoke(main, [tool, *args])
+
+
+def listed(bootstrap: str, line: str) -> Any:
+    done = run(bootstrap, f"{line} -o json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_topics_are_listed_and_described_as_json(bootstrap: str) -> None:
+    names = [topic["topic"] for topic in listed(bootstrap, "topics list")]
+    assert {"orders", "my.topic"} <= set(names) and names == sorted(names)
+    (topic,) = listed(bootstrap, "topics describe orders")
+    assert (topic["topic"], topic["partition_count"], topic["replication_factor"]) == ("orders", 2, 1)
+    assert topic["configs"]["retention.ms"] == "60000"
+    assert [(row["partition"], row["leader"], row["replicas"], row["isr"]) for row in topic["partitions"]] == (
+        [(0, 1, [1], [1]), (1, 1, [1], [1])]
+    )
+    assert listed(bootstrap, "topics --describe --under-replicated-partitions") == []
+
+
+def test_groups_are_listed_and_described_as_json(bootstrap: str) -> None:
+    assert {"group": "readers", "type": "Classic", "state": "Empty"} in listed(bootstrap, "groups list")
+    (group,) = listed(bootstrap, "groups describe readers")
+    assert (group["group"], group["state"], group["members"]) == ("readers", "Empty", [])
+    (row,) = group["offsets"]
+    assert (row["topic"], row["partition"], row["committed_offset"], row["log_end_offset"], row["lag"]) == (
+        ("orders", 1, 1, 2, 1)
+    )
+    (group,) = listed(bootstrap, "groups describe readers --members")
+    assert "offsets" not in group
+
+
+def test_settings_offsets_and_the_quorum_are_described_as_json(bootstrap: str) -> None:
+    (entity,) = listed(bootstrap, "configs describe orders")
+    assert (entity["type"], entity["name"]) == ("topics", "orders")
+    (setting,) = entity["configs"]
+    assert (setting["name"], setting["value"], setting["source"]) == ("retention.ms", "60000", "DYNAMIC_TOPIC_CONFIG")
+    assert len(listed(bootstrap, "configs describe orders --all")[0]["configs"]) > 20
+    assert listed(bootstrap, "get-offsets --topic orders") == [
+        {"topic": "orders", "partition": 0, "offset": 0},
+        {"topic": "orders", "partition": 1, "offset": 2},
+    ]
+    quorum = listed(bootstrap, "quorum describe")
+    assert quorum["leader_id"] == 1
+    assert [(each["id"], each["role"]) for each in quorum["replicas"]] == [(1, "leader")]
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("topics describe oders", "orders"),
+        ("topics --delete --topic ordesr", "orders"),
+        ("configs describe oders", "orders"),
+        ("groups describe reader", "readers"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_suggested_on_stderr(bootstrap: str, line: str, meant: str) -> None:
+    done = run(bootstrap, line)
+    assert f"Did you mean '{meant}'?" in done.stderr
+    assert "Did you mean" not in done.stdout
+
+
+def test_deleting_by_verb_deletes_the_topic_of_this_name_alone(bootstrap: str) -> None:
+    for name in ("a.b", "axb"):
+        assert run(bootstrap, f"topics create {name}").exit_code == 0
+    assert run(bootstrap, "topics delete a.b").exit_code == 0
+    names = [topic["topic"] for topic in listed(bootstrap, "topics list")]
+    assert "axb" in names and "a.b" not in names
+    missing = run(bootstrap, "topics delete a.b")
+    assert "Topic 'a.b' does not exist as expected" in missing.stdout
+
+
+def test_json_is_for_what_lists(bootstrap: str) -> None:
+    for line in ("topics create x", "groups delete x", "configs alter x --add-config a=b"):
+        done = run(bootstrap, f"{line} -o json")
+        assert done.exit_code == 1
+        assert """Option "[output]" can't be used with option""" in done.stderr
