@@ -115,4 +115,20 @@ MUTATIONS = [
         "except Exception as failed:  # noqa: BLE001 the boundary of one log: the others are closed, too",
         "except OSError as failed:",
     ),
+    Mutation(
+        "F314",  # a session forgets a partition whose batch did not fit
+        "tests/cluster/test_small_fetches.py::"
+        "test_a_partition_whose_batch_did_not_fit_has_its_turn_in_the_next_fetch_of_the_session",
+        "src/highwater/partition/fetching.py",
+        "has_no_room = not parts and not at_least_one and entry.offset < limit",
+        "has_no_room = False",
+    ),
+    Mutation(
+        "F315",  # a second damage is reported before the first is written down
+        "tests/scenarios/test_marks_of_damage.py::"
+        "test_a_second_damage_is_not_reported_before_the_first_is_written_down",
+        "src/highwater/log/damage_marks.py",
+        "if log.offline is not None or log in self._marked:",
+        "if log.offline is not None or log in self._marked or log in self._writing:",
+    ),
 ]
