@@ -124,7 +124,7 @@ def test_a_leader_that_hears_of_a_later_epoch_steps_down() -> None:
 
 def test_two_leaders_of_one_epoch_end_the_node() -> None:
     bench = Bench().to_follower(2, 3)
-    with pytest.raises(QuorumViolation, match="said to lead"):
+    with pytest.raises(QuorumViolation, match="names 3 as leader of epoch 3, but this node knows 2"):
         bench.answer(2, records(3, 3))
 
 

@@ -145,7 +145,7 @@ def test_other_errors_of_opening_a_file_are_not_changed(tmp_path: Path, number: 
     assert is_passing(events.value) is (number in (errno.ENOSPC, errno.EDQUOT))
 
 
-def test_a_limited_number_of_tries_ends_with_the_error() -> None:
+def test_patience_that_has_ended_ends_with_the_error() -> None:
     """A stop would wait for ever."""
     attempts = 0
 
@@ -155,5 +155,5 @@ def test_a_limited_number_of_tries_ends_with_the_error() -> None:
         raise Exhausted(errno.EMFILE, "none left") if attempts < 10 else AssertionError("it goes on")
 
     with Simulation(1) as sim, pytest.raises(Exhausted):
-        sim.run(sim.world("a").perform(patiently(attempt, is_exhausted, 3)))
+        sim.run(sim.world("a").perform(patiently(attempt, lambda failed: is_exhausted(failed) and attempts < 3)))
     assert attempts == 3
