@@ -137,8 +137,10 @@ class Highwater(System):
         *,
         measured: bool = True,
         stalls: bool = False,
+        tree: Path | None = None,
     ) -> None:
         super().__init__(directory, nodes, properties)
+        self._python = sys.executable if tree is None else str(tree / ".venv/bin/python")
         self.port = free_ports(nodes)
         self.bootstrap = ",".join(f"127.0.0.1:{self.port + index}" for index in range(nodes))
         self._measured = measured
@@ -156,7 +158,7 @@ class Highwater(System):
             environment["HIGHWATER_BENCH_STALLS"] = "1"
         with (self.directory / "up.txt").open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, *program, *up, *settings],
+                [self._python, *program, *up, *settings],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -50,6 +50,7 @@ class Leader:
         "durable_end",
         "elr",
         "end",
+        "enough_in_sync",
         "epoch",
         "epoch_start",
         "followers",
@@ -107,6 +108,9 @@ class Leader:
         """Offsets that the high watermark has not reached yet, ascending, each with the token of its waiting caller."""
         self.released: list[Any] = []
         """Tokens of callers whose offset is committed now; the driver removes and notifies them."""
+        self.enough_in_sync = False
+        """Whether the ISR reaches min.insync.replicas, or the number of replicas where that is smaller. Every append asks
+        for it."""
         self._counted: list[FollowerProgress] = []
         self._others: list[tuple[NodeId, FollowerProgress]] = []
         self._recount()
@@ -135,6 +139,7 @@ class Leader:
 
     def settings_changed(self, terms: Terms, now: float) -> int:
         self.terms = terms
+        self._recount()
         return self._advance(now)
 
     # Inputs: callers that wait for the high watermark
@@ -248,11 +253,6 @@ class Leader:
         proposal = self.proposal
         return proposal.isr if proposal is not None and proposal.expands else self.isr
 
-    @property
-    def enough_in_sync(self) -> bool:
-        """Whether the ISR reaches min.insync.replicas, or the number of replicas where that is smaller."""
-        return len(self.isr) >= min(self.terms.min_insync_replicas, len(self.replicas))
-
     def caught_up_at(self, replica: NodeId) -> float | None:
         """When the follower was last caught up; None if it never was in this term."""
         progress = self.followers[replica]
@@ -316,7 +316,8 @@ class Leader:
         return at is not None and now - at <= self.terms.lag_seconds
 
     def _recount(self) -> None:
-        """Call this after each change of the maximal ISR or of `followers`."""
+        """Call this after each change of the ISR, the maximal ISR, `followers` or `terms`."""
+        self.enough_in_sync = len(self.isr) >= min(self.terms.min_insync_replicas, len(self.replicas))
         counted = self.maximal_isr
         self._counted = [progress for replica, progress in self.followers.items() if replica in counted]
         self._others = [each for each in self.followers.items() if each[0] not in counted]
