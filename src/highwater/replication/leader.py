@@ -109,8 +109,8 @@ class Leader:
         self.released: list[Any] = []
         """Tokens of callers whose offset is committed now; the driver removes and notifies them."""
         self.enough_in_sync = False
-        """Whether the ISR reaches min.insync.replicas, or the number of replicas where that is smaller. Every append asks
-        for it."""
+        """Whether the ISR reaches min.insync.replicas, or the number of replicas where that is smaller. Each append
+        asks."""
         self._counted: list[FollowerProgress] = []
         self._others: list[tuple[NodeId, FollowerProgress]] = []
         self._recount()
