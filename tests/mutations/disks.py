@@ -308,4 +308,20 @@ MUTATIONS: list[Mutation] = [
         "if why is None and begin is not None and first > begin:",
         "if False:",
     ),
+    Mutation(
+        "F316",  # a rotten leader epoch of the metadata log wins elections
+        "tests/unit/raft_node/test_recovery_point.py::"
+        "test_a_batch_of_an_epoch_that_the_quorum_never_had_ends_the_start",
+        "src/highwater/raft_node/metadata_loader.py",
+        "if election is not None and epoch > election.epoch:",
+        "if False:",
+    ),
+    Mutation(
+        "F316",  # a rotten leader epoch lets a snapshot replace the log, with committed records
+        "tests/unit/raft_node/test_recovery_point.py::"
+        "test_a_log_whose_last_epoch_has_rotted_is_not_taken_for_one_that_its_snapshot_is_ahead_of",
+        "src/highwater/raft_node/metadata_loader.py",
+        "if epoch < before:",
+        "if False:",
+    ),
 ]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from highwater.log import names
 from highwater.log.checkpoint import read_file
 from highwater.log.epoch_cache import EpochCache
-from highwater.log.loaded import CorruptLog, LoadedLog, LoadRequest
+from highwater.log.loaded import CorruptLog, LoadedLog, LoadedSegment, LoadRequest
 from highwater.log.loader import load_log
-from highwater.log.scan import BadBatch, scan
+from highwater.log.scan import BadBatch, ScannedBatch, scan
 from highwater.metadata.pieces import whole
 from highwater.model import Offset
 from highwater.quorum import CorruptElectionState, ElectionState, LogPosition, VoterSet
@@ -65,27 +65,53 @@ def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, Load
     begin = positions[0].offset if positions else 0
     after = newest.position.offset if newest is not None else 0
     synced = read_recovery_point(disk, directory)
+    election = _read_election(disk, directory)
     loaded = yield from load_log(disk, LoadRequest(directory, synced, begin, False, INDEX_INTERVAL))
     if max(loaded.log_end, after) < synced:
         raise _corrupt(directory, f"ends at {loaded.log_end}, but had been synced up to {synced}")
+    yield from _check_epochs(disk, loaded, election)
     if newest is not None and newest.position > _end_of(loaded, newest):
         synced = 0
         loaded = yield from _begin_behind(disk, loaded, newest)
     if loaded.log_start > after:
         raise _corrupt(directory, f"begins at {loaded.log_start}, and no whole snapshot reaches up to there")
     positions = yield from _within_reach(disk, loaded, positions)
-    state = read_file(disk, directory / QUORUM_STATE)
-    try:
-        election = None if state is None else ElectionState.from_json(state.decode())
-    except ValueError as bad:
-        # Without it this voter might vote twice in an epoch.
-        raise CorruptElectionState(f"{directory / QUORUM_STATE} is damaged, restore it from a copy: {bad}") from bad
     found = LoadedMetadata(loaded, positions, newest, synced, election)
     if newest is not None:
         found.voters = newest.voters
         found.voters_offset = newest.position.offset - 1
     yield from _read_log(disk, found, after)
     return found
+
+
+def _read_election(disk: Disk, directory: PurePath) -> ElectionState | None:
+    state = read_file(disk, directory / QUORUM_STATE)
+    try:
+        return None if state is None else ElectionState.from_json(state.decode())
+    except ValueError as bad:
+        # Without it this voter might vote twice in an epoch.
+        raise CorruptElectionState(f"{directory / QUORUM_STATE} is damaged, restore it from a copy: {bad}") from bad
+
+
+def _check_epochs(disk: Disk, loaded: LoadedLog, election: ElectionState | None) -> Generator[Step, None, None]:
+    """Raises CorruptLog if the leader epoch of a batch has changed on disk: no checksum covers it. With a false epoch
+    this voter could win an election, or take its log for one that a snapshot has replaced.
+
+    Epochs never fall along the log. And none is above that of the quorum: a node writes down each epoch before it
+    appends anything of it.
+    """
+    before = 0
+    for segment in loaded.segments:
+        for batch in _batches(disk, loaded.directory, segment, check=False):
+            epoch = batch.header.leader_epoch
+            place = f"{segment.base_offset:020d}{names.LOG} at {batch.position}"
+            if epoch < before:
+                raise _corrupt(loaded.directory, f"is damaged, {place}: leader epoch {epoch} behind epoch {before}")
+            if election is not None and epoch > election.epoch:
+                limit = f"the quorum is in epoch {election.epoch}"
+                raise _corrupt(loaded.directory, f"is damaged, {place}: leader epoch {epoch} where {limit}")
+            before = epoch
+        yield Step()
 
 
 def _end_of(loaded: LoadedLog, newest: Snapshot) -> LogPosition:
@@ -125,20 +151,25 @@ def _read_log(disk: Disk, found: LoadedMetadata, after: Offset) -> Generator[Ste
     """Takes every batch after the snapshot. Raises CorruptLog if there is a gap between their offsets."""
     directory, following = found.log.directory, None
     for segment in found.log.segments:
-        file = disk.open(names.segment_file(directory, segment.base_offset, ".log"))
-        try:
-            for batch in scan(file, 0, 0):
-                header = batch.header
-                if following not in (None, header.base_offset):
-                    raise _corrupt(directory, f"lacks the offsets from {following} to {header.base_offset}")
-                following = header.next_offset
-                if header.base_offset >= after:
-                    _take(found, header, batch.data)
-        except BadBatch as bad:
-            raise _corrupt(directory, f"is damaged below its recovery point, {file.path.name} {bad}") from bad
-        finally:
-            file.close()
+        for batch in _batches(disk, directory, segment, check=True):
+            header = batch.header
+            if following not in (None, header.base_offset):
+                raise _corrupt(directory, f"lacks the offsets from {following} to {header.base_offset}")
+            following = header.next_offset
+            if header.base_offset >= after:
+                _take(found, header, batch.data)
         yield Step()
+
+
+def _batches(disk: Disk, directory: PurePath, segment: LoadedSegment, check: bool) -> Iterator[ScannedBatch]:
+    """Every batch of the segment. Raises CorruptLog: what was not synced and is torn was cut off before."""
+    file = disk.open(names.segment_file(directory, segment.base_offset, names.LOG))
+    try:
+        yield from scan(file, 0, 0, check)
+    except BadBatch as bad:
+        raise _corrupt(directory, f"is damaged below its recovery point, {file.path.name} {bad}") from bad
+    finally:
+        file.close()
 
 
 def _corrupt(directory: PurePath, what: str) -> CorruptLog:

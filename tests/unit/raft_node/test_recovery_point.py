@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from itertools import count
 from pathlib import PurePath
 from typing import Any
 
@@ -14,7 +15,7 @@ from highwater.log.loaded import CorruptLog
 from highwater.model import Endpoint, TopicPartition
 from highwater.net.client import CallFailed, ClientConnection, Gone
 from highwater.net.deadlines import DeadlineQueue
-from highwater.quorum import Role
+from highwater.quorum import LogPosition, Role
 from highwater.raft_node.metadata_loader import load_metadata
 from highwater.raft_node.snapshots import position_of
 from highwater.sim.storage import Operation
@@ -22,6 +23,7 @@ from highwater.sim.trace import Event
 from highwater.wire import records
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse
+from highwater.wire.records.header import LEADER_EPOCH_AT
 from highwater.world.jobs import finished
 from tests.scenarios.metadata import agree, controller, create_topic, quorum, raft
 from tests.scenarios.stage import Stage
@@ -69,6 +71,39 @@ def test_a_batch_that_is_damaged_below_it_ends_the_start_and_nothing_is_cut(nth:
         with pytest.raises(CorruptLog, match=r"below the recovery point"):
             living.reborn().start()
         assert bytes(living.sim.storage(NODE).file(LOG).data) == damaged
+
+
+@pytest.mark.parametrize("nth", [1, -1])
+def test_a_batch_of_an_epoch_that_the_quorum_never_had_ends_the_start(nth: int) -> None:
+    with Living().start() as living:
+        living.create_topic("a")
+        living.stop()
+        flip(living, places(living)[nth] + LEADER_EPOCH_AT)  # no checksum covers it
+        with pytest.raises(CorruptLog, match=rf"{LOG.name} at \d+: leader epoch \d+ where the quorum is in epoch 1"):
+            living.reborn().start()
+
+
+def test_a_batch_of_an_earlier_epoch_than_the_batch_before_it_ends_the_start() -> None:
+    with Living().start() as living:
+        living.create_topic("a")
+        living.stop()
+        flip(living, places(living)[-1] + LEADER_EPOCH_AT + 3)
+        with pytest.raises(CorruptLog, match=rf"{LOG.name} at \d+: leader epoch 0 behind epoch 1"):
+            living.reborn().start()
+
+
+def test_a_log_whose_last_epoch_has_rotted_is_not_taken_for_one_that_its_snapshot_is_ahead_of() -> None:
+    with Living(metadata_log_max_record_bytes_between_snapshots="600").start() as living:
+        storage, numbers = living.sim.storage(NODE), count()
+        while not any((position_of(name) or LogPosition(0, 0)).offset for name in storage.directory(METADATA).entries):
+            living.create_topic(f"t{next(numbers)}")
+            living.sim.advance(0.1)
+        living.create_topic("last")
+        living.stop()
+        damaged = flip(living, places(living)[-1] + LEADER_EPOCH_AT + 3)
+        with pytest.raises(CorruptLog, match=r"leader epoch 0 behind epoch 1"):
+            living.reborn().start()
+        assert bytes(storage.file(LOG).data) == damaged
 
 
 def test_closed_segments_below_it_are_read_with_the_same_care() -> None:
