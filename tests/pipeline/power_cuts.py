@@ -101,7 +101,7 @@ class Cuts:
             assert landing.poll() is None, self._output()
             return self._batches(landing.pid) >= batches
 
-        wait_until(has_landed, f"{batches} batches land: {self._told()}", STARTS)
+        wait_until(has_landed, f"{batches} batches land: {self._output()}", STARTS)
         seconds = time.monotonic() - began
         wait_for_moment(time.monotonic() + self._draw.uniform(0, 1.5))
         self._machine.cut_power()
