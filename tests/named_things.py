@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from highwater.model import Uuid
+from highwater.wire.messages.alter_configs_request import AlterConfigsResource as ReplacedResource
 from highwater.wire.messages.create_partitions_request import CreatePartitionsTopic
 from highwater.wire.messages.create_topics_request import CreatableTopic
 from highwater.wire.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsTopic
 from highwater.wire.messages.delete_topics_request import DeleteTopicState
 from highwater.wire.messages.describe_configs_request import DescribeConfigsResource
+from highwater.wire.messages.describe_producers_request import TopicRequest as ProducersTopic
 from highwater.wire.messages.describe_topic_partitions_request import TopicRequest
 from highwater.wire.messages.elect_leaders_request import TopicPartitions
 from highwater.wire.messages.fetch_request import FetchPartition, FetchTopic
@@ -40,10 +42,12 @@ def contents(key: int, version: int) -> dict[str, Any]:
         21: {"topics": [DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=3)])]},
         23: {"topics": [OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=3)])]},
         32: {"resources": [DescribeConfigsResource(resource_type=2, resource_name="t")]},
+        33: {"resources": [ReplacedResource(resource_type=2, resource_name="t")]},
         37: {"topics": [CreatePartitionsTopic(name="t", count=2)]},
         42: {"groups_names": ["g"]},
         43: {"topic_partitions": [TopicPartitions(topic="t", partitions=[3])]},
         44: {"resources": [AlterConfigsResource(resource_type=2, resource_name="t")]},
+        61: {"topics": [ProducersTopic(name="t", partition_indexes=[3])]},
         75: {"topics": [TopicRequest(name="t")]},
     }
     return named.get(key, {})

@@ -11,6 +11,9 @@ from highwater.client import Admin, Client, Connection, NewTopic
 from highwater.model import ZERO_UUID, Endpoint, Uuid
 from highwater.net.registry import Role
 from highwater.wire.codec import Message
+from highwater.wire.messages.alter_configs_request import AlterableConfig as ReplacedConfig
+from highwater.wire.messages.alter_configs_request import AlterConfigsRequest
+from highwater.wire.messages.alter_configs_request import AlterConfigsResource as ReplacedResource
 from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -25,6 +28,9 @@ from highwater.wire.messages.describe_cluster_request import DescribeClusterRequ
 from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from highwater.wire.messages.describe_groups_request import DescribeGroupsRequest
 from highwater.wire.messages.describe_groups_response import DescribeGroupsResponse
+from highwater.wire.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
+from highwater.wire.messages.describe_producers_request import DescribeProducersRequest
+from highwater.wire.messages.describe_producers_request import TopicRequest as ProducersTopic
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData
 from highwater.wire.messages.describe_quorum_request import TopicData as QuorumTopic
 from highwater.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
@@ -42,6 +48,7 @@ from highwater.wire.messages.index import RESPONSES, load
 from highwater.wire.messages.init_producer_id_request import InitProducerIdRequest
 from highwater.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from highwater.wire.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from highwater.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 from highwater.wire.messages.list_groups_request import ListGroupsRequest
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -196,6 +203,16 @@ QUESTIONS: dict[int, Callable[[int, Uuid], Message]] = {
     32: lambda version, topic: DescribeConfigsRequest(
         resources=[DescribeConfigsResource(resource_type=2, resource_name=TOPIC, configuration_keys=None)]
     ),
+    33: lambda version, topic: AlterConfigsRequest(
+        resources=[
+            ReplacedResource(
+                resource_type=2, resource_name=TOPIC, configs=[ReplacedConfig(name="retention.ms", value="-1")]
+            )
+        ]
+    ),
+    35: lambda version, topic: DescribeLogDirsRequest(
+        topics=[DescribableLogDirTopic(topic=TOPIC, partitions=[0])] if version % 2 else None
+    ),
     37: create_partitions,
     42: lambda version, topic: DeleteGroupsRequest(groups_names=[f"g{version + 2}"]),
     43: lambda version, topic: ElectLeadersRequest(
@@ -207,7 +224,9 @@ QUESTIONS: dict[int, Callable[[int, Uuid], Message]] = {
         topics=[QuorumTopic(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])]
     ),
     60: lambda version, topic: DescribeClusterRequest(),
+    61: lambda version, topic: DescribeProducersRequest(topics=[ProducersTopic(name=TOPIC, partition_indexes=[0])]),
     64: lambda version, topic: UnregisterBrokerRequest(broker_id=77),
+    74: lambda version, topic: ListConfigResourcesRequest(resource_types=[2, 4] if version else []),
     75: lambda version, topic: DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)]),
 }
 

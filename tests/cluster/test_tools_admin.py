@@ -75,6 +75,9 @@ READING = {
     "offsets of some partitions": "get-offsets --topic tools-plain --partitions 0,2",
     "offsets by rules": "get-offsets --topic-partitions tools-plain:1-,tools-other:0,tools.dotted:-1",
     "offsets of nothing": "get-offsets --topic tools-missing",
+    "log directories": "log-dirs --describe --topic-list tools-plain,tools-other",
+    "log directories of a broker": "log-dirs --describe --broker-list 1 --topic-list tools-plain",
+    "log directories of no topic": "log-dirs --describe --topic-list tools-missing",
 }
 
 REFUSED = {
@@ -120,6 +123,8 @@ REFUSED = {
     "settings of no topic": "configs --alter --topic tools-missing --add-config retention.ms=1",
     "a bad time": "get-offsets --topic tools-plain --time zork",
     "bad partitions": "get-offsets --topic tools-plain --partitions a,b",
+    "log directories of a missing broker": "log-dirs --describe --broker-list 1,77",
+    "log directories without describe": "log-dirs --topic-list tools-plain",
     "rules and topic": "get-offsets --topic tools-plain --topic-partitions tools-plain:1",
 }
 

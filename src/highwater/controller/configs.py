@@ -31,6 +31,9 @@ from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, Resource
 from highwater.metadata.names import why_illegal
 from highwater.metadata.pieces import Pieces
 from highwater.wire.codec import Message
+from highwater.wire.messages.alter_configs_request import AlterableConfig, AlterConfigsRequest
+from highwater.wire.messages.alter_configs_response import AlterConfigsResourceResponse as ReplacedConfigs
+from highwater.wire.messages.alter_configs_response import AlterConfigsResponse
 from highwater.wire.messages.clear_elr_record import ClearElrRecord
 from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
@@ -66,6 +69,31 @@ def incremental_alter_configs(
         for resource, code, message in answers
     ]
     return Decision(IncrementalAlterConfigsResponse(responses=responses), () if request.validate_only else records)
+
+
+def alter_configs(
+    head: MetadataImage, request: AlterConfigsRequest, config: NodeConfig, authorize: Authorize = allow_all
+) -> Deciding[AlterConfigsResponse]:
+    """As `incremental_alter_configs`, but the request has all settings of a resource: others lose their values."""
+    asked = [
+        (resource, [*_left_out(head, resource, given), *(Alteration(c.name, Operation.SET, c.value) for c in given)])
+        for resource, given in (
+            (ConfigResource(each.resource_type, each.resource_name), each.configs) for each in request.resources
+        )
+    ]
+    answers, records = yield from _alter(head, asked, config, authorize)
+    responses = [
+        ReplacedConfigs(
+            resource_type=resource.type, resource_name=resource.name, error_code=code, error_message=message
+        )
+        for resource, code, message in answers
+    ]
+    return Decision(AlterConfigsResponse(responses=responses), () if request.validate_only else records)
+
+
+def _left_out(head: MetadataImage, resource: ConfigResource, given: Sequence[AlterableConfig]) -> Iterator[Alteration]:
+    kept = {each.name for each in given}
+    return (Alteration(name, Operation.DELETE, None) for name in head.configs.of(resource) if name not in kept)
 
 
 def _alter(

@@ -17,7 +17,10 @@ from highwater.sim.inode import DirNode, FileNode
 from highwater.sim.knobs import Knobs
 from highwater.sim.process import Process
 from highwater.sim.storage import Storage, Strike, os_error
-from highwater.world import AlreadyLocked, Buffer, File, Poisoned
+from highwater.world import AlreadyLocked, Buffer, File, Poisoned, Space
+
+ROOMY = 1 << 40
+"""The size of a disk without a limit, in bytes."""
 
 
 class Blocking(RuntimeError):
@@ -177,6 +180,11 @@ class SimDisk:
         if isinstance(node, FileNode):
             return SimStat(len(node.data), node.modified_ms, False)
         return None if node is None else SimStat(0, node.modified_ms, True)
+
+    def space(self, path: PurePath) -> Space:
+        self._process.check()
+        room = self._storage.room
+        return Space(self._storage.capacity or ROOMY, ROOMY if room is None else room)
 
     def list(self, path: PurePath) -> list[str]:
         self._process.check()

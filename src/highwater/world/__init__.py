@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from random import Random
 from ssl import SSLContext
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from highwater.model import Endpoint
 from highwater.world.boundary import Dead as Dead
@@ -185,6 +185,13 @@ class FileStat(Protocol):
     def is_dir(self) -> bool: ...
 
 
+class Space(NamedTuple):
+    """Bytes of a file system: of all of it, and what is left for this process."""
+
+    total: int
+    usable: int
+
+
 class Disk(Protocol):
     """Paths are absolute. Renames and new names are durable only after `sync_dir` of their directory."""
 
@@ -194,6 +201,10 @@ class Disk(Protocol):
         ...
 
     def stat(self, path: PurePath) -> FileStat | None: ...
+
+    def space(self, path: PurePath) -> Space:
+        """The file system of a directory. For jobs only."""
+        ...
 
     def list(self, path: PurePath) -> list[str]:
         """The names in a directory, sorted. Raises FileNotFoundError if it is missing."""

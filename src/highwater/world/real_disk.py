@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
 
-from highwater.world import AlreadyLocked, Buffer, Dead, Exhausted, File, Poisoned, raising_exhausted
+from highwater.world import AlreadyLocked, Buffer, Dead, Exhausted, File, Poisoned, Space, raising_exhausted
 from highwater.world.flusher import Flusher
 
 _IOV_MAX = 1024
@@ -293,6 +293,10 @@ class RealDisk:
         except (FileNotFoundError, NotADirectoryError):
             return None
         return RealStat(status.st_size, status.st_mtime_ns // 1_000_000, os.path.isdir(path))
+
+    def space(self, path: PurePath) -> Space:
+        found = os.statvfs(path)
+        return Space(found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail)
 
     def list(self, path: PurePath) -> list[str]:
         with raising_exhausted(path):

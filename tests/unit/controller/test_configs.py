@@ -6,12 +6,15 @@ import pytest
 
 from highwater.config.alteration import Operation
 from highwater.controller import configs
-from highwater.controller.configs import incremental_alter_configs
+from highwater.controller.configs import alter_configs, incremental_alter_configs
 from highwater.errors import Code
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.configs import CLUSTER_DEFAULT, ConfigResource, broker_resource, topic_resource
 from highwater.metadata.pieces import whole
 from highwater.wire.codec import Message
+from highwater.wire.messages.alter_configs_request import AlterableConfig as ReplacedConfig
+from highwater.wire.messages.alter_configs_request import AlterConfigsRequest
+from highwater.wire.messages.alter_configs_request import AlterConfigsResource as ReplacedResource
 from highwater.wire.messages.clear_elr_record import ClearElrRecord
 from highwater.wire.messages.config_record import ConfigRecord
 from highwater.wire.messages.incremental_alter_configs_request import (
@@ -53,6 +56,45 @@ def changed(head: MetadataImage, resource: ConfigResource, *changes: Change) -> 
     answers, records = alter(head, wanted(resource, *changes))
     assert answers == [(0, None)]
     return then(head, records)
+
+
+def replace(head: MetadataImage, resource: ConfigResource, *given: tuple[str, str | None]) -> tuple[int, MetadataImage]:
+    """By the older API, which has all settings of a resource."""
+    configs = [ReplacedConfig(name=name, value=value) for name, value in given]
+    asked = ReplacedResource(resource_type=resource.type, resource_name=resource.name, configs=configs)
+    decision = whole(alter_configs(head, AlterConfigsRequest(resources=[asked]), CONFIG))
+    (answer,) = decision.response.responses
+    assert (answer.resource_type, answer.resource_name) == (resource.type, resource.name)
+    return answer.error_code, then(head, decision.records)
+
+
+def test_settings_that_a_replacement_leaves_out_lose_their_values() -> None:
+    head = changed(HEAD, TOPIC, ("retention.ms", SET, "5"), ("segment.ms", SET, "6"))
+    code, head = replace(head, TOPIC, ("segment.ms", "7"), ("retention.bytes", "8"))
+    assert (code, head.configs.of(TOPIC)) == (Code.NONE, {"segment.ms": "7", "retention.bytes": "8"})
+    code, head = replace(head, TOPIC)
+    assert (code, head.configs.of(TOPIC)) == (Code.NONE, {})
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ([("retention.ms", "abc")], Code.INVALID_CONFIG),
+        ([("retention.ms", None)], Code.INVALID_REQUEST),
+        ([("retention.ms", "1"), ("retention.ms", "2")], Code.INVALID_REQUEST),
+        ([("nope", "1")], Code.INVALID_CONFIG),
+    ],
+)
+def test_a_replacement_that_is_refused_changes_nothing(given: list[tuple[str, str | None]], code: Code) -> None:
+    head = changed(HEAD, TOPIC, ("retention.ms", SET, "5"))
+    refused, after = replace(head, TOPIC, *given)
+    assert (refused, after.configs.of(TOPIC)) == (code, {"retention.ms": "5"})
+
+
+def test_a_replacement_that_is_only_checked_changes_nothing() -> None:
+    asked = ReplacedResource(resource_type=2, resource_name="a", configs=[ReplacedConfig(name="segment.ms", value="1")])
+    decision = whole(alter_configs(HEAD, AlterConfigsRequest(resources=[asked], validate_only=True), CONFIG))
+    assert ([each.error_code for each in decision.response.responses], list(decision.records)) == ([0], [])
 
 
 def test_settings_are_set_and_taken_away() -> None:

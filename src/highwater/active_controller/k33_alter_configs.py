@@ -1,0 +1,35 @@
+"""AlterConfigs (33): replace all settings of topics and brokers. Newer clients use IncrementalAlterConfigs."""
+
+from __future__ import annotations
+
+from highwater.active_controller.active_controller import ActiveController
+from highwater.controller.configs import alter_configs
+from highwater.errors import Code
+from highwater.net.context import RequestContext
+from highwater.net.registry import Api
+from highwater.wire.messages.alter_configs_request import AlterConfigsRequest
+from highwater.wire.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
+
+
+def _refused(request: AlterConfigsRequest, code: Code, version: int) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=code.description,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+API = Api(33, (0, 2), AlterConfigsRequest, forwarded=True, refuse=_refused)
+
+
+def handle(controller: ActiveController, ctx: RequestContext, request: AlterConfigsRequest) -> None:
+    def answer(response: AlterConfigsResponse | None) -> None:
+        ctx.respond(response or _refused(request, Code.NOT_CONTROLLER, ctx.version))
+
+    controller.deliberate(lambda: alter_configs(controller.head, request, controller.config, ctx.authorize), answer)
