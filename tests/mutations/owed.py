@@ -128,7 +128,7 @@ MUTATIONS = [
         "tests/scenarios/test_marks_of_damage.py::"
         "test_a_second_damage_is_not_reported_before_the_first_is_written_down",
         "src/highwater/log/damage_marks.py",
-        "if log.offline is not None or log in self._marked:",
+        "if log.offline is not None or log in self._marked or log in self._unwritten:",
         "if log.offline is not None or log in self._marked or log in self._writing:",
     ),
     Mutation(
@@ -138,5 +138,12 @@ MUTATIONS = [
         "src/highwater/broker/k01_fetch.py",
         "if not entry.is_forgotten:",
         "if True:",
+    ),
+    Mutation(
+        "F321",  # a mark is written twice at a time, and the second one beside the next log
+        "tests/scenarios/test_marks_of_damage.py::test_a_mark_that_found_no_room_is_not_written_twice_at_a_time",
+        "src/highwater/log/damage_marks.py",
+        "if log.offline is not None or log in self._marked or log in self._unwritten:",
+        "if log.offline is not None or log in self._marked:",
     ),
 ]
