@@ -146,4 +146,12 @@ MUTATIONS = [
         "if log.offline is not None or log in self._marked or log in self._unwritten:",
         "if log.offline is not None or log in self._marked:",
     ),
+    Mutation(
+        "F322",  # a mark that found no room when the log was opened counts as written
+        "tests/scenarios/test_marks_of_damage.py::"
+        "test_a_missing_segment_is_written_down_though_the_disk_was_full_when_the_log_was_opened",
+        "src/highwater/log/damage_marks.py",
+        "return not is_passing(failed)",
+        "return True",
+    ),
 ]

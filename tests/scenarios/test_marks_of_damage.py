@@ -130,6 +130,30 @@ def test_a_mark_is_written_though_the_disk_was_full_at_first() -> None:
         comes_back_whole(stage)
 
 
+def test_a_missing_segment_is_written_down_though_the_disk_was_full_when_the_log_was_opened() -> None:
+    """The leader cannot be reached, so the replica is not fetched again before its broker is killed."""
+    sent = [b"a", b"b", b"c", b"d"]
+    with Stage(3, expects_failures=True, **FAST) as stage:
+        stage.create(replicas=(2, 3), internal_segment_bytes=70)
+        for value in sent:
+            stage.send(value)
+        stage.until(lambda: stage.log("n3").high_watermark == len(sent))
+        stage.stop("n3")
+        remove_segment(stage, "n3", 0)
+        fault = stage.storage("n3").fail("create", f"{MARK}*", errno.ENOSPC, times=1)
+        stage.cut("n2", "n3")
+        stage.start("n3", waits=False)
+        stage.until(lambda: decided(stage).directory(3) == DIRECTORY_LOST)
+        assert fault.struck
+        stage.isolate("n3")
+        stage.pass_time(3.0)
+        stage.kill("n3")
+        stage.heal()
+        stage.start("n3")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.values("n3") == sent, "it is in sync without its first segment"
+
+
 def test_a_mark_that_found_no_room_is_not_written_twice_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second damage is found before the mark is tried again. By then the disk has room and is slow. The second write
     would end when the next log has taken the directory."""

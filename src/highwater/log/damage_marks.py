@@ -35,16 +35,23 @@ class DamageMarks:
         """Logs whose mark could not be written yet. A timer tries again, and nothing else does: there is one write of a
         mark at a time."""
 
-    async def write(self, directory: PurePath, why: OSError) -> None:
-        """For a log that is being loaded."""
+    async def write(self, directory: PurePath, why: OSError) -> bool:
+        """For a log that is being loaded. False if there was no room, so that it must be tried again."""
         try:
             await finished(self._world, checkpoint.replace_file, directory / names.DAMAGE_MARK, _content(why))
         except OSError as failed:
             _log.error("%s: a restart would forget that it must be fetched again: %s", directory, failed)
+            return not is_passing(failed)
+        return True
 
     def known(self, log: Log) -> None:
         """Its directory has a mark."""
         self._marked.add(log)
+
+    def later(self, log: Log) -> None:
+        """There was no room for its mark."""
+        self._unwritten.add(log)
+        self._world.clock.call_later(RETRY_SECONDS, self._begin, log)
 
     def report(self, log: Log) -> None:
         """The log is in trouble. Reports it as soon as that is written down; at once if the log is offline, or if its
@@ -76,8 +83,7 @@ class DamageMarks:
         else:
             _log.error("%s: a restart would forget that it is damaged: %s", log.partition, result)
             if is_passing(result):
-                self._unwritten.add(log)
-                self._world.clock.call_later(RETRY_SECONDS, self._begin, log)
+                self.later(log)
         self._report(log)
         for callback in waiting:
             callback()
