@@ -154,4 +154,11 @@ MUTATIONS = [
         "return not is_passing(failed)",
         "return True",
     ),
+    Mutation(
+        "F323",  # one new log that cannot be opened ends the node
+        "tests/scenarios/test_f_missing.py::test_a_replica_whose_new_files_cannot_be_looked_at_is_made_later",
+        "src/highwater/log/store.py",
+        "except Exception as failed:  # noqa: BLE001 the boundary of this partition: the others are created",
+        "except ZeroDivisionError as failed:",
+    ),
 ]

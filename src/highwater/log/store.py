@@ -285,11 +285,14 @@ class LogStore:
                 "its directory is still that of a deleted log" if unloaded is None else f"it is not loaded: {unloaded}"
             )
             return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {why}")
-        if isinstance(made, Exception):
-            if not isinstance(made, OSError):
-                self._world.failures.note("partition", f"{partition} while it is made", made)
-            return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {made}")
-        return self._adopt(partition, made, self._config_of(partition.topic))
+        if not isinstance(made, Exception):
+            try:
+                return self._adopt(partition, made, self._config_of(partition.topic))
+            except Exception as failed:  # noqa: BLE001 the boundary of this partition: the others are created
+                made = failed
+        if not isinstance(made, OSError):
+            self._world.failures.note("partition", f"{partition} while it is made", made)
+        return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {made}")
 
     def delete(self, partition: TopicPartition) -> None:
         """Takes the log out of service at once. Its files are deleted after file.delete.delay.ms."""
