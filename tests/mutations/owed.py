@@ -169,4 +169,12 @@ MUTATIONS = [
         "self._recovery_point = min(self._recovery_point, log_end)  # the file of epochs still has those that are cut",
         "pass",
     ),
+    Mutation(
+        "F325",  # a response that waited for metadata and cannot be made ends the node
+        "tests/scenarios/test_f_boundaries.py::"
+        "test_a_forwarded_request_that_meets_a_mistake_after_it_has_waited_ends_with_its_connection",
+        "src/highwater/broker/forwarding.py",
+        "except Exception as failed:  # noqa: BLE001 the boundary of this request",
+        "except KeyboardInterrupt as failed:",
+    ),
 ]
