@@ -177,4 +177,12 @@ MUTATIONS = [
         "except Exception as failed:  # noqa: BLE001 the boundary of this request",
         "except KeyboardInterrupt as failed:",
     ),
+    Mutation(
+        "F326",  # groups that fail when a topic is deleted end the node
+        "tests/scenarios/test_f_boundaries.py::"
+        "test_groups_that_meet_a_mistake_when_a_topic_is_deleted_do_not_keep_metadata_from_being_applied",
+        "src/highwater/broker/groups.py",
+        'with self._failures.boundary("callback", "groups that learn of deleted topics"):',
+        "if True:",
+    ),
 ]

@@ -17,6 +17,7 @@ from highwater.broker import k01_fetch, own_settings
 from highwater.broker.missing import MISTAKE_SECONDS
 from highwater.controller.decision import Decision
 from highwater.errors import Code
+from highwater.groups.shard import GroupShard
 from highwater.log.compaction.account import Account
 from highwater.model import TopicPartition
 from highwater.net.client import CallFailed
@@ -34,7 +35,7 @@ from highwater.wire.messages.incremental_alter_configs_response import Increment
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from highwater.wire.messages.produce_response import ProduceResponse
 from highwater.world.boundary import Kind
-from tests.scenarios.mishaps import decided
+from tests.scenarios.mishaps import decided, delete_topic
 from tests.scenarios.stage import ORDERS, Stage
 
 OTHER = TopicPartition("other", 0)
@@ -409,3 +410,22 @@ def test_a_forwarded_request_that_meets_a_mistake_after_it_has_waited_ends_with_
         assert failed(stage, "n2", "connection") == 1
         stage.create(OTHER, replicas=(2, 3))
         stage.send(b"one", tp=OTHER)
+
+
+def test_groups_that_meet_a_mistake_when_a_topic_is_deleted_do_not_keep_metadata_from_being_applied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def mistaken(*_: Any) -> Any:
+        raise MISTAKE
+
+    with forgiving() as stage:
+        stage.create(ORDERS, replicas=(2, 3))
+        monkeypatch.setattr(GroupShard, "topics_deleted", mistaken)
+        stage.create(TopicPartition("__consumer_offsets", 0), replicas=(2,))
+        stage.until(lambda: stage.leads("n2", TopicPartition("__consumer_offsets", 0)))
+        stage.pass_time(2.0)
+        stage.run(delete_topic(stage.client, ORDERS.topic))
+        stage.until(lambda: not stage.has("n2") and not stage.has("n3"))
+        stage.create(OTHER, replicas=(2, 3))
+        stage.send(b"one", tp=OTHER)
+        assert failed(stage, "n2", "callback") == 1
