@@ -158,12 +158,12 @@ MUTATIONS = [
         "F323",  # one new log that cannot be opened ends the node
         "tests/scenarios/test_f_missing.py::test_a_replica_whose_new_files_cannot_be_looked_at_is_made_later",
         "src/highwater/log/store.py",
-        "except Exception as failed:  # noqa: BLE001 the boundary of this partition: the others are created",
-        "except ZeroDivisionError as failed:",
+        "log = self._opened(partition, made) if isinstance(made, LoadedLog) else made",
+        "log = self._adopt(partition, made, self._config_of('')) if isinstance(made, LoadedLog) else made",
     ),
     Mutation(
         "F324",  # a recovery point from before a cut counts, and the epochs of what came after it are lost
-        "tests/unit/log/test_faults.py::"
+        "tests/unit/log/test_mistakes.py::"
         "test_the_epochs_of_what_replaces_a_cut_are_known_after_a_kill_though_there_was_no_room_for_their_file",
         "src/highwater/log/log.py",
         "self._recovery_point = min(self._recovery_point, log_end)  # the file of epochs still has those that are cut",

@@ -285,14 +285,26 @@ class LogStore:
                 "its directory is still that of a deleted log" if unloaded is None else f"it is not loaded: {unloaded}"
             )
             return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {why}")
-        if not isinstance(made, Exception):
+        log = self._opened(partition, made) if isinstance(made, LoadedLog) else made
+        if isinstance(log, Log):
+            return log
+        if not isinstance(log, OSError):
+            self._world.failures.note("partition", f"{partition} while it is made", log)
+        return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {log}")
+
+    def _opened(self, partition: TopicPartition, made: LoadedLog) -> Log | OSError:
+        """Opens the files of a new log. If that fails, the other logs are opened nevertheless."""
+        results: list[Log | OSError] = []
+
+        def refuse(failed: Exception) -> None:
+            results.append(as_os_error(failed))
+
+        with self._world.failures.boundary("partition", f"{partition} while it is made", refuse):
             try:
-                return self._adopt(partition, made, self._config_of(partition.topic))
-            except Exception as failed:  # noqa: BLE001 the boundary of this partition: the others are created
-                made = failed
-        if not isinstance(made, OSError):
-            self._world.failures.note("partition", f"{partition} while it is made", made)
-        return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {made}")
+                results.append(self._adopt(partition, made, self._config_of(partition.topic)))
+            except OSError as failed:
+                results.append(failed)
+        return results[0]
 
     def delete(self, partition: TopicPartition) -> None:
         """Takes the log out of service at once. Its files are deleted after file.delete.delay.ms."""
