@@ -70,8 +70,8 @@ MUTATIONS = [
         "F302",  # the second start takes a log for whole that lacks its first segment
         "tests/unit/log/test_closing.py::test_a_log_without_its_first_segment_is_incomplete_after_every_later_stop",
         "src/highwater/log/store.py",
-        "await self._marks.write(path, incomplete)",
-        "pass",
+        "is_marked = await self._marks.write(path, incomplete)",
+        "is_marked = True",
     ),
     Mutation(
         "F308",  # a follower whose last batch has moved never catches up
