@@ -70,8 +70,8 @@ MUTATIONS = [
         "F302",  # the second start takes a log for whole that lacks its first segment
         "tests/unit/log/test_closing.py::test_a_log_without_its_first_segment_is_incomplete_after_every_later_stop",
         "src/highwater/log/store.py",
-        "await self._marks.write(path, incomplete)",
-        "pass",
+        "is_marked = await self._marks.write(path, incomplete)",
+        "is_marked = True",
     ),
     Mutation(
         "F308",  # a follower whose last batch has moved never catches up
@@ -128,7 +128,61 @@ MUTATIONS = [
         "tests/scenarios/test_marks_of_damage.py::"
         "test_a_second_damage_is_not_reported_before_the_first_is_written_down",
         "src/highwater/log/damage_marks.py",
-        "if log.offline is not None or log in self._marked:",
+        "if log.offline is not None or log in self._marked or log in self._unwritten:",
         "if log.offline is not None or log in self._marked or log in self._writing:",
+    ),
+    Mutation(
+        "F320",  # a partition that left its fetch session while it was looked up is answered for ever
+        "tests/unit/broker/test_cold_fetch.py::"
+        "test_a_partition_that_is_forgotten_while_it_is_looked_up_does_not_come_back",
+        "src/highwater/broker/k01_fetch.py",
+        "if not entry.is_forgotten:",
+        "if True:",
+    ),
+    Mutation(
+        "F321",  # a mark is written twice at a time, and the second one beside the next log
+        "tests/scenarios/test_marks_of_damage.py::test_a_mark_that_found_no_room_is_not_written_twice_at_a_time",
+        "src/highwater/log/damage_marks.py",
+        "if log.offline is not None or log in self._marked or log in self._unwritten:",
+        "if log.offline is not None or log in self._marked:",
+    ),
+    Mutation(
+        "F322",  # a mark that found no room when the log was opened counts as written
+        "tests/scenarios/test_marks_of_damage.py::"
+        "test_a_missing_segment_is_written_down_though_the_disk_was_full_when_the_log_was_opened",
+        "src/highwater/log/damage_marks.py",
+        "return not is_passing(failed)",
+        "return True",
+    ),
+    Mutation(
+        "F323",  # one new log that cannot be opened ends the node
+        "tests/scenarios/test_f_missing.py::test_a_replica_whose_new_files_cannot_be_looked_at_is_made_later",
+        "src/highwater/log/store.py",
+        "log = self._opened(partition, made) if isinstance(made, LoadedLog) else made",
+        "log = self._adopt(partition, made, self._config_of('')) if isinstance(made, LoadedLog) else made",
+    ),
+    Mutation(
+        "F324",  # a recovery point from before a cut counts, and the epochs of what came after it are lost
+        "tests/unit/log/test_mistakes.py::"
+        "test_the_epochs_of_what_replaces_a_cut_are_known_after_a_kill_though_there_was_no_room_for_their_file",
+        "src/highwater/log/log.py",
+        "self._recovery_point = min(self._recovery_point, log_end)  # the file of epochs still has those that are cut",
+        "pass",
+    ),
+    Mutation(
+        "F325",  # a response that waited for metadata and cannot be made ends the node
+        "tests/scenarios/test_f_boundaries.py::"
+        "test_a_forwarded_request_that_meets_a_mistake_after_it_has_waited_ends_with_its_connection",
+        "src/highwater/broker/forwarding.py",
+        "except Exception as failed:  # noqa: BLE001 the boundary of this request",
+        "except KeyboardInterrupt as failed:",
+    ),
+    Mutation(
+        "F326",  # groups that fail when a topic is deleted end the node
+        "tests/scenarios/test_f_boundaries.py::"
+        "test_groups_that_meet_a_mistake_when_a_topic_is_deleted_do_not_keep_metadata_from_being_applied",
+        "src/highwater/broker/groups.py",
+        'with self._failures.boundary("callback", "groups that learn of deleted topics"):',
+        "if True:",
     ),
 ]

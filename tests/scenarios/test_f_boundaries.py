@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from highwater.active_controller import k62_broker_registration
-from highwater.broker import k01_fetch
+from highwater.broker import k01_fetch, own_settings
 from highwater.broker.missing import MISTAKE_SECONDS
 from highwater.controller.decision import Decision
 from highwater.errors import Code
+from highwater.groups.shard import GroupShard
 from highwater.log.compaction.account import Account
 from highwater.model import TopicPartition
 from highwater.net.client import CallFailed
@@ -25,10 +26,16 @@ from highwater.partition.partition import Partition
 from highwater.raft_node import k01_fetch as quorum_fetch
 from highwater.wire import records
 from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from highwater.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from highwater.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from highwater.wire.messages.produce_response import ProduceResponse
 from highwater.world.boundary import Kind
-from tests.scenarios.mishaps import decided
+from tests.scenarios.mishaps import decided, delete_topic
 from tests.scenarios.stage import ORDERS, Stage
 
 OTHER = TopicPartition("other", 0)
@@ -370,3 +377,55 @@ def test_a_mistake_while_a_fetch_is_made_delays_no_other_for_long(monkeypatch: p
         stage.until(lambda: all(stage.log("n3", tp).high_watermark == 2 for tp in (ORDERS, OTHER)))
         assert struck[0] == 1
         assert failed(stage, "n3", "periodic") == 1
+
+
+def test_a_forwarded_request_that_meets_a_mistake_after_it_has_waited_ends_with_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its response waits until newer metadata is applied. It is then sent within the work that applies metadata."""
+
+    def mistaken(*_: Any) -> Any:
+        raise MISTAKE
+
+    async def is_cut_off(stage: Stage) -> bool:
+        value = AlterableConfig(name="retention.ms", config_operation=0, value="100000")
+        of_topic = AlterConfigsResource(resource_type=2, resource_name=ORDERS.topic, configs=[value])
+        of_another = AlterConfigsResource(resource_type=4, resource_name="3", configs=[])
+        request = IncrementalAlterConfigsRequest(resources=[of_another, of_topic])
+        try:
+            await stage.client.ask("n2", request, IncrementalAlterConfigsResponse)
+        except CallFailed:
+            return True
+        return False
+
+    with forgiving() as stage:
+        stage.create(ORDERS, replicas=(2, 3))
+        monkeypatch.setattr(own_settings, "_joined", mistaken)
+        broker = stage.node("n2").broker
+        assert broker is not None
+        stage.node("n2").world.call(broker.metadata.newer_is_known)
+        asked = stage.begin(is_cut_off(stage))
+        stage.until(lambda: asked.done, 5)
+        assert asked.result
+        assert failed(stage, "n2", "connection") == 1
+        stage.create(OTHER, replicas=(2, 3))
+        stage.send(b"one", tp=OTHER)
+
+
+def test_groups_that_meet_a_mistake_when_a_topic_is_deleted_do_not_keep_metadata_from_being_applied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def mistaken(*_: Any) -> Any:
+        raise MISTAKE
+
+    with forgiving() as stage:
+        stage.create(ORDERS, replicas=(2, 3))
+        monkeypatch.setattr(GroupShard, "topics_deleted", mistaken)
+        stage.create(TopicPartition("__consumer_offsets", 0), replicas=(2,))
+        stage.until(lambda: stage.leads("n2", TopicPartition("__consumer_offsets", 0)))
+        stage.pass_time(2.0)
+        stage.run(delete_topic(stage.client, ORDERS.topic))
+        stage.until(lambda: not stage.has("n2") and not stage.has("n3"))
+        stage.create(OTHER, replicas=(2, 3))
+        stage.send(b"one", tp=OTHER)
+        assert failed(stage, "n2", "callback") == 1

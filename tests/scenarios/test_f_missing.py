@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import logging
+from pathlib import PurePath
 
 import pytest
 
 from highwater.broker.missing import MissingReplicas
 from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.model import TopicPartition
+from highwater.sim.disk import SimDisk, SimFile
 from tests.scenarios.mishaps import decided, delete_topic
 from tests.scenarios.stage import ORDERS, Stage
 from tests.scenarios.test_d_damage import file_of, zero_a_page
@@ -33,6 +35,25 @@ def test_a_replica_that_cannot_be_made_leaves_the_lead_and_is_made_later(code: i
         stage.kill("n3")
         stage.until(lambda: stage.leads("n2"))
         assert stage.read() == [b"one", b"two"]
+
+
+def test_a_replica_whose_new_files_cannot_be_looked_at_is_made_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job has made the files. Then the event loop opens them, and the disk fails for a moment. The node goes on."""
+    opened, struck = SimDisk.open, []
+
+    def open_or_fail(disk: SimDisk, path: PurePath, create: bool = False) -> SimFile:
+        if path.match("orders-0/*.log") and not create and not struck:
+            struck.append(path)
+            raise OSError(errno.EIO, "EIO", str(path))
+        return opened(disk, path, create)
+
+    monkeypatch.setattr(SimDisk, "open", open_or_fail)
+    with Stage() as stage:
+        stage.run(stage.client.create(ORDERS, (2,), {}))
+        stage.until(lambda: stage.has("n2") and stage.leads("n2"))
+        assert struck
+        stage.send(b"one")
+        assert stage.read() == [b"one"]
 
 
 def test_the_only_replica_that_cannot_be_made_is_made_once_there_is_room() -> None:

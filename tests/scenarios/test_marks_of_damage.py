@@ -130,6 +130,60 @@ def test_a_mark_is_written_though_the_disk_was_full_at_first() -> None:
         comes_back_whole(stage)
 
 
+def test_a_missing_segment_is_written_down_though_the_disk_was_full_when_the_log_was_opened() -> None:
+    """The leader cannot be reached, so the replica is not fetched again before its broker is killed."""
+    sent = [b"a", b"b", b"c", b"d"]
+    with Stage(3, expects_failures=True, **FAST) as stage:
+        stage.create(replicas=(2, 3), internal_segment_bytes=70)
+        for value in sent:
+            stage.send(value)
+        stage.until(lambda: stage.log("n3").high_watermark == len(sent))
+        stage.stop("n3")
+        remove_segment(stage, "n3", 0)
+        fault = stage.storage("n3").fail("create", f"{MARK}*", errno.ENOSPC, times=1)
+        stage.cut("n2", "n3")
+        stage.start("n3", waits=False)
+        stage.until(lambda: decided(stage).directory(3) == DIRECTORY_LOST)
+        assert fault.struck
+        stage.isolate("n3")
+        stage.pass_time(3.0)
+        stage.kill("n3")
+        stage.heal()
+        stage.start("n3")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.values("n3") == sent, "it is in sync without its first segment"
+
+
+def test_a_mark_that_found_no_room_is_not_written_twice_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second damage is found before the mark is tried again. By then the disk has room and is slow. The second write
+    would end when the next log has taken the directory."""
+    replace, written = checkpoint.replace_file, []
+
+    def replace_later(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, None]:
+        if path.name == names.DAMAGE_MARK:
+            written.append(data)
+            if len(written) == 1:
+                raise OSError(errno.ENOSPC, "ENOSPC")
+            yield Step(takes=3.0)
+        yield from replace(disk, path, data)
+
+    monkeypatch.setattr(checkpoint, "replace_file", replace_later)
+    with Stage(3, expects_failures=True, **FAST) as stage:
+        at = prepare(stage)
+        log = stage.log("n3")
+        stage.cut("n1", "n3", one_way=True)
+        log.found_damaged(BadBatch(log.segments[0].file.path, at, "its checksum is wrong"))
+        stage.pass_time(0.5)
+        log.found_damaged(BadBatch(log.segments[1].file.path, 0, "its checksum is wrong"))
+        stage.pass_time(3.2)
+        stage.heal()
+        stage.until(lambda: stage.has("n3") and stage.log("n3") is not log)
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        stage.pass_time(5.0)
+        assert not is_marked(stage, "n3"), "a whole log is fetched again at the next start"
+        assert len(written) == 2
+
+
 def test_damage_is_reported_though_the_disk_hangs_while_it_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     replace = checkpoint.replace_file
 

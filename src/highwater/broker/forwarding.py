@@ -126,11 +126,14 @@ def _send(
         ctx.respond(refused if completed is None else completed(refused))
 
     def respond(whole: bytes) -> None:
-        if completed is None:
-            ctx.slot.fill([whole])
-        else:
-            view = memoryview(whole)
-            body = view[after_tags(view, 4) if ctx.flexible_response else 4 :]
-            ctx.respond(completed(api.response.decode(body, ctx.version)))
+        try:
+            if completed is None:
+                ctx.slot.fill([whole])
+            else:
+                view = memoryview(whole)
+                body = view[after_tags(view, 4) if ctx.flexible_response else 4 :]
+                ctx.respond(completed(api.response.decode(body, ctx.version)))
+        except Exception as failed:  # noqa: BLE001 the boundary of this request
+            ctx.failed(failed)
 
     broker.controller.ask(envelope, EnvelopeResponse, answered, FORWARD_SECONDS, UNREACHED_SECONDS)

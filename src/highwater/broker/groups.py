@@ -70,7 +70,8 @@ class GroupCoordinator:
         """Offsets of a deleted topic must not be used for a new topic of the same name."""
         gone = {topic.name: topic.id for topic in topics}
         for tenure in self.shards if gone else ():
-            tenure.when_active(lambda shard: shard.topics_deleted(gone))
+            with self._failures.boundary("callback", "groups that learn of deleted topics"):
+                tenure.when_active(lambda shard: shard.topics_deleted(gone))
 
     def stop(self) -> None:
         self.shards.stop()

@@ -271,7 +271,8 @@ class _Fetch:
 
         def located() -> None:
             self._locating -= 1
-            entry.mark()
+            if not entry.is_forgotten:
+                entry.mark()
 
         entry.partition.log.reads.locate_later(offset, located)
 

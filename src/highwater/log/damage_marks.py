@@ -31,26 +31,38 @@ class DamageMarks:
         self._marked: set[Log] = set()
         self._writing: dict[Log, list[Callable[[], None]]] = {}
         """Logs whose mark is being written, each with the callbacks that wait for the end of that."""
+        self._unwritten: set[Log] = set()
+        """Logs whose mark could not be written yet. A timer tries again, and nothing else does: there is one write of a
+        mark at a time."""
 
-    async def write(self, directory: PurePath, why: OSError) -> None:
-        """For a log that is being loaded."""
+    async def write(self, directory: PurePath, why: OSError) -> bool:
+        """For a log that is being loaded. False if there was no room, so that it must be tried again."""
         try:
             await finished(self._world, checkpoint.replace_file, directory / names.DAMAGE_MARK, _content(why))
         except OSError as failed:
             _log.error("%s: a restart would forget that it must be fetched again: %s", directory, failed)
+            return not is_passing(failed)
+        return True
 
     def known(self, log: Log) -> None:
         """Its directory has a mark."""
         self._marked.add(log)
 
+    def later(self, log: Log) -> None:
+        """There was no room for its mark."""
+        self._unwritten.add(log)
+        self._world.clock.call_later(RETRY_SECONDS, self._begin, log)
+
     def report(self, log: Log) -> None:
-        """The log is in trouble. Reports it as soon as that is written down; a log that is offline at once."""
-        if log.offline is not None or log in self._marked:
+        """The log is in trouble. Reports it as soon as that is written down; at once if the log is offline, or if its
+        mark could not be written before."""
+        if log.offline is not None or log in self._marked or log in self._unwritten:
             self._report(log)
         elif log not in self._writing:
             self._begin(log)
 
     def _begin(self, log: Log) -> None:
+        self._unwritten.discard(log)
         if not self._is_here(log) or log.trouble is None:
             return
         self._writing[log] = []
@@ -71,13 +83,14 @@ class DamageMarks:
         else:
             _log.error("%s: a restart would forget that it is damaged: %s", log.partition, result)
             if is_passing(result):
-                self._world.clock.call_later(RETRY_SECONDS, self._begin, log)
+                self.later(log)
         self._report(log)
         for callback in waiting:
             callback()
 
     def forget(self, log: Log) -> None:
         self._marked.discard(log)
+        self._unwritten.discard(log)
 
     def when_idle(self, log: Log, callback: Callable[[], None]) -> None:
         """Calls `callback` when nothing is written in the directory of the closed log."""

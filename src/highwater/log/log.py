@@ -396,6 +396,7 @@ class Log:
         self.producers = producers
         self.durability.cut(log_end)
         self.durability.directory_changed = True
+        self._recovery_point = min(self._recovery_point, log_end)  # the file of epochs still has those that are cut
         self.forget_epochs_from(log_end)
         return gone
 

@@ -197,12 +197,13 @@ class LogStore:
         incomplete = find_incomplete(loaded, request, begin)
         is_legal = loaded.mark is None and self._was_compacted(partition, config)
         is_lasting = incomplete is not None and not incomplete.is_refilled and not is_legal
-        if incomplete is not None and is_lasting and loaded.mark is None:
-            await self._marks.write(path, incomplete)
+        is_marked = loaded.mark is not None
+        if incomplete is not None and is_lasting and not is_marked:
+            is_marked = await self._marks.write(path, incomplete)
         log = self._adopt(partition, loaded, config)
         if is_lasting:
             log.incomplete = incomplete
-            self._marks.known(log)
+            (self._marks.known if is_marked else self._marks.later)(log)
         if incomplete is not None and loaded.mark is None:
             _log.error("this broker may lack committed records, and does not report a clean stop: %s", incomplete)
             self.found.broker_epoch = -1
@@ -284,11 +285,26 @@ class LogStore:
                 "its directory is still that of a deleted log" if unloaded is None else f"it is not loaded: {unloaded}"
             )
             return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {why}")
-        if isinstance(made, Exception):
-            if not isinstance(made, OSError):
-                self._world.failures.note("partition", f"{partition} while it is made", made)
-            return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {made}")
-        return self._adopt(partition, made, self._config_of(partition.topic))
+        log = self._opened(partition, made) if isinstance(made, LoadedLog) else made
+        if isinstance(log, Log):
+            return log
+        if not isinstance(log, OSError):
+            self._world.failures.note("partition", f"{partition} while it is made", log)
+        return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition} cannot be created: {log}")
+
+    def _opened(self, partition: TopicPartition, made: LoadedLog) -> Log | OSError:
+        """Opens the files of a new log. If that fails, the other logs are opened nevertheless."""
+        results: list[Log | OSError] = []
+
+        def refuse(failed: Exception) -> None:
+            results.append(as_os_error(failed))
+
+        with self._world.failures.boundary("partition", f"{partition} while it is made", refuse):
+            try:
+                results.append(self._adopt(partition, made, self._config_of(partition.topic)))
+            except OSError as failed:
+                results.append(failed)
+        return results[0]
 
     def delete(self, partition: TopicPartition) -> None:
         """Takes the log out of service at once. Its files are deleted after file.delete.delay.ms."""

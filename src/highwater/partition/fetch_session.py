@@ -34,6 +34,7 @@ class FetchEntry:
     __slots__ = (
         "epoch",
         "index",
+        "is_forgotten",
         "is_fresh",
         "is_watching",
         "last_fetched_epoch",
@@ -61,6 +62,8 @@ class FetchEntry:
         self.topic = topic
         self.index = index
         self.partition: Partition | None = None
+        self.is_forgotten = False
+        """It is no longer in its session. The end of a look-up on disk must not bring it back."""
         self.is_watching: bool = False
         """The partition will notify this entry of a change. It notifies once; `bind` watches it again."""
         self.sent_high_watermark: Offset = -1
@@ -86,6 +89,10 @@ class FetchEntry:
         self.is_watching = partition is not None
         if partition is not None:
             partition.watch(self, self.session.privileged)
+
+    def forget(self) -> None:
+        self.is_forgotten = True
+        self.bind(None)
 
 
 class EntryCount:
@@ -183,7 +190,7 @@ class FetchSession:
             if entry is not None:
                 if self._count is not None:
                     self._count.taken -= 1
-                entry.bind(None)
+                entry.forget()
                 self.dirty.pop(entry, None)
                 self.restated.pop(entry, None)
 
@@ -207,7 +214,7 @@ class FetchSession:
         self.overtake()
         self.on_mark = None
         for entry in self.entries.values():
-            entry.bind(None)
+            entry.forget()
         if self._count is not None:
             self._count.taken -= len(self.entries)
         self.entries.clear()

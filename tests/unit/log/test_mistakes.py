@@ -240,3 +240,28 @@ def test_a_restart_of_a_log_is_announced_with_offset_zero_first() -> None:
 
         assert sim.run(machine.world.perform(restart(machine.world, machine.log, 5, announce=announce)))
         assert announced == [(0, 1)]
+
+
+def test_the_epochs_of_what_replaces_a_cut_are_known_after_a_kill_though_there_was_no_room_for_their_file() -> None:
+    """Recovery does not read segments below the recovery point. With an old file of epochs, it would take the new
+    records for those of the old epoch, and a follower that still has the old ones would keep them."""
+    with Simulation(9, QUICK) as sim:
+        machine = Machine(sim, segment_bytes=80)
+        for _ in range(8):
+            machine.append(b"old", epoch=1)
+        machine.world.call(machine.log.flush)
+        machine.settle()
+        sim.advance(1)
+        store = machine.bench.store
+        sim.run(machine.world.perform(store.recovery_points.written()))
+        machine.storage.fail("append", f"*{names.EPOCH_CHECKPOINT}.tmp", errno.ENOSPC, times=None)
+        assert sim.run(machine.world.perform(store.truncate(machine.log, 2)))
+        for _ in range(10):
+            machine.append(b"new", epoch=2)
+        machine.world.call(machine.log.flush)
+        machine.settle()
+        sim.run(machine.world.perform(store.recovery_points.written()))
+        epochs = machine.log.epoch_cache.entries
+        machine.storage.mend()
+        machine.restart(power_loss=False)
+        assert machine.log.epoch_cache.entries == epochs == [(1, 0), (2, 2)]
