@@ -70,8 +70,8 @@ MUTATIONS = [
         "F302",  # the second start takes a log for whole that lacks its first segment
         "tests/unit/log/test_closing.py::test_a_log_without_its_first_segment_is_incomplete_after_every_later_stop",
         "src/highwater/log/store.py",
-        "is_marked = await self._marks.write(path, incomplete)",
-        "is_marked = True",
+        "mark = await self._marks.write(path, incomplete)",
+        "mark = Mark('')",
     ),
     Mutation(
         "F308",  # a follower whose last batch has moved never catches up
@@ -128,8 +128,8 @@ MUTATIONS = [
         "tests/scenarios/test_marks_of_damage.py::"
         "test_a_second_damage_is_not_reported_before_the_first_is_written_down",
         "src/highwater/log/damage_marks.py",
-        "if log.offline is not None or log in self._marked or log in self._unwritten:",
-        "if log.offline is not None or log in self._marked or log in self._writing:",
+        "if log.offline is not None or log in self._unwritten or self._is_written(log):",
+        "if log.offline is not None or log in self._unwritten or log in self._writing:",
     ),
     Mutation(
         "F320",  # a partition that left its fetch session while it was looked up is answered for ever
@@ -143,16 +143,31 @@ MUTATIONS = [
         "F321",  # a mark is written twice at a time, and the second one beside the next log
         "tests/scenarios/test_marks_of_damage.py::test_a_mark_that_found_no_room_is_not_written_twice_at_a_time",
         "src/highwater/log/damage_marks.py",
-        "if log.offline is not None or log in self._marked or log in self._unwritten:",
-        "if log.offline is not None or log in self._marked:",
+        "if log.offline is not None or log in self._unwritten or self._is_written(log):",
+        "if log.offline is not None or self._is_written(log):",
     ),
     Mutation(
         "F322",  # a mark that found no room when the log was opened counts as written
         "tests/scenarios/test_marks_of_damage.py::"
         "test_a_missing_segment_is_written_down_though_the_disk_was_full_when_the_log_was_opened",
         "src/highwater/log/damage_marks.py",
-        "return not is_passing(failed)",
-        "return True",
+        "return None if is_passing(failed) else mark",
+        "return mark",
+    ),
+    Mutation(
+        "F317",  # a mark whose segment is gone counts for a later damage
+        "tests/scenarios/test_marks_of_damage.py::"
+        "test_a_damage_is_written_down_though_an_earlier_one_went_with_its_segment",
+        "src/highwater/log/damage_marks.py",
+        "return known is not None and known.covers(self._wanted(log))",
+        "return known is not None",
+    ),
+    Mutation(
+        "F317",  # only one of two damaged segments is in the mark
+        "tests/unit/log/test_damage_marks.py::test_a_mark_names_every_damaged_segment",
+        "src/highwater/log/damage_marks.py",
+        'damaged = {f"{base:020d}{names.LOG}": None for base in log.reads.damage}',
+        'damaged = {f"{base:020d}{names.LOG}": None for base in list(log.reads.damage)[:1]}',
     ),
     Mutation(
         "F323",  # one new log that cannot be opened ends the node

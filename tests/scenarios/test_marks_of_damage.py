@@ -322,3 +322,31 @@ def test_a_log_that_lacks_its_first_and_its_last_segment_is_fetched_anew() -> No
         stage.start("n2")
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
         assert stage.values("n2") == sent
+
+
+def test_a_damage_is_written_down_though_an_earlier_one_went_with_its_segment() -> None:
+    retention = {"log_retention_check_interval_ms": 1000, "log_initial_task_delay_ms": 500}
+    with Stage(3, expects_failures=True, **{**FAST, **retention}) as stage:
+        stage.create(replicas=(2, 3), internal_segment_bytes=200)
+        for value in SENT:
+            stage.send(value)
+        stage.until(lambda: stage.log("n3").high_watermark == len(SENT))
+        stage.stop("n3")
+        stage.until(lambda: decided(stage).isr == (2,))
+        log = stage.log("n2")
+        log.found_damaged(BadBatch(log.segments[0].file.path, 0, "its checksum is wrong"))
+        stage.until(lambda: is_marked(stage, "n2"))
+        stage.run(stage.client.delete_records("n2", 10))
+        stage.until(lambda: log.segments[0].base_offset > 0)
+        assert log.trouble is None
+        stage.start("n3")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        sync_everything(stage, "n2")
+        stage.cut("n1", "n2", one_way=True)
+        log.found_damaged(BadBatch(log.segments[1].file.path, 0, "its checksum is wrong"))
+        stage.until(lambda: decided(stage).directory(2) == DIRECTORY_LOST)
+        stage.kill("n2")
+        stage.heal()
+        stage.start("n2")
+        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert stage.said("n2", "is kept as") or stage.said("n2", "are kept as"), "it was not fetched again"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from highwater.log.index import TimestampOffset
+from highwater.log.mark import Mark
 from highwater.log.producer_state import AbortedTransaction, Producer
 from highwater.log.segment import Segment
 from highwater.model import Epoch, Offset, Uuid
@@ -73,7 +74,7 @@ class LoadedLog:
     """What is missing between two segments, above the compacted part."""
     orphans: tuple[Offset, ...] = ()
     """The base offsets of segments that were missing and had left their indexes."""
-    mark: str | None = None
+    mark: Mark | None = None
     """What an earlier start found wrong with the log."""
     repairs: list[str] = field(default_factory=list)
     """For the operator: what was cut, dropped or rebuilt."""
@@ -96,7 +97,7 @@ class Incomplete(OSError):
 def find_incomplete(loaded: LoadedLog, request: LoadRequest, begin: Offset | None) -> Incomplete | None:
     """`begin`: where the log began at a clean stop; None if that is unknown."""
     first = loaded.segments[0].base_offset
-    why = loaded.mark or loaded.gap
+    why = loaded.gap if loaded.mark is None else loaded.mark.why
     if why is None and begin is not None and first > begin:
         why = f"begins at {first}, but began at {begin} when it was closed"
     if why is None and request.clean and loaded.orphans and loaded.orphans[0] < loaded.log_end:

@@ -19,6 +19,7 @@ from highwater.log.compaction.interrupted import finish_swaps
 from highwater.log.epoch_cache import EpochCache
 from highwater.log.index import NO_TIMESTAMP, TransactionIndex
 from highwater.log.loaded import CorruptLog, LoadedLog, LoadedSegment, LoadRequest
+from highwater.log.mark import Mark
 from highwater.log.partition_metadata import read_topic_id
 from highwater.log.peek import blocking
 from highwater.log.producer_snapshot import BadSnapshot
@@ -89,17 +90,16 @@ class _Loading:
             repairs=self.repairs,
         )
 
-    def _read_mark(self) -> str | None:
-        """What an earlier start wrote down, unless it was about a segment that is gone."""
+    def _read_mark(self) -> Mark | None:
+        """What an earlier start wrote down, unless it was about segments that are gone."""
         path = self.directory / names.DAMAGE_MARK
         data = read_file(self.disk, path)
         if data is None:
             return None
-        why, *segment = data.decode(errors="replace").splitlines() or ["an empty mark"]
-        if segment and segment[0] not in [each.file.path.name for each in self.segments]:
+        mark = Mark.decode(data).holds_with([each.file.path.name for each in self.segments])
+        if mark is None:
             self.disk.unlink(path)
-            return None
-        return why
+        return mark
 
     def _sweep_leftovers(self) -> list[Offset]:
         """Removes leftovers of deletions and interrupted writes. Returns the base offsets of the segments."""

@@ -197,13 +197,13 @@ class LogStore:
         incomplete = find_incomplete(loaded, request, begin)
         is_legal = loaded.mark is None and self._was_compacted(partition, config)
         is_lasting = incomplete is not None and not incomplete.is_refilled and not is_legal
-        is_marked = loaded.mark is not None
-        if incomplete is not None and is_lasting and not is_marked:
-            is_marked = await self._marks.write(path, incomplete)
+        mark = loaded.mark
+        if incomplete is not None and is_lasting and mark is None:
+            mark = await self._marks.write(path, incomplete)
         log = self._adopt(partition, loaded, config)
         if is_lasting:
             log.incomplete = incomplete
-            (self._marks.known if is_marked else self._marks.later)(log)
+            self._marks.found(log, mark)
         if incomplete is not None and loaded.mark is None:
             _log.error("this broker may lack committed records, and does not report a clean stop: %s", incomplete)
             self.found.broker_epoch = -1
