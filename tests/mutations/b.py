@@ -7,6 +7,7 @@ from tests.mutations.mutation import Mutation, Waiting
 IN_SYNC = "tests/scenarios/test_b_in_sync.py::"
 CONTROLLER = "tests/scenarios/test_b_controller.py::"
 LOSS = "tests/scenarios/test_b_loss.py::"
+NEARBY = "tests/scenarios/test_b_follower_reads.py::"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
@@ -129,9 +130,15 @@ MUTATIONS: list[Mutation] = [
         line="if known is not None and (partition.leader is None or known.epoch != partition.epoch):",
         replacement="if known is not None and partition.epoch < known.epoch:",
     ),
+    Mutation(
+        scenario="B19",
+        test=NEARBY + "test_b19_a_fenced_replica_that_the_leader_still_counts_as_in_sync_is_not_preferred",
+        file="src/highwater/broker/applied_metadata.py",
+        line="if node.rack is not None and not node.fenced and node.listener(listener) is not None",
+        replacement="if node.rack is not None and node.listener(listener) is not None",
+    ),
 ]
 WAITING: list[Waiting] = [
     Waiting("B9", "Kafka 4.3 elects a last known leader only if exactly one is recorded"),
     Waiting("B15", "a replica is removed and added again by reassignment, which is not built yet"),
-    Waiting("B19", "reading from followers is not built yet"),
 ]

@@ -32,6 +32,20 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
     return parsed
 
 
+def spread(racks: str | None, brokers: int, settings: dict[str, str]) -> list[str] | None:
+    """The rack of each broker: they have the racks in turn, and begin again after the last one."""
+    if racks is None:
+        return None
+    if "broker.rack" in settings:
+        raise click.BadParameter("broker.rack is given by --set as well", param_hint="--racks")
+    named = [rack.strip() for rack in racks.split(",")]
+    if not all(named):
+        raise click.BadParameter(f"{racks!r} has a rack without a name", param_hint="--racks")
+    if len(named) > brokers:
+        raise click.BadParameter(f"{len(named)} racks for {brokers} brokers", param_hint="--racks")
+    return [named[number % len(named)] for number in range(brokers)]
+
+
 @click.command("up")
 @click.option("--brokers", default=3, show_default=True, type=click.IntRange(1), help="How many brokers.")
 @click.option(
@@ -56,6 +70,7 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
     help="Where data, settings, logs and nodes.json are kept; they are there at the next start.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting for every node. Repeatable.")
+@click.option("--racks", metavar="A,B,C", help="The broker.rack of each broker in turn, for placement and near reads.")
 @click.option(
     "--http-port",
     type=click.IntRange(1, LAST_PORT),
@@ -68,6 +83,7 @@ def command(
     port: int,
     data_dir: Path,
     settings: tuple[str, ...],
+    racks: str | None,
     http_port: int | None,
     restart: bool,
 ) -> None:
@@ -84,6 +100,7 @@ def command(
         many = brokers + controllers
         raise click.BadParameter(f"{many} ports from {http_port} on go beyond {LAST_PORT}", param_hint="--http-port")
     given = parse_settings(settings)
+    racks_of_brokers = spread(racks, brokers, given)
     environment = Environment(os.environ)
     environment.origins.note(given, "--set")
     for line in environment.misspelt:
@@ -97,6 +114,7 @@ def command(
                 {**environment.settings, **given},
                 controllers,
                 http_port,
+                racks_of_brokers,
             )
         except ConfigError as wrong:
             raise click.ClickException(environment.origins.blame(wrong)) from wrong
