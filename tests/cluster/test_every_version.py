@@ -11,6 +11,11 @@ from highwater.client import Admin, Client, Connection, NewTopic
 from highwater.model import ZERO_UUID, Endpoint, Uuid
 from highwater.net.registry import Role
 from highwater.wire.codec import Message
+from highwater.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -44,6 +49,7 @@ from highwater.wire.messages.join_group_request import JoinGroupRequest, JoinGro
 from highwater.wire.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from highwater.wire.messages.list_groups_request import ListGroupsRequest
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from highwater.wire.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from highwater.wire.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -202,6 +208,10 @@ QUESTIONS: dict[int, Callable[[int, Uuid], Message]] = {
         topic_partitions=[TopicPartitions(topic=TOPIC, partitions=[0])], timeout_ms=10_000
     ),
     44: alter_configs,
+    45: lambda version, topic: AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name=TOPIC, partitions=[ReassignablePartition(partition_index=0, replicas=[1])])]
+    ),
+    46: lambda version, topic: ListPartitionReassignmentsRequest(topics=None),
     47: offset_delete,
     55: lambda version, topic: DescribeQuorumRequest(
         topics=[QuorumTopic(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])]
