@@ -69,7 +69,7 @@ MUTATIONS = [
         "F365",  # a consumer with an old leader epoch reads a follower
         NEARBY + "test_a_follower_checks_the_leader_epoch_of_a_consumer",
         "src/highwater/partition/fetching.py",
-        "partition.check_epoch(entry.epoch)\nif partition.is_being_cut or not nearby.may_read(partition):",
+        "check_epoch(entry.epoch, partition.epoch)\nif partition.is_being_cut or not nearby.may_read(partition):",
         "if partition.is_being_cut or not nearby.may_read(partition):",
     ),
     Mutation(

@@ -93,14 +93,12 @@ def command(
     On a terminal, commands to try follow.
     `highwater down` stops it; kill, pause, resume, cut, slow and heal do to its nodes what they say.
     """
-
     if port + brokers - 1 > LAST_PORT:
         raise click.BadParameter(f"{brokers} ports from {port} on go beyond {LAST_PORT}", param_hint="--port")
     if http_port is not None and http_port + brokers + controllers - 1 > LAST_PORT:
         many = brokers + controllers
         raise click.BadParameter(f"{many} ports from {http_port} on go beyond {LAST_PORT}", param_hint="--http-port")
     given = parse_settings(settings)
-    racks_of_brokers = spread(racks, brokers, given)
     environment = Environment(os.environ)
     environment.origins.note(given, "--set")
     for line in environment.misspelt:
@@ -114,7 +112,7 @@ def command(
                 {**environment.settings, **given},
                 controllers,
                 http_port,
-                racks_of_brokers,
+                spread(racks, brokers, given),
             )
         except ConfigError as wrong:
             raise click.ClickException(environment.origins.blame(wrong)) from wrong

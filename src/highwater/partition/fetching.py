@@ -12,7 +12,7 @@ from highwater.model import Epoch, NodeId, Offset
 from highwater.partition.fetch_session import FetchEntry
 from highwater.partition.partition import Partition
 from highwater.replication.leader import Leader
-from highwater.replication.serving import check_range, divergence
+from highwater.replication.serving import check_epoch, check_range, divergence
 from highwater.world import FileSlice
 
 READ_COMMITTED = 1
@@ -96,7 +96,7 @@ def _read_follower(
     log = partition.log
     if log.offline is not None:
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"the log is offline: {log.offline}")
-    partition.check_epoch(entry.epoch)
+    check_epoch(entry.epoch, partition.epoch)
     if partition.is_being_cut or not nearby.may_read(partition):
         raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
     diverging = divergence(log.epoch_cache, log.log_start, log.log_end, entry.offset, entry.last_fetched_epoch)

@@ -1,6 +1,6 @@
 """Where a consumer with a rack reads a partition (KIP-392): which replica its leader prefers for it. Pure.
 
-The rule is that of Kafka's `RackAwareReplicaSelector`. Beyond it, a follower must have been caught up within
+The rule is that of Kafka's RackAwareReplicaSelector. Beyond it, a follower must have been caught up within
 replica.lag.time.max.ms. A follower that does not hear from its leader for that time sends consumers back to the leader,
 and the leader must not send them to that follower again.
 """
