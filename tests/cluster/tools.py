@@ -21,6 +21,7 @@ MAIN_CLASSES = {
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "reassign": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
