@@ -16,6 +16,11 @@ from highwater.wire.messages.alter_partition_reassignments_request import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from highwater.wire.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -30,6 +35,7 @@ from highwater.wire.messages.describe_cluster_request import DescribeClusterRequ
 from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from highwater.wire.messages.describe_groups_request import DescribeGroupsRequest
 from highwater.wire.messages.describe_groups_response import DescribeGroupsResponse
+from highwater.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from highwater.wire.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData
 from highwater.wire.messages.describe_quorum_request import TopicData as QuorumTopic
 from highwater.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
@@ -79,7 +85,7 @@ from highwater.wire.records import build
 from tests.cluster.nodes import Node, wait_until
 
 TOPIC = "every"
-REFUSED = {11: 79, 12: 25, 13: 25, 14: 25, 43: 84, 64: 102}
+REFUSED = {11: 79, 12: 25, 13: 25, 14: 25, 34: 57, 43: 84, 64: 102}
 """Who joins is told its id first, and before that nobody beats, leaves or syncs; the leader is the preferred one; there
 is no such broker."""
 
@@ -202,6 +208,10 @@ QUESTIONS: dict[int, Callable[[int, Uuid], Message]] = {
     32: lambda version, topic: DescribeConfigsRequest(
         resources=[DescribeConfigsResource(resource_type=2, resource_name=TOPIC, configuration_keys=None)]
     ),
+    34: lambda version, topic: AlterReplicaLogDirsRequest(
+        dirs=[AlterReplicaLogDir(path="/nowhere", topics=[AlterReplicaLogDirTopic(name=TOPIC, partitions=[0])])]
+    ),
+    35: lambda version, topic: DescribeLogDirsRequest(topics=None),
     37: create_partitions,
     42: lambda version, topic: DeleteGroupsRequest(groups_names=[f"g{version + 2}"]),
     43: lambda version, topic: ElectLeadersRequest(
