@@ -1,4 +1,4 @@
-"""What is done to a running cluster: reading from followers."""
+"""What is done to a running cluster: reading from followers, and reassignment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from tests.mutations.mutation import Mutation
 NEARBY = "tests/scenarios/test_b_follower_reads.py::"
 CHOICE = "tests/unit/replication/test_read_replica.py::"
 READING = "tests/unit/partition/test_fetching.py::"
+MOVES = "tests/unit/controller/test_partition_moves.py::"
 
 MUTATIONS = [
     Mutation(
@@ -85,5 +86,54 @@ MUTATIONS = [
         "src/highwater/partition/partition.py",
         "self.log.move_high_watermark(ready.high_watermark)\nself._notify_readers()",
         "self.log.move_high_watermark(ready.high_watermark)",
+    ),
+    Mutation(
+        "F370",  # a further target forgets that a replica has no complete copy yet
+        MOVES + "test_a_new_target_takes_the_place_of_one_that_is_under_way",
+        "src/highwater/controller/reassignment.py",
+        "settled = [replica for replica in partition.replicas if replica not in partition.adding]",
+        "settled = list(partition.replicas)",
+    ),
+    Mutation(
+        "F371",  # a cancellation loses committed records
+        MOVES + "test_a_cancellation_that_would_leave_nobody_in_the_isr_needs_unclean_elections",
+        "src/highwater/controller/partition_moves.py",
+        "if back.is_unclean and not electorate.rules(topic).unclean:",
+        "if False:",
+    ),
+    Mutation(
+        "F372",  # a lower replication factor makes the ISR smaller than it was
+        MOVES + "test_a_lower_replication_factor_is_reached_at_once_if_the_replicas_that_stay_are_in_sync",
+        "src/highwater/controller/reassignment.py",
+        "awaited = staying if len(adding) < len(removing) else adding",
+        "awaited = adding",
+    ),
+    Mutation(
+        "F373",  # a move ends before all added replicas have everything
+        MOVES + "test_a_move_ends_when_all_added_replicas_are_in_sync_and_a_leader_that_is_removed_is_replaced",
+        "src/highwater/controller/reassignment.py",
+        "if not in_sync or not staying or not {*awaited, *adding} <= set(in_sync):",
+        "if not in_sync or not staying:",
+    ),
+    Mutation(
+        "F374",  # a removed replica may be elected later
+        MOVES + "test_a_removed_replica_leaves_the_elr_and_the_last_known_leaders",
+        "src/highwater/controller/elections.py",
+        "return [r for r in candidates if r in replicas and r not in isr and r != unclean_shutdown]",
+        "return [r for r in candidates if r not in isr and r != unclean_shutdown]",
+    ),
+    Mutation(
+        "F375",  # the replication factor changes though the request forbids it
+        MOVES + "test_the_replication_factor_changes_only_if_the_request_allows_it",
+        "src/highwater/controller/partition_moves.py",
+        "if not may_change_factor:",
+        "if False:",
+    ),
+    Mutation(
+        "F376",  # two targets of one request are both decided on the same state
+        MOVES + "test_a_partition_that_is_named_twice_is_moved_once",
+        "src/highwater/controller/partition_moves.py",
+        "if (topic.name, index) in named:",
+        "if False:",
     ),
 ]
