@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from highwater.broker.status import summary
 from highwater.errors import Code, code_of
 from highwater.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -83,6 +84,10 @@ def test_a_move_that_is_cancelled_halfway_leaves_the_replicas_and_records_that_t
         stage.kill("n4")
         assert reassign(stage, (4, 5)) is Code.NONE
         stage.until(lambda: 5 in stage.image().isr)
+        broker = stage.node("n2").broker
+        assert broker is not None
+        stage.until(lambda: 5 in stage.partition("n2").require_leader().isr)
+        assert summary(broker)["under_replicated"] == 0, "a replica that is being added is not missing"
         stage.send(b"m2")
         assert reassign(stage, None) is Code.NONE
         assert reassign(stage, None) is Code.NO_REASSIGNMENT_IN_PROGRESS
