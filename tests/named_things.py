@@ -6,6 +6,8 @@ from typing import Any
 
 from highwater.model import Uuid
 from highwater.wire.messages.alter_configs_request import AlterConfigsResource as ReplacedResource
+from highwater.wire.messages.alter_partition_reassignments_request import ReassignablePartition, ReassignableTopic
+from highwater.wire.messages.alter_replica_log_dirs_request import AlterReplicaLogDir, AlterReplicaLogDirTopic
 from highwater.wire.messages.create_partitions_request import CreatePartitionsTopic
 from highwater.wire.messages.create_topics_request import CreatableTopic
 from highwater.wire.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsTopic
@@ -46,6 +48,8 @@ def contents(key: int, version: int) -> dict[str, Any]:
         37: {"topics": [CreatePartitionsTopic(name="t", count=2)]},
         42: {"groups_names": ["g"]},
         43: {"topic_partitions": [TopicPartitions(topic="t", partitions=[3])]},
+        34: {"dirs": [AlterReplicaLogDir(path="/d", topics=[AlterReplicaLogDirTopic(name="t", partitions=[3])])]},
+        45: {"topics": [ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=3)])]},
         44: {"resources": [AlterConfigsResource(resource_type=2, resource_name="t")]},
         61: {"topics": [ProducersTopic(name="t", partition_indexes=[3])]},
         75: {"topics": [TopicRequest(name="t")]},

@@ -140,6 +140,13 @@ class Stage:
         except (OSError, HTTPException):
             return None
 
+    def metric(self, node: int, name: str, topic: str) -> float:
+        """The value of a topic's metric at this node; 0 where the node has nothing of the topic."""
+        with urllib.request.urlopen(f"http://{self.nodes[node]['http']}/metrics", timeout=ANSWER_SECONDS) as answer:
+            lines = answer.read().decode().splitlines()
+        wanted = f'{name}{{topic="{topic}"}} '
+        return next((float(line.removeprefix(wanted)) for line in lines if line.startswith(wanted)), 0.0)
+
     def statuses(self) -> list[dict[str, Any]]:
         """Of those that run."""
         running = (node for node in self.nodes if node not in self.down | self.paused)
@@ -266,12 +273,18 @@ class Stage:
 
 @contextlib.contextmanager
 def staged(
-    directory: Path, brokers: int, controllers: int = 0, settings: Mapping[str, str] | None = None
+    directory: Path,
+    brokers: int,
+    controllers: int = 0,
+    settings: Mapping[str, str] | None = None,
+    racks: str | None = None,
 ) -> Iterator[Stage]:
     """`highwater up`, from its ready line to its end."""
     port = free_ports(brokers)[0]
     command = [sys.executable, "-m", "highwater", "up", "--brokers", str(brokers), "--controllers", str(controllers)]
     command += ["--port", str(port), "--data-dir", str(directory)]
+    if racks is not None:
+        command += ["--racks", racks]
     for key, value in (settings or {}).items():
         command += ["--set", f"{key}={value}"]
     with (directory.parent / f"{directory.name}.err").open("w") as errors:

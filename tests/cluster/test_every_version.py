@@ -14,6 +14,16 @@ from highwater.wire.codec import Message
 from highwater.wire.messages.alter_configs_request import AlterableConfig as ReplacedConfig
 from highwater.wire.messages.alter_configs_request import AlterConfigsRequest
 from highwater.wire.messages.alter_configs_request import AlterConfigsResource as ReplacedResource
+from highwater.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from highwater.wire.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -51,6 +61,7 @@ from highwater.wire.messages.leave_group_request import LeaveGroupRequest, Membe
 from highwater.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 from highwater.wire.messages.list_groups_request import ListGroupsRequest
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from highwater.wire.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from highwater.wire.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -80,7 +91,7 @@ from highwater.wire.records import build
 from tests.cluster.nodes import Node, wait_until
 
 TOPIC = "every"
-REFUSED = {11: 79, 12: 25, 13: 25, 14: 25, 43: 84, 64: 102}
+REFUSED = {11: 79, 12: 25, 13: 25, 14: 25, 34: 57, 43: 84, 64: 102}
 """Who joins is told its id first, and before that nobody beats, leaves or syncs; the leader is the preferred one; there
 is no such broker."""
 
@@ -213,12 +224,19 @@ QUESTIONS: dict[int, Callable[[int, Uuid], Message]] = {
     35: lambda version, topic: DescribeLogDirsRequest(
         topics=[DescribableLogDirTopic(topic=TOPIC, partitions=[0])] if version % 2 else None
     ),
+    34: lambda version, topic: AlterReplicaLogDirsRequest(
+        dirs=[AlterReplicaLogDir(path="/nowhere", topics=[AlterReplicaLogDirTopic(name=TOPIC, partitions=[0])])]
+    ),
     37: create_partitions,
     42: lambda version, topic: DeleteGroupsRequest(groups_names=[f"g{version + 2}"]),
     43: lambda version, topic: ElectLeadersRequest(
         topic_partitions=[TopicPartitions(topic=TOPIC, partitions=[0])], timeout_ms=10_000
     ),
     44: alter_configs,
+    45: lambda version, topic: AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name=TOPIC, partitions=[ReassignablePartition(partition_index=0, replicas=[1])])]
+    ),
+    46: lambda version, topic: ListPartitionReassignmentsRequest(topics=None),
     47: offset_delete,
     55: lambda version, topic: DescribeQuorumRequest(
         topics=[QuorumTopic(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])]

@@ -7,6 +7,7 @@ from tests.mutations.mutation import Mutation, Waiting
 IN_SYNC = "tests/scenarios/test_b_in_sync.py::"
 CONTROLLER = "tests/scenarios/test_b_controller.py::"
 LOSS = "tests/scenarios/test_b_loss.py::"
+NEARBY = "tests/scenarios/test_b_follower_reads.py::"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
@@ -102,6 +103,14 @@ MUTATIONS: list[Mutation] = [
         replacement="return proposal.isr if proposal is not None else self.isr",
     ),
     Mutation(
+        scenario="B15",
+        test="tests/scenarios/test_b_reassignment.py::"
+        "test_b15_a_replica_that_is_removed_and_added_again_in_one_step_must_fetch_again_before_it_counts",
+        file="src/highwater/controller/elections.py",
+        line="elif not set(partition.replicas) <= set(replicas):",
+        replacement="elif False:",
+    ),
+    Mutation(
         scenario="B16",
         test=IN_SYNC + "test_b16_a_follower_that_fetches_on_while_it_shuts_down_does_not_hold_the_high_watermark",
         file="src/highwater/replication/leader.py",
@@ -129,9 +138,14 @@ MUTATIONS: list[Mutation] = [
         line="if known is not None and (partition.leader is None or known.epoch != partition.epoch):",
         replacement="if known is not None and partition.epoch < known.epoch:",
     ),
+    Mutation(
+        scenario="B19",
+        test=NEARBY + "test_b19_a_fenced_replica_that_the_leader_still_counts_as_in_sync_is_not_preferred",
+        file="src/highwater/broker/applied_metadata.py",
+        line="if node.rack is not None and not node.fenced and node.listener(listener) is not None",
+        replacement="if node.rack is not None and node.listener(listener) is not None",
+    ),
 ]
 WAITING: list[Waiting] = [
     Waiting("B9", "Kafka 4.3 elects a last known leader only if exactly one is recorded"),
-    Waiting("B15", "a replica is removed and added again by reassignment, which is not built yet"),
-    Waiting("B19", "reading from followers is not built yet"),
 ]

@@ -20,6 +20,7 @@ from tests.mutations import (
     limits,
     membership,
     memory,
+    operations,
     owed,
     pipeline,
     replication,
@@ -49,6 +50,7 @@ FAULT_MUTATIONS: list[Mutation] = [
         soft_state,
         disks,
         suite,
+        operations,
     )
     for mutation in module.MUTATIONS
 ]

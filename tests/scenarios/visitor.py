@@ -68,6 +68,8 @@ class Fetched(NamedTuple):
     log_start: int
     diverging: tuple[int, int] | None
     """(epoch, end offset) where the reader's history left the leader's."""
+    preferred: int = -1
+    """The follower from which the leader wants the reader to read."""
 
 
 class Visitor:
@@ -80,9 +82,9 @@ class Visitor:
         self._topic_id = topic_id
         self._producer = Producer(self.client)
 
-    async def ask(self, node: str, request: Message, response: type[M]) -> M:
-        """Of this node's broker. CallFailed where the connection ends first."""
-        return await self.client.ask(self._cluster.members[node].broker, request, response, PATIENCE_SECONDS)
+    async def ask(self, node: str, request: Message, response: type[M], highest: int | None = None) -> M:
+        """Of this node's broker. CallFailed where the connection ends first. `highest` limits the version."""
+        return await self.client.ask(self._cluster.members[node].broker, request, response, PATIENCE_SECONDS, highest)
 
     async def ask_any(self, request: Message, response: type[M]) -> M:
         """Of any broker; again where one was lost on the way."""
@@ -150,9 +152,12 @@ class Visitor:
         replica: int = -1,
         broker_epoch: int = -1,
         wait_ms: int = 0,
+        rack: str = "",
+        committed_only: bool = False,
+        highest: int | None = None,
     ) -> Fetched:
-        """Without a session. As a consumer, or as the follower `replica`; `epoch` is the leader's as the reader knows
-        it, `last_epoch` that of its own last record."""
+        """Without a session. As a consumer in `rack`, or as the follower `replica`; `epoch` is the leader's as the
+        reader knows it, `last_epoch` that of its own last record."""
         wanted = FetchPartition(
             partition=tp.partition,
             current_leader_epoch=epoch,
@@ -169,8 +174,10 @@ class Visitor:
             max_bytes=FETCH_BYTES,
             topics=[topic],
             session_epoch=-1,
+            rack_id=rack,
+            isolation_level=int(committed_only),
         )
-        answer = await self.ask(node, request, FetchResponse)
+        answer = await self.ask(node, request, FetchResponse, highest)
         if answer.error_code:
             return Fetched(code_of(answer.error_code), [], -1, -1, None)
         row = answer.responses[0].partitions[0]
@@ -179,7 +186,8 @@ class Visitor:
         ]
         left = row.diverging_epoch
         diverging = (left.epoch, left.end_offset) if left.end_offset >= 0 else None
-        return Fetched(code_of(row.error_code), values, row.high_watermark, row.log_start_offset, diverging)
+        preferred = row.preferred_read_replica
+        return Fetched(code_of(row.error_code), values, row.high_watermark, row.log_start_offset, diverging, preferred)
 
     async def list_offset(self, node: str, when: int = LATEST, *, tp: TopicPartition = ORDERS, epoch: int = -1) -> Told:
         wanted = ListOffsetsPartition(partition_index=tp.partition, timestamp=when, current_leader_epoch=epoch)

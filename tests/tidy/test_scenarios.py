@@ -7,7 +7,7 @@ import re
 from tests.mutations.table import FAULT_MUTATIONS, MUTATIONS, SCENARIO_MUTATIONS, SCENARIOS, WAITING
 from tests.tidy.repository import ROOT
 
-WAITS = ["A20", "B9", "B15", "B19", "C5", "C10", "E5", "E6", "E7", "E8", "E9", "E11", "E13"]
+WAITS = ["A20", "B9", "C5", "C10", "E5", "E6", "E7", "E8", "E9", "E11", "E13"]
 """Those that later steps build."""
 
 

@@ -44,6 +44,7 @@ class AppliedMetadata:
         self._resolved_for = config
         self._resolved: dict[tuple[tuple[str, str], ...], LogConfig] = {}
         self._reached: dict[str, tuple[BrokersImage, frozenset[int]]] = {}
+        self._racks: dict[str, tuple[BrokersImage, dict[NodeId, str]]] = {}
         self._applying: list[Deadline] | None = None
         """Callers that wait until newer metadata is applied; None if no newer metadata is known."""
 
@@ -158,6 +159,20 @@ class AppliedMetadata:
         if known is None or known[0] is not brokers:
             nodes = frozenset(node.id for node in brokers.by_id.values() if node.listener(listener) is not None)
             known = self._reached[listener] = (brokers, nodes)
+        return known[1]
+
+    def racks_through(self, listener: str) -> Mapping[NodeId, str]:
+        """The racks of the unfenced brokers that have this listener. Brokers without a rack are left out. It is
+        computed again only when a broker changes."""
+        brokers = self.image.brokers
+        known = self._racks.get(listener)
+        if known is None or known[0] is not brokers:
+            racks = {
+                node.id: node.rack
+                for node in brokers.by_id.values()
+                if node.rack is not None and not node.fenced and node.listener(listener) is not None
+            }
+            known = self._racks[listener] = (brokers, racks)
         return known[1]
 
     def node_endpoints(self, nodes: Iterable[int], listener: str) -> list[NodeEndpoint]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from highwater.broker.broker import Broker
+from highwater.broker.nearby_reads import NearbyReads
 from highwater.errors import Code, KafkaError
 from highwater.log.peek import WouldBlock
 from highwater.model import NodeId
@@ -148,7 +149,10 @@ class _Fetch:
         self.ctx = ctx
         self.request = request
         self.session = session
-        self.reader = Reader(request.replica_id, request.isolation_level, request.replica_epoch)
+        nearby = (
+            NearbyReads(broker, ctx.listener, request.rack_id) if request.rack_id and request.replica_id < 0 else None
+        )
+        self.reader = Reader(request.replica_id, request.isolation_level, request.replica_epoch, nearby)
         self._full = full
         self._max_bytes = min(request.max_bytes, broker.metadata.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -233,8 +237,8 @@ class _Fetch:
                 entry.bind(entry.partition)  # reading it has notified it of a change
             rows[entry] = row
             total += row.size
-            urgent = urgent or row.error is not Code.NONE or row.diverging is not None
-            if not row.size and row.error is Code.NONE and room > 0 and not row.has_no_room:
+            urgent = urgent or row.error is not Code.NONE or row.diverging is not None or row.preferred >= 0
+            if not row.size and row.error is Code.NONE and room > 0 and not row.has_no_room and not row.is_passing:
                 self.session.dirty.pop(entry, None)
         self._reading = False
         urgent = urgent or self._late or (self._hurried and not self._locating)
@@ -358,6 +362,7 @@ class _Fetch:
             row.size > 0
             or row.error is not Code.NONE
             or row.diverging is not None
+            or row.preferred >= 0
             or row.high_watermark != entry.sent_high_watermark
             or row.log_start != entry.sent_log_start
         )
@@ -377,7 +382,7 @@ def _encoded(entry: FetchEntry, row: FetchRow, leader: tuple[int, int] | None) -
         row.last_stable,
         row.log_start,
         row.aborted,
-        -1,
+        row.preferred,
         row.parts,
         row.diverging,
         leader,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from highwater.broker.broker import Broker
 from highwater.broker.cleaning_report import cleaner_families
+from highwater.broker.replica_image import is_under_replicated
 from highwater.metadata.topics import PartitionImage
 from highwater.net.metrics import Family, counter, gauge, labels
 from highwater.partition.partition import Partition
@@ -28,7 +29,7 @@ class BrokerMetrics:
         yield from self._replicas(hosted, led)
         yield from _traffic(hosted)
         yield from _logs(hosted)
-        yield from _partitions(led)
+        yield from self._partitions(led)
         yield from self._followers(led)
         kept = self._broker.groups.kept
         yield gauge("highwater_groups_kept_bytes", "Memory of the groups and offsets coordinated here.", kept)
@@ -43,7 +44,7 @@ class BrokerMetrics:
         yield gauge(manager + "partitioncount", "Replicas on this broker.", len(hosted))
         yield gauge(manager + "offlinereplicacount", "Replicas here whose log failed.", offline)
         yield gauge(
-            manager + "underreplicatedpartitions", "Led here, not all replicas in sync.", sum(map(_is_short, led))
+            manager + "underreplicatedpartitions", "Led here, not all replicas in sync.", sum(map(self._is_short, led))
         )
         yield gauge(
             manager + "underminisrpartitioncount", "Led here, ISR below min.insync.replicas.", sum(map(_is_under, led))
@@ -53,6 +54,22 @@ class BrokerMetrics:
         )
         yield counter(manager + "isrshrinks", "Shrinks of ISRs that leaders here asked for.", in_sync.shrinks)
         yield counter(manager + "isrexpands", "Expansions of ISRs that leaders here asked for.", in_sync.expands)
+
+    def _partitions(self, led: list[Led]) -> Iterator[Family]:
+        rows = [(_names(each[0]), each) for each in led]
+        for name, text, value in (
+            ("replicascount", "Assigned replicas.", lambda each: len(each[1].replicas)),
+            ("insyncreplicascount", "Replicas in sync.", lambda each: len(each[1].isr)),
+            ("underreplicated", "1 if not all replicas are in sync.", self._is_short),
+            ("underminisr", "1 if the ISR is below min.insync.replicas.", _is_under),
+            ("atminisr", "1 if the ISR is just at min.insync.replicas.", _is_at),
+        ):
+            yield gauge(f"kafka_cluster_partition_{name}", text, [(names, int(value(each))) for names, each in rows])
+
+    def _is_short(self, led: Led) -> bool:
+        partition, leader = led
+        image = self._broker.metadata.partition_image(partition.topic_id, partition.tp.partition)
+        return is_under_replicated(image, leader)
 
     def _followers(self, led: list[Led]) -> Iterator[Family]:
         """The lag of each follower, in records and in time. Kafka's leaders do not report it."""
@@ -137,22 +154,6 @@ def _logs(hosted: list[Partition]) -> Iterator[Family]:
         ("numlogsegments", "Segments.", lambda log: len(log.segments)),
     ):
         yield gauge(f"kafka_log_log_{name}", text, [(names, value(log)) for names, log in rows])
-
-
-def _partitions(led: list[Led]) -> Iterator[Family]:
-    rows = [(_names(each[0]), each) for each in led]
-    for name, text, value in (
-        ("replicascount", "Assigned replicas.", lambda each: len(each[1].replicas)),
-        ("insyncreplicascount", "Replicas in sync.", lambda each: len(each[1].isr)),
-        ("underreplicated", "1 if not all replicas are in sync.", _is_short),
-        ("underminisr", "1 if the ISR is below min.insync.replicas.", _is_under),
-        ("atminisr", "1 if the ISR is just at min.insync.replicas.", _is_at),
-    ):
-        yield gauge(f"kafka_cluster_partition_{name}", text, [(names, int(value(each))) for names, each in rows])
-
-
-def _is_short(led: Led) -> bool:
-    return len(led[1].isr) < len(led[1].replicas)
 
 
 def _is_under(led: Led) -> bool:

@@ -9,7 +9,7 @@ from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import PartitionImage
 from highwater.model import NO_NODE, NodeId
-from highwater.replication.leader import BrokerEpochs
+from highwater.replication.leader import BrokerEpochs, Leader
 
 
 def is_dispensable(part: PartitionImage, local: NodeId) -> bool:
@@ -31,6 +31,13 @@ def broker_epochs(image: MetadataImage, part: PartitionImage, replicas: Iterable
         may_be_in_sync = known is not None and known.active and not is_lost(part, replica)
         epochs[replica] = known.epoch if known is not None and may_be_in_sync else None
     return epochs
+
+
+def is_under_replicated(part: PartitionImage | None, leader: Leader) -> bool:
+    """Whether a replica of the partition is missing from the ISR. A replica that is only being added to the partition
+    does not count as missing, as in Kafka."""
+    adding = () if part is None else part.adding
+    return len(leader.isr) < sum(replica not in adding for replica in leader.replicas)
 
 
 def is_lost(part: PartitionImage, local: NodeId) -> bool:

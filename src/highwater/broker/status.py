@@ -10,6 +10,7 @@ from typing import Any
 from highwater.broker.broker import Broker
 from highwater.broker.cleaning_report import describe_cleaner, describe_log
 from highwater.broker.reasons import absence
+from highwater.broker.replica_image import is_under_replicated
 from highwater.metadata.cluster import MetadataImage
 from highwater.model import NodeId, uuid_text
 from highwater.partition.partition import Partition
@@ -80,7 +81,8 @@ def summary(broker: Broker) -> dict[str, Any]:
         leader = partition.leader
         if leader is not None:
             led += 1
-            under_replicated += len(leader.isr) < len(partition.replicas)
+            part = broker.metadata.partition_image(partition.topic_id, partition.tp.partition)
+            under_replicated += is_under_replicated(part, leader)
             under_min_isr += len(leader.isr) < partition.log.config.min_insync_replicas
     return {
         "partitions": hosted,

@@ -32,9 +32,15 @@ _WORDING = {
     "subscribed to it.",
     Code.INVALID_GROUP_ID: "The configured groupId is invalid.",
     Code.NON_EMPTY_GROUP: "The group is not empty.",
+    Code.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
     Code.POLICY_VIOLATION: "Request parameters do not satisfy the configured policy.",
 }
 """The class names that scripts expect, if the response has a code but no text."""
+
+
+def plain_text(error: KafkaError) -> str:
+    """The message alone, as Throwable.getMessage gives it."""
+    return error.message if error.message != error.code.description else _WORDING.get(error.code, error.message)
 
 
 def exception_text(error: KafkaError) -> str:
@@ -42,5 +48,4 @@ def exception_text(error: KafkaError) -> str:
     name = _IRREGULAR.get(error.code)
     if name is None:
         name = "".join(word.capitalize() for word in error.code.name.split("_")) + "Exception"
-    has_own_text = error.message != error.code.description
-    return f"{_PACKAGE}{name}: {error.message if has_own_text else _WORDING.get(error.code, error.message)}"
+    return f"{_PACKAGE}{name}: {plain_text(error)}"

@@ -6,7 +6,7 @@ import json
 import select
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from highwater.cli.control_socket import ControlSocket
@@ -50,13 +50,14 @@ class LocalCluster:
         extra: dict[str, str],
         controllers: int = 0,
         http_port: int | None = None,
+        racks: Sequence[str] | None = None,
     ) -> None:
         self._directory = DataDirectory(data_dir.absolute())
         try:
             path = self._directory.path
             settings = FIRST_MEMBER_AT_ONCE | extra if brokers == 1 else extra
             self._layout = Layout(
-                path, brokers, controllers, None, settings, port, True, shape=as_options, first_http_port=http_port
+                path, brokers, controllers, racks, settings, port, True, shape=as_options, first_http_port=http_port
             )
         except BaseException:
             self._directory.abandon()

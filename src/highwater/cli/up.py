@@ -32,6 +32,20 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
     return parsed
 
 
+def spread(racks: str | None, brokers: int, settings: dict[str, str]) -> list[str] | None:
+    """The rack of each broker: they have the racks in turn, and begin again after the last one."""
+    if racks is None:
+        return None
+    if "broker.rack" in settings:
+        raise click.BadParameter("broker.rack is given by --set as well", param_hint="--racks")
+    named = [rack.strip() for rack in racks.split(",")]
+    if not all(named):
+        raise click.BadParameter(f"{racks!r} has a rack without a name", param_hint="--racks")
+    if len(named) > brokers:
+        raise click.BadParameter(f"{len(named)} racks for {brokers} brokers", param_hint="--racks")
+    return [named[number % len(named)] for number in range(brokers)]
+
+
 @click.command("up")
 @click.option("--brokers", default=3, show_default=True, type=click.IntRange(1), help="How many brokers.")
 @click.option(
@@ -56,6 +70,7 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
     help="Where data, settings, logs and nodes.json are kept; they are there at the next start.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting for every node. Repeatable.")
+@click.option("--racks", metavar="A,B,C", help="The broker.rack of each broker in turn, for placement and near reads.")
 @click.option(
     "--http-port",
     type=click.IntRange(1, LAST_PORT),
@@ -68,6 +83,7 @@ def command(
     port: int,
     data_dir: Path,
     settings: tuple[str, ...],
+    racks: str | None,
     http_port: int | None,
     restart: bool,
 ) -> None:
@@ -77,7 +93,6 @@ def command(
     On a terminal, commands to try follow.
     `highwater down` stops it; kill, pause, resume, cut, slow and heal do to its nodes what they say.
     """
-
     if port + brokers - 1 > LAST_PORT:
         raise click.BadParameter(f"{brokers} ports from {port} on go beyond {LAST_PORT}", param_hint="--port")
     if http_port is not None and http_port + brokers + controllers - 1 > LAST_PORT:
@@ -97,6 +112,7 @@ def command(
                 {**environment.settings, **given},
                 controllers,
                 http_port,
+                spread(racks, brokers, given),
             )
         except ConfigError as wrong:
             raise click.ClickException(environment.origins.blame(wrong)) from wrong

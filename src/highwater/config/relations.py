@@ -20,6 +20,7 @@ def check(node: NodeConfig) -> None:
     _logs(node)
     _timeouts(node)
     _limits(node)
+    _selector(node)
 
 
 def _require(holds: bool, problem: str) -> None:
@@ -168,3 +169,12 @@ def _limits(node: NodeConfig) -> None:
     )
     factor = node.get(server.DEFAULT_REPLICATION_FACTOR)
     _require(factor >= 1, f"default.replication.factor={factor} must be at least 1")
+
+
+def _selector(node: NodeConfig) -> None:
+    known = (replication.RACK_AWARE_SELECTOR, replication.LEADER_SELECTOR)
+    chosen = node.get(replication.REPLICA_SELECTOR_CLASS)
+    _require(
+        chosen is None or chosen in known,
+        f"replica.selector.class={chosen} cannot be loaded; those that are built in are {' and '.join(known)}",
+    )

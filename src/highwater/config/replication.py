@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.config.kinds import BOOLEAN, INT, LONG, at_least, between
+from highwater.config.kinds import BOOLEAN, INT, LONG, STRING, at_least, between
 from highwater.config.setting import Setting, Update
 
 _ONE_CONVERSATION = "a follower fetches from each leader by one connection, in one session"
@@ -87,6 +87,15 @@ REPLICA_FETCH_BACKOFF_MS = Setting(
 )
 REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = Setting(
     "replica.high.watermark.checkpoint.interval.ms", LONG, 5000, "How often high watermarks are written."
+)
+
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+REPLICA_SELECTOR_CLASS: Setting[str | None] = Setting(
+    "replica.selector.class",
+    STRING,
+    None,
+    f"Where consumers read. {RACK_AWARE_SELECTOR} sends each to a replica in its rack; else all read leaders.",
 )
 
 FETCH_PURGATORY_PURGE_INTERVAL_REQUESTS = Setting(

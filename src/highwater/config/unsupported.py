@@ -55,7 +55,6 @@ UNSUPPORTED = frozenset(
         "quota.window.num",
         "quota.window.size.seconds",
         "replica.alter.log.dirs.io.max.bytes.per.second",
-        "replica.selector.class",
         "replication.quota.window.num",
         "replication.quota.window.size.seconds",
         "security.providers",

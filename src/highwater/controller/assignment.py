@@ -31,7 +31,7 @@ def assigned_by_hand(
 ) -> Iterator[PartitionImage]:
     """(partition, replicas) pairs, all of one replication factor. Raises KafkaError(INVALID_REPLICA_ASSIGNMENT)."""
     for index, replicas in assignments:
-        _check(head, replicas, replication_factor)
+        check_by_hand(head, replicas, replication_factor)
         replication_factor = len(replicas)
         try:
             partition = _new_partition(head, nodes(replicas))
@@ -58,7 +58,8 @@ def _new_partition(head: MetadataImage, replicas: tuple[NodeId, ...]) -> Partiti
     )
 
 
-def _check(head: MetadataImage, replicas: Sequence[int], replication_factor: int | None) -> None:
+def check_by_hand(head: MetadataImage, replicas: Sequence[int], replication_factor: int | None = None) -> None:
+    """Raises KafkaError(INVALID_REPLICA_ASSIGNMENT) for replicas that a client chose."""
     previous = None
     if not replicas:
         raise _refused("includes an empty replica list.")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, auto
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from highwater.config import NodeConfig
-from highwater.controller.reassignment import assignment, completed
+from highwater.controller.reassignment import Assignment, assignment_of, changes_of, completed
 from highwater.controller.settings import ElectionRules, election_rules
-from highwater.metadata.brokers import DIRECTORY_LOST
+from highwater.metadata.brokers import DIRECTORY_LOST, DIRECTORY_UNASSIGNED
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.topics import PartitionImage, Place, Recovery, TopicImage
 from highwater.model import NO_NODE, NodeId, Uuid
@@ -75,18 +75,19 @@ def partition_change(
     election: Election = Election.ONLINE,
     unclean_shutdown: NodeId = NO_NODE,
     recovery: Recovery | None = None,
+    target: Assignment | None = None,
+    new_directory: Callable[[NodeId], Uuid] = lambda replica: DIRECTORY_UNASSIGNED,
 ) -> PartitionChangeRecord | None:
-    """The record that gives a partition this ISR and everything that follows from it: the end of a reassignment, the
-    ELR, the leader. None if nothing changes.
+    """The record that gives a partition this ISR, and the `target` assignment if there is one, and everything that
+    follows from it: the end of a reassignment, the ELR, the leader. None if nothing changes.
 
     Without ELR the last member never leaves the ISR: only that member is known to have everything.
     """
-    changed: dict[str, Any] = {}
-    if (done := completed(partition, isr)) is not None:
-        replicas, isr = done
-        changed.update(assignment(partition, replicas))
-    else:
-        replicas = partition.replicas
+    wanted = assignment_of(partition) if target is None else target
+    if (done := completed(wanted, isr)) is not None:
+        wanted, isr = Assignment(done[0]), done[1]
+    replicas = wanted.replicas
+    changed = changes_of(partition, wanted, new_directory)
     elr = _eligible(partition, replicas, isr, rules, unclean_shutdown)
     winner = elect(partition, replicas, isr, elr, acceptable, election, rules.elr)
     if winner.leader != partition.leader:
@@ -99,15 +100,12 @@ def partition_change(
             isr, elr = [winner.leader], []
             if partition.recovery is not Recovery.RECOVERING:
                 changed["leader_recovery_state"] = int(Recovery.RECOVERING)
-    elif len(replicas) < len(partition.replicas):
+    elif not set(partition.replicas) <= set(replicas):
         # The leader is named though it stays. That raises the leader epoch, which excludes the removed replicas.
         changed["leader"] = partition.leader
-    if rules.elr and "leader" in changed:
-        # The last leader is remembered while there is none.
-        if winner.leader == NO_NODE and partition.has_leader and not partition.last_known_elr:
-            changed["last_known_elr"] = [partition.leader]
-        elif winner.leader != NO_NODE and partition.last_known_elr:
-            changed["last_known_elr"] = []
+    last_known = _last_known(partition, replicas, winner.leader) if rules.elr and "leader" in changed else None
+    if last_known is not None and last_known != partition.last_known_elr:
+        changed["last_known_elr"] = list(last_known)
     if tuple(elr) != partition.elr:
         changed["eligible_leader_replicas"] = elr
     if tuple(isr) != partition.isr and (isr or rules.elr):
@@ -115,6 +113,15 @@ def partition_change(
     if recovery is not None and recovery is not partition.recovery:
         changed["leader_recovery_state"] = int(recovery)
     return PartitionChangeRecord(topic_id=topic_id, partition_id=index, **changed) if changed else None
+
+
+def _last_known(partition: PartitionImage, replicas: Sequence[NodeId], leader: NodeId) -> tuple[NodeId, ...]:
+    """The last leader is remembered while there is none, as long as it is a replica. A change that removes a replica
+    always names the leader."""
+    if leader != NO_NODE:
+        return ()
+    remembered = partition.last_known_elr or ((partition.leader,) if partition.has_leader else ())
+    return tuple(replica for replica in remembered if replica in replicas)
 
 
 def _eligible(
@@ -180,7 +187,9 @@ class Electorate:
 
         def acceptable(replica: NodeId) -> bool:
             broker = self._present.get(replica)
-            return broker is not None and broker.has_online(partition.directory(replica))
+            if broker is None or replica not in partition.replicas:  # a replica that is only about to be added
+                return False
+            return broker.has_online(partition.directory(replica))
 
         return acceptable
 
@@ -191,6 +200,7 @@ class Electorate:
         election: Election | None = None,
         unclean_shutdown: NodeId = NO_NODE,
         recovery: Recovery | None = None,
+        target: Assignment | None = None,
     ) -> PartitionChangeRecord | None:
         """As `partition_change`. Without `election`, the topic's settings decide whether an unclean one is allowed."""
         topic, index, partition = place
@@ -198,7 +208,17 @@ class Electorate:
         if election is None:
             election = Election.UNCLEAN if rules.unclean else Election.ONLINE
         return partition_change(
-            topic.id, index, partition, isr, self.acceptable(partition), rules, election, unclean_shutdown, recovery
+            topic.id,
+            index,
+            partition,
+            isr,
+            self.acceptable(partition),
+            rules,
+            election,
+            unclean_shutdown,
+            recovery,
+            target,
+            self._head.brokers.default_directory,
         )
 
     def begin_anew(self, place: Place) -> PartitionChangeRecord | None:

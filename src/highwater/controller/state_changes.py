@@ -42,6 +42,8 @@ def partition_change(was: PartitionImage, now: PartitionImage) -> Iterator[str]:
         yield _elected(was, now)
     for name, old, new in (
         ("replicas", was.replicas, now.replicas),
+        ("adding", was.adding, now.adding),
+        ("removing", was.removing, now.removing),
         ("ISR", was.isr, now.isr),
         ("ELR", was.elr, now.elr),
         ("last known leader", was.last_known_elr, now.last_known_elr),

@@ -68,6 +68,8 @@ class Fetcher:
         self._followed: dict[Key, Followed] = {}
         self._talk: Conversation[Key] = Conversation()
         self._connection: ClientConnection | None = None
+        self.heard_at = world.clock.monotonic()
+        """When the leader last answered a fetch, or when this fetcher began."""
         self._open = False
         name = f"fetches from broker {leader}"
         self._guarded_turn = world.failures.guarded("periodic", name, self._turn, self._rest)
@@ -225,6 +227,7 @@ class Fetcher:
                 _log.warning("fetch from broker %d: %s", self.leader, code.name)
                 self._world.clock.call_later(self._limits().backoff, self._soon)
             return
+        self.heard_at = self._world.clock.monotonic()
         self._talk.answered(answer.session_id)
         for topic in answer.responses:
             for row in topic.partitions:

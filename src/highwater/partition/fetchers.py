@@ -54,6 +54,11 @@ class Fetchers:
     def follows(self, partition: Partition) -> bool:
         return partition in self._of
 
+    def heard_at(self, partition: Partition) -> float | None:
+        """When the leader last answered a fetch; None if the partition is not followed."""
+        fetcher = self._of.get(partition)
+        return None if fetcher is None else fetcher.heard_at
+
     def restate(self, partition: Partition) -> None:
         """Report the log start to the leader with the next fetch."""
         fetcher = self._of.get(partition)

@@ -17,6 +17,7 @@ from highwater.cli.environment import Environment
 from highwater.cli.local_cluster import LocalCluster
 from highwater.cli.node import Readiness
 from highwater.cli.node_process import Handle, NodeProcess
+from highwater.cli.up import spread
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.layout import NodeLayout
 from highwater.cluster.ports import free_ports
@@ -276,3 +277,30 @@ def test_the_first_member_of_a_group_does_not_wait_for_others_with_one_broker(
     cluster.stop()
     settings = parse_properties((tmp_path / "data/node-1/server.properties").read_text())
     assert settings.get(DELAY) == delay
+
+
+def test_brokers_have_the_racks_in_turn_and_begin_again_after_the_last_one(tmp_path: Path) -> None:
+    assert spread("a, b,c", 5, {}) == ["a", "b", "c", "a", "b"]
+    assert spread(None, 5, {}) is None
+    cluster = LocalCluster(tmp_path / "data", 3, free_ports(3), {}, racks=spread("a,b", 3, {}))
+    try:
+        files = [parse_properties(member.config.read_text()) for member in cluster.members]
+        assert [properties["broker.rack"] for properties in files] == ["a", "b", "a"]
+    finally:
+        cluster.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--racks", "a,b,c,d"], "4 racks for 3 brokers"),
+        (["--racks", "a,,c"], "'a,,c' has a rack without a name"),
+        (["--racks", "a,b,c", "--set", "broker.rack=z"], "broker.rack is given by --set as well"),
+    ],
+)
+def test_racks_that_do_not_fit_are_refused_before_anything_is_written(
+    tmp_path: Path, options: list[str], why: str
+) -> None:
+    done = CliRunner().invoke(main, ["up", "--data-dir", str(tmp_path / "data"), *options])
+    assert done.exit_code == 2 and why in done.output
+    assert not (tmp_path / "data").exists()

@@ -11,12 +11,15 @@ import pytest
 from highwater.config import (
     BROKER_RACK,
     BROKER_SESSION_TIMEOUT_MS,
+    LEADER_SELECTOR,
     LOG_RETENTION_HOURS,
     LOG_RETENTION_MS,
     LOG_SEGMENT_BYTES,
     MESSAGE_MAX_BYTES,
     MIN_INSYNC_REPLICAS,
     NUM_PARTITIONS,
+    RACK_AWARE_SELECTOR,
+    REPLICA_SELECTOR_CLASS,
     SETTINGS,
     ConfigError,
     Listener,
@@ -349,3 +352,11 @@ def test_settings_that_do_not_suit_are_left_out_one_by_one() -> None:
     assert adopted.ignored
     changed = adopted.adopting({}, UNSUITABLE | {"min.insync.replicas": "3"})
     assert (changed.dynamic, changed.dynamic_default) == ({}, {"min.insync.replicas": "3"})
+
+
+def test_a_replica_selector_that_is_not_built_in_is_refused() -> None:
+    for known in (RACK_AWARE_SELECTOR, LEADER_SELECTOR):
+        node = NodeConfig.parse(COMBINED | {"replica.selector.class": known})
+        assert node.get(REPLICA_SELECTOR_CLASS) == known
+    with pytest.raises(ConfigError, match="replica.selector.class=my.Selector cannot be loaded"):
+        NodeConfig.parse(COMBINED | {"replica.selector.class": "my.Selector"})

@@ -10,9 +10,11 @@ import java.util.Map;
 import java.util.OptionalLong;
 
 import org.apache.kafka.common.errors.ApiException;
+import org.apache.kafka.common.message.AlterPartitionReassignmentsRequestData;
 import org.apache.kafka.common.message.AlterPartitionRequestData;
 import org.apache.kafka.common.message.AssignReplicasToDirsRequestData;
 import org.apache.kafka.common.message.ElectLeadersRequestData;
+import org.apache.kafka.common.message.ListPartitionReassignmentsRequestData;
 import org.apache.kafka.common.message.RequestHeaderData;
 import org.apache.kafka.common.metadata.BrokerRegistrationChangeRecord;
 import org.apache.kafka.common.metadata.ClearElrRecord;
@@ -101,6 +103,15 @@ public class Decisions {
                 records = result.records();
                 response = result.response();
             }
+            case "reassign" -> {
+                version = 1;
+                var result = replication.alterPartitionReassignments(
+                    new AlterPartitionReassignmentsRequestData(bytes(w[2]), version));
+                records = result.records();
+                response = result.response();
+            }
+            case "moves" -> response = replication.listPartitionReassignments(
+                new ListPartitionReassignmentsRequestData(bytes(w[2]), version).topics(), Long.MAX_VALUE);
             case "rebalance" -> records = replication.maybeBalancePartitionLeaders().records();
             case "unclean" -> records = replication.maybeElectUncleanLeaders().records();
             case "fence" -> replication.handleBrokerFenced(Integer.parseInt(w[2]), records);

@@ -6,7 +6,7 @@ import pytest
 
 from highwater.controller.alter_partition import alter_partition
 from highwater.controller.decision import Decision
-from highwater.controller.reassignment import completed
+from highwater.controller.reassignment import assignment_of, completed
 from highwater.errors import Code
 from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.metadata.cluster import MetadataImage
@@ -269,7 +269,7 @@ def test_replicas_that_were_removed_are_not_eligible() -> None:
 def test_a_partition_that_is_not_moved_has_no_move_to_end() -> None:
     found = with_topic(cluster(1, 2), "a", [1, 2]).topics.partition("a", 0)
     assert found is not None
-    assert completed(found, nodes(1, 2)) is None
+    assert completed(assignment_of(found), nodes(1, 2)) is None
     moving = found._replace(adding=nodes(2))
-    assert completed(moving, nodes(1)) is None
-    assert completed(moving, nodes(1, 2)) == (nodes(1, 2), [1, 2])
+    assert completed(assignment_of(moving), nodes(1)) is None
+    assert completed(assignment_of(moving), nodes(1, 2)) == (nodes(1, 2), [1, 2])

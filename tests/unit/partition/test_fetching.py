@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from highwater.errors import Code
@@ -9,6 +10,7 @@ from highwater.model import NodeId
 from highwater.partition import fetching
 from highwater.partition.fetching import READ_COMMITTED, FetchRow, Reader
 from highwater.partition.partition import Partition
+from highwater.replication.leader import Leader
 from highwater.wire import records
 from highwater.wire.records.control import ControlType, build_marker
 from tests.unit.log.bench import START_MS, Bench, append, batch
@@ -130,5 +132,63 @@ def test_a_batch_is_read_by_its_readers_as_it_was_written(tmp_path: Path) -> Non
         partition.append(memoryview(data), -1, 9, START_MS)
         row = read(partition, 1)
         assert row.size == len(data), "a batch is never cut for a reader that begins amid it"
+
+    played(tmp_path, play)
+
+
+class InRack:
+    """A consumer with a rack: the leader prefers `replica`, and a follower serves it if it `stands`."""
+
+    def __init__(self, replica: NodeId | None = None, stands: bool = True) -> None:
+        self.replica = replica
+        self.stands = stands
+
+    def preferred(self, leader: Leader, offset: int) -> NodeId | None:
+        return self.replica
+
+    def may_read(self, partition: Partition) -> bool:
+        return self.stands
+
+
+def test_a_leader_sends_a_consumer_to_the_preferred_replica_after_the_check_of_the_epoch(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        write(partition, b"a")
+        near = Reader(-1, 0, -1, InRack(OTHER))
+        assert read(partition, 0, near) == FetchRow(Code.NONE, 1, 1, 0, preferred=OTHER, is_passing=True)
+        assert code_of(lambda: read(partition, 0, near, epoch=2)) is Code.FENCED_LEADER_EPOCH
+        here = read(partition, 0, Reader(-1, 0, -1, InRack()))
+        assert (here.preferred, here.is_passing) == (-1, False) and here.size
+
+    played(tmp_path, play)
+
+
+def test_a_follower_serves_a_consumer_with_a_rack_and_is_read_again_by_every_fetch(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        write(partition, b"a")
+        partition.step_down(OTHER, 4, 1, ALL)
+        row = read(partition, 0, Reader(-1, 0, -1, InRack()), epoch=4)
+        assert row.size > 0 and row.is_passing and row[1:4] == (1, 1, 0)
+        assert code_of(lambda: read(partition, 0, Reader(-1, 0, -1, InRack()), epoch=3)) is Code.FENCED_LEADER_EPOCH
+        assert code_of(lambda: read(partition, 0, Reader(-1, 0, -1, InRack()), epoch=5)) is Code.UNKNOWN_LEADER_EPOCH
+        assert code_of(lambda: read(partition, 2, Reader(-1, 0, -1, InRack()))) is Code.OFFSET_OUT_OF_RANGE
+        refused = Reader(-1, 0, -1, InRack(stands=False))
+        assert code_of(lambda: read(partition, 0, refused)) is Code.NOT_LEADER_OR_FOLLOWER
+        assert code_of(lambda: read(partition, 0)) is Code.NOT_LEADER_OR_FOLLOWER, "a consumer without a rack"
+        assert code_of(lambda: read(partition, 0, FOLLOWER)) is Code.NOT_LEADER_OR_FOLLOWER, "another follower"
+
+    played(tmp_path, play)
+
+
+def test_a_follower_refuses_a_consumer_while_its_log_is_being_cut_and_when_it_is_offline(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        write(partition, b"a")
+        partition.step_down(OTHER, 4, 1, ALL)
+        near = Reader(-1, 0, -1, InRack())
+        partition.cutting = asyncio.get_running_loop().create_task(asyncio.sleep(0))
+        assert code_of(lambda: read(partition, 0, near)) is Code.NOT_LEADER_OR_FOLLOWER
+        await partition.cutting
+        assert read(partition, 0, near).size > 0
+        partition.log.storage_failed(OSError("broken"))
+        assert code_of(lambda: read(partition, 0, near)) is Code.KAFKA_STORAGE_ERROR
 
     played(tmp_path, play)

@@ -1,5 +1,5 @@
 """What an operator does during the faults: creates and deletes topics, deletes records, changes settings, moves
-leaders."""
+leaders and replicas."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ from highwater.sim.faults.permitted import Permitted
 from highwater.sim.faults.scene import Scene
 from highwater.sim.scratch import Scratch
 from highwater.wire.codec import Message
+from highwater.wire.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from highwater.wire.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
 from highwater.wire.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -93,6 +99,10 @@ class Operations:
                 return await self._elect(client, PREFERRED, self._scene.partitions)
             case "elect uncleanly for":
                 return await self._elect(client, UNCLEAN, [dice.choice(self._scene.partitions)])
+            case "move a partition of":
+                return await self._move(client, dice)
+            case "cancel a move of":
+                return await self._reassign(client, dice.choice(self._scene.partitions), None)
             case "create or delete a topic beside":
                 return await self.scratch.turn_over(client, dice, SECONDS)
             case "delete records beside":
@@ -148,8 +158,26 @@ class Operations:
         codes = [row.error_code for topic in answer.replica_election_results for row in topic.partition_result]
         return code_of(answer.error_code) is Code.NONE and Code.NONE in codes
 
+    async def _move(self, client: Client, dice: Random) -> bool:
+        """To any two or three brokers, in any order; some of them may have the partition already."""
+        brokers = [member.id for member in self._scene.cluster.members.values() if member.is_broker]
+        target = dice.sample(brokers, min(dice.choice((2, 3, 3)), len(brokers)))
+        return await self._reassign(client, dice.choice(self._scene.partitions), target)
+
+    async def _reassign(self, client: Client, at: TopicPartition, target: Sequence[int] | None) -> bool:
+        self._scene.say(f"operator: {at} is to {'stay' if target is None else f'move to {target}'}")
+        replicas = None if target is None else list(target)
+        row = ReassignablePartition(partition_index=at.partition, replicas=replicas)
+        topics = [ReassignableTopic(name=at.topic, partitions=[row])]
+        request = AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=1000)
+        answer = await client.ask_any(request, AlterPartitionReassignmentsResponse, SECONDS)
+        codes = [row.error_code for topic in answer.responses for row in topic.partitions]
+        return code_of(answer.error_code) is Code.NONE and Code.NONE in codes
+
 
 VERBS = {
+    "move a partition of": "partitions moved",
+    "cancel a move of": "moves cancelled",
     "delete records of": "deletions of records",
     "retain less of": "retentions",
     "change a setting of": "settings changed",

@@ -67,6 +67,10 @@ FAMILIES: Mapping[str, Mapping[str, Verb]] = {
     "bounds": {
         "change min.insync.replicas of": Verb(1),
     },
+    "moves": {
+        "move a partition of": Verb(4),
+        "cancel a move of": Verb(1),
+    },
     "losses": {
         "damage bytes of": Verb(4, 0.05, 1.0),
         "replace the disk of": Verb(2, 0.05, 1.0),
@@ -96,7 +100,7 @@ PROFILES: Mapping[str, Profile] = {
     "all": Profile({"processes": 0.7, "links": 0.5, "disks": 0.5, "losses": 0.35, "operations": 0.4}),
     "crashes": Profile({"processes": 1.0, "links": 1.0}),
     "disks": Profile({"processes": 0.5, "links": 0.3, "disks": 1.0}),
-    "operations": Profile({"processes": 0.7, "links": 0.4, "disks": 0.3, "operations": 1.0}),
+    "operations": Profile({"processes": 0.7, "links": 0.4, "disks": 0.3, "operations": 1.0, "moves": 0.6}),
     "losses": Profile({"processes": 0.5, "disks": 0.3, "losses": 1.0}),
     # Each of these goes after one kind of mistake
     "rot": Profile({"losses": 1.0, "processes": 0.3}, {"damage bytes of": 6}, Leaning(nodes=COMBINED, table=True)),
@@ -167,7 +171,7 @@ PROFILES: Mapping[str, Profile] = {
 USUAL = "all"
 
 
-OPERATIONS = ("operations", "bounds")
+OPERATIONS = ("operations", "bounds", "moves")
 
 
 def draw_schedule(random: Random, profile: Profile, seconds: float) -> list[Fault]:

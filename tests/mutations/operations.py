@@ -1,0 +1,139 @@
+"""What is done to a running cluster: reading from followers, and reassignment."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation
+
+NEARBY = "tests/scenarios/test_b_follower_reads.py::"
+CHOICE = "tests/unit/replication/test_read_replica.py::"
+READING = "tests/unit/partition/test_fetching.py::"
+MOVES = "tests/unit/controller/test_partition_moves.py::"
+
+MUTATIONS = [
+    Mutation(
+        "F360",  # a consumer stays with a follower that has left the ISR
+        CHOICE + "test_a_follower_serves_consumers_while_it_is_in_the_isr_and_hears_from_its_leader",
+        "src/highwater/replication/read_replica.py",
+        "return is_in_isr and heard_at is not None and now - heard_at <= lag_seconds",
+        "return heard_at is not None and now - heard_at <= lag_seconds",
+    ),
+    Mutation(
+        "F360",  # and is sent there
+        CHOICE + "test_a_follower_outside_the_isr_is_not_preferred",
+        "src/highwater/replication/read_replica.py",
+        "for replica in leader.isr:",
+        "for replica in leader.replicas:",
+    ),
+    Mutation(
+        "F361",  # a consumer starves at a follower that is cut off from all others
+        NEARBY + "test_b19_a_replica_without_contact_to_anyone_sends_its_consumers_back_after_the_longest_lag",
+        "src/highwater/replication/read_replica.py",
+        "return is_in_isr and heard_at is not None and now - heard_at <= lag_seconds",
+        "return is_in_isr",
+    ),
+    Mutation(
+        "F361",  # and the leader sends it there again
+        CHOICE + "test_a_follower_that_was_not_caught_up_within_the_longest_lag_is_not_preferred",
+        "src/highwater/replication/read_replica.py",
+        "if caught_up_at is None or now - caught_up_at > leader.terms.lag_seconds:",
+        "if caught_up_at is None:",
+    ),
+    Mutation(
+        "F362",  # a session reads a follower once, and never learns that it no longer serves
+        NEARBY + "test_b19_a_replica_that_has_left_the_isr_is_neither_preferred_nor_served",
+        "src/highwater/partition/fetching.py",
+        "return _records(entry, log, reader, max_bytes, at_least_one)._replace(is_passing=True)",
+        "return _records(entry, log, reader, max_bytes, at_least_one)",
+    ),
+    Mutation(
+        "F363",  # the preferred replica waits for records
+        NEARBY + "test_a_leader_sends_a_consumer_to_the_follower_in_its_rack_at_once_and_without_records",
+        "src/highwater/broker/k01_fetch.py",
+        "urgent = urgent or row.error is not Code.NONE or row.diverging is not None or row.preferred >= 0",
+        "urgent = urgent or row.error is not Code.NONE or row.diverging is not None",
+    ),
+    Mutation(
+        "F363",  # and is no news in a session
+        NEARBY + "test_the_preferred_replica_is_news_in_a_session_again_and_again",
+        "src/highwater/broker/k01_fetch.py",
+        "or row.preferred >= 0",
+        "or False",
+    ),
+    Mutation(
+        "F364",  # a log is read while its tail is being cut off
+        READING + "test_a_follower_refuses_a_consumer_while_its_log_is_being_cut_and_when_it_is_offline",
+        "src/highwater/partition/fetching.py",
+        "if partition.is_being_cut or not nearby.may_read(partition):",
+        "if not nearby.may_read(partition):",
+    ),
+    Mutation(
+        "F365",  # a consumer with an old leader epoch reads a follower
+        NEARBY + "test_a_follower_checks_the_leader_epoch_of_a_consumer",
+        "src/highwater/partition/fetching.py",
+        "check_epoch(entry.epoch, partition.epoch)\nif partition.is_being_cut or not nearby.may_read(partition):",
+        "if partition.is_being_cut or not nearby.may_read(partition):",
+    ),
+    Mutation(
+        "F366",  # a follower serves what is not committed
+        NEARBY + "test_a_follower_serves_up_to_its_own_high_watermark_and_refuses_offsets_beyond_its_own_end",
+        "src/highwater/partition/fetching.py",
+        "limit = log.log_end if reader.replica >= 0 else last_stable if committed_only else high_watermark",
+        "limit = log.log_end if reader.nearby else last_stable if committed_only else high_watermark",
+    ),
+    Mutation(
+        "F367",  # a consumer at a follower is not woken
+        NEARBY + "test_a_consumer_that_waits_at_a_follower_is_answered_when_the_followers_high_watermark_moves",
+        "src/highwater/partition/partition.py",
+        "self.log.move_high_watermark(ready.high_watermark)\nself._notify_readers()",
+        "self.log.move_high_watermark(ready.high_watermark)",
+    ),
+    Mutation(
+        "F370",  # a further target forgets that a replica has no complete copy yet
+        MOVES + "test_a_new_target_takes_the_place_of_one_that_is_under_way",
+        "src/highwater/controller/reassignment.py",
+        "settled = [replica for replica in partition.replicas if replica not in partition.adding]",
+        "settled = list(partition.replicas)",
+    ),
+    Mutation(
+        "F371",  # a cancellation loses committed records
+        MOVES + "test_a_cancellation_that_would_leave_nobody_in_the_isr_needs_unclean_elections",
+        "src/highwater/controller/partition_moves.py",
+        "if back.is_unclean and not electorate.rules(topic).unclean:",
+        "if False:",
+    ),
+    Mutation(
+        "F372",  # a lower replication factor makes the ISR smaller than it was
+        MOVES + "test_a_lower_replication_factor_is_reached_at_once_if_the_replicas_that_stay_are_in_sync",
+        "src/highwater/controller/reassignment.py",
+        "awaited = staying if len(adding) < len(removing) else adding",
+        "awaited = adding",
+    ),
+    Mutation(
+        "F373",  # a move ends before all added replicas have everything
+        MOVES + "test_a_move_ends_when_all_added_replicas_are_in_sync_and_a_leader_that_is_removed_is_replaced",
+        "src/highwater/controller/reassignment.py",
+        "if not in_sync or not staying or not {*awaited, *adding} <= set(in_sync):",
+        "if not in_sync or not staying:",
+    ),
+    Mutation(
+        "F374",  # a removed replica may be elected later
+        MOVES + "test_a_removed_replica_leaves_the_elr_and_the_last_known_leaders",
+        "src/highwater/controller/elections.py",
+        "return [r for r in candidates if r in replicas and r not in isr and r != unclean_shutdown]",
+        "return [r for r in candidates if r not in isr and r != unclean_shutdown]",
+    ),
+    Mutation(
+        "F375",  # the replication factor changes though the request forbids it
+        MOVES + "test_the_replication_factor_changes_only_if_the_request_allows_it",
+        "src/highwater/controller/partition_moves.py",
+        "if not may_change_factor:",
+        "if False:",
+    ),
+    Mutation(
+        "F376",  # two targets of one request are both decided on the same state
+        MOVES + "test_a_partition_that_is_named_twice_is_moved_once",
+        "src/highwater/controller/partition_moves.py",
+        "if (topic.name, index) in named:",
+        "if False:",
+    ),
+]

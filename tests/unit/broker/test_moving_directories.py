@@ -1,0 +1,26 @@
+"""AlterReplicaLogDirs of a broker with its one directory."""
+
+from __future__ import annotations
+
+from highwater.errors import Code
+from highwater.wire.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from highwater.wire.messages.alter_replica_log_dirs_response import AlterReplicaLogDirsResponse
+from tests.unit.broker.living import Living
+
+
+def test_a_replica_stays_in_the_directory_where_it_is_and_other_directories_are_unknown() -> None:
+    with Living().start() as living:
+        living.create_topic("t", partitions=1)
+
+        def codes(path: str) -> list[int]:
+            topic = AlterReplicaLogDirTopic(name="t", partitions=[0, 1])
+            request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[topic])])
+            answer = living.ask(request, AlterReplicaLogDirsResponse, 2)
+            return [row.error_code for each in answer.results for row in each.partitions]
+
+        assert codes("/data") == codes("/data/") == [Code.NONE, Code.REPLICA_NOT_AVAILABLE]
+        assert codes("/elsewhere") == [Code.LOG_DIR_NOT_FOUND] * 2
