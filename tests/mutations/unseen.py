@@ -231,6 +231,16 @@ UNSEEN = [
         "there is no topic without a name: it is asked for the sake of the types",
     ),
     Unseen(
+        f"{SRC}partition/fetch_session.py",
+        "self.sent_log_start: Offset = -1",
+        "no log begins below zero, so that whatever is below zero differs from every log start",
+    ),
+    Unseen(
+        f"{SRC}partition/partition.py",
+        "self._sync_what_counts()",
+        "an append, a changed setting and a start each sync what a log in flush mode has: here it is done once more",
+    ),
+    Unseen(
         f"{SRC}log/compaction/cleaner.py",
         "PROCESS_ABOVE_BYTES = 4 << 20",
         "it decides where the work is done, and nothing of its result",
