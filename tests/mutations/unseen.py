@@ -236,11 +236,6 @@ UNSEEN = [
         "no log begins below zero, so that whatever is below zero differs from every log start",
     ),
     Unseen(
-        f"{SRC}partition/partition.py",
-        "self._sync_what_counts()",
-        "an append, a changed setting and a start each sync what a log in flush mode has: here it is done once more",
-    ),
-    Unseen(
         f"{SRC}log/compaction/cleaner.py",
         "PROCESS_ABOVE_BYTES = 4 << 20",
         "it decides where the work is done, and nothing of its result",
