@@ -45,7 +45,7 @@ MUTATIONS: list[Mutation] = [
         "F284",
         "tests/unit/net/test_server.py::test_small_requests_that_are_not_whole_count_too",
         "src/highwater/net/arrival.py",
-        "memory = held if not is_small or (announced and held > BEGIN) else 0",
+        "memory = held if not is_small or held > BEGIN else 0",
         "memory = held if not is_small else 0",
     ),
     Mutation(
@@ -89,5 +89,26 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/net/budget.py",
         "if kind is Kind.PRODUCE and self.unanswered > self.limit:",
         "if False:",
+    ),
+    Mutation(
+        "F340",  # received and not dispatched: 64 KiB of each connection that waits
+        "tests/unit/net/test_server.py::test_whole_requests_that_wait_for_an_earlier_answer_count_too",
+        "src/highwater/net/arrival.py",
+        "return frames.held > BEGIN or self.memory > 0 or (frames.announced > CHUNK and self._budget.scarce)",
+        "return bool(frames.announced and frames.held > BEGIN) or self.memory > 0",
+    ),
+    Mutation(
+        "F340",  # received and not dispatched: 64 KiB of each connection that waits
+        "tests/unit/net/test_server.py::test_whole_requests_that_wait_for_their_turn_count_too",
+        "src/highwater/net/connection.py",
+        "if self._arrival.is_counted(self._frames):",
+        "if False:",
+    ),
+    Mutation(
+        "F340",  # received and not dispatched: 64 KiB of each connection that waits
+        "tests/unit/net/test_server.py::test_small_requests_that_wait_for_a_hold_count_too",
+        "src/highwater/net/connection.py",
+        "parked = 0 if self._parked is None or len(self._parked) <= BEGIN else len(self._parked)",
+        "parked = 0 if self._parked is None or len(self._parked) <= CHUNK else len(self._parked)",
     ),
 ]

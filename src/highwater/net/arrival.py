@@ -1,4 +1,5 @@
-"""The memory of the frame that a connection is receiving, as the budget counts it."""
+"""The memory of what a connection has received and not dispatched, as the budget counts it: whole frames that wait, and
+the frame that is arriving."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _PRODUCE: Final = (0).to_bytes(2, "big")
 
 
 class Arrival:
-    """Counts the frame in the budget while it is arriving. Most frames arrive whole and are never counted here."""
+    """Counts frames in the budget while they are arriving or wait. Most frames arrive whole and are dispatched at once:
+    they are never counted here."""
 
     __slots__ = ("_arrived", "_budget", "_receiver", "memory", "progressed_at", "starved")
 
@@ -25,24 +27,22 @@ class Arrival:
         self._budget = budget
         self._receiver = receiver
         self.memory = 0
-        """The memory that the budget counts for the frame."""
+        """The memory that the budget counts."""
         self.starved = False
         """Whether the frame waits for more memory."""
         self.progressed_at = 0.0
         self._arrived = 0
 
     def is_counted(self, frames: FrameReader) -> bool:
-        """Whether the frame that has begun takes so much memory that `count` must be called."""
-        announced = frames.announced
-        has_begun = announced and (frames.held > BEGIN or (announced > CHUNK and self._budget.scarce))
-        return bool(has_begun) or frames.held > CHUNK or self.memory > 0
+        """Whether so much is received and not dispatched that `count` must be called."""
+        return frames.held > BEGIN or self.memory > 0 or (frames.announced > CHUNK and self._budget.scarce)
 
     def count(self, frames: FrameReader, parked: int, now: float) -> None:
-        """Updates the budget. `parked` is the size of a large frame that waits for the end of a hold."""
+        """Updates the budget. `parked` is the size of a frame that waits for the end of a hold."""
         held, announced = frames.held, frames.announced
         begun = frames.begun
         is_small = held <= CHUNK and announced <= CHUNK
-        memory = held if not is_small or (announced and held > BEGIN) else 0
+        memory = held if not is_small or held > BEGIN else 0
         more = max(0, 4 + announced - held if is_small else frames.claim - held) if memory else 0
         memory += parked
         self._note_progress(len(begun) if memory else 0, now)

@@ -10,6 +10,7 @@ from highwater.model import Endpoint
 from highwater.net.context import RequestContext
 from highwater.net.server import STARVED_SECONDS, Limits, ListenerSpec, Server
 from highwater.net.stats import CloseReason
+from highwater.net.turns import Share
 from highwater.wire.framing import CHUNK, MAX_FRAME
 from highwater.world import Refused
 from tests.unit.net.parties import ASK, Peer, Scene, ask, framed, header, registry
@@ -263,6 +264,61 @@ def test_small_requests_that_are_not_whole_count_too() -> None:
             scene.dial().send(struct.pack(">i", 60_000) + bytes(50_000))
         scene.settle()
         assert sum(each._frames.held for each in scene.server._connections) < 3 * MIB
+
+
+def held(scene: Scene) -> int:
+    """The bytes that all connections have received and not dispatched."""
+    return sum(each._frames.held + len(each._parked or b"") for each in scene.server._connections)
+
+
+WAITING = [ask(n, bytes(3_000)) for n in range(1, 12)]
+"""Whole requests of 33 KB together, which one read takes."""
+
+
+def test_whole_requests_that_wait_for_an_earlier_answer_count_too() -> None:
+    with Scene(limits=Limits(queued_bytes=MIB)) as scene:
+        scene.asked.react = lambda ctx, body: ctx.slot.mute()
+        peers = [scene.dial() for _ in range(100)]
+        for peer in peers:
+            peer.send(ask(0), *WAITING)
+        scene.settle()
+        assert held(scene) < 3 * MIB
+        assert scene.server.budget.receiving > MIB // 4
+        scene.asked.react = answer_at_once
+        for ctx in list(scene.asked):
+            ctx.respond_parts([b"ok"])
+        scene.wait(lambda: all(len(peer.correlations) == 12 for peer in peers))
+        assert scene.server.budget.receiving == 0
+
+
+def test_whole_requests_that_wait_for_their_turn_count_too() -> None:
+    with Scene(limits=Limits(queued_bytes=MIB)) as scene:
+        turns = scene.server.turns
+        turns._is_scheduled = True  # so that none is served
+        turns.add(Share(), lambda: None)
+        peers = [scene.dial() for _ in range(100)]
+        for peer in peers:
+            peer.send(*WAITING)
+        scene.settle()
+        assert held(scene) < 3 * MIB
+        scene.asked.react = answer_at_once
+        scene.world.call(turns._next)
+        scene.wait(lambda: all(len(peer.correlations) == 11 for peer in peers))
+        assert scene.server.budget.receiving == 0
+
+
+def test_small_requests_that_wait_for_a_hold_count_too() -> None:
+    with Scene(limits=Limits(queued_bytes=MIB)) as scene:
+        scene.world.call(scene.server.hold)
+        peers = [scene.dial() for _ in range(100)]
+        for peer in peers:
+            peer.send(ask(1, bytes(60_000)))
+        scene.settle()
+        assert held(scene) < 3 * MIB
+        scene.asked.react = answer_at_once
+        scene.world.call(scene.server.release)
+        scene.wait(lambda: all(peer.correlations == [1] for peer in peers))
+        assert scene.server.budget.receiving == 0
 
 
 def test_small_requests_do_not_wait_for_the_memory_that_large_ones_keep() -> None:
