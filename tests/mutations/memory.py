@@ -111,4 +111,53 @@ MUTATIONS: list[Mutation] = [
         "parked = 0 if self._parked is None or len(self._parked) <= BEGIN else len(self._parked)",
         "parked = 0 if self._parked is None or len(self._parked) <= CHUNK else len(self._parked)",
     ),
+    Mutation(
+        "F341",  # two large batches are inflated beside each other
+        "tests/wire/test_records.py::test_a_batch_that_inflates_to_much_is_read_by_one_thread_at_a_time",
+        "src/highwater/wire/records/batch.py",
+        "with compression.ALONE:",
+        "if True:",
+    ),
+    Mutation(
+        "F342",  # a look-up makes an object of each record of a batch
+        "tests/unit/log/test_lookup.py::test_a_batch_of_very_many_records_is_not_in_memory_at_once",
+        "src/highwater/log/lookup.py",
+        "left = records.max_timestamp_offset(batch.data, start)",
+        "left = max(((r.offset, r.timestamp) for r in records.iterate(batch.data) if r.offset >= start), default=None)",
+    ),
+    Mutation(
+        "F343",  # coordinators load more than they can hold
+        "tests/unit/coordinator/test_loading.py::test_a_batch_of_very_many_records_is_not_in_memory_at_once",
+        "src/highwater/coordinator/loading.py",
+        "most = piece.room",
+        "most = 1 << 60",
+    ),
+    Mutation(
+        "F343",
+        "tests/unit/coordinator/test_loading.py::test_one_job_reads_a_few_pieces_and_the_next_one_reads_on",
+        "src/highwater/coordinator/loading.py",
+        "if pieces == PIECES:",
+        "if False:",
+    ),
+    Mutation(
+        "F343",
+        "tests/unit/coordinator/test_loading.py::test_a_piece_has_few_records_if_they_are_large",
+        "src/highwater/coordinator/loading.py",
+        "return PIECE - len(self.records) if self.bytes < PIECE_BYTES else 0",
+        "return PIECE - len(self.records)",
+    ),
+    Mutation(
+        "F343",
+        "tests/unit/broker/test_laborious.py::test_a_batch_for_a_coordinator_may_inflate_to_less_than_others",
+        "src/highwater/broker/k00_produce.py",
+        "if partition.tp.topic in INTERNAL:",
+        "if False:",
+    ),
+    Mutation(
+        "F341",
+        "tests/unit/broker/test_laborious.py::test_a_batch_that_inflates_to_much_is_checked_by_one_thread_at_a_time",
+        "src/highwater/broker/k00_produce.py",
+        "with compression.ALONE:",
+        "if True:",
+    ),
 ]

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from mmap import mmap
+from threading import RLock
 from typing import TYPE_CHECKING
 
 import cramjam
@@ -32,6 +33,12 @@ class BadCompression(ValueError):
 class TooLarge(BadCompression):
     """The bytes would inflate to more than the limit."""
 
+
+SHARED = 1 << 20
+"""So many inflated bytes may be in memory beside those of other threads."""
+ALONE = RLock()
+"""For the thread that inflates more than that, until it has used these bytes. So all threads together hold no more than
+one large batch. No job gives way while it has this lock."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
