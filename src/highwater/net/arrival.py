@@ -13,8 +13,9 @@ BEGIN: Final = 4096
 is known then."""
 PROGRESS: Final = 64 << 10
 """A frame that has not grown by this many bytes for a while is stalled. Single bytes must not keep its memory."""
-_PRODUCE: Final = (0).to_bytes(2, "big")
-"""The API key at the beginning of a frame."""
+_OF_NODES: Final = frozenset(key.to_bytes(2, "big") for key in (1, 23, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73))
+"""The API keys, as they begin a frame, of what nodes ask each other: Fetch and OffsetForLeaderEpoch of followers,
+Envelope of brokers that forward requests, and those of the quorum and of brokers to the controller."""
 
 
 class Arrival:
@@ -64,4 +65,4 @@ class Arrival:
 def _kind(is_small: bool, begun: memoryview) -> Kind:
     if is_small:
         return Kind.SMALL
-    return Kind.PRODUCE if begun[:2] == _PRODUCE else Kind.LARGE
+    return Kind.NODE if bytes(begun[:2]) in _OF_NODES else Kind.CLIENT

@@ -8,12 +8,14 @@ import pytest
 
 from highwater.model import Endpoint
 from highwater.net.context import RequestContext
+from highwater.net.registry import Api
 from highwater.net.server import STARVED_SECONDS, Limits, ListenerSpec, Server
 from highwater.net.stats import CloseReason
 from highwater.net.turns import Share
 from highwater.wire.framing import CHUNK, MAX_FRAME
+from highwater.wire.messages.fetch_request import FetchRequest
 from highwater.world import Refused
-from tests.unit.net.parties import ASK, Peer, Scene, ask, framed, header, registry
+from tests.unit.net.parties import ASK, Peer, Scene, ask, framed, header, raw, registry
 
 MIB = 1024 * 1024
 
@@ -203,6 +205,24 @@ def test_large_requests_of_many_peers_share_a_budget_and_all_get_through() -> No
         scene.wait(lambda: all(peer.correlations == [1] for peer in peers))
         assert worst <= 4 * MIB + 2 * MIB + CHUNK
         assert (scene.server.budget.receiving, scene.server.budget.unanswered) == (0, 0)
+
+
+@pytest.mark.parametrize(("key", "most"), [(0, 2), (ASK, 2), (1, 3)])
+def test_large_requests_that_are_not_answered_let_in_those_of_nodes_alone(key: int, most: int) -> None:
+    """A fetch may be what the others wait for. All others would only wait with them, however many there are."""
+    with Scene(limits=Limits(queued_bytes=2 * MIB)) as scene:
+        asked, scene.asked.react = scene.asked, None
+        scene.server._listening["PLAINTEXT"].registry.add(
+            Api(1, (0, 13), FetchRequest, decode=raw, most_bytes=MAX_FRAME), asked.handle
+        )
+        writers = [scene.dial() for _ in range(2)]
+        for writer in writers:
+            writer.send(ask(1, bytes(MIB + 100_000)))
+        scene.wait(lambda: len(asked) == 2)
+        late = scene.dial()
+        late.send(framed(header(key, 3, 1) + bytes(100_000)))
+        scene.settle()
+        assert len(asked) == most
 
 
 def test_small_requests_pass_while_large_ones_fill_the_budget() -> None:
