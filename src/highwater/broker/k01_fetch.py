@@ -213,6 +213,7 @@ class _Fetch:
         if self._deadline is not None:
             self._deadline.cancel()
         if self.session.id == 0:
+            self.broker.sessions.waits_no_more(self.session)
             self.session.close()
 
     def _try(self, at_once: bool) -> Work:
@@ -238,7 +239,8 @@ class _Fetch:
                 self.session.dirty.pop(entry, None)
         self._reading = False
         urgent = urgent or self._late or (self._hurried and not self._locating)
-        if not urgent and (total < self._min_bytes or (self._locating and total == 0)):
+        waits = not urgent and (total < self._min_bytes or (self._locating > 0 and total == 0))
+        if waits and self.broker.sessions.may_wait(self.session):
             for entry, row in rows.items():
                 if self._is_news(entry, row):
                     self.session.dirty[entry] = None
@@ -338,6 +340,7 @@ class _Fetch:
             (yield from fetch.encode_by_turns(version, self.ctx.throttle_ms, 0, session_id, rows_by_topic, nodes))
         )
         if session_id == 0:
+            self.broker.sessions.waits_no_more(session)
             session.close()
         self._line.leave(self)
 

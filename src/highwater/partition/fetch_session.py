@@ -25,6 +25,9 @@ MOST_ENTRIES = 200_000
 """The most partitions in all sessions together. Beyond it a consumer gets no session, and no consumer's session may
 grow. Each partition takes about 400 bytes."""
 
+MOST_WAITING_ENTRIES = 300_000
+"""The most partitions of all fetches without a session that wait. Beyond it a fetch is answered at once."""
+
 Topic = str | Uuid
 
 
@@ -112,6 +115,7 @@ class FetchSession:
         "entries",
         "epoch",
         "id",
+        "is_waiting",
         "on_mark",
         "on_overtaken",
         "privileged",
@@ -137,6 +141,8 @@ class FetchSession:
         confirms its position."""
         self.ties: dict[int, None] = {}
         """The ids of all sessions that were begun on the same connection."""
+        self.is_waiting = False
+        """A fetch without another session waits, and counts in `FetchSessions.may_wait`."""
         self.on_mark: Callable[[], None] | None = None
         """Set while a fetch waits for new records."""
         self.on_overtaken: Callable[[], None] | None = None
@@ -218,16 +224,34 @@ class FetchSession:
 class FetchSessions:
     """The sessions of one broker, limited in number. A follower's session is never evicted for a consumer's."""
 
-    def __init__(self, slots: int, random: Random, most: int = MOST_ENTRIES) -> None:
+    def __init__(
+        self, slots: int, random: Random, most: int = MOST_ENTRIES, most_waiting: int = MOST_WAITING_ENTRIES
+    ) -> None:
         self._slots = slots
         self._random = random
         self._sessions: dict[int, FetchSession] = {}
         self._count = EntryCount(most)
+        self._waiting = EntryCount(most_waiting)
         self._tied: dict[object, dict[int, None]] = {}
         """The ids of the sessions that were begun on each connection."""
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def may_wait(self, session: FetchSession) -> bool:
+        """Whether a fetch may wait for records: a follower's always. A consumer's fetch without a session counts from
+        now on, until `waits_no_more`."""
+        if session.id == 0 and not session.privileged and not session.is_waiting:
+            if not self._waiting.has_room(len(session.entries)):
+                return False
+            session.is_waiting = True
+            self._waiting.taken += len(session.entries)
+        return True
+
+    def waits_no_more(self, session: FetchSession) -> None:
+        if session.is_waiting:
+            session.is_waiting = False
+            self._waiting.taken -= len(session.entries)
 
     def create(self, by_id: bool, privileged: bool, now: float, partitions: int) -> FetchSession:
         """Make a session. Without room it has id 0, and the client then names all partitions in each request. The limit
