@@ -186,7 +186,7 @@ MUTATIONS: list[Mutation] = [
         "tests/unit/broker/test_waiting_fetches.py::"
         "test_fetches_that_may_not_wait_for_the_memory_that_it_takes_are_answered_at_once",
         "src/highwater/partition/fetch_session.py",
-        "if not self._waiting.has_room(len(session.entries)):",
+        "if not self._waiting.has_room(partitions):",
         "if False:",
     ),
     Mutation(
@@ -194,7 +194,7 @@ MUTATIONS: list[Mutation] = [
         "tests/unit/broker/test_waiting_fetches.py::"
         "test_fetches_that_may_not_wait_for_the_memory_that_it_takes_are_answered_at_once",
         "src/highwater/partition/fetch_session.py",
-        "self._waiting.taken -= len(session.entries)",
+        "self._waiting.taken -= session.counted",
         "pass",
     ),
 ]

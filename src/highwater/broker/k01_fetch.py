@@ -61,7 +61,11 @@ def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> Wo
         return None
     fetching = _Fetch(broker, ctx, request, session, full)
     updates = _updated(session, request)
-    if sum([len(partitions) for _, partitions in request.topics]) > _AT_ONCE:
+    partitions = sum([len(named) for _, named in request.topics])
+    if partitions > _AT_ONCE:
+        if not broker.sessions.admit(session, partitions):
+            _refuse(ctx, Code.NONE)
+            return None
         return fetching.after(updates)
     try:
         for _ in updates:
@@ -167,11 +171,15 @@ class _Fetch:
             yield from updates
         except KafkaError as refused:
             self.refuse(refused.code)
+        except GeneratorExit:  # the connection is gone
+            self.broker.sessions.waits_no_more(self.session)
+            raise
         else:
             self.begin()
 
     def refuse(self, code: Code) -> None:
         """The session may not grow, so the client must begin a new one."""
+        self.broker.sessions.waits_no_more(self.session)
         self.broker.sessions.remove(self.session)
         _refuse(self.ctx, code)
 

@@ -25,8 +25,9 @@ MOST_ENTRIES = 200_000
 """The most partitions in all sessions together. Beyond it a consumer gets no session, and no consumer's session may
 grow. Each partition takes about 400 bytes."""
 
-MOST_WAITING_ENTRIES = 300_000
-"""The most partitions of all fetches without a session that wait. Beyond it a fetch is answered at once."""
+MOST_WAITING_ENTRIES = 100_000
+"""The most partitions of all consumers' fetches without a session, of those that wait or name many. Beyond it a fetch
+is answered at once, and one that names many with nothing."""
 
 Topic = str | Uuid
 
@@ -111,11 +112,11 @@ class FetchSession:
         "_count",
         "by_id",
         "contact",
+        "counted",
         "dirty",
         "entries",
         "epoch",
         "id",
-        "is_waiting",
         "on_mark",
         "on_overtaken",
         "privileged",
@@ -141,8 +142,8 @@ class FetchSession:
         confirms its position."""
         self.ties: dict[int, None] = {}
         """The ids of all sessions that were begun on the same connection."""
-        self.is_waiting = False
-        """A fetch without another session waits, and counts in `FetchSessions.may_wait`."""
+        self.counted = 0
+        """The partitions that count in `FetchSessions.admit`."""
         self.on_mark: Callable[[], None] | None = None
         """Set while a fetch waits for new records."""
         self.on_overtaken: Callable[[], None] | None = None
@@ -241,17 +242,21 @@ class FetchSessions:
     def may_wait(self, session: FetchSession) -> bool:
         """Whether a fetch may wait for records: a follower's always. A consumer's fetch without a session counts from
         now on, until `waits_no_more`."""
-        if session.id == 0 and not session.privileged and not session.is_waiting:
-            if not self._waiting.has_room(len(session.entries)):
+        return self.admit(session, len(session.entries))
+
+    def admit(self, session: FetchSession, partitions: int) -> bool:
+        """Whether there is memory for so many partitions of a consumer's fetch without a session. They count until
+        `waits_no_more`."""
+        if session.id == 0 and not session.privileged and not session.counted:
+            if not self._waiting.has_room(partitions):
                 return False
-            session.is_waiting = True
-            self._waiting.taken += len(session.entries)
+            session.counted = partitions
+            self._waiting.taken += partitions
         return True
 
     def waits_no_more(self, session: FetchSession) -> None:
-        if session.is_waiting:
-            session.is_waiting = False
-            self._waiting.taken -= len(session.entries)
+        self._waiting.taken -= session.counted
+        session.counted = 0
 
     def create(self, by_id: bool, privileged: bool, now: float, partitions: int) -> FetchSession:
         """Make a session. Without room it has id 0, and the client then names all partitions in each request. The limit

@@ -144,6 +144,23 @@ def test_fetches_that_may_not_wait_for_the_memory_that_it_takes_are_answered_at_
         assert (len(third.answers), waiting.taken) == (1, 1), "it waits"
 
 
+def test_a_fetch_of_many_partitions_without_memory_for_them_is_answered_with_nothing() -> None:
+    with begun() as living:
+        assert living.node.broker is not None
+        waiting = living.node.broker.sessions._waiting
+        waiting.most = 500
+        rows = [FetchPartition(partition=index, partition_max_bytes=1) for index in range(300)]
+        many = wanted(topics=[FetchTopic(topic="t", partitions=rows)])
+        reader = Reader(living)
+        reader.ask(many)
+        assert [len(each.responses[0].partitions) for each in reader.answers] == [300]
+        assert waiting.taken == 0
+        waiting.most = 299
+        reader.ask(many)
+        assert reader.answers[1].responses == []
+        assert reader.answers[1].error_code == Code.NONE
+
+
 def test_only_one_of_a_connections_pipelined_fetches_waits_and_all_are_answered() -> None:
     with begun() as living:
         reader = Reader(living)
