@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from mmap import mmap
-from threading import RLock
 from typing import TYPE_CHECKING
 
 import cramjam
@@ -36,9 +36,9 @@ class TooLarge(BadCompression):
 
 SHARED = 1 << 20
 """So many inflated bytes may be in memory beside those of other threads."""
-ALONE = RLock()
+ALONE: AbstractContextManager[object] = nullcontext()
 """For the thread that inflates more than that, until it has used these bytes. So all threads together hold no more than
-one large batch. No job gives way while it has this lock."""
+one large batch. No job gives way while it has this lock. A process whose jobs have threads puts an RLock here."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
