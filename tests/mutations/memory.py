@@ -7,7 +7,7 @@ from tests.mutations.mutation import Mutation
 MUTATIONS: list[Mutation] = [
     Mutation(
         "F280",
-        "tests/unit/net/test_server.py::"
+        "tests/unit/net/test_request_memory.py::"
         "test_no_more_than_the_begin_of_a_large_request_is_read_before_there_is_memory_for_it",
         "src/highwater/net/connection.py",
         "return space[:BEGIN] if self._budget.scarce and not self._arrival.memory else space",
@@ -15,7 +15,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F281",
-        "tests/unit/net/test_server.py::test_a_stalled_large_request_gives_way_when_others_wait_for_its_memory",
+        "tests/unit/net/test_request_memory.py::test_a_stalled_large_request_gives_way_when_others_wait_for_its_memory",
         "src/highwater/net/server.py",
         "elif crowded and connection.stalls(stalled_since):",
         "elif False:",
@@ -43,21 +43,21 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F284",
-        "tests/unit/net/test_server.py::test_small_requests_that_are_not_whole_count_too",
+        "tests/unit/net/test_request_memory.py::test_small_requests_that_are_not_whole_count_too",
         "src/highwater/net/arrival.py",
         "memory = held if not is_small or held > BEGIN else 0",
         "memory = held if not is_small else 0",
     ),
     Mutation(
         "F284",
-        "tests/unit/net/test_server.py::test_small_requests_do_not_wait_for_the_memory_that_large_ones_keep",
+        "tests/unit/net/test_request_memory.py::test_small_requests_do_not_wait_for_the_memory_that_large_ones_keep",
         "src/highwater/net/budget.py",
         "beyond = more - self.limit if kind is Kind.SMALL else more",
         "beyond = more",
     ),
     Mutation(
         "F299",  # single bytes keep the memory of a large frame
-        "tests/unit/net/test_server.py::test_a_large_request_that_comes_byte_by_byte_is_stalled",
+        "tests/unit/net/test_request_memory.py::test_a_large_request_that_comes_byte_by_byte_is_stalled",
         "src/highwater/net/arrival.py",
         "if not self.memory or not self._arrived <= arrived < self._arrived + PROGRESS or self.starved:",
         "if True:",
@@ -92,21 +92,21 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F340",  # received and not dispatched: 64 KiB of each connection that waits
-        "tests/unit/net/test_server.py::test_whole_requests_that_wait_for_an_earlier_answer_count_too",
+        "tests/unit/net/test_request_memory.py::test_whole_requests_that_wait_for_an_earlier_answer_count_too",
         "src/highwater/net/arrival.py",
         "return frames.held > BEGIN or self.memory > 0 or (frames.announced > CHUNK and self._budget.scarce)",
         "return bool(frames.announced and frames.held > BEGIN) or self.memory > 0",
     ),
     Mutation(
         "F340",  # received and not dispatched: 64 KiB of each connection that waits
-        "tests/unit/net/test_server.py::test_whole_requests_that_wait_for_their_turn_count_too",
+        "tests/unit/net/test_request_memory.py::test_whole_requests_that_wait_for_their_turn_count_too",
         "src/highwater/net/connection.py",
         "if self._arrival.is_counted(self._frames):",
         "if False:",
     ),
     Mutation(
         "F340",  # received and not dispatched: 64 KiB of each connection that waits
-        "tests/unit/net/test_server.py::test_small_requests_that_wait_for_a_hold_count_too",
+        "tests/unit/net/test_request_memory.py::test_small_requests_that_wait_for_a_hold_count_too",
         "src/highwater/net/connection.py",
         "parked = 0 if self._parked is None or len(self._parked) <= BEGIN else len(self._parked)",
         "parked = 0 if self._parked is None or len(self._parked) <= CHUNK else len(self._parked)",
@@ -169,7 +169,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F347",  # large requests of clients are let in beyond the limit, one after the other: 555 MB
-        "tests/unit/net/test_server.py::test_large_requests_that_are_not_answered_let_in_those_of_nodes_alone",
+        "tests/unit/net/test_request_memory.py::test_large_requests_that_are_not_answered_let_in_those_of_nodes_alone",
         "src/highwater/net/arrival.py",
         "return Kind.NODE if bytes(begun[:2]) in _OF_NODES else Kind.CLIENT",
         "return Kind.CLIENT if bytes(begun[:2]) == bytes(2) else Kind.NODE",
