@@ -78,7 +78,7 @@ class Code(IntEnum):
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, "not allowed on this transactional id"
     SECURITY_DISABLED = 54, "security is switched off"
     OPERATION_NOT_ATTEMPTED = 55, "not attempted, because something before it failed"
-    KAFKA_STORAGE_ERROR = 56, "the disk under the log failed", _RETRIABLE
+    KAFKA_STORAGE_ERROR = 56, "the disk under the log failed or is full", _RETRIABLE
     LOG_DIR_NOT_FOUND = 57, "the broker has no such log directory"
     SASL_AUTHENTICATION_FAILED = 58, "the credentials were refused"
     UNKNOWN_PRODUCER_ID = 59, "the broker holds no state of this producer"

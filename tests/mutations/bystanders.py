@@ -209,4 +209,19 @@ MUTATIONS: list[Mutation] = [
         "until = min(2 * now - self._scheduled_at, now + LONGEST_SECONDS)",
         "until = now",
     ),
+    Mutation(
+        "F349",  # a bystander waits for a second behind the fetches of 1 500 connections
+        "tests/unit/net/test_turns.py::"
+        "test_a_connection_that_asks_for_little_again_and_again_does_not_wait_for_very_many_large_requests",
+        "src/highwater/net/turns.py",
+        "self._wait(LONG_SECONDS)  # it was long, and may be so again",
+        "self._wait(SLICE_SECONDS)",
+    ),
+    Mutation(
+        "F349",
+        "tests/unit/net/test_turns.py::test_a_small_request_goes_before_large_ones_that_all_begin_at_once",
+        "src/highwater/net/turns.py",
+        "self._wait(SLICE_SECONDS)  # it may be long: a small request that comes later goes first",
+        "self._resume()",
+    ),
 ]

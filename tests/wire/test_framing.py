@@ -95,6 +95,18 @@ def test_a_chunk_is_used_again_once_its_frames_are_gone() -> None:
     assert most_held(feed_on, CHUNK) < CHUNK
 
 
+def test_readers_that_receive_nothing_have_one_buffer_together() -> None:
+    """Thousands of peers may close at once, and each of these reads brings no bytes."""
+    pool = ChunkPool()
+    idle, begun = [FrameReader(pool) for _ in range(1000)], [FrameReader(pool) for _ in range(1000)]
+    for reader in begun:
+        feed(reader, b"\0", 100)
+    readers = idle + begun
+    assert len({id(reader.space().obj) for reader in readers}) == 1
+    for reader in readers:
+        assert feed(reader, framed(b"whole")[reader.held :], 3) == [b"whole"]
+
+
 def test_many_frames_of_one_read_share_its_buffer() -> None:
     frames = feed(FrameReader(ChunkPool()), framed(b"a") * 1000, CHUNK)
     assert len(frames) == 1000

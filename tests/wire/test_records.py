@@ -11,6 +11,7 @@ import pytest
 from highwater.kernel.contract import BATCH_BYTES, BATCH_ROWS
 from highwater.wire import compression, records
 from highwater.wire.records import BadRecords, ControlType, Record
+from tests.wire.locks import CountedLock
 from tests.wire.record_samples import CODECS, damaged, some_records
 
 
@@ -135,6 +136,17 @@ def test_a_look_up_by_time_reads_records_and_passes_by_batches_that_are_too_old(
     older = records.read_header(batch)._replace(max_timestamp=5)
     records.HEADER.pack_into(batch, 0, *older)
     assert records.find_timestamp(batch, 11) is None, "the header alone rules it out"
+
+
+def test_a_batch_that_inflates_to_much_is_read_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = CountedLock()
+    monkeypatch.setattr(compression, "ALONE", lock)
+    small, large = (records.build([(5, b"k", bytes(size), ())], codec=4) for size in (900_000, 1_100_000))
+    for batch, times in ((small, 0), (large, 3)):
+        assert records.find_timestamp(batch, 5) == (0, 5)
+        assert records.max_timestamp_offset(batch) == (0, 5)
+        assert [each.key for each in records.iterate_some(batch, 0, 1)] == [b"k"]
+        assert lock.times == times
 
 
 def test_control_batches_carry_typed_records() -> None:

@@ -1,7 +1,8 @@
 """The active controller decides on `head`, which includes uncommitted records, and answers when they are committed.
 
 Two CreateTopics requests for one name must not both succeed, so the second one sees the first before it is committed.
-When the controller resigns, `head` is dropped and all waiting requests are answered with NOT_CONTROLLER.
+When the controller resigns, `head` is dropped and all waiting requests are answered with NOT_CONTROLLER. If it stays,
+and its disk is full, they are answered with KAFKA_STORAGE_ERROR and the reason.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from highwater.controller.decision import Deciding, Decision
 from highwater.controller.features import activation_records
 from highwater.controller.settings import in_force
 from highwater.controller.state_changes import state_changes, unclean_elections
-from highwater.errors import KafkaError
+from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import Pieces
 from highwater.metadata.records import encoding
@@ -71,6 +72,8 @@ class ActiveController:
         heard again."""
         self._no_room_since: float | None = None
         """Since when decisions cannot be written; None if the last one could."""
+        self._no_room = ""
+        """Why the last decision could not be written."""
         session_seconds = config.get(BROKER_SESSION_TIMEOUT_MS) / 1000
         self.watch = BrokerWatch(self, session_seconds, config.inter_broker_listener_of_all)
         self._clockwork = Clockwork(self)
@@ -109,6 +112,15 @@ class ActiveController:
                 _log.error("controller %d ignores settings that it cannot use: %s", self._config.node_id, why)
         return self._config
 
+    @property
+    def refusal(self) -> KafkaError:
+        """The error of a request that was not decided. If another voter may decide it, the client looks for that one.
+        The only voter stays the controller, so the client gets the reason at once."""
+        if self._head is None or self._no_room_since is None or len(self.raft.voters) > 1:
+            return KafkaError(Code.NOT_CONTROLLER)
+        why = f"the controller cannot write to its metadata log: {self._no_room}"
+        return KafkaError(Code.KAFKA_STORAGE_ERROR, why)
+
     def decide(
         self,
         decision: Callable[[], Decision[R]],
@@ -117,7 +129,7 @@ class ActiveController:
         takes_long: bool = False,
     ) -> None:
         """Decide now, or after the decision that is under way. Calls `answer` when everything that the decision depends
-        on is committed; with None if this is not the controller.
+        on is committed; with None if it was not decided, for the reason in `refusal`.
 
         `decision` changes nothing. `written` is called when the records are in the log: it may change soft state."""
         case = Case(partial(self._deciding, partial(_at_once, decision), answer, written), partial(answer, None))
@@ -188,6 +200,7 @@ class ActiveController:
                 self.raft.append(records, encoded, epoch)
                 written = True
             except KafkaError as failed:
+                self._no_room = failed.message
                 if self.world.failures.is_news(line := f"a decision could not be written: {failed}"):
                     _log.error("%s", line)
         if not written:

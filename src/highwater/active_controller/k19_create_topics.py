@@ -5,7 +5,7 @@ from __future__ import annotations
 from highwater.active_controller.active_controller import ActiveController
 from highwater.active_controller.pieces import decide_in_pieces
 from highwater.controller.topics import create_topics, in_pieces
-from highwater.errors import Code
+from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.net.turns import Work
@@ -14,9 +14,13 @@ from highwater.wire.messages.create_topics_response import CreatableTopicResult,
 
 
 def _refused(request: CreateTopicsRequest, code: Code, version: int) -> CreateTopicsResponse:
+    return _refused_by(request, KafkaError(code))
+
+
+def _refused_by(request: CreateTopicsRequest, why: KafkaError) -> CreateTopicsResponse:
     return CreateTopicsResponse(
         topics=[
-            CreatableTopicResult(name=topic.name, error_code=code, error_message=code.description)
+            CreatableTopicResult(name=topic.name, error_code=why.code, error_message=why.message)
             for topic in request.topics
         ]
     )
@@ -34,7 +38,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: CreateTop
         ctx,
         in_pieces(request, controller.config),
         lambda piece: create_topics(controller.head, piece, controller.config, controller.random, ctx.authorize),
-        lambda piece: _refused(piece, Code.NOT_CONTROLLER, ctx.version),
+        lambda piece: _refused_by(piece, controller.refusal),
         CreateTopicsResponse(throttle_time_ms=ctx.throttle_ms),
         lambda response: response.topics,
     )

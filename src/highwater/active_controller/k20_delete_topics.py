@@ -7,7 +7,7 @@ from functools import partial
 from highwater.active_controller.active_controller import ActiveController
 from highwater.active_controller.pieces import decide_in_pieces
 from highwater.controller.deletion import delete_topics, in_pieces
-from highwater.errors import Code
+from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.net.turns import Work
@@ -16,9 +16,16 @@ from highwater.wire.messages.delete_topics_response import DeletableTopicResult,
 
 
 def _refused(request: DeleteTopicsRequest, code: Code, version: int) -> DeleteTopicsResponse:
-    named = [DeletableTopicResult(name=name, error_code=code) for name in request.topic_names]
+    return _refused_by(request, KafkaError(code))
+
+
+def _refused_by(request: DeleteTopicsRequest, why: KafkaError) -> DeleteTopicsResponse:
+    named = [
+        DeletableTopicResult(name=name, error_code=why.code, error_message=why.message) for name in request.topic_names
+    ]
     stated = [
-        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in request.topics
+        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=why.code, error_message=why.message)
+        for topic in request.topics
     ]
     return DeleteTopicsResponse(responses=[*named, *stated])
 
@@ -35,7 +42,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: DeleteTop
         ctx,
         in_pieces(controller.head, request),
         lambda piece: delete_topics(controller.head, piece, ctx.version, controller.config, ctx.authorize),
-        lambda piece: _refused(piece, Code.NOT_CONTROLLER, ctx.version),
+        lambda piece: _refused_by(piece, controller.refusal),
         DeleteTopicsResponse(throttle_time_ms=ctx.throttle_ms),
         lambda response: response.responses,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.partitions import create_partitions
-from highwater.errors import Code
+from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest
@@ -12,8 +12,15 @@ from highwater.wire.messages.create_partitions_response import CreatePartitionsR
 
 
 def _refused(request: CreatePartitionsRequest, code: Code, version: int) -> CreatePartitionsResponse:
+    return _refused_by(request, KafkaError(code))
+
+
+def _refused_by(request: CreatePartitionsRequest, why: KafkaError) -> CreatePartitionsResponse:
     return CreatePartitionsResponse(
-        results=[CreatePartitionsTopicResult(name=topic.name, error_code=code) for topic in request.topics]
+        results=[
+            CreatePartitionsTopicResult(name=topic.name, error_code=why.code, error_message=why.message)
+            for topic in request.topics
+        ]
     )
 
 
@@ -22,7 +29,7 @@ API = Api(37, (0, 3), CreatePartitionsRequest, forwarded=True, refuse=_refused)
 
 def handle(controller: ActiveController, ctx: RequestContext, request: CreatePartitionsRequest) -> None:
     def answer(response: CreatePartitionsResponse | None) -> None:
-        ctx.respond(response or _refused(request, Code.NOT_CONTROLLER, ctx.version))
+        ctx.respond(response or _refused_by(request, controller.refusal))
 
     controller.deliberate(
         lambda: create_partitions(controller.head, request, controller.random, ctx.authorize),

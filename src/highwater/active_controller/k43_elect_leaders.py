@@ -15,7 +15,7 @@ API = Api(43, (0, 2), ElectLeadersRequest, most_elements=MANY_ELEMENTS, forwarde
 
 def handle(controller: ActiveController, ctx: RequestContext, request: ElectLeadersRequest) -> None:
     def answer(response: ElectLeadersResponse | None) -> None:
-        answered = response or refused(request, Code.NOT_CONTROLLER, ctx.version)
+        answered = response or refused(request, controller.refusal.code, ctx.version)
         if ctx.version == 0:
             answered.error_code = Code.NONE  # version 0 has no such field; the partitions have their own codes
         ctx.respond(answered)

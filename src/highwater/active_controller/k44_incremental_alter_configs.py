@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.configs import incremental_alter_configs
-from highwater.errors import Code
+from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
@@ -15,11 +15,15 @@ from highwater.wire.messages.incremental_alter_configs_response import (
 
 
 def _refused(request: IncrementalAlterConfigsRequest, code: Code, version: int) -> IncrementalAlterConfigsResponse:
+    return _refused_by(request, KafkaError(code))
+
+
+def _refused_by(request: IncrementalAlterConfigsRequest, why: KafkaError) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=code.description,
+                error_code=why.code,
+                error_message=why.message,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
@@ -33,7 +37,7 @@ API = Api(44, (0, 1), IncrementalAlterConfigsRequest, forwarded=True, refuse=_re
 
 def handle(controller: ActiveController, ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> None:
     def answer(response: IncrementalAlterConfigsResponse | None) -> None:
-        ctx.respond(response or _refused(request, Code.NOT_CONTROLLER, ctx.version))
+        ctx.respond(response or _refused_by(request, controller.refusal))
 
     controller.deliberate(
         lambda: incremental_alter_configs(controller.head, request, controller.config, ctx.authorize),

@@ -27,7 +27,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerReg
         is_duplicate = response is not None and response.error_code == Code.DUPLICATE_BROKER_REGISTRATION
         if is_duplicate and in_the_way is not None:
             controller.watch.refused(ctx.connection, request.incarnation_id, in_the_way)
-        ctx.respond(response or BrokerRegistrationResponse(error_code=Code.NOT_CONTROLLER))
+        ctx.respond(response or BrokerRegistrationResponse(error_code=controller.refusal.code))
 
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         ctx.respond(BrokerRegistrationResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))

@@ -104,6 +104,16 @@ class ControllerChannel:
         """Whether a response may come soon: a controller is known, and the last connection attempt did not fail."""
         return self._controller() is not None and not self._failed_dials
 
+    @property
+    def why_silent(self) -> str:
+        """Why no response may have come."""
+        endpoint = self._controller()
+        if endpoint is None:
+            return "no controller is known: the voters have not elected one, or none of them is reached"
+        if self._failed_dials:
+            return f"the controller at {endpoint} cannot be reached"
+        return f"the controller at {endpoint} does not answer"
+
     def controller_moved(self) -> None:
         """Another controller is known. Open requests are sent to it: the old one may be stopped or cut off."""
         self._failed_dials = 0

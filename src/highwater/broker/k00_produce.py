@@ -17,12 +17,12 @@ from highwater.net.deadlines import Deadline
 from highwater.net.registry import ANY_BYTES, MOST_ELEMENTS, Api
 from highwater.net.turns import Pause, Work, elsewhere
 from highwater.partition.partition import Partition
-from highwater.wire import produce
+from highwater.wire import compression, produce
 from highwater.wire.framing import CHUNK
 from highwater.wire.messages.produce_request import ProduceRequest
 from highwater.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from highwater.wire.produce import ProduceRequestFlat
-from highwater.wire.records.append import Laborious, Refused, Rules, Validated, validate_append
+from highwater.wire.records.append import AT_ONCE, Laborious, Refused, Rules, Validated, validate_append
 from highwater.world import Buffer, Disk, Step
 
 
@@ -108,12 +108,13 @@ def _appended(broker: Broker, ctx: RequestContext, request: ProduceRequestFlat) 
 
 def _append_later(answer: _Answer, topic: str | Uuid, index: int, records: memoryview, now_ms: int) -> Work:
     """Checks the batch off the event loop first. Later requests of the connection wait, so that batches keep their
-    order."""
+    order. Batches for coordinators may not inflate to much: they would have to hold them again at each start."""
     partition = answer.broker.hosted.find(topic, index)
     assert partition is not None, "it was there a moment ago"
-    checked = yield from elsewhere(
-        answer.broker.world, _check, _kept(records), partition.rules, now_ms, where="inflating"
-    )
+    rules = partition.rules
+    if partition.tp.topic in INTERNAL:
+        rules = rules._replace(inflate_limit=min(rules.inflate_limit, AT_ONCE))
+    checked = yield from elsewhere(answer.broker.world, _check, _kept(records), rules, now_ms, where="inflating")
     if isinstance(checked, Refused):
         answer.topics[-1][1].append(_refused(index, checked))
     elif isinstance(checked, Exception):
@@ -133,7 +134,8 @@ def _check(disk: Disk, records: Buffer, rules: Rules, now_ms: int) -> Generator[
     decompressed data alive until the next garbage collection."""
     yield Step()
     try:
-        return validate_append(records, rules, now_ms)
+        with compression.ALONE:
+            return validate_append(records, rules, now_ms)
     except Refused as refused:
         refused.__traceback__ = refused.__cause__ = refused.__context__ = None
         return refused

@@ -62,7 +62,11 @@ def handle(broker: Broker, ctx: RequestContext, request: FetchRequestFlat) -> Wo
         return None
     fetching = _Fetch(broker, ctx, request, session, full)
     updates = _updated(session, request)
-    if sum([len(partitions) for _, partitions in request.topics]) > _AT_ONCE:
+    partitions = sum([len(named) for _, named in request.topics])
+    if partitions > _AT_ONCE:
+        if not broker.sessions.admit(session, partitions):
+            _refuse(ctx, Code.NONE)
+            return None
         return fetching.after(updates)
     try:
         for _ in updates:
@@ -171,11 +175,15 @@ class _Fetch:
             yield from updates
         except KafkaError as refused:
             self.refuse(refused.code)
+        except GeneratorExit:  # the connection is gone
+            self.broker.sessions.waits_no_more(self.session)
+            raise
         else:
             self.begin()
 
     def refuse(self, code: Code) -> None:
         """The session may not grow, so the client must begin a new one."""
+        self.broker.sessions.waits_no_more(self.session)
         self.broker.sessions.remove(self.session)
         _refuse(self.ctx, code)
 
@@ -217,6 +225,7 @@ class _Fetch:
         if self._deadline is not None:
             self._deadline.cancel()
         if self.session.id == 0:
+            self.broker.sessions.waits_no_more(self.session)
             self.session.close()
 
     def _try(self, at_once: bool) -> Work:
@@ -242,7 +251,8 @@ class _Fetch:
                 self.session.dirty.pop(entry, None)
         self._reading = False
         urgent = urgent or self._late or (self._hurried and not self._locating)
-        if not urgent and (total < self._min_bytes or (self._locating and total == 0)):
+        waits = not urgent and (total < self._min_bytes or (self._locating > 0 and total == 0))
+        if waits and self.broker.sessions.may_wait(self.session):
             for entry, row in rows.items():
                 if self._is_news(entry, row):
                     self.session.dirty[entry] = None
@@ -343,6 +353,7 @@ class _Fetch:
             (yield from fetch.encode_by_turns(version, self.ctx.throttle_ms, 0, session_id, rows_by_topic, nodes))
         )
         if session_id == 0:
+            self.broker.sessions.waits_no_more(session)
             session.close()
         self._line.leave(self)
 

@@ -26,6 +26,8 @@ from highwater.wire.messages.broker_registration_response import BrokerRegistrat
 from highwater.world import Timer, World
 
 RETRY_SECONDS = 0.1
+COMPLAIN_SECONDS = 3.0
+"""How long a broker waits to be registered before it logs why it is not."""
 _FINAL = (
     Code.INCONSISTENT_CLUSTER_ID,
     Code.INVALID_REGISTRATION,
@@ -74,6 +76,8 @@ class Lifecycle:
         self._controller = controller
         self._applied_offset = applied_offset
         self.epoch = -1
+        self._refused_with: Code | None = None
+        """The error of the last answer to a registration; None if there was no answer."""
         self.state = LifecycleState.STARTING
         self.answered_at = world.clock.monotonic()
         """When a controller last answered a heartbeat, or when the controlled shutdown began."""
@@ -103,12 +107,23 @@ class Lifecycle:
             previous_broker_epoch=previous_epoch,
         )
         patience = self._config.get(INITIAL_BROKER_REGISTRATION_TIMEOUT_MS)
+        complaint = self._world.clock.call_later(COMPLAIN_SECONDS, self._complain)
         try:
             async with asyncio.timeout(patience / 1000):
                 await self._registered(request)
         except TimeoutError as late:
             why = f"within initial.broker.registration.timeout.ms={patience}"
-            raise NotRegistered(f"no controller registered this broker {why}") from late
+            raise NotRegistered(f"no controller registered this broker {why}: {self._why_not()}") from late
+        finally:
+            complaint.cancel()
+
+    def _complain(self) -> None:
+        _log.warning("this broker is not registered yet: %s", self._why_not())
+
+    def _why_not(self) -> str:
+        if self._refused_with is not None:
+            return f"the controller answers {self._refused_with.name} ({self._refused_with.description})"
+        return self._controller.why_silent
 
     async def _registered(self, request: BrokerRegistrationRequest) -> None:
         while True:
@@ -118,14 +133,15 @@ class Lifecycle:
                 self._set(LifecycleState.FENCED, f"registered with epoch {self.epoch}")
                 self._beat()
                 return
-            if answer is not None:
-                code = code_of(answer.error_code)
+            self._refused_with = None if answer is None else code_of(answer.error_code)
+            if self._refused_with is not None:
+                code = self._refused_with
                 if code in _FINAL:
                     raise NotRegistered(f"the controller refuses this broker: {code.name}")
                 if code is Code.DUPLICATE_BROKER_REGISTRATION:
                     _log.warning("a broker with this id is still registered; trying again")
-                else:
-                    _log.warning("the controller did not register this broker: %s; trying again", code.name)
+                elif self._world.failures.is_news(line := f"the controller did not register this broker: {code.name}"):
+                    _log.warning("%s (%s); trying again", line, code.description)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _ask_registration(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse | None:

@@ -98,6 +98,7 @@ class LocalCluster:
         begun = now()
         heard = dict.fromkeys(waiting, begun)
         reported: set[NodeProcess] = set()
+        warnings = {member: member.last_warning() for member in waiting.values()}  # of earlier starts
         asks_for_quorum = True
         while waiting:
             if pause(0):
@@ -120,6 +121,12 @@ class LocalCluster:
             late = [member for pipe, member in waiting.items() if now() - heard[pipe] > READY_SECONDS]
             if late:
                 raise ClusterFailed(self._not_ready(late))
+            if now() - begun > QUORUM_SECONDS:
+                for member in waiting.values():
+                    warning = member.last_warning()
+                    if warning is not None and warnings.get(member) != warning:
+                        warnings[member] = warning
+                        report(f"node {member.id} is not ready yet: {warning}")
             if waiting and asks_for_quorum and now() - begun > QUORUM_SECONDS:
                 asks_for_quorum = False
                 for line in self._waits():

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
+from threading import RLock
 
 import click
 
@@ -28,6 +29,7 @@ from highwater.cluster.lock import when_released
 from highwater.config import ConfigError, NodeConfig
 from highwater.config.names import near
 from highwater.node import Node, NotStarted
+from highwater.wire import compression
 from highwater.world import AlreadyLocked
 from highwater.world.descriptors import raise_limit
 from highwater.world.real import RealWorld, new_event_loop
@@ -70,6 +72,7 @@ async def _live(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
+    compression.ALONE = RLock()
     world = RealWorld(loop, lambda name, failed: end(failed))
     if steered is not None:
         steered.install(world, loop)

@@ -17,6 +17,8 @@ from highwater.cluster.ports import HOST
 from highwater.log.names import LOCK
 
 IN_ORDER = "exit code 0"
+WARNINGS = ("] WARNING ", "] ERROR ", "] CRITICAL ")
+"""In front of the messages that a user should see, as the logs of nodes have them."""
 
 
 class Handle:
@@ -136,6 +138,15 @@ class NodeProcess:
         except OSError as failed:
             lines = [f"({failed.strerror})"]
         return f"{how}; its log, {self.output}, ends:\n" + "\n".join(f"  {line}" for line in lines)
+
+    def last_warning(self) -> str | None:
+        """The last warning or error in its log."""
+        try:
+            lines = self.output.read_text(errors="replace").splitlines()
+        except OSError:
+            return None
+        found = [after for line in lines for mark in WARNINGS if (after := line.partition(mark)[2])]
+        return found[-1].rpartition(" (")[0] or found[-1] if found else None
 
     def signal(self, number: signal.Signals) -> None:
         if self._handle is not None:

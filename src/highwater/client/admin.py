@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -93,6 +93,11 @@ class Admin:
     def _timeout_ms(self) -> int:
         return int(self.client.request_timeout * 1000)
 
+    def _change(self, attempt: Callable[[], None]) -> None:
+        """A change that the controller cannot write fails at once, as in Apache's client: a disk rarely gets room
+        within seconds, and the error has the reason."""
+        self.client.retrying(attempt, final=(Code.KAFKA_STORAGE_ERROR,))
+
     def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
         request = CreateTopicsRequest(
             topics=[_creatable(topic) for topic in topics], timeout_ms=self._timeout_ms, validate_only=validate_only
@@ -102,7 +107,7 @@ class Admin:
             for result in self.client.ask(request, CreateTopicsResponse).topics:
                 check(result.error_code, result.error_message)
 
-        self.client.retrying(attempt)
+        self._change(attempt)
 
     def delete_topics(self, names: Iterable[str]) -> None:
         asked = list(names)
@@ -119,7 +124,7 @@ class Admin:
             for result in connection.request(request, DeleteTopicsResponse).responses:
                 check(result.error_code, result.error_message)
 
-        self.client.retrying(attempt)
+        self._change(attempt)
         for name in asked:
             self.client.forget(name)
 
@@ -146,7 +151,7 @@ class Admin:
             for result in self.client.ask(request, CreatePartitionsResponse).results:
                 check(result.error_code, result.error_message)
 
-        self.client.retrying(attempt)
+        self._change(attempt)
         for name in counts:
             self.client.forget(name)
 
@@ -201,7 +206,7 @@ class Admin:
             for result in connection.request(request, IncrementalAlterConfigsResponse).responses:
                 check(result.error_code, result.error_message)
 
-        self.client.retrying(attempt)
+        self._change(attempt)
 
     def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
         """From DescribeCluster, or from Metadata if the server is too old. With the `fenced` brokers, if the server can

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -167,8 +167,16 @@ class Client:
     def ask_broker(self, node: NodeId, request: Message, answer: type[M], *, cap: int | None = None) -> M:
         return self.broker_connection(node).request(request, answer, cap=cap)
 
-    def retrying(self, attempt: Callable[[], T], *, timeout: float | None = None, await_topic: bool = False) -> T:
-        """Calls `attempt` until it succeeds, fails with an error that is not retriable, or the time is up.
+    def retrying(
+        self,
+        attempt: Callable[[], T],
+        *,
+        timeout: float | None = None,
+        await_topic: bool = False,
+        final: Container[int] = (),
+    ) -> T:
+        """Calls `attempt` until it succeeds, fails with an error that is not retriable or is `final`, or the time is
+        up.
 
         Lost connections are retried. An unknown topic counts as retriable only with `await_topic`. A cluster that was
         never reached fails at once.
@@ -181,6 +189,7 @@ class Client:
                 return attempt()
             except (KafkaError, Disconnected, RequestTimeout) as failure:
                 hopeless = isinstance(failure, Unreachable) and not self.view.brokers
+                hopeless = hopeless or (isinstance(failure, KafkaError) and failure.code in final)
                 if hopeless or not _worth_retrying(failure, await_topic) or time.monotonic() + backoff > deadline:
                     raise
                 self.on_delay(failure, time.monotonic() - begun)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping
+from threading import RLock
 from typing import Any
 
 from highwater.broker.status import describe_watched
@@ -13,6 +14,7 @@ from highwater.faults.failures import Arbiter
 from highwater.model import Endpoint, NodeId
 from highwater.net.registry import Role
 from highwater.node import Node
+from highwater.wire import compression
 from highwater.world.real import RealWorld
 
 
@@ -30,6 +32,7 @@ class SteeredNode:
         opens_logs: Callable[[], None],
     ) -> None:
         self._arbiter = arbiter
+        compression.ALONE = RLock()
         self.world = RealWorld(loop, lambda name, why: failed(why))
         self._net = FaultyNet(self.world.net, self.world.clock, peers)
         self.world.net = self._net

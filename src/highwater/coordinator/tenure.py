@@ -15,6 +15,7 @@ from highwater.effects import Answer, Effect, Now, Token, Write
 from highwater.errors import Code, KafkaError
 from highwater.log.reads import Stale
 from highwater.log.retention import RetentionClock
+from highwater.model import Offset
 from highwater.net.deadlines import Deadline, DeadlineQueue
 from highwater.net.turns import Share, Turns
 from highwater.partition.partition import Partition
@@ -81,9 +82,10 @@ class Tenure(Generic[M]):
 
     def begin(self) -> None:
         log = self._partition.log
-        begun, end = self._world.clock.monotonic(), log.log_end
+        begun, end, count = self._world.clock.monotonic(), log.log_end, 0
 
-        def done(result: int | Exception) -> None:
+        def done(result: tuple[int, Offset] | Exception) -> None:
+            nonlocal count
             if self.state is not TenureState.LOADING:
                 return
             if isinstance(result, Stale):
@@ -92,13 +94,20 @@ class Tenure(Generic[M]):
                 self._timer = self._world.clock.call_later(EXHAUSTED_SECONDS, self._begin_anew)
             elif isinstance(result, Exception):
                 self._fail(result)
+            elif result[1] < end:
+                count += result[0]
+                read_on(result[1])
             else:
+                count += result[0]
                 took = self._world.clock.monotonic() - begun
-                _log.info("%s: %d records loaded in %.3f s", self._partition.tp, result, took)
+                _log.info("%s: %d records loaded in %.3f s", self._partition.tp, count, took)
                 self._when_committed(end)
 
-        segments, look = list(log.segments), log.reads.look
-        self._job = look(read_records, segments, log.log_start, end, done=done, step=self._replay, where="client")
+        def read_on(start: Offset) -> None:
+            segments, first, look = list(log.segments), max(start, log.log_start), log.reads.look
+            self._job = look(read_records, segments, first, end, done=done, step=self._replay, where="client")
+
+        read_on(log.log_start)
 
     def _begin_anew(self) -> None:
         """Loads a new machine from the beginning: the segments have changed, or no descriptor was left to read on."""

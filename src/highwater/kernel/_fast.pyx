@@ -232,7 +232,7 @@ cdef list headers_of(Parsed* record, Bytes end):
     return headers
 
 
-def iterate(section):
+def iterate(section, int64_t start=INT64_MIN, int64_t most=INT64_MAX):
     cdef Cursor cursor = Cursor(section)
     cdef list records = []
     cdef int more
@@ -242,10 +242,14 @@ def iterate(section):
             return records
         if more < 0:
             raise malformed()
+        if cursor.offset() < start:
+            continue
         records.append(new_tuple(Record, (
             cursor.offset(), cursor.timestamp(), taken(cursor.record.key), taken(cursor.record.value),
             headers_of(&cursor.record, cursor.p),
         )))
+        if len(records) == most:
+            return records
 
 
 def find_timestamp(section, int64_t timestamp, int64_t start):
@@ -261,7 +265,7 @@ def find_timestamp(section, int64_t timestamp, int64_t start):
             return cursor.offset(), cursor.timestamp()
 
 
-def latest(section):
+def latest(section, int64_t start):
     cdef Cursor cursor = Cursor(section)
     cdef int64_t best_offset = 0, best_timestamp = 0
     cdef bint found = False
@@ -272,7 +276,7 @@ def latest(section):
             return (best_offset, best_timestamp) if found else None
         if more < 0:
             raise malformed()
-        if not found or cursor.timestamp() > best_timestamp:
+        if cursor.offset() >= start and (not found or cursor.timestamp() > best_timestamp):
             found, best_offset, best_timestamp = True, cursor.offset(), cursor.timestamp()
 
 

@@ -146,19 +146,18 @@ def _header(data: memoryview, key: _Span, value: _Span) -> tuple[str, bytes | No
     return str(data[key[0] : key[0] + key[1]], "utf-8", "surrogateescape"), _take(data, value)
 
 
-def iterate(section: Section) -> list[Record]:
-    """Every record with its absolute offset and timestamp."""
+def iterate(section: Section, start: int = _I64_MIN, most: int = _I64_MAX) -> list[Record]:
+    """The first `most` records at or after offset `start`, with their absolute offsets and timestamps."""
     data = memoryview(section.data)
-    return [
-        Record(
-            _wrapped(section.base_offset + delta),
-            timestamp,
-            _take(data, key),
-            _take(data, value),
-            [_header(data, *header) for header in headers],
-        )
-        for delta, timestamp, key, value, headers, _ in _parsed(section)
-    ]
+    records: list[Record] = []
+    for delta, timestamp, key, value, headers, _ in _parsed(section):
+        offset = _wrapped(section.base_offset + delta)
+        if offset >= start:
+            taken = [_header(data, *header) for header in headers]
+            records.append(Record(offset, timestamp, _take(data, key), _take(data, value), taken))
+            if len(records) == most:
+                break
+    return records
 
 
 def find_timestamp(section: Section, timestamp: int, start: int) -> tuple[int, int] | None:
@@ -170,12 +169,13 @@ def find_timestamp(section: Section, timestamp: int, start: int) -> tuple[int, i
     return None
 
 
-def latest(section: Section) -> tuple[int, int] | None:
-    """Offset and timestamp of the first record that has the largest timestamp."""
+def latest(section: Section, start: int) -> tuple[int, int] | None:
+    """Offset and timestamp of the first record with the largest timestamp of those at or after offset `start`."""
     best: tuple[int, int] | None = None
     for delta, timestamp, _, _, _, _ in _parsed(section):
-        if best is None or timestamp > best[1]:
-            best = _wrapped(section.base_offset + delta), timestamp
+        offset = _wrapped(section.base_offset + delta)
+        if offset >= start and (best is None or timestamp > best[1]):
+            best = offset, timestamp
     return best
 
 

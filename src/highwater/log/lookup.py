@@ -84,8 +84,8 @@ def _largest_from(segment: Segment, start: Offset) -> Generator[Step, None, Time
                 yield Step()
             timestamp = batch.header.max_timestamp
             if batch.header.base_offset < start:
-                left = (each.timestamp for each in records.iterate(batch.data) if each.offset >= start)
-                timestamp = max(left, default=NO_TIMESTAMP.timestamp)  # compaction may have left none of them
+                left = records.max_timestamp_offset(batch.data, start)
+                timestamp = NO_TIMESTAMP.timestamp if left is None else left[1]  # compaction may have left none
             if timestamp > largest.timestamp:
                 largest = TimestampOffset(timestamp, batch.header.last_offset)
     return largest

@@ -1,4 +1,5 @@
-"""The memory of the frame that a connection is receiving, as the budget counts it."""
+"""The memory of what a connection has received and not dispatched, as the budget counts it: whole frames that wait, and
+the frame that is arriving."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ BEGIN: Final = 4096
 is known then."""
 PROGRESS: Final = 64 << 10
 """A frame that has not grown by this many bytes for a while is stalled. Single bytes must not keep its memory."""
-_PRODUCE: Final = (0).to_bytes(2, "big")
-"""The API key at the beginning of a frame."""
+_OF_NODES: Final = frozenset(key.to_bytes(2, "big") for key in (1, 23, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73))
+"""The API keys, as they begin a frame, of what nodes ask each other: Fetch and OffsetForLeaderEpoch of followers,
+Envelope of brokers that forward requests, and those of the quorum and of brokers to the controller."""
 
 
 class Arrival:
-    """Counts the frame in the budget while it is arriving. Most frames arrive whole and are never counted here."""
+    """Counts frames in the budget while they are arriving or wait. Most frames arrive whole and are dispatched at once:
+    they are never counted here."""
 
     __slots__ = ("_arrived", "_budget", "_receiver", "memory", "progressed_at", "starved")
 
@@ -25,24 +28,22 @@ class Arrival:
         self._budget = budget
         self._receiver = receiver
         self.memory = 0
-        """The memory that the budget counts for the frame."""
+        """The memory that the budget counts."""
         self.starved = False
         """Whether the frame waits for more memory."""
         self.progressed_at = 0.0
         self._arrived = 0
 
     def is_counted(self, frames: FrameReader) -> bool:
-        """Whether the frame that has begun takes so much memory that `count` must be called."""
-        announced = frames.announced
-        has_begun = announced and (frames.held > BEGIN or (announced > CHUNK and self._budget.scarce))
-        return bool(has_begun) or frames.held > CHUNK or self.memory > 0
+        """Whether so much is received and not dispatched that `count` must be called."""
+        return frames.held > BEGIN or self.memory > 0 or (frames.announced > CHUNK and self._budget.scarce)
 
     def count(self, frames: FrameReader, parked: int, now: float) -> None:
-        """Updates the budget. `parked` is the size of a large frame that waits for the end of a hold."""
+        """Updates the budget. `parked` is the size of a frame that waits for the end of a hold."""
         held, announced = frames.held, frames.announced
         begun = frames.begun
         is_small = held <= CHUNK and announced <= CHUNK
-        memory = held if not is_small or (announced and held > BEGIN) else 0
+        memory = held if not is_small or held > BEGIN else 0
         more = max(0, 4 + announced - held if is_small else frames.claim - held) if memory else 0
         memory += parked
         self._note_progress(len(begun) if memory else 0, now)
@@ -64,4 +65,4 @@ class Arrival:
 def _kind(is_small: bool, begun: memoryview) -> Kind:
     if is_small:
         return Kind.SMALL
-    return Kind.PRODUCE if begun[:2] == _PRODUCE else Kind.LARGE
+    return Kind.NODE if bytes(begun[:2]) in _OF_NODES else Kind.CLIENT

@@ -24,11 +24,13 @@ class Kind(IntEnum):
 
     SMALL = 0
     """They may take as much again as the limit, so that they never wait for large ones."""
-    LARGE = 1
-    """Of any API but Produce. One of them is favoured even if unanswered requests take all memory: it may be the fetch
-    of a follower, which these requests wait for."""
-    PRODUCE = 2
-    """None is favoured while unanswered requests take all memory: it would only be the next of them."""
+    NODE = 1
+    """Of the APIs that nodes use among each other. One of them is favoured even if unanswered requests take all memory:
+    it may be the fetch of a follower, or a forwarded request, which these requests wait for. The memory for them is a
+    quarter more, since clients may send fetches, too."""
+    CLIENT = 2
+    """Of all other APIs. None is favoured while unanswered requests take all memory: it would only be the next of
+    them."""
 
 
 class Budget:
@@ -130,7 +132,7 @@ class Budget:
     def has_waiting(self) -> bool:
         return self._waiting > 0
 
-    def admit(self, receiver: Receiver, more: int, kind: Kind = Kind.LARGE) -> bool:
+    def admit(self, receiver: Receiver, more: int, kind: Kind = Kind.NODE) -> bool:
         """Whether the receiver's frame may take `more` memory, which then counts. If not, it waits for `go_on`."""
         beyond = more - self.limit if kind is Kind.SMALL else more
         fits = self._fits(beyond)
@@ -146,7 +148,8 @@ class Budget:
         return True
 
     def _may_favour(self, receiver: Receiver | None, kind: Kind) -> bool:
-        if kind is Kind.PRODUCE and self.unanswered > self.limit:
+        most = self.limit if kind is Kind.CLIENT else self.limit + self._scarce
+        if kind is not Kind.SMALL and self.unanswered > most:
             return False
         return self._favoured is None or self._favoured is receiver
 

@@ -222,6 +222,8 @@ class Connection(BufferedProtocol):
         elif turns.must_wait and (self._frames.has_one or self._parked is not None):
             self._frames.settle()
             self._await_turn()
+            if self._arrival.is_counted(self._frames):
+                self._account()
             self._steer()
         else:
             turns.begin(self._share, turns.monotonic())
@@ -307,7 +309,7 @@ class Connection(BufferedProtocol):
         self._steer()
 
     def _account(self) -> None:
-        parked = 0 if self._parked is None or len(self._parked) <= CHUNK else len(self._parked)
+        parked = 0 if self._parked is None or len(self._parked) <= BEGIN else len(self._parked)
         self._arrival.count(self._frames, parked, self._clock.monotonic())
 
     def _look_ahead(self) -> None:

@@ -23,6 +23,9 @@ PASSED_ON: Final = 8 << 20
 """The most bytes of large requests that a broker forwards at a time, and that a controller takes out of envelopes at a
 time: each request is in memory several times until it is answered."""
 
+LONG_SECONDS: Final = 1.0
+"""What a request that was not done within one slice counts as having used before its next one. So thousands of long
+requests do not come before a small one, even if its connection has used more time than each of theirs."""
 LONGEST_SECONDS: Final = 0.05
 """The longest time between two polls of the sockets, even if the loop stood still for longer before."""
 OLDEST_EVERY: Final = 4
@@ -233,7 +236,7 @@ class Errand:
         if turns.served is not None:
             return self._run()
         if turns.must_wait:
-            self._resume()
+            self._wait(SLICE_SECONDS)  # it may be long: a small request that comes later goes first
             return False
         turns.begin(self._share, turns.monotonic())
         try:
@@ -249,7 +252,7 @@ class Errand:
                     pause(self._resume)
                     return False
                 if turns.monotonic() >= turns.until:
-                    self._wait(SLICE_SECONDS)  # it was long, and may be so again
+                    self._wait(LONG_SECONDS)  # it was long, and may be so again
                     return False
         except Exception as failed:  # noqa: BLE001 the boundary between one request and the node
             self._failed(failed)

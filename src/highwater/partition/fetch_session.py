@@ -25,6 +25,10 @@ MOST_ENTRIES = 200_000
 """The most partitions in all sessions together. Beyond it a consumer gets no session, and no consumer's session may
 grow. Each partition takes about 400 bytes."""
 
+MOST_WAITING_ENTRIES = 100_000
+"""The most partitions of all consumers' fetches without a session, of those that wait or name many. Beyond it a fetch
+is answered at once, and one that names many with nothing."""
+
 Topic = str | Uuid
 
 
@@ -115,6 +119,7 @@ class FetchSession:
         "_count",
         "by_id",
         "contact",
+        "counted",
         "dirty",
         "entries",
         "epoch",
@@ -144,6 +149,8 @@ class FetchSession:
         confirms its position."""
         self.ties: dict[int, None] = {}
         """The ids of all sessions that were begun on the same connection."""
+        self.counted = 0
+        """The partitions that count in `FetchSessions.admit`."""
         self.on_mark: Callable[[], None] | None = None
         """Set while a fetch waits for new records."""
         self.on_overtaken: Callable[[], None] | None = None
@@ -225,16 +232,38 @@ class FetchSession:
 class FetchSessions:
     """The sessions of one broker, limited in number. A follower's session is never evicted for a consumer's."""
 
-    def __init__(self, slots: int, random: Random, most: int = MOST_ENTRIES) -> None:
+    def __init__(
+        self, slots: int, random: Random, most: int = MOST_ENTRIES, most_waiting: int = MOST_WAITING_ENTRIES
+    ) -> None:
         self._slots = slots
         self._random = random
         self._sessions: dict[int, FetchSession] = {}
         self._count = EntryCount(most)
+        self._waiting = EntryCount(most_waiting)
         self._tied: dict[object, dict[int, None]] = {}
         """The ids of the sessions that were begun on each connection."""
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def may_wait(self, session: FetchSession) -> bool:
+        """Whether a fetch may wait for records: a follower's always. A consumer's fetch without a session counts from
+        now on, until `waits_no_more`."""
+        return self.admit(session, len(session.entries))
+
+    def admit(self, session: FetchSession, partitions: int) -> bool:
+        """Whether there is memory for so many partitions of a consumer's fetch without a session. They count until
+        `waits_no_more`."""
+        if session.id == 0 and not session.privileged and not session.counted:
+            if not self._waiting.has_room(partitions):
+                return False
+            session.counted = partitions
+            self._waiting.taken += partitions
+        return True
+
+    def waits_no_more(self, session: FetchSession) -> None:
+        self._waiting.taken -= session.counted
+        session.counted = 0
 
     def create(self, by_id: bool, privileged: bool, now: float, partitions: int) -> FetchSession:
         """Make a session. Without room it has id 0, and the client then names all partitions in each request. The limit

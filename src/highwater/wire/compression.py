@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from mmap import mmap
 from typing import TYPE_CHECKING
@@ -32,6 +33,12 @@ class BadCompression(ValueError):
 class TooLarge(BadCompression):
     """The bytes would inflate to more than the limit."""
 
+
+SHARED = 1 << 20
+"""So many inflated bytes may be in memory beside those of other threads."""
+ALONE: AbstractContextManager[object] = nullcontext()
+"""For the thread that inflates more than that, until it has used these bytes. So all threads together hold no more than
+one large batch. No job gives way while it has this lock. A process whose jobs have threads puts an RLock here."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)

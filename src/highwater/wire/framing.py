@@ -6,7 +6,7 @@ Memory follows the bytes that arrived, never the size that was announced, and a 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import Final, cast
 
 MAX_FRAME: Final = 100 * 1024 * 1024
 """The default of socket.request.max.bytes."""
@@ -28,12 +28,18 @@ class FrameFault(ValueError):
 
 
 class ChunkPool:
-    """Read buffers shared by the connections of a loop: a connection owns one only while it has bytes in it."""
+    """Read buffers shared by the connections of a loop: a connection owns one only while it has bytes in it.
 
-    __slots__ = ("_spare",)
+    All of them read into the same chunk, `lent`, until bytes arrive there. A read that brings none, as when thousands
+    of peers close at once, costs no chunk of its own.
+    """
+
+    __slots__ = ("_spare", "lent")
 
     def __init__(self) -> None:
         self._spare: list[bytearray] = []
+        self.lent: memoryview | None = None
+        """The chunk for the next read. The reader that receives bytes in it sets this to None, and owns the chunk."""
 
     def take(self) -> bytearray:
         while self._spare:
@@ -101,14 +107,26 @@ class FrameReader:
         return memoryview(self._rest)[4:] if self._rest else self._view[self._start + 4 : self._end]
 
     def space(self) -> memoryview:
-        """Where the next read may write: never empty."""
+        """Where the next read may write: never empty. `received` follows at once, before another reader of the pool
+        asks, or the bytes are lost."""
         if self._buffer is _NO_BUFFER:
-            self._load()
-        elif self._end == len(self._buffer):
+            pool = self._pool
+            if pool.lent is None:
+                pool.lent = memoryview(pool.take())
+            return pool.lent[len(self._rest) :] if self._rest else pool.lent
+        if self._end == len(self._buffer):
             self._move()
         return self._view[self._end :]
 
     def received(self, count: int) -> None:
+        if self._buffer is _NO_BUFFER:
+            view = self._pool.lent
+            assert view is not None, "nothing was lent"
+            self._pool.lent = None
+            self._view = view
+            self._buffer = cast("bytearray", view.obj)
+            if self._rest:
+                self._restore()
         self._end += count
 
     def next(self) -> memoryview | None:
@@ -153,10 +171,13 @@ class FrameReader:
     def _load(self) -> None:
         self._buffer = self._pool.take()
         self._view = memoryview(self._buffer)
+        self._restore()
+
+    def _restore(self) -> None:
+        """Puts the remainder in front of what was read."""
         self._end = len(self._rest)
-        if self._rest:
-            self._view[: self._end] = self._rest
-            self._rest = b""
+        self._view[: self._end] = self._rest
+        self._rest = b""
 
     def _drop(self) -> None:
         buffer = self._buffer

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
+from highwater.broker.k00_produce import ADMIN_CLIENT
 from highwater.errors import Code
 from highwater.model import Endpoint
 from highwater.net.client import CallFailed, ClientConnection
 from highwater.net.deadlines import DeadlineQueue
-from highwater.wire import records
+from highwater.wire import compression, records
 from highwater.wire.compression import Codec
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from highwater.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from highwater.wire.records.append import APPEND_LIMIT, AT_ONCE
 from tests.unit.broker.living import NODE, Living
+from tests.wire.locks import CountedLock
 
 VERSION = 9
 
@@ -27,18 +31,22 @@ def large(living: Living) -> bytes:
     return batch(living, bytes(AT_ONCE + 1), Codec.ZSTD)
 
 
-def request(*rows: tuple[int, bytes], acks: int = -1) -> ProduceRequest:
+def request(*rows: tuple[int, bytes], acks: int = -1, topic: str = "t") -> ProduceRequest:
     data = [PartitionProduceData(index=index, records=records) for index, records in rows]
-    return ProduceRequest(acks=acks, timeout_ms=5_000, topic_data=[TopicProduceData(name="t", partition_data=data)])
+    return ProduceRequest(acks=acks, timeout_ms=5_000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
 
 
-def sent(living: Living, requests: Sequence[ProduceRequest]) -> list[list[PartitionProduceResponse]]:
+def sent(
+    living: Living, requests: Sequence[ProduceRequest], client_id: str = "t"
+) -> list[list[PartitionProduceResponse]]:
     """All at once on one connection; the rows of each answer."""
 
     async def ask() -> list[list[PartitionProduceResponse]]:
         client, loop = living._client, asyncio.get_running_loop()
         answers: list[asyncio.Future[ProduceResponse | CallFailed]] = [loop.create_future() for _ in requests]
-        connection = ClientConnection(client, Endpoint(NODE, 9092), "t", DeadlineQueue(client.clock), lambda gone: None)
+        connection = ClientConnection(
+            client, Endpoint(NODE, 9092), client_id, DeadlineQueue(client.clock), lambda gone: None
+        )
 
         def send() -> None:
             for each, answer in zip(requests, answers, strict=True):
@@ -78,6 +86,31 @@ def test_a_batch_that_inflates_beyond_the_limit_is_refused_off_the_loop_too() ->
         bomb = batch(living, bytes(APPEND_LIMIT + 1), Codec.ZSTD)
         answers = sent(living, [request((0, bomb)), request((0, batch(living, b"small")))])
         assert [rows[0].error_code for rows in answers] == [Code.MESSAGE_TOO_LARGE, Code.NONE]
+
+
+def test_a_batch_that_inflates_to_much_is_checked_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look-ups inflate, too, in a thread of their own."""
+    lock = CountedLock()
+    monkeypatch.setattr(compression, "ALONE", lock)
+    with Living().start() as living:
+        living.create_topic("t")
+        sent(living, [request((0, batch(living, bytes(1_000), Codec.ZSTD)))])
+        assert lock.times == 0
+        sent(living, [request((0, large(living)))])
+        assert lock.times == 1
+
+
+def test_a_batch_for_a_coordinator_may_inflate_to_less_than_others() -> None:
+    """A coordinator has to load it at each start."""
+    with Living().start() as living:
+        living.create_topic("__consumer_offsets")
+        now = living.world.clock.wall_ms()
+        few, many = (
+            bytes(records.build([(now, b"k", bytes(size), ())], codec=Codec.ZSTD)) for size in (1_000, AT_ONCE + 1)
+        )
+        asked = [request((0, each), topic="__consumer_offsets") for each in (few, many)]
+        answers = sent(living, asked, ADMIN_CLIENT)
+        assert [rows[0].error_code for rows in answers] == [Code.NONE, Code.MESSAGE_TOO_LARGE]
 
 
 def test_a_batch_that_is_compressed_anew_is_stored_as_the_topic_wants_it() -> None:

@@ -38,6 +38,29 @@ def test_a_broker_that_the_controller_refuses_for_good_ends_and_says_why(
         assert living.sim.now - began < 5
 
 
+def test_a_broker_that_is_not_registered_soon_logs_why(caplog: pytest.LogCaptureFixture) -> None:
+    with Living(initial_broker_registration_timeout_ms="8000") as living:
+        living.node.raft.endpoint_of = lambda *_: None  # type: ignore[method-assign]
+        with pytest.raises(NotRegistered):
+            living.start()
+    assert sum("this broker is not registered yet: no controller is known" in line for line in caplog.messages) == 1
+
+
+def test_a_broker_logs_the_error_of_its_registration_once_and_not_with_each_attempt(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(*args: Any) -> Any:
+        return Decision(BrokerRegistrationResponse(error_code=Code.KAFKA_STORAGE_ERROR))
+
+    monkeypatch.setattr(k62_broker_registration, "register_broker", refused)
+    with (
+        Living(initial_broker_registration_timeout_ms="8000") as living,
+        pytest.raises(NotRegistered, match="KAFKA_STORAGE_ERROR"),
+    ):
+        living.start()
+    assert sum("did not register this broker: KAFKA_STORAGE_ERROR" in line for line in caplog.messages) == 1
+
+
 def test_a_node_that_opens_its_logs_says_that_it_goes_on() -> None:
     """Otherwise a caller that waits for it would give it up while it recovers."""
     with Living() as living:

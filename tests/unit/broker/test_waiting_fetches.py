@@ -126,6 +126,41 @@ def test_a_fetch_waits_no_longer_than_its_connection() -> None:
         assert len(living.node.deadlines) <= before
 
 
+def test_fetches_that_may_not_wait_for_the_memory_that_it_takes_are_answered_at_once() -> None:
+    """Each partition that they name takes memory, many times that of the request. Followers always may."""
+    with begun() as living:
+        assert living.node.broker is not None
+        waiting = living.node.broker.sessions._waiting
+        waiting.most = 2
+        first, second, third = (Reader(living) for _ in range(3))
+        first.ask(wanted())
+        second.ask(wanted())
+        third.ask(wanted())
+        assert [len(each.answers) for each in (first, second, third)] == [0, 0, 1]
+        first.close()
+        produce(living, b"news")
+        assert (len(second.answers), waiting.taken) == (1, 0)
+        third.ask(wanted(offset=1))
+        assert (len(third.answers), waiting.taken) == (1, 1), "it waits"
+
+
+def test_a_fetch_of_many_partitions_without_memory_for_them_is_answered_with_nothing() -> None:
+    with begun() as living:
+        assert living.node.broker is not None
+        waiting = living.node.broker.sessions._waiting
+        waiting.most = 500
+        rows = [FetchPartition(partition=index, partition_max_bytes=1) for index in range(300)]
+        many = wanted(topics=[FetchTopic(topic="t", partitions=rows)])
+        reader = Reader(living)
+        reader.ask(many)
+        assert [len(each.responses[0].partitions) for each in reader.answers] == [300]
+        assert waiting.taken == 0
+        waiting.most = 299
+        reader.ask(many)
+        assert reader.answers[1].responses == []
+        assert reader.answers[1].error_code == Code.NONE
+
+
 def test_only_one_of_a_connections_pipelined_fetches_waits_and_all_are_answered() -> None:
     with begun() as living:
         reader = Reader(living)

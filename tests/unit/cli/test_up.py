@@ -118,6 +118,22 @@ def test_a_quorum_is_not_missed_while_a_node_recovers_its_logs(tmp_path: Path) -
     assert late.printed == ["node 1 recovers its logs"]
 
 
+def test_the_last_warning_of_a_node_that_is_late_is_printed_once(tmp_path: Path) -> None:
+    late = Late(tmp_path / "data", b".", b"", b"", b"+", each=4.0)
+    log = tmp_path / "data/node-1/node.log"
+    log.write_text("[1] WARNING of an earlier start (a.b)\n")
+    look = late._look
+
+    def grow(seconds: float) -> bool:
+        with log.open("a") as lines:
+            lines.write("[2] INFO nothing (a.b)\n[2] WARNING it waits (for a disk) (a.b)\n[3] INFO no more (a.b)\n")
+        return look(seconds)
+
+    late._look = grow  # type: ignore[method-assign]
+    assert late.is_waited_for()
+    assert late.printed == ["node 1 is not ready yet: it waits (for a disk)"]
+
+
 def test_a_missing_quorum_is_reported_once_while_no_node_reports(tmp_path: Path) -> None:
     late = Late(tmp_path / "data", b"", b"", b"+")
     assert late.is_waited_for()

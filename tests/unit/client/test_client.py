@@ -204,6 +204,14 @@ def test_a_command_is_repeated_until_the_controller_is_found(cluster: Cluster, c
     assert len(cluster.brokers[1].requests(CreateTopicsRequest)) == 2
 
 
+def test_a_change_that_the_controller_cannot_write_is_not_repeated(cluster: Cluster, client: Client) -> None:
+    full = CreatableTopicResult(name="n", error_code=Code.KAFKA_STORAGE_ERROR, error_message="no room")
+    cluster.brokers[1].answer(CreateTopicsRequest, lambda request, version: CreateTopicsResponse(topics=[full]))
+    with pytest.raises(KafkaError, match="no room"):
+        Admin(client).create_topics([NewTopic("n")])
+    assert len(cluster.brokers[1].requests(CreateTopicsRequest)) == 1
+
+
 def test_a_refusal_is_raised_with_the_server_s_own_words(cluster: Cluster, client: Client) -> None:
     refusal = CreatableTopicResult(
         name="n", error_code=Code.TOPIC_ALREADY_EXISTS, error_message="Topic 'n' already exists."

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import tracemalloc
+from typing import cast
 
 import pytest
 
@@ -203,8 +205,58 @@ def test_records_are_read_in_pieces_and_counted(monkeypatch: pytest.MonkeyPatch)
 
         log = stage.partition.log
         job = finished(stage.world, loading.read_records, log.segments, 0, log.log_end, step=note)
-        assert stage.sim.run(stage.world.perform(job)) == 5
+        assert stage.sim.run(stage.world.perform(job)) == (5, 5)
         assert pieces == [[b"k0", b"k1"], [b"k2", b"k3"], [b"k4"]]
+
+
+def test_one_job_reads_a_few_pieces_and_the_next_one_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Amid a batch, too. Otherwise pieces would fill the memory while the event loop is busy."""
+    monkeypatch.setattr(loading, "PIECE", 2)
+    monkeypatch.setattr(loading, "PIECES", 3)
+    with Stage(segment_bytes=200) as stage:
+        for first in (0, 5, 10):
+            stage.append(batch(*((b"k%d" % number, b"1") for number in range(first, first + 5))))
+        log = stage.partition.log
+        start, counts = 0, []
+        while start < log.log_end:
+            job = finished(stage.world, loading.read_records, log.segments, start, log.log_end)
+            count, start = stage.sim.run(stage.world.perform(job))
+            counts.append(count)
+        assert (counts, start) == ([6, 6, 3], 15)
+        stage.lead()
+        assert list(stage.loaded().machine.values) == [b"k%d" % number for number in range(15)]
+
+
+def test_a_piece_has_few_records_if_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "PIECE_BYTES", 100)
+    with Stage() as stage:
+        for number in range(6):
+            stage.append(batch((b"k%d" % number, bytes(50))))
+        pieces: list[int] = []
+        log = stage.partition.log
+        job = finished(
+            stage.world,
+            loading.read_records,
+            log.segments,
+            0,
+            log.log_end,
+            step=lambda step: pieces.append(len(cast(list[object], step.progress))),
+        )
+        stage.sim.run(stage.world.perform(job))
+        assert pieces == [2, 2, 2, 0]
+
+
+def test_a_batch_of_very_many_records_is_not_in_memory_at_once() -> None:
+    """Its records take two hundred bytes each as objects, and seven in the batch, which is compressed on top."""
+    with Stage() as stage:
+        stage.append(batch(*[(b"k", None)] * 120_000, codec=Codec.ZSTD))
+        stage.lead()
+        tracemalloc.start()
+        try:
+            assert stage.loaded().machine.values == {}
+            assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        finally:
+            tracemalloc.stop()
 
 
 def test_a_load_that_no_descriptor_was_left_for_begins_anew_a_little_later() -> None:
@@ -302,4 +354,4 @@ def test_records_appended_while_a_log_is_loaded_are_no_part_of_the_load() -> Non
         for number in range(4):
             stage.append(batch((b"k%d" % number, b"1")))
         job = finished(stage.world, loading.read_records, stage.partition.log.segments, 0, 2)
-        assert stage.sim.run(stage.world.perform(job)) == 2
+        assert stage.sim.run(stage.world.perform(job)) == (2, 2)

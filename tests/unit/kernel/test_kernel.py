@@ -71,7 +71,7 @@ def test_it_refuses(kernel: ModuleType, what: str) -> None:
         lambda section: kernel.iterate(section),
         lambda section: kernel.validate_records(section, *ALWAYS, False),
         lambda section: list(kernel.columns([section], Wanted(headers=True))),
-        lambda section: kernel.latest(section),
+        lambda section: kernel.latest(section, 0),
         lambda section: kernel.find_timestamp(section, 2**62, 0),
     ):
         with pytest.raises(BadRecords):
@@ -120,9 +120,20 @@ def test_look_up_by_time_finds_the_first_record_at_or_after_it(kernel: ModuleTyp
     assert kernel.find_timestamp(some, 15, 102) == (102, 20)
     assert kernel.find_timestamp(some, 31, 0) is None
     assert kernel.find_timestamp(some, 30, 104) is None
-    assert kernel.latest(some) == (101, 30)
-    assert kernel.latest(some._replace(append_time=7)) == (100, 7)
-    assert kernel.latest(Section(b"", 0, 0, 0)) is None
+    assert kernel.latest(some, 0) == (101, 30)
+    assert kernel.latest(some, 101) == (101, 30)
+    assert kernel.latest(some, 102) == (103, 30)
+    assert kernel.latest(some, 104) is None
+    assert kernel.latest(some._replace(append_time=7), 0) == (100, 7)
+    assert kernel.latest(Section(b"", 0, 0, 0), 0) is None
+
+
+def test_some_records_of_a_section_can_be_read_without_the_others(kernel: ModuleType) -> None:
+    some = section(kernel, *((when, b"k", None, ()) for when in range(5)), base_offset=100)
+    assert [each.offset for each in kernel.iterate(some)] == [100, 101, 102, 103, 104]
+    assert [each.offset for each in kernel.iterate(some, 102)] == [102, 103, 104]
+    assert [each.offset for each in kernel.iterate(some, 101, 2)] == [101, 102]
+    assert kernel.iterate(some, 105) == []
 
 
 def test_columns_hold_every_field(kernel: ModuleType) -> None:

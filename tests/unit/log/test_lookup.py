@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Generator
 from pathlib import Path, PurePath
 from typing import TypeVar
@@ -11,6 +12,8 @@ import pytest
 from highwater.log.lookup import Found, first_at_or_after, locate, with_largest_timestamp
 from highwater.log.places import Place
 from highwater.log.segment import Segment
+from highwater.wire.compression import Codec
+from highwater.wire.records import build
 from highwater.world import Step
 from highwater.world.real_disk import RealDisk
 from tests.unit.log.bench import batch
@@ -82,6 +85,19 @@ def test_of_two_batches_with_one_largest_time_the_first_that_is_left_has_it(tmp_
         data[:8] = offset.to_bytes(8, "big")
         segment.append(data, offset, time, 0)
     assert done(with_largest_timestamp(DISK, [segment], 1)) == Found(1, 40, -1)
+
+
+def test_a_batch_of_very_many_records_is_not_in_memory_at_once(tmp_path: Path) -> None:
+    """Its records take two hundred bytes each as objects, and seven in the batch, which is compressed on top."""
+    segment = Segment(DISK, PurePath(tmp_path), 0, 0, create=True)
+    times = [7] * 100_000
+    segment.append(build([(time, None, None, ()) for time in times], codec=Codec.ZSTD), len(times) - 1, 7, 0)
+    tracemalloc.start()
+    try:
+        assert done(with_largest_timestamp(DISK, [segment], 5)) == Found(5, 7, -1)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_of_two_segments_with_one_largest_time_the_first_has_it(tmp_path: Path) -> None:

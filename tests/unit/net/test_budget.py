@@ -113,13 +113,27 @@ def test_the_budget_favours_another_receiver_after_a_while() -> None:
     assert not budget.admit(first, 100)
 
 
+def test_large_requests_of_nodes_have_a_bound_too() -> None:
+    """Clients may send fetches that wait as long as they may."""
+    budget, _ = a_budget()
+    budget.unanswered = LIMIT + LIMIT // 4
+    fetch, another = Receiving(), Receiving()
+    assert budget.admit(fetch, 100, Kind.NODE)
+    budget.leave(fetch)
+    budget.unanswered += 1
+    assert not budget.admit(another, 100, Kind.NODE)
+    budget.unanswered -= 1
+    budget.wake()
+    assert another.woken == 1
+
+
 def test_no_large_produce_request_is_read_while_unanswered_ones_take_all_memory() -> None:
     """It would be answered after them. But a fetch may be what they wait for."""
     budget, _ = a_budget()
     budget.unanswered = LIMIT + 1
     produce, fetch = Receiving(), Receiving()
-    assert not budget.admit(produce, 100, Kind.PRODUCE)
-    assert budget.admit(fetch, 100, Kind.LARGE)
+    assert not budget.admit(produce, 100, Kind.CLIENT)
+    assert budget.admit(fetch, 100, Kind.NODE)
     budget.wake()
     assert produce.woken == 0
     budget.leave(fetch)
@@ -128,7 +142,7 @@ def test_no_large_produce_request_is_read_while_unanswered_ones_take_all_memory(
     budget.unanswered = LIMIT
     budget.wake()
     assert produce.woken == 1
-    assert budget.admit(produce, 100, Kind.PRODUCE), "one at a time goes beyond the limit"
+    assert budget.admit(produce, 100, Kind.CLIENT), "one at a time goes beyond the limit"
 
 
 class Asking(Receiving):

@@ -268,6 +268,34 @@ def test_a_small_request_does_not_wait_for_large_ones() -> None:
     assert max(waits) < 0.002
 
 
+def test_a_connection_that_asks_for_little_again_and_again_does_not_wait_for_very_many_large_requests() -> None:
+    """Soon it has used more time than each of them, since they are so many."""
+    shop = Workshop()
+    for number in range(500):
+        shop.begin(Share(), f"much {number}", 1000, 0.0005)
+    shop.run_until(lambda: len(set(shop.done)) == 500)
+    little, waits = Share(), list[float]()
+    for number in range(60):
+        asked_at = shop.seconds
+        shop.done.append("nothing")
+        shop.turns.add(little, lambda number=number: shop.begin(little, f"little {number}", 1, 0.0001))  # type: ignore[misc]
+        shop.run_until(lambda: shop.done[-1].startswith("little") or shop.seconds > asked_at + 0.1)  # noqa: B023 at once
+        waits.append(shop.seconds - asked_at)
+    assert max(waits) < 0.002
+
+
+def test_a_small_request_goes_before_large_ones_that_all_begin_at_once() -> None:
+    """As when thousands of connections with a waiting fetch are closed together."""
+    shop = Workshop()
+    shop.begin(Share(), "first", 100, 0.0005)
+    for number in range(500):
+        shop.begin(Share(), f"much {number}", 10, 0.0005)
+    asked_at = shop.seconds
+    shop.turns.add(little := Share(), lambda: shop.begin(little, "little", 1, 0.0001))
+    shop.run_until(lambda: "little" in shop.done)
+    assert shop.seconds - asked_at < 0.002
+
+
 def test_no_request_waits_for_ever_behind_small_ones() -> None:
     shop = Workshop()
     shop.begin(Share(), "much", 1000, 0.0005)

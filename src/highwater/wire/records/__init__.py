@@ -16,6 +16,7 @@ from highwater.wire.records.batch import (
     find_timestamp,
     iterate,
     iterate_all,
+    iterate_some,
     max_timestamp_offset,
     section,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "is_intact",
     "iterate",
     "iterate_all",
+    "iterate_some",
     "marker_epoch",
     "max_timestamp_offset",
     "parse_control",

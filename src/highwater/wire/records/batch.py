@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from highwater import kernel
 from highwater.kernel import BadRecords, NewRecord, Record, Section, Wanted
@@ -14,6 +14,7 @@ from highwater.wire.records.header import HEADER, HEADER_SIZE, Header, is_intact
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+T = TypeVar("T")
 READ_LIMIT = 1 << 30
 """To how much one stored batch may inflate. What producers may send is bounded more tightly, at the append."""
 
@@ -88,6 +89,12 @@ def iterate(batch: Buffer) -> list[Record]:
     return kernel.iterate(section(_whole(batch), batch))
 
 
+def iterate_some(batch: Buffer, start: int, most: int) -> list[Record]:
+    """The first `most` records of one batch at or after offset `start`. However many follow, only these take memory
+    afterwards."""
+    return _alone(_whole(batch), batch, lambda found: kernel.iterate(found, start, most))
+
+
 def iterate_all(buffer: Buffer) -> Iterator[Record]:
     """The records of every whole data batch; control batches are passed over."""
     view = memoryview(buffer)
@@ -101,12 +108,21 @@ def find_timestamp(batch: Buffer, timestamp: int, start: int = 0) -> tuple[int, 
     header = _whole(batch)
     if header.max_timestamp < timestamp:
         return None
-    return kernel.find_timestamp(section(header, batch), timestamp, start)
+    return _alone(header, batch, lambda found: kernel.find_timestamp(found, timestamp, start))
 
 
-def max_timestamp_offset(batch: Buffer) -> tuple[int, int] | None:
-    """Offset and timestamp of the first record that carries the batch's largest timestamp."""
-    return kernel.latest(section(_whole(batch), batch))
+def max_timestamp_offset(batch: Buffer, start: int = 0) -> tuple[int, int] | None:
+    """Offset and timestamp of the first record with the largest timestamp of the batch's records from `start` on."""
+    return _alone(_whole(batch), batch, lambda found: kernel.latest(found, start))
+
+
+def _alone(header: Header, batch: Buffer, read: Callable[[Section], T]) -> T:
+    """Reads the batch's records. What inflates to much is in memory alone: other threads wait until it was read."""
+    try:
+        return read(section(header, batch, compression.SHARED))
+    except compression.TooLarge:
+        with compression.ALONE:
+            return read(section(header, batch))
 
 
 def columns(
