@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.configs import alter_configs
-from highwater.errors import Code
+from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.wire.messages.alter_configs_request import AlterConfigsRequest
@@ -12,11 +12,15 @@ from highwater.wire.messages.alter_configs_response import AlterConfigsResourceR
 
 
 def _refused(request: AlterConfigsRequest, code: Code, version: int) -> AlterConfigsResponse:
+    return _refused_by(request, KafkaError(code))
+
+
+def _refused_by(request: AlterConfigsRequest, why: KafkaError) -> AlterConfigsResponse:
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=code.description,
+                error_code=why.code,
+                error_message=why.message,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
@@ -30,6 +34,6 @@ API = Api(33, (0, 2), AlterConfigsRequest, forwarded=True, refuse=_refused)
 
 def handle(controller: ActiveController, ctx: RequestContext, request: AlterConfigsRequest) -> None:
     def answer(response: AlterConfigsResponse | None) -> None:
-        ctx.respond(response or _refused(request, Code.NOT_CONTROLLER, ctx.version))
+        ctx.respond(response or _refused_by(request, controller.refusal))
 
     controller.deliberate(lambda: alter_configs(controller.head, request, controller.config, ctx.authorize), answer)

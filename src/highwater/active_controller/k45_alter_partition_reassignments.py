@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.partition_moves import alter_partition_reassignments
-from highwater.errors import Code
+from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
 from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.wire.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
@@ -21,19 +21,23 @@ from highwater.wire.messages.alter_partition_reassignments_response import (
 def _refused(
     request: AlterPartitionReassignmentsRequest, code: Code, version: int
 ) -> AlterPartitionReassignmentsResponse:
+    return _refused_by(request, KafkaError(code))
+
+
+def _refused_by(request: AlterPartitionReassignmentsRequest, why: KafkaError) -> AlterPartitionReassignmentsResponse:
     responses = [
         ReassignableTopicResponse(
             name=topic.name,
             partitions=[
                 ReassignablePartitionResponse(
-                    partition_index=asked.partition_index, error_code=code, error_message=code.description
+                    partition_index=asked.partition_index, error_code=why.code, error_message=why.message
                 )
                 for asked in topic.partitions
             ],
         )
         for topic in request.topics
     ]
-    return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.description, responses=responses)
+    return AlterPartitionReassignmentsResponse(error_code=why.code, error_message=why.message, responses=responses)
 
 
 API = Api(
@@ -48,7 +52,7 @@ API = Api(
 
 def handle(controller: ActiveController, ctx: RequestContext, request: AlterPartitionReassignmentsRequest) -> None:
     def answer(response: AlterPartitionReassignmentsResponse | None) -> None:
-        ctx.respond(response or _refused(request, Code.NOT_CONTROLLER, ctx.version))
+        ctx.respond(response or _refused_by(request, controller.refusal))
 
     if not ctx.authorize("Alter", "Cluster", "kafka-cluster"):
         ctx.respond(_refused(request, Code.CLUSTER_AUTHORIZATION_FAILED, ctx.version))

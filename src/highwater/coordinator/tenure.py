@@ -82,13 +82,15 @@ class Tenure(Generic[M]):
 
     def begin(self) -> None:
         log = self._partition.log
-        begun, end, count = self._world.clock.monotonic(), log.log_end, 0
+        begun, end, count, layout = self._world.clock.monotonic(), log.log_end, 0, log.reads.layout
 
         def done(result: tuple[int, Offset] | Exception) -> None:
             nonlocal count
             if self.state is not TenureState.LOADING:
                 return
-            if isinstance(result, Stale):
+            is_whole = isinstance(result, tuple) and result[1] >= end
+            if isinstance(result, Stale) or (log.reads.layout != layout and not is_whole):
+                # A tombstone that was compacted away between two pieces would leave an old value behind.
                 self._begin_anew()
             elif isinstance(result, Exhausted):
                 self._timer = self._world.clock.call_later(EXHAUSTED_SECONDS, self._begin_anew)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import tracemalloc
+from collections.abc import Generator
 from typing import cast
 
 import pytest
@@ -11,11 +12,12 @@ import pytest
 from highwater.coordinator import loading
 from highwater.coordinator.tenure import TenureState
 from highwater.errors import Code, KafkaError
+from highwater.log.segment import Segment
 from highwater.wire import records
 from highwater.wire.compression import Codec
 from highwater.wire.records import HEADER, HEADER_SIZE
 from highwater.wire.records.control import ControlType, build_marker
-from highwater.world import EXHAUSTED_SECONDS, Exhausted, Step
+from highwater.world import EXHAUSTED_SECONDS, Disk, Exhausted, Step
 from highwater.world.jobs import finished
 from tests.unit.coordinator.stage import ME, OTHER, Stage
 
@@ -51,6 +53,28 @@ def test_all_segments_are_loaded_and_the_last_value_of_a_key_counts(codec: Codec
         stage.lead()
         values = stage.loaded().machine.values
         assert values == {b"k%d" % (number % 7): b"%d" % number * 20 for number in range(60)}
+
+
+def test_a_load_begins_anew_if_the_segments_change_between_two_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compaction may have removed a tombstone of what the first piece has."""
+    monkeypatch.setattr(loading, "PIECE", 1)
+    monkeypatch.setattr(loading, "PIECES", 1)
+    with Stage() as stage:
+        for key in (b"a", b"b", b"c"):
+            stage.append(batch((key, b"1")))
+        starts: list[int] = []
+
+        def counted(disk: Disk, segments: list[Segment], start: int, end: int) -> Generator[Step, None, object]:
+            starts.append(start)
+            found = yield from loading.read_records(disk, segments, start, end)
+            if len(starts) == 2:
+                stage.partition.log.reads.layout += 1
+            return found
+
+        monkeypatch.setattr("highwater.coordinator.tenure.read_records", counted)
+        stage.lead()
+        assert stage.loaded().machine.values == {b"a": b"1", b"b": b"1", b"c": b"1"}
+        assert starts[:3] == [0, 1, 0]
 
 
 def test_a_tombstone_removes_and_a_record_without_a_key_is_left_out() -> None:
