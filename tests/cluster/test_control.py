@@ -217,12 +217,21 @@ with socket.socket(socket.AF_UNIX) as s:
     assert state(stage, 1) != "Z" and tell(stage, "heal")
 
 
-def test_garbage_and_silence_on_the_socket_stop_nobody_elses_order(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\xff{[",
+        b'{"verb": "kill", "nodes": [[1]]}',
+        b'{"verb": "cut", "nodes": [1.0, 2], "one_way": false}',
+        b'{"verb": "slow", "nodes": [1, 2], "ms": NaN}',
+    ],
+)
+def test_garbage_and_silence_on_the_socket_stop_nobody_elses_order(stage: Stage, garbage: bytes) -> None:
     path = str(stage.directory / control_socket.NAME)
     with socket.socket(socket.AF_UNIX) as silent, socket.socket(socket.AF_UNIX) as garbled:
         silent.connect(path)
         garbled.connect(path)
-        garbled.sendall(b"\xff{[\n")
+        garbled.sendall(garbage + b"\n")
         assert b"refused" in garbled.recv(1000)
         assert tell(stage, "heal") == "all links are healed"
 
