@@ -195,7 +195,7 @@ def test_b6_writes_that_wait_for_the_last_laggard_are_acknowledged_when_the_shri
         desk.look_for_laggards()
         assert (desk.asked, codes) == ([1], [])
         assert desk.decide() is Code.NONE
-        assert codes == [], "the answer does not tell by which settings it was decided"
+        assert codes == [], "the answer does not say by which settings it was decided"
         desk.learn()
         assert (codes, desk.partition.log.high_watermark) == ([Code.NONE], 1)
 

@@ -107,7 +107,7 @@ def filled(stage: Stage, **configs: object) -> None:
 
 @pytest.mark.parametrize("pause", [0.0, 0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.008])
 def test_a_second_delete_records_is_answered_at_any_moment_after_the_first(pause: float) -> None:
-    """The answer that tells a follower of the second log start may come when it has moved on to tell of its first."""
+    """The answer with the second log start may come when the follower is about to report its first."""
     with Stage(3) as stage:
         filled(stage)
         first = stage.begin(stage.visitor("one").delete_records("n2", 2), by="one")

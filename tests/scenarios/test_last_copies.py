@@ -279,8 +279,8 @@ def test_a_damaged_log_that_was_kept_goes_once_its_partition_is_another_brokers(
 
 
 def test_a_replica_that_was_fetched_anew_and_failed_as_the_last_copy_leads_again_once_it_is_back() -> None:
-    """It led before it heard that another led with it in the ISR, so that what it was is still kept. Nobody leads who
-    could tell it what is committed: it has all of that."""
+    """It led before it heard that another led with it in the ISR, so that what it was is still kept. There is no
+    leader that could send it what is committed: it has all of that."""
     with Stage(3, broker_session_timeout_ms=9_000) as stage:
         stage.create(replicas=(2, 3))
         send_all(stage)

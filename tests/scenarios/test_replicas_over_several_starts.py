@@ -150,7 +150,7 @@ def test_records_that_were_deleted_stay_deleted_in_the_last_copy_that_lacks_a_se
 
 
 def test_a_replica_without_its_first_segment_is_fetched_anew_though_its_first_start_is_killed() -> None:
-    """2 finds what it lacks, and is killed before it has told anybody. The next start follows no clean stop."""
+    """2 finds what it lacks, and is killed before it has reported that. The next start follows no clean stop."""
     with Stage(3, expects_failures=True) as stage:
         stage.create(replicas=(2, 3), internal_segment_bytes=70)
         sent = [b"a", b"b", b"c"]

@@ -132,7 +132,7 @@ def test_a_driver_waits_for_others_that_write_to_the_catalog_longer_than_sqlite_
     assert isinstance(catalog, SqlCatalog)
     with catalog.engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 1000 * LOCK_SECONDS
-    assert (path / CATALOG_FILE).is_file(), "and its file has the name that readers are told"
+    assert (path / CATALOG_FILE).is_file(), "and its file has the name that is documented for readers"
 
 
 def test_a_table_lands_in_a_catalog_of_the_users_own_which_says_where(tmp_path: Path) -> None:
