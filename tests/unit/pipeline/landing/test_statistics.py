@@ -128,3 +128,11 @@ def test_a_reader_that_goes_by_the_bounds_finds_every_row(
     )
     found = DeltaTable(path).to_pyarrow_dataset().to_table(filter=wanted)
     assert found.num_rows == sum(row[column] == value for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_column_has_no_bounds_if_they_are_missing_in_one_row_group(table: Table) -> None:
+    """Parquet's writer leaves out bounds of more than 4 KiB."""
+    [file] = landed(table, [{"id": 1, "note": "short"}, {"id": 2, "note": "x" * 5000}])
+    ranges = {each.name: (each.least, each.largest) for each in file.ranges}
+    assert (ranges["id"], ranges["note"]) == ((1, 2), (None, None))
