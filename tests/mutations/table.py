@@ -14,6 +14,7 @@ from tests.mutations import (
     d,
     disks,
     e,
+    guards,
     hunts,
     kept,
     landing,
@@ -49,6 +50,7 @@ FAULT_MUTATIONS: list[Mutation] = [
         soft_state,
         disks,
         suite,
+        guards,
     )
     for mutation in module.MUTATIONS
 ]
