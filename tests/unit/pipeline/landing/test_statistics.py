@@ -136,3 +136,10 @@ def test_a_column_has_no_bounds_if_they_are_missing_in_one_row_group(table: Tabl
     [file] = landed(table, [{"id": 1, "note": "short"}, {"id": 2, "note": "x" * 5000}])
     ranges = {each.name: (each.least, each.largest) for each in file.ranges}
     assert (ranges["id"], ranges["note"]) == ((1, 2), (None, None))
+
+
+@pytest.mark.parametrize("end", ["", "\U0010ffff", "\U0010ffff" * 3, "\U0010ffffz", "z" * 9])
+def test_a_long_text_is_not_above_its_own_bound(end: str) -> None:
+    text = "a" * 32 + end
+    said = json.loads(delta_statistics(1, [ColumnRange("note", 0, text, text)]))
+    assert said["minValues"]["note"] <= text <= said["maxValues"]["note"]
